@@ -1,18 +1,21 @@
 # Thin on purpose: every recipe forwards. `make help` lists them.
 PYTHON ?= python3
+# Somebody's setting for containers makes each of the hundreds of processes compile all of Fathom anew.
+unexport PYTHONDONTWRITEBYTECODE
 # A checkout that this user cannot write keeps its state in the user's own folders.
 STATE := $(shell test -w . && echo . || echo "$${XDG_STATE_HOME:-$$HOME/.local/state}/fathom")
 VENV ?= $(STATE)/.venv
 HOME_DIR ?= $(STATE)/.fathom
 BIN := $(VENV)/bin
-# Two workers, a file always whole on one of them; `.venv/bin/pytest` alone runs everything in one process.
-PYTEST := "$(BIN)/pytest" -n 2 --dist loadfile --no-loadscope-reorder --durations 60
+# A file is always whole on one worker. Three for two cores, since tests of real processes wait a third of their time.
+WORKERS ?= 3
+PYTEST := "$(BIN)/pytest" -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 60
 # Percent of the lines of libs and services that unit and contract tests run: what was measured, rounded down.
 FLOOR_LIBS := 76
 FLOOR_SERVICES := 79
 QUESTION ?= Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020
 
-.PHONY: help run demo test coverage test-latest unit lint workflows fmt types proto proto-check chart manifests images kind-up kind-down deploy smoke bench data setup dev doctor clean locks sbom release-check
+.PHONY: help run demo test coverage test-latest unit lint workflows fmt types proto proto-check chart manifests images kind-up kind-down deploy smoke bench house docs data setup dev doctor clean locks sbom release-check
 
 help: ## Lists the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-13s %s\n", $$1, $$2}'
@@ -46,7 +49,7 @@ test-latest: ## The tests with the newest versions that the bounds allow, in an 
 	@$(PYTHON) deploy/install.py latest --venv "$(STATE)/.venv-latest"
 	@"$(STATE)/.venv-latest/bin/python" deploy/helm.py "$(HOME_DIR)/tools"
 	@# New versions bring new deprecations: they are shown here, and no failures.
-	"$(STATE)/.venv-latest/bin/pytest" -n 2 --dist loadfile --no-loadscope-reorder -W default
+	"$(STATE)/.venv-latest/bin/pytest" -n $(WORKERS) --dist loadfile --no-loadscope-reorder -W default
 
 unit: dev ## The fast tests only
 	$(PYTEST) tests/unit
@@ -66,7 +69,7 @@ fmt: dev ## Formats and fixes
 	"$(BIN)/ruff" format . && "$(BIN)/ruff" check --fix .
 
 types: dev ## mypy --strict
-	"$(BIN)/mypy"
+	"$(BIN)/mypy" --num-workers 2
 
 proto: dev ## Generates the stubs
 	"$(BIN)/python" protos/contract.py generate
@@ -104,8 +107,17 @@ smoke: dev ## One question to the deployed gateway; SMOKE_URL=http://… asks an
 kind-down: dev ## Removes that cluster
 	"$(BIN)/python" -m deploy.kind down
 
+docs: dev ## Builds the site into dist/site, with mkdocs in an environment of its own
+	"$(BIN)/python" docs/reference.py docs/reference
+	@test -x "$(STATE)/.venv-docs/bin/mkdocs" || { "$(BIN)/uv" venv --quiet "$(STATE)/.venv-docs" && \
+	  "$(BIN)/uv" pip install --quiet --python "$(STATE)/.venv-docs/bin/python" --requirement docs/requirements.txt; }
+	"$(STATE)/.venv-docs/bin/mkdocs" build --strict
+
 bench: dev data ## Prints the benchmarks' figures and ratios
 	"$(BIN)/python" -m tests.bench
+
+house: dev data ## Figures of the source tree, of one question and one training step; AT=COMMIT prints that commit beside it
+	"$(BIN)/python" -m tests.bench.house --entered $(if $(AT),--at $(AT))
 
 doctor: setup ## Says what is missing and how to mend it
 	"$(BIN)/fathom" doctor --home "$(HOME_DIR)"

@@ -1,4 +1,4 @@
-"""Makes a base image with debootstrap, for machines without a registry: ``python deploy/base.py [NAME]`` as root.
+"""Make a base image with debootstrap, for machines without a registry: ``python deploy/base.py [NAME]`` as root.
 
 It stands in for python:3.11-slim-bookworm: Debian 12 with python3 3.11, venv and certificates, without documents. Needs
 debootstrap, podman or docker, and a Debian mirror (MIRROR). NAME is ``localhost/fathom-base:bookworm`` unless given;
@@ -27,7 +27,10 @@ DISPENSABLE = (
 
 
 def bootstrap(root: Path, mirror: str) -> None:
-    """Debian's smallest system and Python in ``root``; raises ``CalledProcessError``, mostly for want of a mirror."""
+    """Install Debian's smallest system and Python in ``root``.
+
+    Raises ``CalledProcessError``, most often because no mirror can be reached.
+    """
     step = ["debootstrap", "--variant=minbase", f"--include={INCLUDE}", SUITE, str(root), mirror]
     subprocess.run(step, check=True, stdout=subprocess.DEVNULL)
     for name in DISPENSABLE:
@@ -36,8 +39,8 @@ def bootstrap(root: Path, mirror: str) -> None:
     (root / "var/lib/apt/lists/partial").mkdir()
 
 
-def take(root: Path, name: str) -> None:
-    """The folder as an image; raises ``LookupError`` without podman and docker."""
+def import_image(root: Path, name: str) -> None:
+    """Import the folder as an image; raise ``LookupError`` without podman and docker."""
     engine = next((found for found in ("podman", "docker") if shutil.which(found)), None)
     if engine is None:
         raise LookupError("neither podman nor docker is installed")
@@ -48,14 +51,14 @@ def take(root: Path, name: str) -> None:
 
 
 def main(name: str) -> int:
-    """Makes the image and prints its size; 1 when this machine cannot."""
+    """Make the image and print its size; return 1 when this machine cannot."""
     if os.geteuid() or not shutil.which("debootstrap"):
         print("needs root and debootstrap", file=sys.stderr)
         return 1
     with tempfile.TemporaryDirectory() as scratch:
         root = Path(scratch) / "root"
         bootstrap(root, os.environ.get("MIRROR", "http://deb.debian.org/debian"))
-        take(root, name)
+        import_image(root, name)
         size = sum(path.lstat().st_size for path in root.rglob("*") if path.is_file() and not path.is_symlink())
     print(f"{name}: {size / 1e6:.0f} MB")
     return 0

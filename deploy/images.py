@@ -1,4 +1,4 @@
-"""Builds the images: ``python deploy/images.py [sandbox|core|gpu …]``, set by the environment.
+"""Build the images: ``python deploy/images.py [sandbox|core|gpu …]``, set by the environment.
 
 BUILDER is buildah (where it is installed) or docker; BUILDER_OPTIONS are further options of its build (isolation,
 mounts). BASE is the base image, with RELEASE=1 by digest or not at all; ENGINE=cpu builds ``gpu`` for processors.
@@ -22,8 +22,8 @@ TARGETS = ("sandbox", "core", "gpu")
 PASSED = ("BASE", "ENGINE", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS")
 
 
-def chosen(environ: Mapping[str, str]) -> str:
-    """The builder; raises ``ValueError`` for one that is not known or not installed."""
+def choose_builder(environ: Mapping[str, str]) -> str:
+    """Return the builder to use; raise ``ValueError`` for one that is not known or not installed."""
     name = environ.get("BUILDER") or next((found for found in ("buildah", "docker") if shutil.which(found)), "")
     if name not in ("buildah", "docker"):
         raise ValueError(
@@ -33,15 +33,15 @@ def chosen(environ: Mapping[str, str]) -> str:
 
 
 def tag(target: str, environ: Mapping[str, str]) -> str:
-    """An image's name, as the chart composes it."""
+    """Return an image's name, as the chart composes it."""
     return f"{environ.get('REPOSITORY', 'fathom')}-{target}:{environ.get('TAG', 'dev')}"
 
 
-def command(builder: str, target: str, environ: Mapping[str, str]) -> list[str]:
-    """The build of one target; raises ``ValueError`` for a release whose base has no digest."""
+def build_command(builder: str, target: str, environ: Mapping[str, str]) -> list[str]:
+    """Return the command that builds one target; raise ``ValueError`` for a release whose base has no digest."""
     if environ.get("RELEASE") and "@sha256:" not in environ.get("BASE", ""):
         raise ValueError("RELEASE=1 wants BASE by digest, e.g. docker.io/library/python:3.11.14-slim-bookworm@sha256:…")
-    settings = {key: environ[key] for key in PASSED if environ.get(key)} | facts(environ)
+    settings = {key: environ[key] for key in PASSED if environ.get(key)} | read_labels(environ)
     common = ["--target", target, "--tag", tag(target, environ), "--file", "deploy/docker/Dockerfile"]
     common += [f"--build-arg={key}={value}" for key, value in settings.items()]
     own = environ.get("BUILDER_OPTIONS", "").split()
@@ -58,15 +58,15 @@ def package_version() -> str:
     return version
 
 
-def facts(environ: Mapping[str, str]) -> dict[str, str]:
-    """What the labels say: version of the package, commit of the tree."""
+def read_labels(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the build arguments for the labels: version of the package, commit of the tree."""
     asked = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     said = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
     return {"VERSION": package_version(), "REVISION": environ.get("REVISION") or said or "unknown"}
 
 
-def size(builder: str, name: str) -> str:
-    """Megabytes of an image, as the builder counts them."""
+def format_size(builder: str, name: str) -> str:
+    """Return the size of an image in megabytes, as the builder counts it."""
     inspect = ["docker", "image", "inspect", name] if builder == "docker" else ["buildah", "images", "--json", name]
     found = json.loads(subprocess.run(inspect, check=True, capture_output=True, text=True).stdout)[0]
     given = found.get("Size") or found.get("size")
@@ -74,13 +74,13 @@ def size(builder: str, name: str) -> str:
 
 
 def main(targets: Sequence[str]) -> int:
-    """Builds; 1 when that is impossible as it was asked for."""
+    """Build the images; return 1 when the arguments or the environment make that impossible."""
     if unknown := set(targets) - set(TARGETS):
         print(f"no target {', '.join(sorted(unknown))}; known: {', '.join(TARGETS)}", file=sys.stderr)
         return 1
     try:
-        builder = chosen(os.environ)
-        steps = {target: command(builder, target, os.environ) for target in targets or TARGETS}
+        builder = choose_builder(os.environ)
+        steps = {target: build_command(builder, target, os.environ) for target in targets or TARGETS}
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1
@@ -88,7 +88,7 @@ def main(targets: Sequence[str]) -> int:
         print("+", *step, flush=True)
         subprocess.run(step, check=True, cwd=ROOT)
     for target in steps:
-        print(f"{tag(target, os.environ)}: {size(builder, tag(target, os.environ))}", flush=True)
+        print(f"{tag(target, os.environ)}: {format_size(builder, tag(target, os.environ))}", flush=True)
     return 0
 
 

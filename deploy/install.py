@@ -112,6 +112,14 @@ def read_stamp(venv: Path) -> dict[str, str]:
         return {}
 
 
+def choose_role(role: str, venv: Path) -> str:
+    """Return the role to set up: the one asked for, or the wider one that the environment has had."""
+    if role == LATEST:
+        return role
+    had = read_stamp(venv)
+    return max([role, *(name for name in ROLES if name in had)], key=ROLES.index)
+
+
 def is_ready(role: str, venv: Path) -> bool:
     """Return whether the environment has the packages of a role, or of a role that holds them."""
     if role == LATEST:
@@ -275,6 +283,8 @@ def remove_superfluous(venv: Path) -> None:
 
 def set_up(role: str, venv: Path) -> bool:
     """Make the environment of a role; return False when it was ready already. Raise ``SetupError``."""
+    # `make run` after a change of the locks must not take a developer's tools away.
+    role = choose_role(role, venv)
     if is_ready(role, venv):
         return False
     check_machine(role, venv)

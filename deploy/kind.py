@@ -34,8 +34,8 @@ class KindFailed(Exception):
     """Something that is needed is missing, or did not happen in time; the text says what to do."""
 
 
-def tool(name: str) -> str:
-    """A program's path; raises ``KindFailed`` saying where it comes from."""
+def find_tool(name: str) -> str:
+    """Return a program's path; raise ``KindFailed`` saying where it comes from."""
     own = ROOT / ".fathom" / "tools" / name
     found = str(own) if own.exists() else shutil.which(name)
     if not found:
@@ -49,7 +49,7 @@ def tool(name: str) -> str:
 
 
 def run(*command: str, feed: str | None = None, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """One command with a deadline; raises ``KindFailed`` with its last words."""
+    """Run one command with a deadline; raise ``KindFailed`` with the end of its output."""
     try:
         done = subprocess.run(command, input=feed, capture_output=True, text=True, timeout=COMMAND_S + ROLLOUT_S)
     except subprocess.TimeoutExpired as error:
@@ -60,13 +60,13 @@ def run(*command: str, feed: str | None = None, check: bool = True) -> subproces
 
 
 def kubectl(*arguments: str, feed: str | None = None, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """kubectl on this cluster and no other."""
-    return run(tool("kubectl"), "--context", f"kind-{CLUSTER}", *arguments, feed=feed, check=check)
+    """Run kubectl on this cluster and no other."""
+    return run(find_tool("kubectl"), "--context", f"kind-{CLUSTER}", *arguments, feed=feed, check=check)
 
 
 def up() -> None:
-    """The cluster, with the images in it."""
-    docker, kind = tool("docker"), tool("kind")
+    """Create the cluster unless it exists, and load the images into it."""
+    docker, kind = find_tool("docker"), find_tool("kind")
     if CLUSTER not in run(kind, "get", "clusters").stdout.split():
         print("+ kind create cluster (minutes)", flush=True)
         run(kind, "create", "cluster", "--name", CLUSTER, "--wait", "180s")
@@ -82,10 +82,10 @@ def up() -> None:
 
 
 def deploy() -> None:
-    """The namespace, its Secret, the overlay; returns when every pod is ready."""
+    """Apply the namespace, its Secret and the overlay; return when every pod is ready."""
     kubectl("apply", "-f", str(ROOT / "deploy" / "k8s" / "base" / "namespace.yaml"))
     if kubectl("-n", NAMESPACE, "get", "secret", STORE, check=False).returncode:
-        kubectl("apply", "-f", "-", feed=store_secret())
+        kubectl("apply", "-f", "-", feed=make_store_secret())
     print("+ kubectl apply -k deploy/k8s/overlays/kind", flush=True)
     kubectl("apply", "-k", str(OVERLAY))
     found = kubectl("-n", NAMESPACE, "get", "deployments,statefulsets", "-o", "name").stdout.split()
@@ -93,18 +93,18 @@ def deploy() -> None:
         print(f"+ {workload}", flush=True)
         done = kubectl("-n", NAMESPACE, "rollout", "status", workload, f"--timeout={ROLLOUT_S}s", check=False)
         if done.returncode:
-            raise KindFailed(f"{done.stdout}{done.stderr}{waiting()}")
+            raise KindFailed(f"{done.stdout}{done.stderr}{describe_pods()}")
 
 
-def waiting() -> str:
-    """What the pods and their last events say."""
+def describe_pods() -> str:
+    """Return the state of the pods and their last events."""
     pods = kubectl("-n", NAMESPACE, "get", "pods", check=False).stdout
     events = kubectl("-n", NAMESPACE, "get", "events", "--sort-by=.lastTimestamp", check=False).stdout
     return "\n".join([pods, *events.splitlines()[-15:], "fathom doctor --cluster says more"])
 
 
-def store_secret() -> str:
-    """A new login for the store of this trial, as YAML."""
+def make_store_secret() -> str:
+    """Return a Secret in YAML with a new login for the object store."""
     login = {"AWS_ACCESS_KEY_ID": "fathom", "AWS_SECRET_ACCESS_KEY": secrets.token_urlsafe(24)}
     lines = [f"  {name}: {base64.b64encode(value.encode()).decode()}" for name, value in login.items()]
     return "\n".join(
@@ -113,15 +113,16 @@ def store_secret() -> str:
 
 
 def ask() -> int:
-    """The smoke question through a port of its own; the exit status of deploy/smoke.py."""
-    with forwarded("svc/fathom-gateway", 80) as url:
+    """Ask the smoke question through a forwarded port; return the exit status of deploy/smoke.py."""
+    with forward_port("svc/fathom-gateway", 80) as url:
         return question.main([url, *os.environ.get("QUESTION", "").split()], os.environ)
 
 
 @contextmanager
-def forwarded(target: str, port: int) -> Iterator[str]:
-    """A free port of this machine that leads to ``port`` of the target, for the time of the block."""
-    command = [tool("kubectl"), "--context", f"kind-{CLUSTER}", "-n", NAMESPACE, "port-forward", target, f":{port}"]
+def forward_port(target: str, port: int) -> Iterator[str]:
+    """Forward a free port of this machine to ``port`` of the target within the block; yield its URL."""
+    where = ["--context", f"kind-{CLUSTER}", "-n", NAMESPACE]
+    command = [find_tool("kubectl"), *where, "port-forward", target, f":{port}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as child:
         # A port-forward that never says its port is ended, and with it the reading below.
         alarm = threading.Timer(60, child.terminate)
@@ -142,15 +143,15 @@ def forwarded(target: str, port: int) -> Iterator[str]:
 
 
 def down() -> None:
-    """Removes the cluster with everything in it."""
-    run(tool("kind"), "delete", "cluster", "--name", CLUSTER)
+    """Remove the cluster with everything in it."""
+    run(find_tool("kind"), "delete", "cluster", "--name", CLUSTER)
 
 
 ACTIONS: Mapping[str, Callable[[], int | None]] = {"up": up, "deploy": deploy, "smoke": ask, "down": down}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """One action; 1 and the reason when it fails."""
+    """Run one action; return 1 and print the reason when it fails."""
     if len(arguments) != 1 or arguments[0] not in ACTIONS:
         print(__doc__, file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""Plain manifests out of the chart, for those who apply with kubectl: deploy/k8s/base, its overlays, and rayjobs.
+"""Generate plain manifests from the chart, for use with kubectl: deploy/k8s/base, its overlays, and rayjobs.
 
 ``python deploy/manifests.py generate|check`` writes or compares them; ``check`` exits with 1 and names what drifted.
 The chart stays the only source: base is the chart with deploy/k8s/values/base.yaml, one file per component, and an
@@ -32,35 +32,35 @@ NOTE = (
 Document = dict[str, Any]
 
 
-def rendered(*values: str) -> list[Document]:
-    """The chart with these files of deploy/k8s/values over one another, as kubectl would apply it.
+def render(*values: str) -> list[Document]:
+    """Render the chart with these files of deploy/k8s/values over one another, as kubectl would apply it.
 
     Raises ``CalledProcessError`` when Helm refuses.
     """
-    found = yaml.load_all(helm(*values), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    return [unmanaged(document) for document in found if document]
+    found = yaml.load_all(run_helm(*values), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return [replace_manager(document) for document in found if document]
 
 
 @functools.cache
-def helm(*values: str) -> str:
-    """What Helm prints."""
+def run_helm(*values: str) -> str:
+    """Return the output of ``helm template`` with these files of values."""
     command = [str(HELM), "template", RELEASE, str(CHART), "--namespace", NAMESPACE, "--no-hooks"]
     for name in values:
         command += ["-f", str(FOLDER / "values" / f"{name}.yaml")]
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
 
 
-def unmanaged(value: Any) -> Any:
-    """The same without Helm's name on it, also inside the template for training jobs."""
+def replace_manager(value: Any) -> Any:
+    """Return the value with kustomize as its manager in place of Helm, also inside the template for training jobs."""
     if isinstance(value, list):
-        return [unmanaged(item) for item in value]
+        return [replace_manager(item) for item in value]
     if not isinstance(value, dict):
         return value
-    found = {name: unmanaged(item) for name, item in value.items()}
+    found = {name: replace_manager(item) for name, item in value.items()}
     if MANAGER in found:
         found[MANAGER] = "kustomize"
     if isinstance(found.get(TEMPLATE), str):
-        found[TEMPLATE] = json.dumps(unmanaged(json.loads(found[TEMPLATE])), sort_keys=True)
+        found[TEMPLATE] = json.dumps(replace_manager(json.loads(found[TEMPLATE])), sort_keys=True)
     return found
 
 
@@ -68,25 +68,25 @@ def identity(document: Document) -> tuple[str, str]:
     return document["kind"], document["metadata"]["name"]
 
 
-def component(document: Document) -> str:
-    """The file of the base that a document stands in."""
+def component_of(document: Document) -> str:
+    """Return the component of a document, which names its file in the base."""
     found: str = document["metadata"]["labels"][COMPONENT]
     return found
 
 
-def text(documents: Iterable[Any]) -> str:
-    """Documents as a file."""
+def format_documents(documents: Iterable[Any]) -> str:
+    """Format documents as the text of a file."""
     return NOTE + yaml.safe_dump_all(documents, sort_keys=False, width=120, explicit_start=True)
 
 
-def namespace() -> Document:
-    """The namespace, which refuses pods that are less than restricted."""
+def make_namespace() -> Document:
+    """Return the namespace, which refuses pods that are less than restricted."""
     label = "pod-security.kubernetes.io"
     labels = {f"{label}/enforce": "restricted", f"{label}/warn": "restricted", f"{label}/audit": "restricted"}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": labels}}
 
 
-def kustomization(resources: Sequence[str], patches: Sequence[Document] = ()) -> Document:
+def make_kustomization(resources: Sequence[str], patches: Sequence[Document] = ()) -> Document:
     found: Document = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
@@ -96,41 +96,41 @@ def kustomization(resources: Sequence[str], patches: Sequence[Document] = ()) ->
     return {**found, "patches": list(patches)} if patches else found
 
 
-def base() -> dict[str, str]:
-    """The files of deploy/k8s/base."""
+def make_base() -> dict[str, str]:
+    """Return the files of deploy/k8s/base by name."""
     by_component: dict[str, list[Document]] = {}
-    for document in rendered("base"):
-        by_component.setdefault(component(document), []).append(document)
-    files = {f"{part}.yaml": text(documents) for part, documents in sorted(by_component.items())}
-    files["namespace.yaml"] = text([namespace()])
-    files["kustomization.yaml"] = text([kustomization(sorted(files))])
+    for document in render("base"):
+        by_component.setdefault(component_of(document), []).append(document)
+    files = {f"{part}.yaml": format_documents(documents) for part, documents in sorted(by_component.items())}
+    files["namespace.yaml"] = format_documents([make_namespace()])
+    files["kustomization.yaml"] = format_documents([make_kustomization(sorted(files))])
     return files
 
 
-def overlay(name: str) -> dict[str, str]:
-    """The files of one overlay: what is new, what changes, and what goes."""
-    before = {identity(document): document for document in rendered("base")}
-    after = {identity(document): document for document in rendered("base", name)}
+def make_overlay(name: str) -> dict[str, str]:
+    """Return the files of one overlay: new documents, and patches for those that change or go."""
+    before = {identity(document): document for document in render("base")}
+    after = {identity(document): document for document in render("base", name)}
     added = [document for key, document in after.items() if key not in before]
     files: dict[str, str] = {}
     patches: list[Document] = []
     if added:
-        files["added.yaml"] = text(added)
+        files["added.yaml"] = format_documents(added)
     for key, document in sorted(before.items()):
         target = {"kind": key[0], "name": key[1]}
         if key not in after:
             gone = {"apiVersion": document["apiVersion"], "kind": key[0], "metadata": {"name": key[1]}}
             patches.append({"patch": yaml.safe_dump({"$patch": "delete", **gone}, sort_keys=False)})
-        elif steps := list(differences(document, after[key], "")):
+        elif steps := list(diff(document, after[key], "")):
             file = f"{key[0].lower()}-{key[1].removeprefix(f'{RELEASE}-')}.yaml"
-            files[f"patches/{file}"] = text([steps])
+            files[f"patches/{file}"] = format_documents([steps])
             patches.append({"target": target, "path": f"patches/{file}"})
     resources = ["../../base", *(file for file in files if file == "added.yaml")]
-    return {**files, "kustomization.yaml": text([kustomization(resources, patches)])}
+    return {**files, "kustomization.yaml": format_documents([make_kustomization(resources, patches)])}
 
 
-def differences(old: Any, new: Any, path: str) -> Iterator[Document]:
-    """JSON patches (RFC 6902) that make ``new`` of ``old``; lists are replaced whole unless they are of one length."""
+def diff(old: Any, new: Any, path: str) -> Iterator[Document]:
+    """Yield the JSON patch (RFC 6902) from ``old`` to ``new``; lists of different length are replaced as a whole."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted(old.keys() | new.keys()):
             where = f"{path}/{str(key).replace('~', '~0').replace('/', '~1')}"
@@ -139,40 +139,40 @@ def differences(old: Any, new: Any, path: str) -> Iterator[Document]:
             elif key not in old:
                 yield {"op": "add", "path": where, "value": new[key]}
             else:
-                yield from differences(old[key], new[key], where)
+                yield from diff(old[key], new[key], where)
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for place, (before, after) in enumerate(zip(old, new, strict=True)):
-            yield from differences(before, after, f"{path}/{place}")
+            yield from diff(before, after, f"{path}/{place}")
     elif old != new:
         yield {"op": "replace", "path": path, "value": new}
 
 
-def rayjobs() -> dict[str, str]:
-    """A file per job of deploy/k8s/values/rayjobs.yaml."""
-    jobs = [document for document in rendered("base", "rayjobs") if document["kind"] == "RayJob"]
+def make_rayjobs() -> dict[str, str]:
+    """Return one file per job of deploy/k8s/values/rayjobs.yaml."""
+    jobs = [document for document in render("base", "rayjobs") if document["kind"] == "RayJob"]
     for job in jobs:
         job["metadata"]["namespace"] = NAMESPACE
-    return {f"{job['metadata']['name'].removeprefix(f'{RELEASE}-')}.yaml": text([job]) for job in jobs}
+    return {f"{job['metadata']['name'].removeprefix(f'{RELEASE}-')}.yaml": format_documents([job]) for job in jobs}
 
 
-def generated() -> dict[Path, str]:
-    """Every generated file with its content."""
-    overlays = {f"overlays/{name}": overlay(name) for name in OVERLAYS}
-    folders = {"base": base(), "rayjobs": rayjobs(), **overlays}
+def generate_files() -> dict[Path, str]:
+    """Return every generated file with its content."""
+    overlays = {f"overlays/{name}": make_overlay(name) for name in OVERLAYS}
+    folders = {"base": make_base(), "rayjobs": make_rayjobs(), **overlays}
     return {FOLDER / folder / name: content for folder, files in folders.items() for name, content in files.items()}
 
 
-def stale(wanted: Iterable[Path]) -> list[Path]:
-    """Files that the generator made once and would not make now."""
+def find_stale_files(wanted: Iterable[Path]) -> list[Path]:
+    """Return files that the generator made once and would not make now."""
     there = (path for folder in ("base", "overlays", "rayjobs") for path in (FOLDER / folder).rglob("*.yaml"))
     return sorted(set(there) - set(wanted))
 
 
 def main(action: str) -> int:
-    """Writes, or says what has drifted."""
-    files = generated()
+    """Write the files, or print those that have drifted; return the exit status."""
+    files = generate_files()
     drifted = [path for path, content in files.items() if not path.exists() or path.read_text() != content]
-    drifted += stale(files)
+    drifted += find_stale_files(files)
     if action == "check":
         for path in drifted:
             print(f"{path} has drifted: python deploy/manifests.py generate", file=sys.stderr)

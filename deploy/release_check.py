@@ -28,12 +28,13 @@ from deploy.install import choose_torch_index, read_pip_settings
 
 ROOT = Path(__file__).resolve().parents[1]
 # Folder of the checkout, and where the wheel has it.
-PACKAGES = {"libs/fathom": "fathom", "services": "services", "trainers": "trainers"}
+PACKAGES = {"libs/fathom": "fathom", "services": "fathom/services", "trainers": "fathom/trainers"}
 # One pattern per kind of file that code reads at run time, so that none can vanish from checkout and wheel alike.
 REQUIRED = (
-    "fathom/py.typed", "fathom/api/*/v1/*_pb2.py", "fathom/api/*/v1/*_pb2.pyi", "services/planner/prompts/*.md",
-    "services/reward/prompts/*.md", "services/retrieval/notes/*.md", "services/gateway/static/*.html",
-    "services/datafetch/frameworks/*.yaml", "services/datafetch/library/*.yaml", "trainers/config/presets/*.yaml",
+    "fathom/py.typed", "fathom/api/*/v1/*_pb2.py", "fathom/api/*/v1/*_pb2.pyi", "fathom/services/planner/prompts/*.md",
+    "fathom/services/reward/prompts/*.md", "fathom/services/retrieval/corpus/notes/*.md",
+    "fathom/services/gateway/static/*.html", "fathom/services/datafetch/catalog/frameworks/*.yaml",
+    "fathom/services/datafetch/catalog/library/*.yaml", "fathom/trainers/config/presets/*.yaml",
 )  # fmt: skip
 QUESTION = "Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020"
 TIMEOUT_S = 1200.0
@@ -70,7 +71,7 @@ def list_package_files(root: Path) -> set[str]:
     command = ["git", "-C", str(root), "ls-files", "-z", "--", *PACKAGES]
     if (root / ".git").exists():
         listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\0")
-        paths = [name for name in listed if name]
+        paths = [name for name in listed if name and not (root / name).is_symlink()]
     else:
         found = (path for folder in PACKAGES for path in (root / folder).rglob("*") if path.is_file())
         paths = [path.relative_to(root).as_posix() for path in found if "__pycache__" not in path.parts]

@@ -1,4 +1,4 @@
-"""Asks a deployed gateway one question and looks at the answer: ``python -m deploy.smoke URL [QUESTION]``.
+"""Ask a deployed gateway one question and check the answer: ``python -m deploy.smoke URL [QUESTION]``.
 
 Exits with 0 when a cited answer came whose citations are in its text, with 1 and the reason otherwise. Needs nothing
 but Python; FATHOM_GATEWAY_TOKEN is sent where it is set, DEADLINE_S (300) bounds the whole.
@@ -35,46 +35,49 @@ class Gateway:
     token: str
     until: float
 
-    def opened(self, path: str, body: Mapping[str, Any] | None = None, **headers: str) -> Any:
-        """The open reply; raises ``SmokeFailed`` for a refusal, ``OSError`` for a connection that fails."""
+    def send(self, path: str, body: Mapping[str, Any] | None = None, **headers: str) -> Any:
+        """Send a request and return the open reply.
+
+        Raises ``SmokeFailed`` for a refusal, ``OSError`` for a connection that fails.
+        """
         sent = {"content-type": "application/json", **headers}
         if self.token:
             sent["authorization"] = f"Bearer {self.token}"
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"{self.url}{path}", data, sent)  # noqa: S310 - the operator names the gateway
         try:
-            return urllib.request.urlopen(request, timeout=max(1.0, self.left()))  # noqa: S310 - as above
+            return urllib.request.urlopen(request, timeout=max(1.0, self.remaining_s()))  # noqa: S310 - as above
         except urllib.error.HTTPError as error:
             if error.code >= 500:
                 raise OSError(f"{path} answered {error.code}") from error
             raise SmokeFailed(f"{path} answered {error.code}: {error.read()[:500].decode(errors='replace')}") from error
 
-    def left(self) -> float:
-        """Seconds; raises ``SmokeFailed`` when none are left."""
+    def remaining_s(self) -> float:
+        """Return the seconds left; raise ``SmokeFailed`` when there are none."""
         left = self.until - time.monotonic()
         if left <= 0:
             raise SmokeFailed("the time is over (DEADLINE_S)")
         return left
 
-    def until_ready(self) -> None:
-        """Waits until the gateway and what stands behind it are ready."""
+    def wait_until_ready(self) -> None:
+        """Wait until the gateway and the services behind it are ready."""
         while True:
             try:
-                with self.opened("/healthz/ready"):
+                with self.send("/healthz/ready"):
                     return
             except (OSError, http.client.HTTPException) as error:
-                if self.left() < 2:
+                if self.remaining_s() < 2:
                     raise SmokeFailed(f"{self.url} does not become ready: {error}") from error
                 time.sleep(1.0)
 
-    def events(self, run: str) -> Iterator[dict[str, Any]]:
-        """The run's events to the end, over reconnects."""
+    def follow(self, run: str) -> Iterator[dict[str, Any]]:
+        """Yield the run's events to the end, across reconnects."""
         after = 0
         for _ in range(CONNECTIONS):
             try:
-                with self.opened(f"/v1/runs/{run}/events?after={after}") as reply:
+                with self.send(f"/v1/runs/{run}/events?after={after}") as reply:
                     for line in reply:
-                        self.left()
+                        self.remaining_s()
                         if line.startswith(b"data:"):
                             event = json.loads(line[5:])
                             after = int(event.get("sequence", after))
@@ -86,23 +89,23 @@ class Gateway:
         raise SmokeFailed(f"the events of {run} broke off {CONNECTIONS} times")
 
 
-def answer(gateway: Gateway, question: str) -> dict[str, Any]:
-    """The finished run; raises ``SmokeFailed``."""
-    gateway.until_ready()
+def ask(gateway: Gateway, question: str) -> dict[str, Any]:
+    """Ask the question and return the finished run; raise ``SmokeFailed``."""
+    gateway.wait_until_ready()
     try:
-        with gateway.opened("/v1/runs", {"question": question}) as reply:
+        with gateway.send("/v1/runs", {"question": question}) as reply:
             run = json.load(reply)["run_id"]
     except OSError as error:
         raise SmokeFailed(f"the question is not taken: {error}") from error
-    for event in gateway.events(run):
+    for event in gateway.follow(run):
         if "finished" in event:
             found: dict[str, Any] = event["finished"]
             return found
     raise SmokeFailed(f"run {run} has no end")
 
 
-def faults(finished: Mapping[str, Any]) -> list[str]:
-    """What is wrong with an answer."""
+def find_faults(finished: Mapping[str, Any]) -> list[str]:
+    """Return the faults of a finished run's answer, [] for none."""
     if finished.get("stop_reason") != "STOP_REASON_FINISHED":
         culprit = finished.get("culprit")
         return [f"{finished.get('stop_reason')}: {finished.get('error', '')}{f' ({culprit})' if culprit else ''}"]
@@ -122,18 +125,18 @@ def faults(finished: Mapping[str, Any]) -> list[str]:
 
 
 def main(arguments: list[str], environ: Mapping[str, str]) -> int:
-    """Asks and judges."""
+    """Ask, print the answer and its faults, and return the exit status."""
     if not arguments:
         print(__doc__, file=sys.stderr)
         return 2
     until = time.monotonic() + float(environ.get("DEADLINE_S", "300"))
     gateway = Gateway(arguments[0].rstrip("/"), environ.get("FATHOM_GATEWAY_TOKEN", ""), until)
     try:
-        finished = answer(gateway, " ".join(arguments[1:]) or QUESTION)
+        finished = ask(gateway, " ".join(arguments[1:]) or QUESTION)
     except SmokeFailed as error:
         print(f"smoke: {error}", file=sys.stderr)
         return 1
-    wrong = faults(finished)
+    wrong = find_faults(finished)
     print(finished.get("answer", {}).get("markdown", "")[:2000])
     for line in wrong:
         print(f"smoke: {line}", file=sys.stderr)

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 from fathom.api.planner.v1 import planner_pb2 as pb
-from fathom.cli.local import read_endpoints
 from fathom.clients import connect
+from fathom.clients.local import read_endpoints
 from fathom.clients.runs import run
 
 QUESTION = "How did the share price of Apple develop from 2015 to 2020?"

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from fathom import __version__
-from fathom.errors import Conflict, CorruptData, FailedPrecondition
+from fathom.core.errors import Conflict, CorruptData, FailedPrecondition
 
 LAYOUT = 1
 """Grows when an older Fathom could not work with what this one writes. A home without the file is of layout 0, which

@@ -22,17 +22,19 @@ from typing import Any
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from fathom.bus.server import NatsServer
-from fathom.config import Settings, load
-from fathom.errors import DependencyFailed
-from fathom.rpc.host import Runtime, dependencies, hosting, hosting_http
-from fathom.rpc.sockets import reserved_port
-from services.home import claim_layout, hold_home
+from fathom.clients.local import LocalEndpoints
+from fathom.core.config import Settings, load
+from fathom.core.errors import DependencyFailed
+from fathom.hosting.host import Runtime, dependencies, hosting, hosting_http
+from fathom.services.home import claim_layout, hold_home
+from fathom.transport.bus.nats.server import NatsServer
+from fathom.transport.sockets import reserved_port
 
 # Started in this order, stopped in reverse. Those that only others call come first.
 ORDER = ("retrieval", "datafetch", "memory", "reward", "sandbox", "policy", "planner", "gateway")
 OWN_PROCESS = frozenset({"policy"})
 UNARY = frozenset({"retrieval", "datafetch", "memory", "reward"})
+# A service that fails at start would otherwise be restarted forever; one crash now and then is absorbed.
 RESTARTS, RESTART_WINDOW_S = 5, 60.0
 
 Report = Callable[[str, str], None]
@@ -99,7 +101,7 @@ class Child:
         self._starts.append(time.monotonic())
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", f"services.{self.name}", *self._arguments, env=self._environ, stdout=log,
+                sys.executable, "-m", f"fathom.services.{self.name}", *self._arguments, env=self._environ, stdout=log,
                 stderr=log, stdin=asyncio.subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
 
@@ -115,7 +117,7 @@ class Child:
             await self._spawn()
 
     @property
-    def failed(self) -> asyncio.Task[None]:
+    def failure(self) -> asyncio.Task[None]:
         """Return a task that ends only with an error, when the service has been restarted too often."""
         assert self._watching is not None
         return self._watching
@@ -208,7 +210,7 @@ class LocalStack:
     async def until_serving(self, timeout_s: float) -> None:
         """Wait until every service is ready; raise ``TimeoutError``."""
         async with asyncio.timeout(timeout_s):
-            await asyncio.gather(*(serving(name, url) for name, url in self._grpc_urls.items()))
+            await asyncio.gather(*(wait_until_serving(name, url) for name, url in self._grpc_urls.items()))
 
     def _environ(
         self, name: str, port: int, metrics_port: int, nats_url: str, grpc_urls: Mapping[str, str]
@@ -247,8 +249,8 @@ class LocalStack:
         self._report(child.name, "stopped")
 
     async def _start_inline(self, stack: AsyncExitStack, name: str, environ: Mapping[str, str]) -> None:
-        config = importlib.import_module(f"services.{name}.config").Config
-        build = importlib.import_module(f"services.{name}.server").build
+        config = importlib.import_module(f"fathom.services.{name}.config").Config
+        build = importlib.import_module(f"fathom.services.{name}.server").build
         file = self._settings.config
         runtime = load(Runtime, "runtime", file=file, environ=environ)
         settings: Any = load(config, name, file=file, environ=environ)
@@ -263,8 +265,8 @@ class LocalStack:
 
     async def _until_ready(self, grpc_urls: Mapping[str, str], gateway: str) -> None:
         """Wait for the health of all services concurrently; raise an error that names the late or failed one."""
-        waits = {name: asyncio.create_task(serving(name, url)) for name, url in grpc_urls.items()}
-        failures = {**self._warming, **{child.name: child.failed for child in self._children}}
+        waits = {name: asyncio.create_task(wait_until_serving(name, url)) for name, url in grpc_urls.items()}
+        failures = {**self._warming, **{child.name: child.failure for child in self._children}}
         deadline = time.monotonic() + self._settings.ready_timeout_s
         try:
             while pending := {name for name, task in waits.items() if not task.done()}:
@@ -286,11 +288,18 @@ class LocalStack:
 
     async def until_broken(self) -> None:
         """Wait forever; raise when a service or its process fails permanently."""
-        await asyncio.gather(*(child.failed for child in self._children), *map(asyncio.shield, self._duties))
+        await asyncio.gather(*(child.failure for child in self._children), *map(asyncio.shield, self._duties))
         await asyncio.Event().wait()
 
 
-async def serving(name: str, url: str) -> None:
+@asynccontextmanager
+async def start_stack(home: Path) -> AsyncIterator[LocalEndpoints]:
+    """Start a stack in this folder, on free ports, for as long as the context lasts."""
+    async with LocalStack(LocalSettings(home=home, gateway_port=0)).running() as started:
+        yield LocalEndpoints(started.services, started.gateway, started.nats, started.store, started.metrics)
+
+
+async def wait_until_serving(name: str, url: str) -> None:
     """Wait until the service reports SERVING."""
     # Polled, because a child process may not even listen yet.
     async with grpc.aio.insecure_channel(url.removeprefix("grpc://")) as channel:

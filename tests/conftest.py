@@ -28,7 +28,7 @@ MEASURED = frozenset({"unit", "contract"})
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the long files first, so that two workers (``make test``) end together; a file's own order stays.
+    """Put the long files first, so that the workers of ``make test`` end together; a file's own order stays.
 
     Only unit and contract tests count for coverage: tracing costs processor time, which tests of real processes need,
     and what these run in other processes is not seen.
@@ -46,8 +46,8 @@ def is_real(item: pytest.Item) -> bool:
     return bool(REAL & set(item.path.relative_to(ROOT).parts))
 
 
-def bundled(folder: str, module: str) -> Path:
-    """The bundle, built when it is not there; tests that need it fail with the builder's own words."""
+def build_bundle(folder: str, module: str) -> Path:
+    """Build the bundle when it is not there; tests that need it fail with the builder's own words."""
     target = HOME / "data" / folder
     done = subprocess.run(
         [sys.executable, "-m", module, "--target", str(target)], cwd=ROOT, capture_output=True, text=True
@@ -69,12 +69,12 @@ def one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def tables_dir() -> Path:
-    return bundled("tables", "services.datafetch.bundle")
+    return build_bundle("tables", "fathom.services.datafetch.warehouse.build_tables")
 
 
 @pytest.fixture(scope="session")
 def corpus_dir() -> Path:
-    return bundled("corpus", "services.retrieval.bundle")
+    return build_bundle("corpus", "fathom.services.retrieval.tools.bundle")
 
 
 @pytest.fixture

@@ -14,23 +14,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fathom.errors import Conflict, InvalidField, NotFound
-from fathom.store import ObjectStore
-from trainers.config.sections import TrainerConfig
-from trainers.roles import Checkpoints
+from fathom.core.errors import Conflict, InvalidField, NotFound
+from fathom.trainers.config.sections import TrainerConfig
+from fathom.trainers.interfaces import Checkpoints
+from fathom.transport.store import ObjectStore
 
 MANIFEST = "manifest.json"
+# Keys sort as text: with leading zeros they sort by step.
 DIGITS = 8
 
 
-def keep(checkpoints: Checkpoints, step: int, write: Callable[[Path], None], state: Mapping[str, Any]) -> None:
+def save_checkpoint(
+    checkpoints: Checkpoints, step: int, write: Callable[[Path], None], state: Mapping[str, Any]
+) -> None:
     """Save the files that ``write`` puts into a folder, and the loop's state, as the checkpoint of ``step``."""
     with tempfile.TemporaryDirectory() as name:
         write(Path(name))
         checkpoints.save(step, Path(name), state)
 
 
-def take_up(
+def restore_checkpoint(
     checkpoints: Checkpoints, trainer: TrainerConfig, identity: Mapping[str, Any], read: Callable[[Path], None]
 ) -> Mapping[str, Any] | None:
     """Load the configured checkpoint: call ``read`` with its folder and return its state; None to start from scratch.
@@ -82,11 +85,14 @@ class StoreCheckpoints:
         # A step that is done again: until it is whole once more, the checkpoint before it is the newest.
         await self.store.delete(f"{self._prefix(step)}{MANIFEST}")
         files = {}
+        # One file at a time: all shards of a large model together need not fit into memory.
         for name, path in paths.items():
             data = await asyncio.to_thread(path.read_bytes)
             files[name] = (await self.store.put(f"{self._prefix(step)}{name}", data)).sha256
+        # Written last, it makes the checkpoint exist: a kill at any moment before leaves files that no reader looks at.
         manifest = json.dumps({"step": step, "state": dict(state), "files": files}, indent=2)
         await self.store.put(f"{self._prefix(step)}{MANIFEST}", manifest.encode(), "application/json")
+        # Deleted last: were the process killed during the upload, the older checkpoints would still be there.
         for old in (await self._steps())[: -self.keep]:
             await self._drop(old)
 
@@ -103,6 +109,8 @@ class StoreCheckpoints:
         for file, sha256 in manifest["files"].items():
             path = folder / file
             path.parent.mkdir(parents=True, exist_ok=True)
+            # Read against the checksum: a truncated shard would otherwise load as other weights or fail far from the
+            # cause.
             path.write_bytes(await self.store.get(f"{prefix}{file}", sha256))
         state: Mapping[str, Any] = manifest["state"]
         return state

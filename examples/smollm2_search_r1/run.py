@@ -2,9 +2,9 @@
 
     python -m examples.smollm2_search_r1.run --home .fathom --data ../shared/data --output .fathom/training/smollm2
 
-Every stage keeps its result under ``--output`` and is left out when that is there, so that the same command goes on
-where it was stopped; an evaluation or a training goes on from the last episode, or checkpoint, that was kept.
-``report.json`` has the figures, ``*-grpo/report.html`` the curves.
+Every stage stores its result under ``--output`` and is skipped when that exists, so that the same command resumes
+where it was stopped; an evaluation or a training resumes from its last stored episode or checkpoint. ``report.json``
+has the figures, ``*-grpo/report.html`` the curves.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from examples.smollm2_search_r1.measure import compared, measured
+from examples.smollm2_search_r1.measure import compare_stages, summarise_stage
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1.trajectory_pb2 import PROTOCOL_SEARCH_R1, Trajectory
 from fathom.api.policy.v1.policy_pb2 import Sampling
 from fathom.api.retrieval.v1 import retrieval_pb2
 from fathom.api.reward.v1 import reward_pb2
-from fathom.cli.ingest import pieces
 from fathom.clients import Clients, connect
-from fathom.store import ObjectStore, open_store
-from services.local import Endpoints, LocalSettings, LocalStack
-from trainers.data.convert import convert
-from trainers.data.records import Record, read, write
-from trainers.exports.files import Exported, Wanted, sft_rows
-from trainers.exports.tokens import PolicyRenderer
-from trainers.rollouts.client import Patience, collect
-from trainers.rollouts.publisher import Publisher
+from fathom.services.local import Endpoints, LocalSettings, LocalStack
+from fathom.services.retrieval.commands.upload import pieces
+from fathom.trainers.data.convert import convert
+from fathom.trainers.data.export.files import Exported, Wanted, sft_rows
+from fathom.trainers.data.export.tokens import PolicyRenderer
+from fathom.trainers.data.records import Record, read, write
+from fathom.trainers.rollouts.client import Patience, collect
+from fathom.trainers.rollouts.publisher import Publisher
+from fathom.transport.store import ObjectStore, open_store
 
 HERE = Path(__file__).parent
 CORPUS, MODEL, LEARNER = "qed", "smollm2", "searcher"
@@ -50,7 +50,7 @@ GRADERS = ("em", "sub_em", "f1")
 
 @dataclass
 class Work:
-    """The example under way."""
+    """One run of the example: its options, and clients of the running stack."""
 
     options: argparse.Namespace
     endpoints: Endpoints
@@ -62,16 +62,17 @@ class Work:
         return Path(self.options.output)
 
     def folder(self, algorithm: str) -> Path:
-        """Of a training; its name is that of its checkpoints, which all trainings of a stack keep in one store."""
+        """Return the output folder of a training, whose name is also that of its checkpoints."""
+        # All trainings of a stack keep their checkpoints in one store: names must differ between outputs.
         return self.output / f"{self.output.name}-{algorithm}"
 
-    async def all(self) -> None:
-        """Stage after stage."""
+    async def run_stages(self) -> None:
+        """Run all stages in order, skipping those that have ended before."""
         options = self.options
         await self.serve_corpus()
         if not (self.output / "prompts" / "test.parquet").exists():
             convert("qed_nq", Path(options.data), self.output / "prompts")
-        await self.demonstrate()
+        await self.make_demonstrations()
         held_out = read(self.output / "prompts" / "held_out.parquet")[: options.held_out]
         await self.evaluate("raw", MODEL, held_out)
         await self.fathom("sft", *self.sft_settings())
@@ -80,10 +81,10 @@ class Work:
             await self.evaluate("sft", LEARNER, held_out, tuned)
         await self.fathom("grpo", *self.grpo_settings(tuned))
         await self.evaluate("grpo", LEARNER, held_out)
-        report(self.output)
+        write_report(self.output)
 
     async def serve_corpus(self) -> None:
-        """The set's passages, in retrieval."""
+        """Ingest the question set's passages into retrieval and activate them."""
         known = await self.clients.retrieval.list_corpora(retrieval_pb2.ListCorporaRequest())
         if any(item.name == CORPUS and item.snapshot for item in known.corpora):
             return
@@ -94,18 +95,19 @@ class Work:
         )
         print(f"{done.added:,} passages served", flush=True)
 
-    async def demonstrate(self) -> None:
-        """The reference policy looks every question up; what its search shows decides what is learned from.
+    async def make_demonstrations(self) -> None:
+        """Write demonstrations, GRPO's prompts and the held-out questions from searches of the reference policy.
 
-        Questions whose answer is shown are demonstrations (train), prompts of GRPO (train, the rest) and what is
-        measured (test); nothing else can be answered by reading.
+        Only questions whose answer the search shows are used: of the training split some as demonstrations and the rest
+        as prompts, of the test split all as held-out questions.
         """
+        # Anything else cannot be answered by reading, and would teach guessing.
         target = self.output / "demonstrations.jsonl"
         if target.exists():
             return
-        found = {split: await self.shown(split) for split in ("train", "test")}
-        taught, rest = divided(found["train"], self.options.demonstrations)
-        episodes = [demonstrated(record, episode) for record, episode in taught]
+        found = {split: await self.find_answerable(split) for split in ("train", "test")}
+        chosen, rest = draw_pairs(found["train"], self.options.demonstrations)
+        episodes = [add_answer(record, episode) for record, episode in chosen]
         done, wanted = Exported(), Wanted("sft", MODEL)
         rows = sft_rows(episodes, wanted, PolicyRenderer(self.clients, MODEL), done)
         lines = [json.dumps(row, ensure_ascii=False) async for row in rows]
@@ -115,19 +117,21 @@ class Work:
         print(f"{len(lines)} demonstrations, {done.learned_tokens:,} of {done.tokens:,} tokens carry loss;"
               f" {len(rest)} prompts of GRPO, {len(found['test'])} held out", flush=True)  # fmt: skip
 
-    async def shown(self, split: str) -> list[tuple[Record, Trajectory]]:
-        """Questions of a split with the episodes in which the reference policy was shown an answer."""
+    async def find_answerable(self, split: str) -> list[tuple[Record, Trajectory]]:
+        """Return a split's questions whose answer the reference policy's search shows, with its episodes."""
         questions = read(self.output / "prompts" / f"{split}.parquet")
         episodes = await self.play("rules", questions, "em", rollout_id=f"{self.output.name}-look-up-{split}")
         right = sum(episode.reward == 1.0 for episode in episodes)
-        pairs = [pair for pair in zip(questions, episodes, strict=True) if answer_in(*pair)]
-        print(f"{split}: {len(pairs)} of {len(questions)} answers are shown, rules gets {right}", flush=True)
+        pairs = [pair for pair in zip(questions, episodes, strict=True) if find_shortest_answer(*pair)]
+        print(
+            f"{split}: {len(pairs)} of {len(questions)} answers are in search results, rules gets {right}", flush=True
+        )
         return pairs
 
     async def play(
         self, model: str, questions: Sequence[Record], grader: str, *, rollout_id: str, version: int = 0
     ) -> list[Trajectory]:
-        """One greedy episode per question."""
+        """Play one greedy episode per question."""
         request = pb.RolloutRequest(
             request_id=rollout_id,
             model=model,
@@ -143,23 +147,23 @@ class Work:
         return await collect(self.clients.planner, request, Patience(LONGEST_S, 5))
 
     async def evaluate(self, name: str, model: str, questions: Sequence[Record], weights: Path | None = None) -> None:
-        """Plays the questions with a model as it is served, after serving ``weights``; keeps graded answers."""
+        """Play the questions with the served model, after publishing ``weights``, and store the graded answers."""
         target = self.output / "answers" / f"{name}.jsonl"
         if target.exists():
             return
         publisher = Publisher(self.clients, self.store, model, timeout_s=900.0)
         if weights is not None:
-            await publisher.publish(copying(weights))
+            await publisher.publish(copy_from(weights))
         version = await publisher.newest() if model == LEARNER else 0
         started = time.monotonic()
         episodes = await self.play(model, questions, "em", rollout_id=f"{self.output.name}-{name}", version=version)
-        rows = [await self.graded(*pair) for pair in zip(questions, episodes, strict=True)]
+        rows = [await self.grade_answer(*pair) for pair in zip(questions, episodes, strict=True)]
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-        print(f"{name}, version {version}: {measured(rows)}, {time.monotonic() - started:.0f} s", flush=True)
+        print(f"{name}, version {version}: {summarise_stage(rows)}, {time.monotonic() - started:.0f} s", flush=True)
 
-    async def graded(self, question: Record, episode: Trajectory) -> dict[str, Any]:
-        """The episode's answer with its grades, and what it did."""
+    async def grade_answer(self, question: Record, episode: Trajectory) -> dict[str, Any]:
+        """Return the episode's answer with its grades, its completions and its number of searches."""
         answer = episode.answer.markdown if episode.HasField("answer") else ""
         items = [reward_pb2.ScoreItem(grader=name, answer=answer, references=question.targets) for name in GRADERS]
         scores = (await self.clients.reward.score(reward_pb2.ScoreRequest(items=items))).scores
@@ -174,7 +178,7 @@ class Work:
         }
 
     async def fathom(self, algorithm: str, *settings: str) -> None:
-        """``fathom train``, unless it has ended before."""
+        """Run ``fathom train``, unless it has ended before."""
         folder = self.folder(algorithm)
         if (folder / "done").exists():
             return
@@ -198,30 +202,30 @@ class Work:
         ]  # fmt: skip
 
 
-def answer_in(question: Record, episode: Trajectory) -> str:
-    """The shortest answer that what was found says; "" for none."""
+def find_shortest_answer(question: Record, episode: Trajectory) -> str:
+    """Return the shortest accepted answer that occurs in the search results; "" for none."""
     shown = " ".join(result.content for step in episode.steps for result in step.tool_results)
     return min((target for target in question.targets if target in shown), key=len, default="")
 
 
-def demonstrated(question: Record, episode: Trajectory) -> Trajectory:
-    """The episode with the answer that it should have ended in."""
+def add_answer(question: Record, episode: Trajectory) -> Trajectory:
+    """Return a copy of the episode that ends with the right answer."""
     done = Trajectory()
     done.CopyFrom(episode)
-    answer = answer_in(question, episode)
+    answer = find_shortest_answer(question, episode)
     done.steps[-1].completion.text = f"<think>The information names it.</think>\n<answer> {answer} </answer>"
     done.answer.markdown, done.reward = answer, 1.0
     return done
 
 
-def divided(pairs: list[Any], count: int) -> tuple[list[Any], list[Any]]:
-    """``count`` of them, drawn, and the rest."""
+def draw_pairs(pairs: list[Any], count: int) -> tuple[list[Any], list[Any]]:
+    """Draw ``count`` pairs; return them and the rest."""
     mixed = random.Random(7).sample(pairs, len(pairs))
     return mixed[:count], mixed[count:]
 
 
-def copying(folder: Path) -> Callable[[Path], None]:
-    """What puts a folder's files into another."""
+def copy_from(folder: Path) -> Callable[[Path], None]:
+    """Return a function that copies the folder's files into another folder."""
 
     def copy(target: Path) -> None:
         for path in folder.iterdir():
@@ -230,13 +234,13 @@ def copying(folder: Path) -> Callable[[Path], None]:
     return copy
 
 
-def report(output: Path) -> None:
-    """``report.json`` and a line per stage, as far as there are answers."""
+def write_report(output: Path) -> None:
+    """Write ``report.json`` and print one line per stage that has answers."""
     stages = {path.stem: path for path in (output / "answers").glob("*.jsonl")}
     rows = {name: [json.loads(line) for line in path.open(encoding="utf-8")] for name, path in stages.items()}
-    found = {name: measured(rows[name]) for name in ("raw", "sft", "grpo") if name in rows}
+    found = {name: summarise_stage(rows[name]) for name in ("raw", "sft", "grpo") if name in rows}
     pairs = [pair for pair in (("raw", "sft"), ("sft", "grpo"), ("raw", "grpo")) if set(pair) <= set(rows)]
-    differences = {f"{one} to {other}": compared(rows[one], rows[other]) for one, other in pairs}
+    differences = {f"{one} to {other}": compare_stages(rows[one], rows[other]) for one, other in pairs}
     (output / "report.json").write_text(json.dumps({"stages": found, "differences": differences}, indent=2))
     for name, figures in (found | differences).items():
         print(f"{name}: {figures}", flush=True)
@@ -247,13 +251,13 @@ async def main(options: argparse.Namespace) -> None:
     async with LocalStack(settings).running() as endpoints:
         clients, store = connect(endpoints.services), open_store(endpoints.store)
         try:
-            await Work(options, endpoints, clients, store).all()
+            await Work(options, endpoints, clients, store).run_stages()
         finally:
             await clients.close()
             await store.close()
 
 
-def parsed() -> argparse.Namespace:
+def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--home", default=".fathom", help="folder of the local stack")
     parser.add_argument("--data", default="../shared/data", help="folder with qed_nq")
@@ -268,6 +272,6 @@ def parsed() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    asked = parsed()
+    asked = parse_options()
     Path(asked.output).mkdir(parents=True, exist_ok=True)
     asyncio.run(main(asked))

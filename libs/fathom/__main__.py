@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from fathom.errors import MissingExtra
-from fathom.extras import name_missing_extra
+from fathom.core.errors import MissingExtra
+from fathom.core.extras import name_missing_extra
 
 
 def main() -> None:

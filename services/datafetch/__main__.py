@@ -1,8 +1,8 @@
-"""Entry point of ``python -m services.datafetch``: serve until SIGTERM."""
+"""Entry point of ``python -m fathom.services.datafetch``: serve until SIGTERM."""
 
-from fathom.rpc.host import main
-from services.datafetch.config import Config
-from services.datafetch.server import build
+from fathom.hosting.host import main
+from fathom.services.datafetch.config import Config
+from fathom.services.datafetch.server import build
 
 if __name__ == "__main__":
     main("datafetch", Config, build)

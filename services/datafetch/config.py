@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from fathom.config import Settings
-from services.datafetch.connectors.config import ConnectorsConfig
+from fathom.core.config import Settings
+from fathom.services.datafetch.sources.config import ConnectorsConfig
 
 
 class SemanticFolder(Settings):
@@ -22,7 +22,7 @@ class Config(Settings):
     """Settings: location of the tables, parsing of questions, query limits and vendors."""
 
     data_dir: Path = Path(".fathom/data/tables")
-    """Folder built by ``python -m services.datafetch.bundle``."""
+    """Folder built by ``python -m fathom.services.datafetch.warehouse.build_tables``."""
     semantic: list[SemanticFolder] = Field(default_factory=list)
     """Additional semantic folders; later ones override earlier ones."""
     threads: int = Field(default=2, ge=1)
@@ -35,6 +35,7 @@ class Config(Settings):
     """Maximum number of rows of a SQL result."""
     sql_seconds: float = Field(default=10.0, gt=0)
     """Time limit of a SQL statement in seconds."""
+    # Each column is an aggregate of the statement, and models read a sheet by its columns.
     max_columns: int = Field(default=64, ge=2)
     """Maximum number of columns of one sheet."""
     embedding: Literal["auto", "on", "off"] = "auto"

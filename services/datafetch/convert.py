@@ -7,18 +7,30 @@ from typing import Any
 
 from fathom.api.common.v1.common_pb2 import MissingItem
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
-from fathom.errors import InvalidField
-from services.datafetch.model import Basis, Filter, Frequency, Match, Missing, Query, Sheet, Transform
-from services.datafetch.periods import Period, label, split
-from services.datafetch.semantic.schema import EntitySpec, IndicatorSpec
+from fathom.core.errors import InvalidField
+from fathom.services.datafetch.catalog.schema import EntitySpec, IndicatorSpec
+from fathom.services.datafetch.parser.mention import Mention
+from fathom.services.datafetch.query.model import (
+    Basis,
+    Column,
+    Filter,
+    Frequency,
+    Match,
+    Missing,
+    Query,
+    Sheet,
+    Transform,
+)
+from fathom.services.datafetch.query.periods import Period, label, split
 
+# By name: the model's order of frequencies must not depend on the contract's numbers.
 FREQUENCIES = {f"FREQUENCY_{item.name}" if item else "FREQUENCY_UNSPECIFIED": item for item in Frequency}
 TRANSFORMS = {f"TRANSFORM_{item.name}" if item else "TRANSFORM_UNSPECIFIED": item for item in Transform}
 OPERATORS = ("<", "<=", "=", "!=", ">=", ">")
 VINTAGES = ("", "latest", "first")
 
 
-def day(text: str, field: str) -> date | None:
+def parse_day(text: str, field: str) -> date | None:
     """Parse an ISO date; None for "". Raises ``InvalidField(field)``."""
     try:
         return date.fromisoformat(text) if text else None
@@ -27,20 +39,27 @@ def day(text: str, field: str) -> date | None:
 
 
 def query_from_proto(typed: pb.TypedQuery) -> Query:
+    # Without any name there is nothing to compute, and an empty answer would look like missing data.
     if not typed.entities and not typed.indicators and not typed.entity_kind:
         raise InvalidField("typed", "name at least one entity or indicator")
     if typed.limit < 0:
         raise InvalidField("typed.limit", "must not be negative")
     if typed.vintage not in VINTAGES:
         raise InvalidField("typed.vintage", "must be latest or first")
+    if typed.descending and not typed.order_by:
+        raise InvalidField("typed.descending", "needs order_by, the indicator that rows are ordered by")
+    if typed.entities and typed.entity_kind:
+        raise InvalidField("typed.entity_kind", "names all entities of a kind; leave out entities, or the kind")
+    if typed.include_previous and not typed.start_date:
+        raise InvalidField("typed.include_previous", "needs a start_date, before which the row lies")
     return Query(
         tuple(typed.entities),
         tuple(typed.indicators),
-        day(typed.start_date, "typed.start_date"),
-        day(typed.end_date, "typed.end_date"),
-        FREQUENCIES[name_of(pb.Frequency, typed.frequency, "typed.frequency")],
+        parse_day(typed.start_date, "typed.start_date"),
+        parse_day(typed.end_date, "typed.end_date"),
+        FREQUENCIES[get_enum_name(pb.Frequency, typed.frequency, "typed.frequency")],
         typed.limit,
-        TRANSFORMS[name_of(pb.Transform, typed.transform, "typed.transform")],
+        TRANSFORMS[get_enum_name(pb.Transform, typed.transform, "typed.transform")],
         tuple(filter_from_proto(item) for item in typed.filters),
         typed.order_by,
         typed.descending,
@@ -49,12 +68,14 @@ def query_from_proto(typed: pb.TypedQuery) -> Query:
         typed.entity_kind,
         Basis.FISCAL if typed.fiscal else Basis.CALENDAR,
         typed.vintage or "latest",
+        previous=typed.include_previous,
     )
 
 
-def name_of(enum: Any, value: int, field: str) -> str:
+def get_enum_name(enum: Any, value: int, field: str) -> str:
     """Return the name of an enum value; raises ``InvalidField(field)`` for a number that the contract lacks."""
     try:
+        # proto3 enums are open: a newer client may send a number that this version does not know.
         return str(enum.Name(value))
     except ValueError as error:
         raise InvalidField(field, f"{value} is unknown") from error
@@ -69,6 +90,7 @@ def filter_from_proto(item: pb.ValueFilter) -> Filter:
 def query_to_proto(query: Query) -> pb.TypedQuery:
     names = {item: name for name, item in FREQUENCIES.items()}
     transforms = {item: name for name, item in TRANSFORMS.items()}
+    # A query in the stored frequency is shown by years: its own labels would be as many as its rows.
     periods = split(Period(query.start, query.end), query.frequency or Frequency.ANNUAL)
     return pb.TypedQuery(
         entities=query.entities,
@@ -87,11 +109,23 @@ def query_to_proto(query: Query) -> pb.TypedQuery:
         fiscal=query.basis == Basis.FISCAL,
         vintage=query.vintage,
         periods=[label(part) for part in periods] if query.start and query.end else [],
+        include_previous=query.previous,
     )
 
 
 def match_to_proto(item: Match) -> pb.NameMatch:
     return pb.NameMatch(surface=item.surface, id=item.id, score=item.score, how=item.how, others=item.others)
+
+
+def mention_to_proto(item: Mention, question: str) -> pb.Mention:
+    return pb.Mention(
+        kind=f"MENTION_KIND_{item.kind}",
+        start=item.start,
+        end=item.end,
+        text=question[item.start : item.end],
+        value=item.value,
+        confidence=item.confidence,
+    )
 
 
 def missing_to_proto(item: Missing) -> MissingItem:
@@ -119,10 +153,30 @@ def sheet_to_proto(sheet: Sheet) -> pb.Sheet:
             formula=column.formula,
             vendor=column.vendor,
             inputs=column.inputs,
+            basis=column.basis,
+            resampling=column.resampling,
         )
         for column in sheet.columns
     ]
     return pb.Sheet(id=sheet.id, title=sheet.title, columns=columns, rows=sheet.rows, digest=sheet.digest)
+
+
+def column_from_proto(column: pb.Column) -> Column:
+    return Column(
+        column.name,
+        column.type,
+        column.unit,
+        column.indicator,
+        column.entity,
+        column.source,
+        column.as_of,
+        column.nulls,
+        column.formula,
+        tuple(column.inputs),
+        column.vendor,
+        basis=column.basis,
+        resampling=column.resampling,
+    )
 
 
 def entity_to_proto(spec: EntitySpec) -> pb.Entity:

@@ -3,55 +3,70 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-from fathom.bundle.manifest import Manifest, verify
-from fathom.encoders.choose import Encoders
-from fathom.errors import DeadlineExceeded, InvalidField, NotReady
-from fathom.ids import content_hash
-from services.datafetch import formulas
-from services.datafetch.compiler import Compiler
-from services.datafetch.config import Config
-from services.datafetch.flight import Flight
-from services.datafetch.frameworks import BUNDLED, Frameworks, load_frameworks
-from services.datafetch.freesql import LastResort
-from services.datafetch.indicators import Matcher, Scored
-from services.datafetch.leftovers import is_not_understood
-from services.datafetch.meaning import Meaning, available
-from services.datafetch.model import ROWS, Missing, Query, Result, Sheet
-from services.datafetch.plan import NAMELESS, Part, Planner, bounded
-from services.datafetch.question import Reader
-from services.datafetch.rankings import first_columns
-from services.datafetch.semantic.layer import LIBRARY, Layer, load
-from services.datafetch.sheets import described, empty_cells, make_sheet, provenance
-from services.datafetch.sql import run_sql
-from services.datafetch.warehouse import Stored, Warehouse
-from services.datafetch.widen import Associate, Parts, framework_names, widened
+from fathom.core.cache import LoadingCache
+from fathom.core.errors import DeadlineExceeded, InvalidField, NotReady
+from fathom.core.ids import content_hash
+from fathom.domain.bundle.manifest import Manifest, verify
+from fathom.domain.encoders.choose import Encoders
+from fathom.services.datafetch.catalog.frameworks import BUNDLED, Frameworks, load_frameworks
+from fathom.services.datafetch.catalog.layer import LIBRARY, Layer, load
+from fathom.services.datafetch.config import Config
+from fathom.services.datafetch.discovery.search import CatalogSearch
+from fathom.services.datafetch.parser.indicators.candidates import Associate, Parts, framework_names, widened
+from fathom.services.datafetch.parser.indicators.embeddings import Meaning, available
+from fathom.services.datafetch.parser.indicators.matching import Matcher, Scored
+from fathom.services.datafetch.parser.names.unmatched import Understanding, is_not_understood
+from fathom.services.datafetch.parser.operators.rankings import first_columns
+from fathom.services.datafetch.parser.question import Reader
+from fathom.services.datafetch.query import formulas
+from fathom.services.datafetch.query.free_sql import SqlFallback
+from fathom.services.datafetch.query.gaps import find_gaps
+from fathom.services.datafetch.query.model import ROWS, Column, Missing, Query, Result, Sheet
+from fathom.services.datafetch.query.planner import NAMELESS, Part, Planner, limit_to_as_of
+from fathom.services.datafetch.query.result import describe_column, describe_columns, make_sheet
+from fathom.services.datafetch.query.sql.compiler import Compiler
+from fathom.services.datafetch.query.sql.text import run_sql
+from fathom.services.datafetch.warehouse.database import StoredIndicator, Warehouse
 
+# Bounds of one request: parsing time grows with the length, memory and statement with names.
 MAX_QUESTION_CHARS = 2_000
 MAX_NAMES = 5_000
+# A statistic is one column per series until it is ranked: more would be a statement of thousands of columns.
 MOST_RANKED = 2_000
+# Results hold whole sheets; the number of entries alone would not bound them.
 CACHE_BYTES = 64 << 20
 
 
 class Engine:
     """The query engine of the service; ready after ``start``."""
 
-    def __init__(self, config: Config, associate: Associate | None = None, resort: LastResort | None = None) -> None:
+    def __init__(self, config: Config, associate: Associate | None = None, resort: SqlFallback | None = None) -> None:
         self._config, self._associate, self._resort = config, associate, resort
+        # One for names and for callers' texts: the weights take 400 MB.
+        self.encoders = Encoders(config.models_dir, config.threads)
         self._parts: Parts | None = None
+        # One builder at a time: concurrent first matches would each index all names.
         self._widens = asyncio.Lock()
         self.manifest: Manifest
         self.layer: Layer
         self.frameworks: Frameworks
         self._warehouse: Warehouse | None = None
         self.snapshot = ""
-        self.flight: Flight[Result] = Flight(config.cache_entries, CACHE_BYTES, weight_of)
+        self.results = LoadingCache[Hashable, Result](
+            max_entries=config.cache_entries,
+            max_bytes=CACHE_BYTES,
+            size_of=measure_bytes,
+            # One large result must not displace everything else.
+            max_entry_bytes=CACHE_BYTES // 4,
+        )
         self._planner: Planner
         self.matcher: Matcher
+        self.catalog: CatalogSearch
         self.reader: Reader
 
     @property
@@ -70,43 +85,52 @@ class Engine:
         bundled = [(LIBRARY, self._config.data_dir)]
         users = [(item.folder, item.data or item.folder) for item in self._config.semantic]
         self.layer = load([*bundled, *users])
+        # Before the names: the warehouse adds the indicators that only the tables know.
         self._warehouse = Warehouse(self.layer, self._config.threads)
-        self.layer.named()
+        self.layer.index_names()
         self.snapshot = self.manifest.snapshot
         if users:
-            self.snapshot = content_hash([self.snapshot, *(fingerprint(folder, data) for folder, data in users)])
+            # The bundled manifest says nothing of a user's files, whose change must give another snapshot.
+            self.snapshot = content_hash([self.snapshot, *(fingerprint_folder(folder, data) for folder, data in users)])
         self._planner = Planner(self.layer, self.warehouse)
         own = self._config.frameworks_dir
         self.frameworks = load_frameworks(BUNDLED) if own is None else load_frameworks(BUNDLED, own)
         # Questions match only the catalog's own names; names from frameworks merely suggest candidates.
         self.matcher = Matcher(self.layer.indicators.values())
-        self.reader = Reader(self.layer, self.matcher, self.latest)
+        self.reader = Reader(self.layer, self.matcher, self.find_latest_day)
+        self.catalog = CatalogSearch(self.layer, self.match)
 
     async def match(self, mention: str, limit: int = 20) -> list[Scored]:
         """Return indicators for free text, best first, from the sources that are switched on."""
+        # An id is exact without any index.
         if mention in self.layer.indicators:
             return [Scored(mention, 1.0, mention, "exact")]
         async with self._widens:
             if self._parts is None:
-                self._parts = await asyncio.to_thread(self._widening)
+                self._parts = await asyncio.to_thread(self._build_matchers)
         return await widened(mention, self._parts, self.layer, limit)
 
-    def _widening(self) -> Parts:
+    @property
+    def has_meaning(self) -> bool:
+        """Return whether the encoder takes part in matches by now."""
+        return self._parts is not None and self._parts.meaning is not None and self._parts.meaning.is_loaded
+
+    def _build_matchers(self) -> Parts:
         """Build the sources of candidate indicators on the first match; questions with exact names need none."""
         config = self._config
         names = framework_names(self.frameworks, self.layer) if config.frameworks else []
+        # A table of one column has no neighbours that could support a match.
         tables = {
             ident: spec.id for spec, _ in self.layer.tables if len(spec.columns) > 1 for ident in spec.columns.values()
         }
         finder = Matcher(self.layer.indicators.values(), names, tables)
         meaning = None
         if config.embedding == "on" or (config.embedding == "auto" and available(config.encoder, config.models_dir)):
-            encoder = Encoders(config.models_dir, config.threads)(config.encoder)
-            meaning = Meaning(encoder, finder.texts, config.models_dir / "vectors")
+            meaning = Meaning(self.encoders(config.encoder), finder.texts, config.models_dir / "vectors")
         frameworks = self.frameworks if config.frameworks else None
         return Parts(finder, frameworks, self._associate, meaning, config.embedding_wait_seconds)
 
-    def latest(self, entities: Sequence[str], indicators: Sequence[str]) -> date:
+    def find_latest_day(self, entities: Sequence[str], indicators: Sequence[str]) -> date:
         """Return the earliest last day with data of the requested series, or of the entities' series.
 
         It anchors relative periods. Without any such series, return the current date.
@@ -114,9 +138,10 @@ class Engine:
         days = []
         for ident in indicators:
             spec = self.layer.indicators[ident]
-            for leaf in formulas.leaves(formulas.expand(spec.id, self.layer.indicators)):
+            for leaf in formulas.list_leaves(formulas.expand(spec.id, self.layer.indicators)):
                 for stored in self.warehouse.stored.get(leaf, ()):
                     days += [f.last for e, f in stored.members.items() if not entities or e in entities or e == "US"][
+                        # A bound on the work for indicators that thousands of companies have.
                         :100
                     ]
         if not days:
@@ -124,7 +149,7 @@ class Engine:
                 days += [stored.members[e].last for e in entities if e in stored.members]
         return min(days, default=date.today())
 
-    def listed(self, ident: str) -> bool:
+    def is_us_company(self, ident: str) -> bool:
         """Return whether an entity is a company on a US exchange."""
         spec = self.layer.entities.get(ident)
         return spec is not None and spec.kind == "stock" and spec.market == "US"
@@ -134,10 +159,13 @@ class Engine:
 
         ``as_of`` limits the data to what was published by that day.
         """
-        question = question.strip()
-        if not 1 <= len(question) <= MAX_QUESTION_CHARS:
-            raise InvalidField("question", f"must have 1 to {MAX_QUESTION_CHARS:,} characters")
-        return await self.flight.get((question, as_of), lambda: self._ask(question, as_of))
+        question = check_question(question).strip()
+        # Eight rollouts of one prompt ask the same: equal calls in flight share one computation.
+        return await self.results.get((question, as_of), lambda: self._ask(question, as_of))
+
+    async def read(self, question: str, as_of: date | None) -> Understanding:
+        """Read a question of 1 to 2,000 characters without running its query; raises ``InvalidField``."""
+        return await asyncio.to_thread(self.reader.read, check_question(question), as_of)
 
     async def _ask(self, question: str, as_of: date | None) -> Result:
         seen = await asyncio.to_thread(self.reader.read, question, as_of)
@@ -156,28 +184,32 @@ class Engine:
         if self._resort is None or result.sheets or unknown or as_of is not None:
             # Model-written SQL can neither respect as_of nor answer for unknown names.
             return result
-        return await self._free(self._resort, question, result)
+        return await self._answer_with_sql(self._resort, question, result)
 
-    async def _free(self, resort: LastResort, question: str, result: Result) -> Result:
+    async def _answer_with_sql(self, resort: SqlFallback, question: str, result: Result) -> Result:
         """Return the result with a sheet of model-written SQL, marked as unchecked; missing items are kept."""
-        schema = self.warehouse.schema()
+        schema = self.warehouse.list_columns()
         try:
-            written = await resort.statement(question, schema, self.warehouse.connection, self.warehouse.hints())
+            written = await resort.write_statement(
+                question, schema, self.warehouse.connection, self.warehouse.describe_indicators()
+            )
             if not written.statement:
                 return result
             table = await self.warehouse.fetch_rows(written.statement, self._config.sql_rows, self._config.sql_seconds)
+        # The fallback is an extra: without it the answer is the list of what is missing.
         except (InvalidField, DeadlineExceeded):
             return result
         source = f"free SQL written by {resort.model}, unchecked"
         columns = [
-            replace(described(table, name), source=source, formula=written.statement) for name in table.column_names
+            replace(describe_column(table, name), source=source, formula=written.statement)
+            for name in table.column_names
         ]
         sheet = await asyncio.to_thread(make_sheet, table, f"Free SQL, unchecked: {question[:120]}", columns)
         return replace(result, sheets=(sheet,))
 
     async def encode_library(self) -> None:
         """Compute and cache the embeddings of all names now; raises what ``Meaning.load`` does."""
-        parts = await asyncio.to_thread(self._widening)
+        parts = await asyncio.to_thread(self._build_matchers)
         if parts.meaning is not None:
             await asyncio.to_thread(parts.meaning.load)
 
@@ -190,7 +222,7 @@ class Engine:
 
     async def run(self, query: Query, as_of: date | None) -> Result:
         """Run a typed query; raises ``InvalidField`` for a start after the end or too many names or columns."""
-        return await self.flight.get((query, as_of), lambda: self._run(query, as_of))
+        return await self.results.get((query, as_of), lambda: self._run(query, as_of))
 
     async def _run(self, query: Query, as_of: date | None) -> Result:
         if len(query.entities) > MAX_NAMES or len(query.indicators) > self._config.max_columns:
@@ -198,43 +230,61 @@ class Engine:
                 "typed", f"names more than {MAX_NAMES:,} entities or {self._config.max_columns} indicators"
             )
         plan = self._planner.plan(query)
-        missing = list(plan.missing)
+        missing = [await self._suggest(item) for item in plan.missing]
         sheets = []
         for part in plan.parts:
-            for layout, limited in self._runs(part, bounded(query, as_of)):
-                sheet, empty = await self._sheet(part, limited, as_of, layout)
+            for layout, limited in self._list_runs(part, limit_to_as_of(plan.query, as_of)):
+                sheet, empty = await self._compute_sheet(part, limited, as_of, layout)
                 missing += empty
                 if sheet is not None:
                     sheets.append(sheet)
         return Result(tuple(sheets), tuple(dict.fromkeys(missing)), query, self.snapshot)
 
-    async def _sheet(
+    async def run_typed(self, query: Query, as_of: date | None) -> Result:
+        """Run a caller's typed query; entities without an indicator are asked for their default one.
+
+        Raises what ``run`` does, and ``InvalidField("typed.indicators")`` when there is no default.
+        """
+        return await self.run(await asyncio.to_thread(self._planner.add_defaults, query), as_of)
+
+    async def _suggest(self, item: Missing) -> Missing:
+        """Return the missing item with the indicators nearest in meaning, when none is near in spelling."""
+        if item.reason != "UNKNOWN_INDICATOR" or item.nearest:
+            return item
+        found = await self.match(item.subject, limit=3)
+        return replace(item, nearest=tuple(f"{one.id} ({self.layer.indicators[one.id].name})" for one in found))
+
+    async def _compute_sheet(
         self, part: Part, query: Query, as_of: date | None, layout: str
     ) -> tuple[Sheet | None, list[Missing]]:
         """Return the sheet of one part, or None when it is empty, and its missing items."""
-        compiled = Compiler(self.layer, query, as_of).compile(part, layout, self._rates())
+        compiled = Compiler(self.layer, query, as_of).compile(part, layout, self._find_rates())
         table = await self.warehouse.fetch(compiled.sql, compiled.parameters, self._config.query_seconds)
         if layout == "summary" and query.kind and table.num_rows:
             table = first_columns(table, query)
             if table is None:
-                return None, [self._nothing(part, query)]
-        columns = provenance(table, part, self.layer, query, layout)
-        missing = [] if layout == "long" else empty_cells(table, part, query, as_of, layout)
+                return None, [self._report_no_rows(part, query)]
+        columns = describe_columns(table, part, self.layer, query, layout)
+        # A ranking lists what there is; its gaps would be every entity that did not make it.
+        missing = [] if layout == "long" else find_gaps(table, part, query, as_of, layout)
         values = [column for column in columns if column.indicator]
         if not table.num_rows or all(column.nulls == table.num_rows for column in values):
             unfit = query.filters and table.num_rows == 0
-            return None, [self._nothing(part, query)] if unfit else missing or [self._nothing(part, query)]
-        sheet = await asyncio.to_thread(make_sheet, table, self._title(part, query), columns)
+            return None, [self._report_no_rows(part, query)] if unfit else missing or [
+                self._report_no_rows(part, query)
+            ]
+        # Hashing and encoding a large table must not hold up the event loop.
+        sheet = await asyncio.to_thread(make_sheet, table, self._format_title(part, query), columns)
         return sheet, missing
 
-    def _runs(self, part: Part, query: Query) -> list[tuple[str, Query]]:
+    def _list_runs(self, part: Part, query: Query) -> list[tuple[str, Query]]:
         """Return the layouts of a part with their queries; statistics of listed periods give one query per period."""
         if not (query.statistics and query.periods):
-            return [(layout, query) for layout in self._layouts(part, query)]
+            return [(layout, query) for layout in self._choose_layouts(part, query)]
         each = [replace(query, start=start, end=min(end, query.end or end), periods=()) for start, end in query.periods]
-        return [(layout, one) for one in each for layout in self._layouts(part, one)]
+        return [(layout, one) for one in each for layout in self._choose_layouts(part, one)]
 
-    def _layouts(self, part: Part, query: Query) -> list[str]:
+    def _choose_layouts(self, part: Part, query: Query) -> list[str]:
         """Choose the layouts: wide for series, summary and rows for statistics, long for rankings.
 
         Filters over several entities are long too. Raises ``InvalidField`` for too many columns.
@@ -246,21 +296,22 @@ class Engine:
         if 1 + len(part.cells) > self._config.max_columns:
             asked, most = len(part.cells), self._config.max_columns
             raise InvalidField("typed", f"asks for {asked} columns; at most {most} are allowed")
+        # Columns of ``summary`` for groups hold the extremes too, so no rows are needed besides.
         if query.statistics and query.every:
             return ["summary"]
         found = [f"rows:{item}" for item in query.statistics if item in ROWS]
         found += ["summary"] if any(item not in ROWS for item in query.statistics) else []
         return found or ["wide"]
 
-    def _rates(self) -> Stored | None:
+    def _find_rates(self) -> StoredIndicator | None:
         return next(iter(self.warehouse.stored.get("eur_rate", ())), None)
 
-    def _nothing(self, part: Part, query: Query) -> Missing:
+    def _report_no_rows(self, part: Part, query: Query) -> Missing:
         names = ", ".join(measure.spec.name for measure in part.measures)
         period = f"{query.start or ''}..{query.end or ''}"
         return Missing(names, "NO_DATA_IN_PERIOD", f"no row of {names} fits the conditions", period=period)
 
-    def _title(self, part: Part, query: Query) -> str:
+    def _format_title(self, part: Part, query: Query) -> str:
         """Return a human-readable title of the sheet."""
         names = [entity.name for entity in part.entities]
         who = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
@@ -269,22 +320,37 @@ class Engine:
         start, end = query.start or min(f.first for f in facts), query.end or max(f.last for f in facts)
         asked = ", ".join(filter(None, (query.transform, *query.statistics, query.combination)))
         shown = f" ({asked})" if asked else ""
-        return f"{who}: {measures}{shown}, {part.frequency}, {start} to {end}"
+        before = " with the row before" if query.previous else ""
+        return f"{who}: {measures}{shown}, {part.frequency}, {start} to {end}{before}"
 
-    async def sql(self, statement: str, sheets: Mapping[str, bytes], rows: int, seconds: float) -> Sheet:
-        """Run a read-only SELECT over sheets, named by their ids.
+    async def run_sql(
+        self,
+        statement: str,
+        sheets: Mapping[str, bytes],
+        rows: int,
+        seconds: float,
+        columns: Mapping[str, Sequence[Column]] | None = None,
+    ) -> Sheet:
+        """Run a read-only SELECT over sheets, named by the keys of ``sheets``; ``columns`` describes their columns.
 
         ``rows`` limits the result, ``seconds`` the run time. Raises ``InvalidField("sql")`` and ``DeadlineExceeded``.
         """
-        return await asyncio.to_thread(run_sql, statement, sheets, rows, seconds)
+        return await asyncio.to_thread(run_sql, statement, sheets, rows, seconds, columns)
 
 
-def weight_of(result: Result) -> int:
+def check_question(question: str) -> str:
+    """Return the question; raises ``InvalidField`` when it is empty or too long."""
+    if not 1 <= len(question.strip()) <= MAX_QUESTION_CHARS:
+        raise InvalidField("question", f"must have 1 to {MAX_QUESTION_CHARS:,} characters")
+    return question
+
+
+def measure_bytes(result: Result) -> int:
     """Return the approximate size of a result in bytes."""
     return 1_000 + sum(len(sheet.arrow) for sheet in result.sheets)
 
 
-def fingerprint(folder: Path, data: Path) -> list[str]:
+def fingerprint_folder(folder: Path, data: Path) -> list[str]:
     """Return strings that change when a user's semantic folder or its tables change."""
     paths = sorted({*folder.glob("*.yaml"), *(path for path in data.iterdir() if path.is_file())})
     return [f"{path.name}:{path.stat().st_size}:{path.stat().st_mtime_ns}" for path in paths]

@@ -1,4 +1,4 @@
-"""The RPC servicer of datafetch: conversion between messages and the engine, without logic of its own."""
+"""The RPC servicer of datafetch: conversion between messages and the engine, without logic."""
 
 from __future__ import annotations
 
@@ -6,37 +6,45 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import date, datetime, timedelta
 
-from fathom import frames
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
-from fathom.call import Call
-from fathom.errors import InvalidField, NotFound
-from fathom.ids import checked_id
-from fathom.rpc.service import Deps, Service
-from fathom.store import ObjectStore
-from fathom.store.refs import read_ref, to_ref
-from services.datafetch.association import Association
-from services.datafetch.coder import PolicyModel
-from services.datafetch.config import Config
-from services.datafetch.connectors import connect
-from services.datafetch.connectors.sheet import imported
-from services.datafetch.convert import (
+from fathom.core.call import Call
+from fathom.core.errors import InvalidField, NotFound
+from fathom.core.ids import checked_id
+from fathom.domain import frames
+from fathom.hosting.deps import Deps
+from fathom.services.datafetch.catalog.frameworks.rpc import list_frameworks
+from fathom.services.datafetch.config import Config
+from fathom.services.datafetch.convert import (
+    column_from_proto,
     entity_to_proto,
     indicator_to_proto,
     match_to_proto,
+    mention_to_proto,
     missing_to_proto,
     query_from_proto,
     query_to_proto,
     sheet_to_proto,
 )
-from services.datafetch.engine import Engine
-from services.datafetch.export import XLSX, as_arrow, as_csv, as_parquet, as_xlsx
-from services.datafetch.frameworks.rpc import list_frameworks
-from services.datafetch.freesql import LastResort
-from services.datafetch.model import Sheet
-from services.datafetch.outside import Outside
+from fathom.services.datafetch.discovery.rpc import search_catalog
+from fathom.services.datafetch.encoding import TextEncoder
+from fathom.services.datafetch.engine import Engine
+from fathom.services.datafetch.parser.indicators.association import Association
+from fathom.services.datafetch.policy_model import PolicyModel
+from fathom.services.datafetch.query.export import XLSX, as_arrow, as_csv, as_parquet, as_xlsx
+from fathom.services.datafetch.query.free_sql import SqlFallback
+from fathom.services.datafetch.query.model import Column, Sheet
+from fathom.services.datafetch.sources import connect
+from fathom.services.datafetch.sources.gap_filler import GapFiller
+from fathom.services.datafetch.sources.sheet import import_table
+from fathom.transport.rpc.service import Service
+from fathom.transport.store import ObjectStore
+from fathom.transport.store.refs import read_ref, to_ref
 
+# Far below gRPC's limit of a message (4 MiB), and large enough that its overhead does not count.
 CHUNK_BYTES = 256 * 1024
 MAX_MENTIONS = 256
+# Each is loaded whole into memory for the statement.
+MAX_SQL_SHEETS = 16
 
 
 def build(config: Config, deps: Deps) -> Service:
@@ -44,10 +52,11 @@ def build(config: Config, deps: Deps) -> Service:
     asks, writes = config.association, config.sql_model
     associate = Association(PolicyModel(deps.clients, asks, config.association_seconds)) if asks else None
     coder = PolicyModel(deps.clients, writes, config.sql_model_seconds) if writes else None
-    engine = Engine(config, associate, LastResort(coder, writes) if coder else None)
+    engine = Engine(config, associate, SqlFallback(coder, writes) if coder else None)
     vendors = connect(config.connectors) if config.connectors.enabled else None
-    outside = Outside(vendors, config.connectors, engine.listed)
+    outside = GapFiller(vendors, config.connectors, engine.is_us_company)
 
+    # The vendors first: their calls ask the engine which companies are listed.
     async def close() -> None:
         await outside.close()
         await engine.close()
@@ -55,9 +64,14 @@ def build(config: Config, deps: Deps) -> Service:
     return Service("datafetch", DatafetchServicer(engine, deps.store, config, outside), engine.start, close)
 
 
-def last_whole_day(moment: datetime) -> date:
+def find_last_whole_day(moment: datetime) -> date:
     """Return the last complete day at a moment; from its last second on, a day counts as complete."""
     return (moment + timedelta(seconds=1)).date() - timedelta(days=1)
+
+
+def read_as_of(request: pb.QueryRequest | pb.ReadQuestionRequest | pb.SearchCatalogRequest) -> date | None:
+    """Return the last day that a request may know, or None for all."""
+    return find_last_whole_day(request.as_of.ToDatetime()) if request.HasField("as_of") else None
 
 
 class DatafetchServicer:
@@ -68,41 +82,44 @@ class DatafetchServicer:
         engine: Engine,
         store: ObjectStore,
         config: Config,
-        outside: Outside | None = None,
+        outside: GapFiller | None = None,
     ) -> None:
         self._engine, self._store, self._config = engine, store, config
-        self._outside = outside or Outside(None, config.connectors)
+        self._outside = outside or GapFiller(None, config.connectors)
+        self._texts = TextEncoder(config, engine.encoders)
 
     async def Query(self, request: pb.QueryRequest, call: Call) -> pb.QueryResponse:
+        # A caller that pins a snapshot gets its data or an error, never those of another one.
         if request.snapshot not in ("", self._engine.snapshot):
             raise NotFound("snapshot", request.snapshot, [self._engine.snapshot])
-        as_of = last_whole_day(request.as_of.ToDatetime()) if request.HasField("as_of") else None
+        as_of = read_as_of(request)
         kind = request.WhichOneof("query")
         if kind == "question":
             result = await self._engine.ask(request.question, as_of)
         elif kind == "typed":
-            result = await self._engine.run(query_from_proto(request.typed), as_of)
+            result = await self._engine.run_typed(query_from_proto(request.typed), as_of)
         else:
             raise InvalidField("query", "give a question or a typed query")
         result = await self._outside.fill(result, as_of, call.deadline)
         return pb.QueryResponse(
-            sheets=[await self._keep(sheet) for sheet in result.sheets],
+            sheets=[await self._store_sheet(sheet) for sheet in result.sheets],
             missing=[missing_to_proto(item) for item in result.missing],
             understood=query_to_proto(result.understood),
             snapshot=result.snapshot,
             matches=[match_to_proto(item) for item in result.matches],
         )
 
-    async def _keep(self, sheet: Sheet) -> pb.Sheet:
+    async def _store_sheet(self, sheet: Sheet) -> pb.Sheet:
         """Write the sheet's data and description to the store and return the sheet's message."""
         kept = await asyncio.to_thread(as_parquet, sheet.arrow)
         stored = await self._store.put(f"tables/{sheet.id}.parquet", kept, frames.PARQUET)
         message = sheet_to_proto(sheet)
         message.data.CopyFrom(to_ref(stored))
+        # The description last: whoever finds it finds the data too.
         await self._store.put(f"tables/{sheet.id}.pb", message.SerializeToString(), "application/x-protobuf")
         return message
 
-    async def _arrow(self, sheet_id: str) -> bytes:
+    async def _load_arrow(self, sheet_id: str) -> bytes:
         """Return a sheet as an Arrow stream; raises ``NotFound``.
 
         Sheets stored by older versions are Arrow streams, newer ones are parquet.
@@ -117,21 +134,34 @@ class DatafetchServicer:
         except NotFound:
             raise NotFound("sheet", sheet_id) from None
 
+    async def _load_columns(self, sheet_id: str) -> list[Column]:
+        """Return the description of a sheet's columns; [] for a sheet without one, as older versions stored."""
+        try:
+            message = pb.Sheet.FromString(await self._store.get(f"tables/{checked_id('sheet_id', sheet_id)}.pb"))
+        except NotFound:
+            return []
+        return [column_from_proto(column) for column in message.columns]
+
     async def GetTable(self, request: pb.GetTableRequest, call: Call) -> AsyncIterator[pb.GetTableResponse]:
-        arrow = await self._arrow(request.sheet_id)
+        arrow = await self._load_arrow(request.sheet_id)
         for start in range(0, len(arrow), CHUNK_BYTES):
             yield pb.GetTableResponse(chunk=arrow[start : start + CHUNK_BYTES])
 
     async def RunSql(self, request: pb.RunSqlRequest, call: Call) -> pb.RunSqlResponse:
         if request.row_limit < 0:
             raise InvalidField("row_limit", "must not be negative")
-        sheets = {sheet_id: await self._arrow(sheet_id) for sheet_id in request.sheet_ids}
+        names = {**{sheet_id: sheet_id for sheet_id in request.sheet_ids}, **request.tables}
+        if len(names) > MAX_SQL_SHEETS:
+            raise InvalidField("tables", f"must be at most {MAX_SQL_SHEETS} with sheet_ids")
+        sheets = {name: await self._load_arrow(sheet_id) for name, sheet_id in sorted(names.items())}
+        columns = {name: await self._load_columns(sheet_id) for name, sheet_id in sorted(names.items())}
+        # A caller may lower the limit of the service, not raise it.
         rows = min(request.row_limit or self._config.sql_rows, self._config.sql_rows)
-        sheet = await self._engine.sql(request.sql, sheets, rows, self._config.sql_seconds)
-        return pb.RunSqlResponse(sheet=await self._keep(sheet))
+        sheet = await self._engine.run_sql(request.sql, sheets, rows, self._config.sql_seconds, columns)
+        return pb.RunSqlResponse(sheet=await self._store_sheet(sheet))
 
     async def ExportTable(self, request: pb.ExportTableRequest, call: Call) -> pb.ExportTableResponse:
-        arrow = await self._arrow(request.sheet_id)
+        arrow = await self._load_arrow(request.sheet_id)
         xlsx = request.format == pb.EXPORT_FORMAT_XLSX
         data = await asyncio.to_thread(as_xlsx if xlsx else as_csv, arrow)
         key = f"exports/{request.sheet_id}.{'xlsx' if xlsx else 'csv'}"
@@ -141,15 +171,15 @@ class DatafetchServicer:
     async def ImportTable(self, request: pb.ImportTableRequest, call: Call) -> pb.ImportTableResponse:
         data = await read_ref(self._store, request.data)
         kind, title = request.data.content_type, request.title
-        sheet, issues = await asyncio.to_thread(imported, data, kind, title, request.worksheet)
+        sheet, issues = await asyncio.to_thread(import_table, data, kind, title, request.worksheet)
         return pb.ImportTableResponse(
-            sheet=await self._keep(sheet),
+            sheet=await self._store_sheet(sheet),
             issues=[pb.ImportIssue(row=issue.row, column=issue.column, message=issue.reason) for issue in issues],
         )
 
     async def ResolveEntities(self, request: pb.ResolveEntitiesRequest, call: Call) -> pb.ResolveEntitiesResponse:
         layer, response = self._engine.layer, pb.ResolveEntitiesResponse()
-        for mention in mentions(request.mentions):
+        for mention in check_mentions(request.mentions):
             found = await asyncio.to_thread(self._engine.reader.resolver.resolve, mention)
             response.results.add(
                 entities=[entity_to_proto(layer.entities[item.ids[0]]) for item in found],
@@ -163,7 +193,7 @@ class DatafetchServicer:
     async def MatchIndicators(self, request: pb.MatchIndicatorsRequest, call: Call) -> pb.MatchIndicatorsResponse:
         indicators, response = self._engine.layer.indicators, pb.MatchIndicatorsResponse()
         # Concurrently, as each match may wait for the encoder to load.
-        matched = await asyncio.gather(*map(self._engine.match, mentions(request.mentions)))
+        matched = await asyncio.gather(*map(self._engine.match, check_mentions(request.mentions)))
         for found in matched:
             response.results.add(
                 indicators=[indicator_to_proto(indicators[item.id]) for item in found],
@@ -195,8 +225,29 @@ class DatafetchServicer:
     async def ListFrameworks(self, request: pb.ListFrameworksRequest, call: Call) -> pb.ListFrameworksResponse:
         return list_frameworks(self._engine.frameworks, request)
 
+    async def ReadQuestion(self, request: pb.ReadQuestionRequest, call: Call) -> pb.ReadQuestionResponse:
+        as_of = read_as_of(request)
+        seen = await self._engine.read(request.question, as_of)
+        return pb.ReadQuestionResponse(
+            understood=query_to_proto(seen.query),
+            mentions=[mention_to_proto(item, request.question) for item in seen.mentions],
+        )
 
-def mentions(values: Sequence[str]) -> Sequence[str]:
+    async def SearchCatalog(self, request: pb.SearchCatalogRequest, call: Call) -> pb.SearchCatalogResponse:
+        engine = self._engine
+        response = await search_catalog(engine.catalog, engine.layer, engine.warehouse, request, read_as_of(request))
+        response.snapshot, response.has_meaning = engine.snapshot, engine.has_meaning
+        response.vendors.extend(self._config.connectors.enabled)
+        return response
+
+    async def EncodeTexts(self, request: pb.EncodeTextsRequest, call: Call) -> pb.EncodeTextsResponse:
+        encoder, vectors = await self._texts.encode(request.texts)
+        return pb.EncodeTextsResponse(
+            encoder=encoder, dim=vectors.shape[1], vectors=vectors.astype("<f4", copy=False).tobytes()
+        )
+
+
+def check_mentions(values: Sequence[str]) -> Sequence[str]:
     if not 1 <= len(values) <= MAX_MENTIONS:
         raise InvalidField("mentions", f"must be 1 to {MAX_MENTIONS}")
     return values

@@ -1,8 +1,8 @@
-"""``python -m services.gateway``: runs the gateway until SIGTERM."""
+"""``python -m fathom.services.gateway``: runs the gateway until SIGTERM."""
 
-from fathom.rpc.host import main_http
-from services.gateway.config import Config
-from services.gateway.server import build
+from fathom.hosting.host import main_http
+from fathom.services.gateway.config import Config
+from fathom.services.gateway.server import build
 
 if __name__ == "__main__":
     main_http("gateway", Config, build)

@@ -20,17 +20,17 @@ from fathom.api.datafetch.v1 import datafetch_pb2 as datafetch
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.policy.v1 import policy_pb2 as policy
-from fathom.obs import Telemetry
-from services.gateway import problems
-from services.gateway.bodies import Accepted, Ask, Feedback, Resume, TablePage, TodoEdit
-from services.gateway.config import Config
-from services.gateway.engine import Engine
-from services.gateway.guard import Guard
-from services.gateway.page import add_page
-from services.gateway.schemas import add_message, reference
-from services.gateway.tables import View
+from fathom.core.telemetry import Telemetry
+from fathom.services.gateway import problems
+from fathom.services.gateway.bodies import Accepted, Ask, Feedback, Resume, TablePage, TodoEdit
+from fathom.services.gateway.config import Config
+from fathom.services.gateway.engine import Engine
+from fathom.services.gateway.guard import Guard
+from fathom.services.gateway.page import add_page
+from fathom.services.gateway.schemas import add_message, reference
+from fathom.services.gateway.tables import View
 
-SHOWN = (
+DOCUMENTED_MESSAGES = (
     datafetch.ListFrameworksResponse,
     planner.RunEvent, planner.GetRunResponse, planner.StopRunResponse, planner.ListRunsResponse,
     planner.UpdateTodoResponse, planner.ReplayRunResponse,
@@ -49,10 +49,13 @@ def create_app(config: Config, engine: Engine, telemetry: Telemetry) -> FastAPI:
         title="Fathom",
         version=__version__,
         description="Asks questions, follows runs, reads their tables and figures. Errors are problem details.",
+        # FastAPI's own pages load scripts from another host, which the content policy forbids.
         docs_url=None,
         redoc_url=None,
     )
+    # Small answers would grow by the header. Event streams are left alone by Starlette.
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
+    # Added last, so it is the outermost: it refuses before anything is compressed or parsed.
     app.add_middleware(Guard, config=config, telemetry=telemetry)
     problems.install_problems(app)
     add_runs(app, engine)
@@ -63,24 +66,25 @@ def create_app(config: Config, engine: Engine, telemetry: Telemetry) -> FastAPI:
     add_conversations(app, engine)
     add_operations(app, engine, telemetry)
     add_page(app)
-    app.openapi = lambda: document(app)  # type: ignore[method-assign]
+    app.openapi = lambda: build_openapi_document(app)  # type: ignore[method-assign]
     return app
 
 
-def shown(message: type[Message], media_type: str = "application/json") -> dict[int | str, dict[str, Any]]:
+def describe_response(message: type[Message], media_type: str = "application/json") -> dict[int | str, dict[str, Any]]:
     """Return the OpenAPI response of a route that answers with a protobuf message's JSON form."""
     return {200: {"description": "OK", "content": {media_type: {"schema": reference(message)}}}}
 
 
-def document(app: FastAPI) -> dict[str, Any]:
+def build_openapi_document(app: FastAPI) -> dict[str, Any]:
     """Return the OpenAPI document, with the contract's messages as components and problems as every route's error."""
     if app.openapi_schema is None:
         found = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         components = found.setdefault("components", {}).setdefault("schemas", {})
+        # FastAPI documents its own errors; here every error is a problem.
         for name in ("HTTPValidationError", "ValidationError"):
             components.pop(name, None)
         components["Problem"] = problems.SCHEMA
-        for message in SHOWN:
+        for message in DOCUMENTED_MESSAGES:
             add_message(message, components)
         failed = {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
         for path in found["paths"].values():
@@ -101,21 +105,25 @@ def add_runs(app: FastAPI, engine: Engine) -> None:
         response.headers["Location"] = f"/v1/runs/{accepted.run_id}"
         return accepted
 
-    @app.get("/v1/runs", response_model=None, responses=shown(planner.ListRunsResponse))
+    @app.get("/v1/runs", response_model=None, responses=describe_response(planner.ListRunsResponse))
     async def list_runs(page_size: PageSize = 50, page_token: PageToken = "") -> JSONResponse:
         """List runs, newest first."""
-        return JSONResponse(await engine.runs(page_size, page_token))
+        return JSONResponse(await engine.list_runs(page_size, page_token))
 
-    @app.get("/v1/runs/{run_id}", response_model=None, responses=shown(planner.GetRunResponse))
+    @app.get("/v1/runs/{run_id}", response_model=None, responses=describe_response(planner.GetRunResponse))
     async def get_run(run_id: RunId) -> JSONResponse:
         """Return a run with its steps, material and answer so far."""
-        return JSONResponse(await engine.run(run_id))
+        return JSONResponse(await engine.get_run(run_id))
 
 
 def add_events(app: FastAPI, engine: Engine, config: Config) -> None:
     """Add the route that streams the events of a run."""
 
-    @app.get("/v1/runs/{run_id}/events", response_model=None, responses=shown(planner.RunEvent, "text/event-stream"))
+    @app.get(
+        "/v1/runs/{run_id}/events",
+        response_model=None,
+        responses=describe_response(planner.RunEvent, "text/event-stream"),
+    )
     async def follow_run(
         run_id: RunId,
         after: Annotated[int, Query(ge=0, description="Only events after this number.")] = 0,
@@ -127,52 +135,54 @@ def add_events(app: FastAPI, engine: Engine, config: Config) -> None:
         has type `failure` and names the culprit (the type `error` is not used: browsers raise it for the connection
         itself).
         """
+        # Before the stream begins: afterwards the status is 200 and cannot say 404.
         await engine.require_run(run_id)
+        # Browsers repeat the URL on reconnecting, so their header is newer than the query.
         start = int(last_event_id) if last_event_id.isdecimal() else after
-        return EventSourceResponse(server_sent(engine, run_id, start), ping=config.heartbeat_s)
+        return EventSourceResponse(stream_events(engine, run_id, start), ping=config.heartbeat_s)
 
 
 def add_run_actions(app: FastAPI, engine: Engine) -> None:
     """Add the routes that act on a run: stop, resume, edit, replay, judge, and read a figure."""
 
-    @app.post("/v1/runs/{run_id}/stop", response_model=None, responses=shown(planner.StopRunResponse))
+    @app.post("/v1/runs/{run_id}/stop", response_model=None, responses=describe_response(planner.StopRunResponse))
     async def stop_run(run_id: RunId) -> JSONResponse:
         """End a run; what was collected stays."""
-        return JSONResponse(await engine.stop(run_id))
+        return JSONResponse(await engine.stop_run(run_id))
 
     @app.post("/v1/runs/{run_id}/resume", status_code=202)
     async def resume_run(run_id: RunId, resume: Resume) -> Accepted:
         """Resume a run that was stopped, has spent its budget or failed; follow its events as before."""
         budget = planner.Budget(max_rounds=resume.max_rounds, max_tokens=resume.max_tokens, max_ms=resume.max_ms)
         request = planner.ResumeRunRequest(request_id=resume.request_id, run_id=run_id, budget=budget)
-        return Accepted(**await engine.resume(request))
+        return Accepted(**await engine.resume_run(request))
 
-    @app.put("/v1/runs/{run_id}/todo", response_model=None, responses=shown(planner.UpdateTodoResponse))
+    @app.put("/v1/runs/{run_id}/todo", response_model=None, responses=describe_response(planner.UpdateTodoResponse))
     async def edit_todo(run_id: RunId, edit: TodoEdit) -> JSONResponse:
         """Replace the todo list of a running run; the model sees it in the next round."""
         items = [planner.TodoItem(text=item.text, state=item.state) for item in edit.items]
         request = planner.UpdateTodoRequest(request_id=edit.request_id, run_id=run_id, items=items)
         return JSONResponse(await engine.edit_todo(request))
 
-    @app.post("/v1/runs/{run_id}/replay", response_model=None, responses=shown(planner.ReplayRunResponse))
+    @app.post("/v1/runs/{run_id}/replay", response_model=None, responses=describe_response(planner.ReplayRunResponse))
     async def replay_run(run_id: RunId) -> JSONResponse:
         """Replay a finished run from its record alone, and name the first difference."""
-        return JSONResponse(await engine.replay(run_id))
+        return JSONResponse(await engine.replay_run(run_id))
 
     @app.post("/v1/runs/{run_id}/feedback", status_code=204)
     async def judge_run(run_id: RunId, feedback: Feedback) -> None:
         """Store a judgement of the run's answer."""
-        await engine.feedback(memory.RecordFeedbackRequest(run_id=run_id, **feedback.model_dump()))
+        await engine.record_feedback(memory.RecordFeedbackRequest(run_id=run_id, **feedback.model_dump()))
 
     @app.get("/v1/runs/{run_id}/figures/{figure_id}", response_model=None)
     async def get_figure(run_id: RunId, figure_id: str) -> Response:
         """Return the Plotly JSON of one of the run's figures."""
-        return Response(await engine.figure(run_id, figure_id), media_type="application/json")
+        return Response(await engine.get_figure(run_id, figure_id), media_type="application/json")
 
 
-async def server_sent(engine: Engine, run_id: str, after: int) -> AsyncIterator[ServerSentEvent]:
+async def stream_events(engine: Engine, run_id: str, after: int) -> AsyncIterator[ServerSentEvent]:
     """Convert the engine's events to server-sent events."""
-    async with aclosing(engine.events(run_id, after)) as events:
+    async with aclosing(engine.stream_events(run_id, after)) as events:
         async for event in events:
             failure = event.get("failure")
             if failure is not None:
@@ -194,12 +204,13 @@ def add_data(app: FastAPI, engine: Engine) -> None:
         filter: Annotated[str, Query(description="Only rows that hold each of these words somewhere.")] = "",
     ) -> TablePage:
         """Return a page of rows of the full table behind a reference."""
-        return TablePage(**await engine.table(sheet_id, View(offset, limit, sort, desc, filter)))
+        return TablePage(**await engine.get_table_page(sheet_id, View(offset, limit, sort, desc, filter)))
 
     @app.get("/v1/tables/{sheet_id}/export", response_model=None)
     async def export_table(sheet_id: str, format: Annotated[str, Query(description="csv or xlsx")] = "csv") -> Response:
         """Return the full table as a file."""
-        file = await engine.export(sheet_id, format)
+        # The name in the header below is safe, since the id has been checked.
+        file = await engine.export_table(sheet_id, format)
         disposition = {"Content-Disposition": f'attachment; filename="{file.name}"'}
         return Response(file.content, media_type=file.media_type, headers=disposition)
 
@@ -207,34 +218,40 @@ def add_data(app: FastAPI, engine: Engine) -> None:
 def add_library(app: FastAPI, engine: Engine) -> None:
     """Add the route that lists the analysis frameworks."""
 
-    @app.get("/v1/frameworks", response_model=None, responses=shown(datafetch.ListFrameworksResponse))
+    @app.get("/v1/frameworks", response_model=None, responses=describe_response(datafetch.ListFrameworksResponse))
     async def list_frameworks(
         question: Annotated[str, Query(description="Only topics that it calls for; empty is all.")] = "",
         level: Annotated[int, Query(ge=1, le=3, description="Deepest level of the trees.")] = 3,
     ) -> JSONResponse:
         """List the analysis frameworks with their trees, as planning uses them."""
-        return JSONResponse(await engine.frameworks(question, level))
+        return JSONResponse(await engine.list_frameworks(question, level))
 
 
 def add_conversations(app: FastAPI, engine: Engine) -> None:
     """Add the routes that list, read and delete conversations."""
 
-    @app.get("/v1/conversations", response_model=None, responses=shown(memory.ListConversationsResponse))
+    @app.get("/v1/conversations", response_model=None, responses=describe_response(memory.ListConversationsResponse))
     async def list_conversations(page_size: PageSize = 100, page_token: PageToken = "") -> JSONResponse:
         """List conversations, most recently used first."""
-        return JSONResponse(await engine.conversations(page_size, page_token))
+        return JSONResponse(await engine.list_conversations(page_size, page_token))
 
-    @app.get("/v1/conversations/{conversation_id}", response_model=None, responses=shown(memory.ListTurnsResponse))
+    @app.get(
+        "/v1/conversations/{conversation_id}",
+        response_model=None,
+        responses=describe_response(memory.ListTurnsResponse),
+    )
     async def list_turns(conversation_id: str, page_size: PageSize = 100, page_token: PageToken = "") -> JSONResponse:
         """List the turns of a conversation, oldest first."""
-        return JSONResponse(await engine.turns(conversation_id, page_size, page_token))
+        return JSONResponse(await engine.list_turns(conversation_id, page_size, page_token))
 
     @app.delete(
-        "/v1/conversations/{conversation_id}", response_model=None, responses=shown(memory.DeleteConversationResponse)
+        "/v1/conversations/{conversation_id}",
+        response_model=None,
+        responses=describe_response(memory.DeleteConversationResponse),
     )
     async def delete_conversation(conversation_id: str) -> JSONResponse:
         """Delete a conversation and all data derived from it."""
-        return JSONResponse(await engine.forget(conversation_id))
+        return JSONResponse(await engine.delete_conversation(conversation_id))
 
 
 def add_operations(app: FastAPI, engine: Engine, telemetry: Telemetry) -> None:
@@ -249,7 +266,7 @@ def add_operations(app: FastAPI, engine: Engine, telemetry: Telemetry) -> None:
 
         `rules` is the deterministic reference policy, not a language model.
         """
-        return JSONResponse(await engine.models())
+        return JSONResponse(await engine.list_models())
 
     @app.get("/healthz/live")
     async def live() -> dict[str, str]:

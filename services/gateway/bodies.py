@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
-from fathom.errors import InvalidField
-from fathom.protocol.windows import STEP_POLICIES, window_of
+from fathom.core.errors import InvalidField
+from fathom.domain.chat.windows import EFFORTS, STEP_POLICIES, window_of
 
 PROTOCOLS = {
     "": trajectory.PROTOCOL_UNSPECIFIED,
@@ -39,11 +39,17 @@ class Ask(BaseModel):
         description="What becomes of earlier steps when a request grows too long; empty leaves it to the server.",
     )
     window_tokens: int = Field(0, ge=0, description="Working window; 0 is the server's own, which is the largest.")
+    effort: str = Field(
+        "",
+        pattern=f"^(|{'|'.join(EFFORTS)})$",
+        description="How much work the question is worth: rounds, time, window and thinking. Empty is standard.",
+    )
     request_id: str = Field("", description="Idempotency key; it becomes the run's id.")
 
     @property
-    def chosen(self) -> str:
-        """Mode or protocol; raises ``InvalidField`` when both are given and differ."""
+    def model_choice(self) -> str:
+        """Return the mode or the protocol; raise ``InvalidField`` when both are given and differ."""
+        # Both name one choice; a body in which they differ must not be decided by chance.
         if self.mode and self.protocol and self.mode != self.protocol:
             raise InvalidField("mode", f"is {self.mode!r}, while protocol is {self.protocol!r}")
         return self.mode or self.protocol
@@ -54,8 +60,9 @@ class Ask(BaseModel):
             request_id=self.request_id,
             question=self.question,
             conversation_id=self.conversation_id,
-            protocol=PROTOCOLS[self.chosen],
+            protocol=PROTOCOLS[self.model_choice],
             model=self.model,
+            effort=EFFORTS.get(self.effort, planner.EFFORT_UNSPECIFIED),
         )
         if self.window or self.window_tokens:
             request.window.CopyFrom(window_of(self.window, self.window_tokens))

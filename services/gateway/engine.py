@@ -18,17 +18,19 @@ from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.clients import Clients
 from fathom.clients.runs import watch
-from fathom.errors import DeadlineExceeded, FathomError, InvalidField, NotFound, PayloadTooLarge
-from fathom.ids import checked_id, new_id
-from fathom.store import ObjectStore
-from fathom.store.refs import read_ref
-from services.gateway.config import Config
-from services.gateway.readiness import Readiness
-from services.gateway.tables import View, checked_view, page_of
+from fathom.core.errors import DeadlineExceeded, FathomError, InvalidField, NotFound, PayloadTooLarge
+from fathom.core.ids import checked_id, new_id
+from fathom.services.gateway.config import Config
+from fathom.services.gateway.readiness import Readiness
+from fathom.services.gateway.tables import View, build_page, validate_view
+from fathom.transport.store import ObjectStore
+from fathom.transport.store.refs import read_ref
 
 T = TypeVar("T")
 FORMATS = {"csv": data.EXPORT_FORMAT_CSV, "xlsx": data.EXPORT_FORMAT_XLSX}
+# Short, because it only decides between 404 and a stream: the stream itself waits longer.
 PROBE_TIMEOUT_S = 2.0
+# A table at ``max_table_bytes`` on a slow link, with room to spare.
 TABLE_TIMEOUT_S = 30.0
 
 
@@ -49,7 +51,8 @@ class Engine:
         self._closing = asyncio.Event()
 
     async def close(self) -> None:
-        """End every event stream, so that the server can drain; browsers reconnect elsewhere."""
+        """End every event stream."""
+        # An open stream would keep the server from draining; browsers reconnect elsewhere.
         self._closing.set()
 
     async def start_run(self, request: planner.RunRequest) -> dict[str, Any]:
@@ -62,10 +65,12 @@ class Engine:
         if len(request.question) > self._config.max_question_chars:
             limit = self._config.max_question_chars
             raise InvalidField("question", f"has {len(request.question):,} characters; at most {limit:,} are allowed")
+        # Assigned here, so that the run's id is known even when the stream ends before its first event.
         request.request_id = checked_id("request_id", request.request_id) if request.request_id else new_id("run")
         request.model = request.model or self._config.default_model
         conversation_id = request.conversation_id
         try:
+            # Only the first event is awaited; closing the stream does not end the run, which others follow.
             async with aclosing(self._clients.planner.run(request, timeout_s=self._config.start_timeout_s)) as events:
                 conversation_id = (await anext(events)).event.started.conversation_id
         except DeadlineExceeded:
@@ -90,36 +95,37 @@ class Engine:
         except FathomError:
             return  # the event stream has its own patience
 
-    async def events(self, run_id: str, after: int) -> AsyncGenerator[dict[str, Any], None]:
+    async def stream_events(self, run_id: str, after: int) -> AsyncGenerator[dict[str, Any], None]:
         """Yield the events of a run after a number; if they stay unreachable, the last one is ``{"failure": …}``."""
         source = watch(self._clients, run_id, after, patience_s=self._config.patience_s)
         try:
-            async with aclosing(until(self._closing, source)) as events:
+            async with aclosing(stream_until(self._closing, source)) as events:
                 async for event in events:
-                    yield as_json(event)
+                    yield to_json(event)
         except FathomError as error:
             culprit = error.metadata.get("culprit", "")
             yield {"failure": {"message": error.message, "reason": error.reason, "culprit": culprit}}
 
-    async def run(self, run_id: str) -> dict[str, Any]:
+    async def get_run(self, run_id: str) -> dict[str, Any]:
         """Return a run with its steps, material and answer so far, without token ids and prompts."""
         found = await self._run(run_id)
+        # Fields for training, several per token: no page shows them.
         for name in ("token_ids", "mask", "log_probs"):
             found.trajectory.ClearField(name)
         for step in found.trajectory.steps:
             step.ClearField("new_messages")
             for name in ("prompt_token_ids", "sampled_token_ids", "log_probs"):
                 step.completion.ClearField(name)
-        return as_json(found)
+        return to_json(found)
 
     async def _run(self, run_id: str) -> planner.GetRunResponse:
         return await self._clients.planner.get_run(planner.GetRunRequest(run_id=run_id))
 
-    async def stop(self, run_id: str) -> dict[str, Any]:
+    async def stop_run(self, run_id: str) -> dict[str, Any]:
         """End a run; what was collected stays."""
-        return as_json(await self._clients.planner.stop_run(planner.StopRunRequest(run_id=run_id)))
+        return to_json(await self._clients.planner.stop_run(planner.StopRunRequest(run_id=run_id)))
 
-    async def resume(self, request: planner.ResumeRunRequest) -> dict[str, Any]:
+    async def resume_run(self, request: planner.ResumeRunRequest) -> dict[str, Any]:
         """Resume a run that ended without an answer; return when it has resumed, not when it ends."""
         request.request_id = request.request_id or new_id("resume")
         try:
@@ -135,45 +141,47 @@ class Engine:
     async def edit_todo(self, request: planner.UpdateTodoRequest) -> dict[str, Any]:
         """Replace the todo list and return it as the run keeps it."""
         request.request_id = request.request_id or new_id("edit")
-        return as_json(await self._clients.planner.update_todo(request))
+        return to_json(await self._clients.planner.update_todo(request))
 
-    async def replay(self, run_id: str) -> dict[str, Any]:
+    async def replay_run(self, run_id: str) -> dict[str, Any]:
         """Replay a run from its record and compare the two."""
-        return as_json(await self._clients.planner.replay_run(planner.ReplayRunRequest(run_id=run_id)))
+        return to_json(await self._clients.planner.replay_run(planner.ReplayRunRequest(run_id=run_id)))
 
-    async def runs(self, page_size: int, page_token: str) -> dict[str, Any]:
+    async def list_runs(self, page_size: int, page_token: str) -> dict[str, Any]:
         """Return a page of runs, newest first."""
         request = planner.ListRunsRequest(page_size=page_size, page_token=page_token)
-        return as_json(await self._clients.planner.list_runs(request))
+        return to_json(await self._clients.planner.list_runs(request))
 
-    async def figure(self, run_id: str, figure_id: str) -> bytes:
+    async def get_figure(self, run_id: str, figure_id: str) -> bytes:
         """Return the Plotly JSON of a figure of this run.
 
         Raises ``NotFound`` for one that the run's record does not name.
         """
-        known = [figure for figure in figures((await self._run(run_id)).trajectory)]
+        # Only figures that the run's record names: a caller must not read the store by guessed keys.
+        known = [figure for figure in list_figures((await self._run(run_id)).trajectory)]
         for figure in known:
             if figure.id == figure_id:
                 return await read_ref(self._store, figure.ref)
         raise NotFound("figure", figure_id, [figure.id for figure in known])
 
-    async def table(self, sheet_id: str, view: View) -> dict[str, Any]:
-        """Return a page of a sheet's rows, filtered and sorted on the whole sheet; see ``page_of``."""
+    async def get_table_page(self, sheet_id: str, view: View) -> dict[str, Any]:
+        """Return a page of a sheet's rows, filtered and sorted on the whole sheet; see ``build_page``."""
         arrow = await self._arrow(checked_id("sheet_id", sheet_id))
-        return await asyncio.to_thread(page_of, arrow, sheet_id, checked_view(view))
+        return await asyncio.to_thread(build_page, arrow, sheet_id, validate_view(view))
 
     async def _arrow(self, sheet_id: str) -> bytes:
         chunks, size, limit = [], 0, self._config.max_table_bytes
         request = data.GetTableRequest(sheet_id=sheet_id)
         async with aclosing(self._clients.datafetch.get_table(request, timeout_s=TABLE_TIMEOUT_S)) as responses:
             async for response in responses:
+                # Counted as they arrive, since the service's own statement of the size is not relied on.
                 size += len(response.chunk)
                 if size > limit:
                     raise PayloadTooLarge(size, limit)
                 chunks.append(response.chunk)
         return b"".join(chunks)
 
-    async def export(self, sheet_id: str, kind: str) -> File:
+    async def export_table(self, sheet_id: str, kind: str) -> File:
         """Return the whole sheet as a file of ``kind`` csv or xlsx; raise ``InvalidField`` for another kind."""
         if kind not in FORMATS:
             raise InvalidField("format", f"must be one of {', '.join(FORMATS)}")
@@ -181,45 +189,46 @@ class Engine:
         file = (await self._clients.datafetch.export_table(request)).file
         return File(f"{sheet_id}.{kind}", file.content_type, await read_ref(self._store, file))
 
-    async def frameworks(self, question: str, level: int) -> dict[str, Any]:
+    async def list_frameworks(self, question: str, level: int) -> dict[str, Any]:
         """Return the analysis frameworks: all by topic, or those relevant to a question."""
         request = data.ListFrameworksRequest(question=question, level=level)
-        return as_json(await self._clients.datafetch.list_frameworks(request))
+        return to_json(await self._clients.datafetch.list_frameworks(request))
 
-    async def conversations(self, page_size: int, page_token: str) -> dict[str, Any]:
+    async def list_conversations(self, page_size: int, page_token: str) -> dict[str, Any]:
         """Return a page of conversations, most recently used first."""
         request = memory.ListConversationsRequest(page_size=page_size, page_token=page_token)
-        return as_json(await self._clients.memory.list_conversations(request))
+        return to_json(await self._clients.memory.list_conversations(request))
 
-    async def turns(self, conversation_id: str, page_size: int, page_token: str) -> dict[str, Any]:
+    async def list_turns(self, conversation_id: str, page_size: int, page_token: str) -> dict[str, Any]:
         """Return a page of a conversation's turns, oldest first."""
         request = memory.ListTurnsRequest(conversation_id=conversation_id, page_size=page_size, page_token=page_token)
-        return as_json(await self._clients.memory.list_turns(request))
+        return to_json(await self._clients.memory.list_turns(request))
 
-    async def forget(self, conversation_id: str) -> dict[str, Any]:
+    async def delete_conversation(self, conversation_id: str) -> dict[str, Any]:
         """Delete a conversation."""
         request = memory.DeleteConversationRequest(conversation_id=conversation_id)
-        return as_json(await self._clients.memory.delete_conversation(request))
+        return to_json(await self._clients.memory.delete_conversation(request))
 
-    async def feedback(self, request: memory.RecordFeedbackRequest) -> None:
+    async def record_feedback(self, request: memory.RecordFeedbackRequest) -> None:
         """Store a judgement of a run's answer."""
         await self._clients.memory.record_feedback(request)
 
-    async def models(self) -> dict[str, Any]:
+    async def list_models(self) -> dict[str, Any]:
         """Return the models with their states, and the one that answers when none is named."""
         listed, default = await asyncio.gather(
             self._clients.policy.list_models(policy.ListModelsRequest()),
             self._clients.policy.get_model(policy.GetModelRequest(model=self._config.default_model)),
         )
-        return {"default": default.model.name, **as_json(listed)}
+        return {"default": default.model.name, **to_json(listed)}
 
     async def probe(self) -> None:
         """Return when a question could be answered; raise the typed error of what prevents it."""
         await self._readiness.check()
 
 
-async def until(closing: asyncio.Event, source: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
+async def stream_until(closing: asyncio.Event, source: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:
     """Yield the items of ``source`` until it ends or ``closing`` is set; close ``source``."""
+    # One waiter for the whole stream; each item is awaited beside it, so that a quiet run ends at once on closing.
     stop = asyncio.ensure_future(closing.wait())
     item: asyncio.Future[T] | None = None
     try:
@@ -230,6 +239,7 @@ async def until(closing: asyncio.Event, source: AsyncGenerator[T, None]) -> Asyn
                 return
             try:
                 found = item.result()
+            # A future must not raise it through a generator, where it would become a RuntimeError.
             except StopAsyncIteration:
                 return
             yield found
@@ -237,17 +247,18 @@ async def until(closing: asyncio.Event, source: AsyncGenerator[T, None]) -> Asyn
         pending = [future for future in (stop, item) if future is not None]
         for future in pending:
             future.cancel()
+        # The generator must be idle before it is closed: closing one that is running raises.
         await asyncio.gather(*pending, return_exceptions=True)
         await source.aclose()
 
 
-def figures(run: trajectory.Trajectory) -> list[trajectory.Figure]:
+def list_figures(run: trajectory.Trajectory) -> list[trajectory.Figure]:
     """Return all figures that the run's cells drew, including those of its answer."""
     material = [*(item for step in run.steps for item in step.material), *run.answer.material]
     return [figure for item in material if item.HasField("code") for figure in item.code.figures]
 
 
-def as_json(message: Message) -> dict[str, Any]:
+def to_json(message: Message) -> dict[str, Any]:
     """Convert a message to protobuf's JSON form with the proto's field names; 64-bit integers become strings."""
     # Fields without presence are always printed, so that a reader never has to guess a default.
     found: dict[str, Any] = MessageToDict(

@@ -19,16 +19,18 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fathom.call import Call, calling
-from fathom.errors import PayloadTooLarge
-from fathom.obs import SECONDS_BUCKETS, Telemetry
-from services.gateway.config import Config
-from services.gateway.problems import problem, problem_of
+from fathom.core.call import Call, calling
+from fathom.core.errors import PayloadTooLarge
+from fathom.core.telemetry import SECONDS_BUCKETS, Telemetry
+from fathom.services.gateway.config import Config
+from fathom.services.gateway.problems import build_problem, to_problem
 
+# Probes of load balancers carry no token and address the pod by its IP.
 OPEN = frozenset({"/healthz/live", "/healthz/ready"})
 COOKIE = "fathom_token"
 ACTS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 METHODS = ACTS | {"GET", "HEAD", "OPTIONS"}
+# Values of Sec-Fetch-Site of the page itself, of a typed address, and of programs, which do not send it.
 OWN_SITE = frozenset({"", "same-origin", "none"})
 PORT = re.compile(r":\d+$")
 
@@ -38,7 +40,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, config: Config, telemetry: Telemetry) -> None:
         self._app, self._config, self._telemetry = app, config, telemetry
-        self._handled, self._seconds = http_metrics(telemetry.registry)
+        self._handled, self._seconds = register_http_metrics(telemetry.registry)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -51,12 +53,12 @@ class Guard:
         try:
             with calling(call):
                 await self._answer(scope, receive, sent)
-        except Exception as error:
+        except Exception as error:  # the outermost layer: a defect becomes a problem, never a stack trace for clients
             self._telemetry.log.error("defect", path=scope["path"], request_id=call.request_id, exc_info=error)
             if sent.status:
-                raise  # half an answer cannot be mended
-            detail = "something failed inside; the log has the cause under the request id"
-            await problem(500, "INTERNAL", detail, request_id=call.request_id)(scope, receive, sent)
+                raise  # the response has begun: its status cannot be changed
+            detail = "internal error; the log has the cause under the request id"
+            await build_problem(500, "INTERNAL", detail, request_id=call.request_id)(scope, receive, sent)
         finally:
             span.end()
             # Labels come from closed sets only: a client chooses its path and its method freely.
@@ -75,16 +77,19 @@ class Guard:
     async def _proceed(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] in ACTS:
             try:
+                # A client that sends a byte now and then would hold a connection for ever.
                 async with asyncio.timeout(self._config.body_timeout_s):
                     body = await read_body(receive, self._config.max_body_bytes)
             except PayloadTooLarge as error:
-                await problem_of(error)(scope, receive, send)
+                await to_problem(error)(scope, receive, send)
                 return
             except TimeoutError:
                 limit = self._config.body_timeout_s
-                await problem(408, "DEADLINE", f"the body did not arrive within {limit:g} s")(scope, receive, send)
+                await build_problem(408, "DEADLINE", f"the body did not arrive within {limit:g} s")(
+                    scope, receive, send
+                )
                 return
-            receive = replaying(body, receive)
+            receive = replay_body(body, receive)
         await self._app(scope, receive, send)
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
@@ -92,17 +97,22 @@ class Guard:
         path = scope["path"]
         if path in OPEN:
             return None
+        # Only browsers matter here: a page of another site whose name was rebound to this machine still sends its own
+        # name.
         host = PORT.sub("", headers.get("host", ""))
         if "*" not in self._config.allowed_hosts and host not in self._config.allowed_hosts:
             detail = f"host {host!r} is not in allowed_hosts (FATHOM_GATEWAY_ALLOWED_HOSTS)"
-            return problem(421, "INVALID_FIELD", detail, field="host")
+            return build_problem(421, "INVALID_FIELD", detail, field="host")
+        # Cookies are strict about the site, but a gateway without a token has none to withhold.
         if scope["method"] in ACTS and headers.get("sec-fetch-site", "") not in OWN_SITE:
-            return problem(403, "INVALID_FIELD", "another site's page may not act here", field="sec-fetch-site")
-        if self._config.token and not same(given_token(headers), self._config.token):
+            return build_problem(
+                403, "INVALID_FIELD", "requests from other sites' pages are refused", field="sec-fetch-site"
+            )
+        if self._config.token and not is_same_token(read_token(headers), self._config.token):
             entry = self._entry(scope) if path == "/" else None
             if entry is not None:
                 return entry
-            refused = problem(401, "UNAUTHENTICATED", "a bearer token is needed", field="authorization")
+            refused = build_problem(401, "UNAUTHENTICATED", "a bearer token is required", field="authorization")
             refused.headers["WWW-Authenticate"] = "Bearer"
             return refused
         return None
@@ -111,9 +121,11 @@ class Guard:
         """Redirect ``/?access_token=…`` with the token in a cookie; None when the token is wrong."""
         # A browser cannot send a header when it opens a page, so the link carries the token once.
         query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
-        if not same(query.pop("access_token", ""), self._config.token):
+        if not is_same_token(query.pop("access_token", ""), self._config.token):
             return None
+        # The token leaves the address bar and the history, and no Referer carries it on.
         answer = RedirectResponse(f"/?{urlencode(query)}" if query else "/", 303)
+        # Not readable by scripts, and never sent with requests of other sites.
         answer.set_cookie(
             COOKIE, self._config.token, httponly=True, samesite="strict", secure=scope["scheme"] == "https"
         )
@@ -121,7 +133,7 @@ class Guard:
 
     def _policy(self, scope: Scope) -> str:
         embedded = scope["path"] == "/" and dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("embed") == "1"
-        return content_policy(self._config.frame_ancestors if embedded else "'none'")
+        return build_content_policy(self._config.frame_ancestors if embedded else "'none'")
 
 
 class Sent:
@@ -139,11 +151,12 @@ class Sent:
             headers["X-Content-Type-Options"] = "nosniff"
             headers["Referrer-Policy"] = "no-referrer"
             headers["Cross-Origin-Resource-Policy"] = "same-origin"
+            # Answers hold private questions; the page's own files set their own rule.
             headers.setdefault("Cache-Control", "no-store")
         await self._send(message)
 
 
-def http_metrics(registry: CollectorRegistry) -> tuple[Counter, Histogram]:
+def register_http_metrics(registry: CollectorRegistry) -> tuple[Counter, Histogram]:
     """Create the metrics: requests by route template, method and status, and their seconds by route."""
     return (
         Counter("fathom_http_requests", "Requests that ended", ("route", "method", "status"), registry=registry),
@@ -156,6 +169,7 @@ async def read_body(receive: Receive, limit: int) -> bytes:
     body = bytearray()
     while True:
         message = await receive()
+        # Counted while it arrives: Content-Length may be missing or wrong.
         body += message.get("body", b"")
         if len(body) > limit:
             raise PayloadTooLarge(len(body), limit)
@@ -163,7 +177,7 @@ async def read_body(receive: Receive, limit: int) -> bytes:
             return bytes(body)
 
 
-def replaying(body: bytes, receive: Receive) -> Receive:
+def replay_body(body: bytes, receive: Receive) -> Receive:
     """Return a ``receive`` that yields ``body`` once and then the messages of ``receive``."""
     parts: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -173,12 +187,13 @@ def replaying(body: bytes, receive: Receive) -> Receive:
     return next_message
 
 
-def same(given: str, token: str) -> bool:
+def is_same_token(given: str, token: str) -> bool:
     """Compare two tokens in constant time."""
+    # The time of an ordinary comparison tells how many characters are right.
     return hmac.compare_digest(given.encode(), token.encode())
 
 
-def given_token(headers: Headers) -> str:
+def read_token(headers: Headers) -> str:
     """Return the token from the ``Authorization`` header or the page's cookie, "" without one."""
     scheme, _, token = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
@@ -190,7 +205,7 @@ def given_token(headers: Headers) -> str:
     return morsel.value if morsel else ""
 
 
-def content_policy(frame_ancestors: str) -> str:
+def build_content_policy(frame_ancestors: str) -> str:
     """Return the Content-Security-Policy: nothing from other origins."""
     return (
         # plotly writes its own styles and draws images into data and blob URLs.

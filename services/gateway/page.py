@@ -12,7 +12,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 
-from fathom.errors import MissingExtra
+from fathom.core.errors import MissingExtra
 
 STATIC = Path(__file__).with_name("static")
 REVALIDATE = {"Cache-Control": "no-cache"}
@@ -43,9 +43,12 @@ class PlotlyScript:
         self._reading: asyncio.Task[Bundle] | None = None
 
     async def __call__(self, request: Request) -> Response:
+        # A failed load is tried again instead of being remembered for ever.
         if self._reading is None or (self._reading.done() and self._reading.exception() is not None):
             self._reading = asyncio.create_task(asyncio.to_thread(read_bundle))
+        # A browser that leaves must not cancel the load for the others.
         bundle = await asyncio.shield(self._reading)
+        # Some megabytes that change with the package only, so a day without asking again.
         headers = {"ETag": bundle.tag, "Cache-Control": "private, max-age=86400", "Vary": "Accept-Encoding"}
         if request.headers.get("if-none-match") == bundle.tag:
             return Response(status_code=304, headers=headers)

@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from fathom.errors import FathomError
+from fathom.core.errors import FathomError
 
 # One per reason of fathom.api.common.v1.ErrorReason.
 STATUS = {
@@ -33,7 +33,9 @@ STATUS = {
     "FAILED_PRECONDITION": 409,
     "UPSTREAM_REFUSED": 502,
     "UNREADABLE_CONTENT": 422,
+    "CONTEXT_TOO_LONG": 413,
 }
+# HTTP's own errors, raised by the framework before a route runs, have no ``ErrorReason``.
 REASONS = {401: "UNAUTHENTICATED", 404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}
 MEDIA_TYPE = "application/problem+json"
 SCHEMA = {
@@ -54,18 +56,19 @@ SCHEMA = {
 }
 
 
-def problem(status: int, reason: str, detail: str, **more: Any) -> JSONResponse:
+def build_problem(status: int, reason: str, detail: str, **more: Any) -> JSONResponse:
     """Return one problem response; members without a value are omitted."""
+    # 499 is nginx's code for a client that left; HTTP does not know it.
     title = HTTPStatus(status).phrase if status in set(HTTPStatus) else "Client Closed Request"
     content = {"type": "about:blank", "title": title, "status": status, "reason": reason, "detail": detail}
     content |= {name: value for name, value in more.items() if value}
     return JSONResponse(content, status, media_type=MEDIA_TYPE)
 
 
-def problem_of(error: FathomError) -> JSONResponse:
+def to_problem(error: FathomError) -> JSONResponse:
     """Convert a typed error to a problem response; ``Retry-After`` carries the requested delay."""
     nearest = [name for name in error.metadata.get("nearest", "").split(",") if name]
-    answer = problem(
+    answer = build_problem(
         STATUS.get(error.reason, 500),
         error.reason,
         error.message,
@@ -74,6 +77,7 @@ def problem_of(error: FathomError) -> JSONResponse:
         nearest=nearest,
     )
     if error.retry_after_s is not None:
+        # The header takes whole seconds, and 0 would invite a busy loop.
         answer.headers["Retry-After"] = str(max(1, round(error.retry_after_s)))
     return answer
 
@@ -82,21 +86,22 @@ def install_problems(app: FastAPI) -> None:
     """Register handlers that turn every error of a route into a problem."""
 
     @app.exception_handler(FathomError)
-    async def typed(request: Request, error: FathomError) -> JSONResponse:
-        return problem_of(error)
+    async def handle_fathom_error(request: Request, error: FathomError) -> JSONResponse:
+        return to_problem(error)
 
     @app.exception_handler(RequestValidationError)
-    async def malformed(request: Request, error: RequestValidationError) -> JSONResponse:
+    async def handle_invalid_body(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
+        # The first part says where the value stood (body, query); the field's own path follows.
         path = [str(part) for part in first["loc"][1:]]
         if first["type"] == "json_invalid":
             cause = first.get("ctx", {}).get("error", "")
-            return problem(400, "INVALID_FIELD", f"body: no JSON at byte {path[-1]}: {cause}", field="body")
+            return build_problem(400, "INVALID_FIELD", f"body: no JSON at byte {path[-1]}: {cause}", field="body")
         field = ".".join(path) or "body"
-        return problem(400, "INVALID_FIELD", f"{field}: {first['msg']}", field=field)
+        return build_problem(400, "INVALID_FIELD", f"{field}: {first['msg']}", field=field)
 
     @app.exception_handler(HTTPException)
     async def plain(request: Request, error: HTTPException) -> JSONResponse:
-        answer = problem(error.status_code, REASONS.get(error.status_code, "INVALID_FIELD"), error.detail)
+        answer = build_problem(error.status_code, REASONS.get(error.status_code, "INVALID_FIELD"), error.detail)
         answer.headers.update(error.headers or {})
         return answer

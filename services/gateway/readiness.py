@@ -1,4 +1,4 @@
-"""Whether a question could be answered: the planner says so, and bus and store take a write."""
+"""Readiness of the gateway: the planner is healthy, and bus and object store accept a write."""
 
 from __future__ import annotations
 
@@ -6,22 +6,24 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from fathom.bus.base import Bus
-from fathom.bus.streams import PROBES
 from fathom.clients import Clients
-from fathom.errors import DependencyFailed, FathomError
-from fathom.store import ObjectStore
+from fathom.core.errors import DependencyFailed, FathomError
+from fathom.transport.bus.base import Bus
+from fathom.transport.bus.streams import PROBES
+from fathom.transport.store import ObjectStore
 
+# Below the usual timeout of load balancers, so that they receive the culprit and not their own timeout.
 TIMEOUT_S = 2.0
+# Seconds for which a successful write counts, so that the probes of many load balancers cost one write.
 WRITTEN_S = 5.0
-"""How long a write that went well speaks for the next ones: probes of many balancers cost one write."""
 KEY = "gateway"
 
 
 class Readiness:
     """Asks the planner's health each time and writes a byte to bus and store every ``WRITTEN_S`` seconds.
 
-    A write, for a hung or full disk answers every read. The planner's tools are not asked for: that builds a stage.
+    It writes because a hung or full disk still answers reads. It does not list the planner's tools, which would build
+    the resources of a run.
     """
 
     def __init__(
@@ -39,19 +41,19 @@ class Readiness:
         self._turn = asyncio.Lock()
 
     async def check(self) -> None:
-        """Return when all three are well; raises the typed error that names which is not."""
+        """Return when all three are healthy; raise the typed error that names the one that is not."""
         await self._clients.planner.ready(self._timeout_s)
-        async with self._turn:  # who waited finds the outcome of the write before it
+        async with self._turn:  # a caller that waited uses the outcome of the write before it
             if self._clock() >= self._written_until:
                 await asyncio.gather(
-                    confirmed("bus", self._bus.bucket(PROBES).put(KEY, b"1"), self._timeout_s),
-                    confirmed("store", self._store.put(f"probes/{KEY}.txt", b"1", "text/plain"), self._timeout_s),
+                    require_write("bus", self._bus.bucket(PROBES).put(KEY, b"1"), self._timeout_s),
+                    require_write("store", self._store.put(f"probes/{KEY}.txt", b"1", "text/plain"), self._timeout_s),
                 )
                 self._written_until = self._clock() + WRITTEN_S
 
 
-async def confirmed(culprit: str, write: Awaitable[object], timeout_s: float) -> None:
-    """Wait for a write; its own words stay out of the error, which anybody may read and which may name paths."""
+async def require_write(culprit: str, write: Awaitable[object], timeout_s: float) -> None:
+    """Wait for a write; leave the cause out of the error, which is public and could name paths."""
     try:
         async with asyncio.timeout(timeout_s):
             await write

@@ -14,6 +14,7 @@ SCALARS: dict[int, Schema] = {
     FieldDescriptor.CPPTYPE_BOOL: {"type": "boolean"},
     FieldDescriptor.CPPTYPE_INT32: {"type": "integer"},
     FieldDescriptor.CPPTYPE_UINT32: {"type": "integer"},
+    # protobuf's JSON form writes 64-bit integers as strings: JavaScript's numbers hold 53 bits.
     FieldDescriptor.CPPTYPE_INT64: {"type": "string", "format": "int64"},
     FieldDescriptor.CPPTYPE_UINT64: {"type": "string", "format": "uint64"},
     FieldDescriptor.CPPTYPE_FLOAT: {"type": "number"},
@@ -44,6 +45,7 @@ def add_descriptor(descriptor: Any, components: dict[str, Schema]) -> None:
     if descriptor.full_name in components or descriptor.full_name in WELL_KNOWN:
         return
     properties: dict[str, Schema] = {}
+    # Registered before its fields are read, since messages may contain themselves.
     components[descriptor.full_name] = {"type": "object", "properties": properties}
     for field in descriptor.fields:
         properties[field.name] = field_schema(field, components)

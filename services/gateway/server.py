@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from fastapi import FastAPI
 
-from fathom.rpc.service import Deps, nothing
-from services.gateway.app import create_app
-from services.gateway.config import Config
-from services.gateway.engine import Engine
-from services.gateway.readiness import Readiness
+from fathom.hosting.deps import Deps
+from fathom.services.gateway.app import create_app
+from fathom.services.gateway.config import Config
+from fathom.services.gateway.engine import Engine
+from fathom.services.gateway.readiness import Readiness
+from fathom.transport.rpc.service import nothing
 
 
 @dataclass(frozen=True)

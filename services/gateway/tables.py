@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fathom import frames
-from fathom.errors import InvalidField
+from fathom.core.errors import InvalidField
+from fathom.domain import frames
 
+# More rows than a page can display; larger requests belong to the export.
 MAX_ROWS = 1_000
+# Every word is compared with every cell: a long filter would cost time, and no user types one.
 MAX_FILTER_CHARS = 200
 
 
@@ -28,7 +30,7 @@ class View:
     """Keep only rows in which each of these words occurs somewhere, in any case; empty keeps all."""
 
 
-def page_of(arrow: bytes, sheet_id: str, view: View) -> dict[str, Any]:
+def build_page(arrow: bytes, sheet_id: str, view: View) -> dict[str, Any]:
     """Return a page of rows as lists of JSON values in the order of ``columns``.
 
     ``total`` is the number of rows of the whole sheet that pass the filter. Nulls sort last in both directions. Raises
@@ -36,19 +38,21 @@ def page_of(arrow: bytes, sheet_id: str, view: View) -> dict[str, Any]:
     """
     table = frames.read_table(arrow, sheet_id)
     if view.words.strip():
-        table = holding(table, view.words.split())
+        table = filter_rows(table, view.words.split())
     if view.sort:
-        table = ordered(table, view.sort, view.descending)
+        table = sort_rows(table, view.sort, view.descending)
     part = table.slice(view.offset, view.limit)
     return {
         "columns": [{"name": field.name, "type": str(field.type)} for field in table.schema],
-        "rows": [[plain(value) for value in row] for row in zip(*(c.to_pylist() for c in part.columns), strict=True)],
+        "rows": [
+            [to_json_value(value) for value in row] for row in zip(*(c.to_pylist() for c in part.columns), strict=True)
+        ],
         "total": table.num_rows,
         "offset": view.offset,
     }
 
 
-def checked_view(view: View) -> View:
+def validate_view(view: View) -> View:
     """Return the view; raise ``InvalidField`` for an impossible range or a filter that is too long."""
     if view.offset < 0:
         raise InvalidField("offset", "must not be negative")
@@ -59,15 +63,16 @@ def checked_view(view: View) -> View:
     return view
 
 
-def holding(table: Any, words: Sequence[str]) -> Any:
+def filter_rows(table: Any, words: Sequence[str]) -> Any:
     """Return the rows in which each word is part of some displayed cell; "2020-12" finds that month."""
-    shown = [[str(plain(value)).casefold() for value in column.to_pylist()] for column in table.columns]
+    # Compared as displayed, so that a user finds what the page shows.
+    shown = [[str(to_json_value(value)).casefold() for value in column.to_pylist()] for column in table.columns]
     rows = [" ".join(cells) for cells in zip(*shown, strict=True)]
     kept = [index for index, row in enumerate(rows) if all(word.casefold() in row for word in words)]
     return table.take(frames.arrow().array(kept, "int64"))
 
 
-def ordered(table: Any, column: str, descending: bool) -> Any:
+def sort_rows(table: Any, column: str, descending: bool) -> Any:
     """Return the table sorted by one column; equal rows keep their order. Raises ``InvalidField("sort")``."""
     if column not in table.column_names:
         raise InvalidField("sort", f"no column {column!r}; known: {', '.join(table.column_names)}")
@@ -82,19 +87,21 @@ def ordered(table: Any, column: str, descending: bool) -> Any:
     return table.take(order.column("position"))
 
 
-def plain(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """Convert to a JSON value: dates and times ISO 8601, bytes base64, NaN null, infinities as text."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
         if math.isnan(value):
             return None
+        # JSON has neither NaN nor infinities.
         return value if math.isfinite(value) else str(value)
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, list):
-        return [plain(item) for item in value]
+        return [to_json_value(item) for item in value]
     if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): to_json_value(item) for key, item in value.items()}
     text = value.isoformat() if hasattr(value, "isoformat") else str(value)
+    # A day is stored as its midnight.
     return text.removesuffix("T00:00:00")

@@ -1,8 +1,8 @@
-"""``python -m services.memory``: runs the memory service until SIGTERM."""
+"""``python -m fathom.services.memory``: runs the memory service until SIGTERM."""
 
-from fathom.rpc.host import main
-from services.memory.config import Config
-from services.memory.server import build
+from fathom.hosting.host import main
+from fathom.services.memory.config import Config
+from fathom.services.memory.server import build
 
 if __name__ == "__main__":
     main("memory", Config, build)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from fathom.config import Settings
+from fathom.core.config import Settings
 
 
 class Config(Settings):
@@ -14,6 +14,7 @@ class Config(Settings):
 
     path: Path = Path(".fathom/memory.sqlite3")
     """SQLite database; its folder is created."""
+    # A question refers to the last answer or two word by word; to older ones only by what they found.
     full_turns: int = Field(default=2, ge=0)
     """Number of newest turns that a window holds in full."""
     max_turns: int = Field(default=10, ge=1)

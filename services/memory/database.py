@@ -10,10 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from fathom.errors import CorruptData, DependencyFailed
+from fathom.core.errors import CorruptData, DependencyFailed
 
 T = TypeVar("T")
+# Raise it with SCHEMA; a file of another version is refused, not converted.
 VERSION = 1
+# A transaction takes milliseconds: who holds the file for five seconds is another program.
 BUSY_S = 5.0
 BUSY_PAUSE_S = 0.02
 SCHEMA = (
@@ -51,14 +53,17 @@ class Database:
         connection = None
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
+            # check_same_thread=False: each transaction runs in a thread of the pool, and the lock below admits one at a
+            # time. isolation_level=None leaves BEGIN and COMMIT to this class.
             connection = sqlite3.connect(self._path, timeout=BUSY_S, check_same_thread=False, isolation_level=None)
-            use_log(connection)
+            switch_to_wal(connection)
+            # SQLite does not enforce foreign keys unless each connection asks for it.
             connection.execute("pragma foreign_keys = on")
             self._prepare(connection)
         except (OSError, sqlite3.Error, CorruptData) as error:
             if connection is not None:
                 connection.close()
-            raise self._typed(error) from error
+            raise self._to_typed_error(error) from error
         self._connection = connection
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
@@ -74,6 +79,7 @@ class Database:
         elif version != VERSION or not tables >= TABLES:
             raise CorruptData(str(self._path), f"is no memory of version {VERSION}, but {version}; {ADVICE}")
         connection.execute("commit")
+        # A damaged page is found now, with its remedy, instead of in the middle of someone's request.
         if (found := connection.execute("pragma quick_check(1)").fetchone()) != ("ok",):
             raise CorruptData(str(self._path), f"{found[0]}; {ADVICE}")
 
@@ -87,11 +93,11 @@ class Database:
                 self._connection.close()
                 self._connection = None
 
-    async def do(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def run_transaction(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run ``work`` in one transaction: all of it or nothing. Raises like ``open``, and the errors of ``work``."""
-        return await asyncio.to_thread(self._do, work)
+        return await asyncio.to_thread(self._run_transaction, work)
 
-    def _do(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _run_transaction(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with self._lock:
             connection = self._connection
             if connection is None:
@@ -101,19 +107,21 @@ class Database:
                 result = work(connection)
                 connection.execute("commit")
             except BaseException as error:
+                # Whatever ends the work, also an interrupt, must not leave a transaction open for the next caller.
                 # Some failures end the transaction by themselves.
                 if connection.in_transaction:
                     connection.execute("rollback")
                 if isinstance(error, sqlite3.Error):
-                    raise self._typed(error) from error
+                    raise self._to_typed_error(error) from error
                 raise
             return result
 
-    def _typed(self, error: Exception) -> Exception:
+    def _to_typed_error(self, error: Exception) -> Exception:
         """Convert errors of SQLite and the system to typed ones.
 
         An unreachable file and a damaged one need different remedies.
         """
+        # OperationalError is a subclass of DatabaseError, so it must be tested first.
         if isinstance(error, OSError | sqlite3.OperationalError):
             return DependencyFailed(str(self._path), str(error))
         if isinstance(error, sqlite3.DatabaseError):
@@ -121,7 +129,7 @@ class Database:
         return error
 
 
-def use_log(connection: sqlite3.Connection) -> None:
+def switch_to_wal(connection: sqlite3.Connection) -> None:
     """Switch the file to a write-ahead log."""
     # SQLite does not wait for another process that is switching too, so retry here.
     deadline = time.monotonic() + BUSY_S

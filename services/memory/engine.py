@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fathom.errors import Conflict, InvalidField, NotFound
-from fathom.ids import checked_id
-from services.memory.database import Database
-from services.memory.paging import page_size, read_token, write_token
-from services.memory.points import points
+from fathom.core.errors import Conflict, InvalidField, NotFound
+from fathom.core.ids import checked_id
+from fathom.core.paging import page_size, read_token, write_token
+from fathom.services.memory.database import Database
+from fathom.services.memory.points import extract_points
 
+# Bounds of what one call may store; far above what the pages and the planner write.
 MAX_QUESTION_CHARS, MAX_ANSWER_CHARS = 100_000, 1_000_000
 MAX_BULLETS, MAX_BULLET_CHARS = 50, 2_000
 MAX_TITLE_CHARS, DEFAULT_TITLE_CHARS = 200, 120
@@ -48,6 +49,7 @@ class WindowTurn:
     question: str
     answer: str
     bullets: tuple[str, ...]
+    run: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,11 +88,17 @@ class Engine:
 
         def work(db: sqlite3.Connection) -> Turn:
             sql = f"select conversation, {TURN} from turns where request = ?"
+            # Looked up within the transaction: two equal requests at once must not both insert.
             known = db.execute(sql, (request_id,)).fetchone()
             if known is not None:
-                stored = turn_of(known[1:])
+                stored = parse_turn(known[1:])
                 expected = replace(
-                    turn, number=stored.number, ended=stored.ended, bullets=turn.bullets or stored.bullets
+                    # The stored turn got its number, time and perhaps bullets here; only what the caller sent is
+                    # compared.
+                    turn,
+                    number=stored.number,
+                    ended=stored.ended,
+                    bullets=turn.bullets or stored.bullets,
                 )
                 if known[0] != conversation or stored != expected:
                     raise Conflict(f"request_id {request_id!r} is another turn", metadata={"field": "request_id"})
@@ -98,12 +106,14 @@ class Engine:
             now = time.time()
             db.execute(
                 "insert into conversations (id, title, updated) values (?, ?, ?)"
+                # The first question stays the title.
                 " on conflict (id) do update set updated = excluded.updated",
                 (conversation, " ".join(turn.question.split())[:DEFAULT_TITLE_CHARS], now),
             )
+            # Numbers follow the largest, so that they stay unique and ascending.
             sql = "select coalesce(max(number), 0) + 1 from turns where conversation = ?"
             (number,) = db.execute(sql, (conversation,)).fetchone()
-            stored = replace(turn, number=number, ended=now, bullets=turn.bullets or tuple(points(turn.answer)))
+            stored = replace(turn, number=number, ended=now, bullets=turn.bullets or tuple(extract_points(turn.answer)))
             said = (stored.question, stored.rewritten, stored.answer, stored.run)
             db.execute(
                 f"insert into turns (conversation, request, {TURN}) values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -111,9 +121,9 @@ class Engine:
             )
             return stored
 
-        return await self._database.do(work)
+        return await self._database.run_transaction(work)
 
-    async def window(self, conversation: str, full_turns: int, max_turns: int) -> tuple[list[WindowTurn], int]:
+    async def get_window(self, conversation: str, full_turns: int, max_turns: int) -> tuple[list[WindowTurn], int]:
         """Return the newest ``max_turns`` turns, oldest first, and the number of older turns left out.
 
         The last ``full_turns`` have their answer, older ones their bullet points. An unknown conversation is empty.
@@ -128,41 +138,44 @@ class Engine:
             sql = f"select {TURN} from turns where conversation = ? order by number desc limit ?"
             rows = db.execute(sql, (conversation, max_turns)).fetchall()
             (total,) = db.execute("select count(*) from turns where conversation = ?", (conversation,)).fetchone()
-            return [turn_of(row) for row in reversed(rows)], total
+            return [parse_turn(row) for row in reversed(rows)], total
 
-        kept, total = await self._database.do(work)
+        kept, total = await self._database.run_transaction(work)
         first_full = len(kept) - full_turns
         window = [
-            WindowTurn(turn.number, turn.rewritten or turn.question, turn.answer, ())
+            WindowTurn(turn.number, turn.rewritten or turn.question, turn.answer, (), turn.run)
             if position >= first_full
-            else WindowTurn(turn.number, turn.rewritten or turn.question, "", turn.bullets)
+            else WindowTurn(turn.number, turn.rewritten or turn.question, "", turn.bullets, turn.run)
             for position, turn in enumerate(kept)
         ]
         return window, total - len(kept)
 
-    async def turns(self, conversation: str, size: int = 0, token: str = "") -> tuple[list[Turn], str]:
+    async def list_turns(self, conversation: str, size: int = 0, token: str = "") -> tuple[list[Turn], str]:
         """Return a page of turns, oldest first, and the next page's token; raise ``NotFound`` and ``InvalidField``."""
         size, of = page_size(size), f"turns {conversation}"
         after = read_token(token, of, (int,))[0] if token else 0
 
         def work(db: sqlite3.Connection) -> list[Turn]:
-            existing(db, conversation)
+            require_conversation(db, conversation)
             sql = f"select {TURN} from turns where conversation = ? and number > ? order by number limit ?"
-            return [turn_of(row) for row in db.execute(sql, (conversation, after, size + 1))]
+            # One row more than the page tells whether there is a next one.
+            return [parse_turn(row) for row in db.execute(sql, (conversation, after, size + 1))]
 
-        found = await self._database.do(work)
+        found = await self._database.run_transaction(work)
         page = found[:size]
         return page, write_token(of, page[-1].number) if len(found) > size else ""
 
-    async def conversations(self, size: int = 0, token: str = "") -> tuple[list[Conversation], str]:
+    async def list_conversations(self, size: int = 0, token: str = "") -> tuple[list[Conversation], str]:
         """Return a page of conversations, pinned ones first, then the most recently used, and the next page's token."""
         size, of = page_size(size), "conversations"
         sql, order = CONVERSATION, " order by c.pinned desc, c.updated desc, c.id desc limit ?"
         key = read_token(token, of, (int, float, str)) if token else ()
         if key:
+            # Pages go on after the key of the last row, not by offset: a conversation used meanwhile moves to the front
+            # and would shift every row.
             sql += " where (c.pinned, c.updated, c.id) < (?, ?, ?)"
-        rows = await self._database.do(lambda db: db.execute(sql + order, (*key, size + 1)).fetchall())
-        page = [conversation_of(row) for row in rows[:size]]
+        rows = await self._database.run_transaction(lambda db: db.execute(sql + order, (*key, size + 1)).fetchall())
+        page = [parse_conversation(row) for row in rows[:size]]
         if len(rows) <= size:
             return page, ""
         return page, write_token(of, int(page[-1].pinned), page[-1].updated, page[-1].id)
@@ -174,27 +187,31 @@ class Engine:
             raise InvalidField("title", f"must have 1 to {MAX_TITLE_CHARS} characters")
 
         def work(db: sqlite3.Connection) -> Conversation:
-            existing(db, conversation)
+            require_conversation(db, conversation)
             sql = "update conversations set title = coalesce(?, title), pinned = coalesce(?, pinned) where id = ?"
             db.execute(sql, (title, pinned, conversation))
-            return conversation_of(db.execute(f"{CONVERSATION} where c.id = ?", (conversation,)).fetchone())
+            return parse_conversation(db.execute(f"{CONVERSATION} where c.id = ?", (conversation,)).fetchone())
 
-        return await self._database.do(work)
+        return await self._database.run_transaction(work)
 
     async def delete(self, conversation: str) -> int:
         """Delete a conversation with its turns and their feedback; return the number of turns. Raises ``NotFound``."""
 
         def work(db: sqlite3.Connection) -> int:
-            existing(db, conversation)
+            require_conversation(db, conversation)
+            # Feedback knows runs only, so it goes before the turns that name them. Turns without a run have no
+            # feedback.
             sql = "delete from feedback where run in (select run from turns where conversation = ? and run != '')"
             db.execute(sql, (conversation,))
             turns = db.execute("delete from turns where conversation = ?", (conversation,)).rowcount
             db.execute("delete from conversations where id = ?", (conversation,))
             return turns
 
-        return await self._database.do(work)
+        return await self._database.run_transaction(work)
 
-    async def feedback(self, request_id: str, run: str, helpful: bool, tags: Sequence[str], comment: str) -> None:
+    async def record_feedback(
+        self, request_id: str, run: str, helpful: bool, tags: Sequence[str], comment: str
+    ) -> None:
         """Store a judgement once per ``request_id``; raise ``InvalidField`` and ``Conflict``."""
         checked_id("request_id", request_id)
         checked_id("run_id", run)
@@ -212,7 +229,7 @@ class Engine:
             elif known != said:
                 raise Conflict(f"request_id {request_id!r} is another judgement", metadata={"field": "request_id"})
 
-        await self._database.do(work)
+        await self._database.run_transaction(work)
 
 
 def check_turn(turn: Turn) -> None:
@@ -230,17 +247,18 @@ def check_turn(turn: Turn) -> None:
         raise InvalidField("turn.bullets", f"must be at most {MAX_BULLETS} of 1 to {MAX_BULLET_CHARS:,} characters")
 
 
-def existing(db: sqlite3.Connection, conversation: str) -> None:
+def require_conversation(db: sqlite3.Connection, conversation: str) -> None:
     """Raise ``NotFound`` if the conversation does not exist."""
     if db.execute("select 1 from conversations where id = ?", (conversation,)).fetchone() is None:
+        # The id comes from the caller and may be of any length.
         raise NotFound("conversation", conversation[:MAX_TITLE_CHARS])
 
 
-def turn_of(row: Sequence[Any]) -> Turn:
+def parse_turn(row: Sequence[Any]) -> Turn:
     number, question, rewritten, answer, run, ended, bullets = row
     return Turn(question, rewritten, answer, run, tuple(json.loads(bullets)), number, ended)
 
 
-def conversation_of(row: Sequence[Any]) -> Conversation:
+def parse_conversation(row: Sequence[Any]) -> Conversation:
     ident, title, turns, updated, pinned = row
     return Conversation(ident, title, turns, updated, bool(pinned))

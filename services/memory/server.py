@@ -7,11 +7,12 @@ from typing import ClassVar
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from fathom.api.memory.v1 import memory_pb2 as pb
-from fathom.call import Call
-from fathom.ids import new_id
-from fathom.rpc.service import Deps, Service
-from services.memory.config import Config
-from services.memory.engine import Conversation, Engine, Turn
+from fathom.core.call import Call
+from fathom.core.ids import new_id
+from fathom.hosting.deps import Deps
+from fathom.services.memory.config import Config
+from fathom.services.memory.engine import Conversation, Engine, Turn
+from fathom.transport.rpc.service import Service
 
 
 def build(config: Config, deps: Deps) -> Service:
@@ -24,7 +25,7 @@ class MemoryServicer:
     """Answers the RPCs of the memory service."""
 
     unimplemented: ClassVar = {
-        name: "the memory issue builds recall, facts and stances"
+        name: "recall, facts and stances are not implemented"
         for name in ("SearchMemory", "ListFacts", "PutFact", "DeleteFact", "RecordStance", "ListStances")
     }
 
@@ -34,27 +35,32 @@ class MemoryServicer:
     async def AppendTurn(self, request: pb.AppendTurnRequest, call: Call) -> pb.AppendTurnResponse:
         given = request.turn
         turn = Turn(given.question, given.rewritten_question, given.answer, given.run_id, tuple(given.bullets))
+        # A caller that wants to repeat the call safely sends an id; without one every call is another turn.
         request_id = request.request_id or new_id("turn")
         return pb.AppendTurnResponse(
-            turn=to_proto(await self._engine.append(request_id, request.conversation_id, turn))
+            turn=turn_to_proto(await self._engine.append(request_id, request.conversation_id, turn))
         )
 
     async def GetWindow(self, request: pb.GetWindowRequest, call: Call) -> pb.GetWindowResponse:
         full, most = request.full_turns or self._config.full_turns, request.max_turns or self._config.max_turns
-        window, omitted = await self._engine.window(request.conversation_id, full, most)
+        window, omitted = await self._engine.get_window(request.conversation_id, full, most)
         turns = [
-            pb.WindowTurn(number=turn.number, question=turn.question, answer=turn.answer, bullets=turn.bullets)
+            pb.WindowTurn(
+                number=turn.number, question=turn.question, answer=turn.answer, bullets=turn.bullets, run_id=turn.run
+            )
             for turn in window
         ]
         return pb.GetWindowResponse(turns=turns, omitted=omitted)
 
     async def ListTurns(self, request: pb.ListTurnsRequest, call: Call) -> pb.ListTurnsResponse:
-        page, token = await self._engine.turns(request.conversation_id, request.page_size, request.page_token)
-        return pb.ListTurnsResponse(turns=[to_proto(turn) for turn in page], next_page_token=token)
+        page, token = await self._engine.list_turns(request.conversation_id, request.page_size, request.page_token)
+        return pb.ListTurnsResponse(turns=[turn_to_proto(turn) for turn in page], next_page_token=token)
 
     async def ListConversations(self, request: pb.ListConversationsRequest, call: Call) -> pb.ListConversationsResponse:
-        page, token = await self._engine.conversations(request.page_size, request.page_token)
-        return pb.ListConversationsResponse(conversations=[summary(item) for item in page], next_page_token=token)
+        page, token = await self._engine.list_conversations(request.page_size, request.page_token)
+        return pb.ListConversationsResponse(
+            conversations=[conversation_to_proto(item) for item in page], next_page_token=token
+        )
 
     async def UpdateConversation(
         self, request: pb.UpdateConversationRequest, call: Call
@@ -62,7 +68,7 @@ class MemoryServicer:
         title = request.title if request.HasField("title") else None
         pinned = request.pinned if request.HasField("pinned") else None
         return pb.UpdateConversationResponse(
-            conversation=summary(await self._engine.update(request.conversation_id, title, pinned))
+            conversation=conversation_to_proto(await self._engine.update(request.conversation_id, title, pinned))
         )
 
     async def DeleteConversation(
@@ -72,29 +78,30 @@ class MemoryServicer:
 
     async def RecordFeedback(self, request: pb.RecordFeedbackRequest, call: Call) -> pb.RecordFeedbackResponse:
         request_id = request.request_id or new_id("feedback")
-        await self._engine.feedback(request_id, request.run_id, request.helpful, request.tags, request.comment)
+        await self._engine.record_feedback(request_id, request.run_id, request.helpful, request.tags, request.comment)
         return pb.RecordFeedbackResponse()
 
 
-def timestamp(seconds: float) -> Timestamp:
+def to_timestamp(seconds: float) -> Timestamp:
     time = Timestamp()
+    # FromSeconds would drop the fraction, which orders what happened within one second.
     time.FromMicroseconds(int(seconds * 1e6))
     return time
 
 
-def to_proto(turn: Turn) -> pb.Turn:
+def turn_to_proto(turn: Turn) -> pb.Turn:
     return pb.Turn(
         number=turn.number,
         question=turn.question,
         rewritten_question=turn.rewritten,
         answer=turn.answer,
         run_id=turn.run,
-        end_time=timestamp(turn.ended),
+        end_time=to_timestamp(turn.ended),
         bullets=turn.bullets,
     )
 
 
-def summary(item: Conversation) -> pb.Conversation:
+def conversation_to_proto(item: Conversation) -> pb.Conversation:
     return pb.Conversation(
-        id=item.id, title=item.title, turns=item.turns, update_time=timestamp(item.updated), pinned=item.pinned
+        id=item.id, title=item.title, turns=item.turns, update_time=to_timestamp(item.updated), pinned=item.pinned
     )

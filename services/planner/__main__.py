@@ -1,8 +1,8 @@
-"""Entry point of ``python -m services.planner``, which runs the planner until SIGTERM."""
+"""Entry point of ``python -m fathom.services.planner``, which runs the planner until SIGTERM."""
 
-from fathom.rpc.host import main
-from services.planner.config import Config
-from services.planner.server import build
+from fathom.hosting.host import main
+from fathom.services.planner.config import Config
+from fathom.services.planner.server import build
 
 if __name__ == "__main__":
     main("planner", Config, build)

@@ -2,19 +2,69 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from fathom.config import Settings
-from services.planner.mcp.settings import McpServer
-from services.planner.window.record import StepPolicy, WindowSettings
-from services.planner.workflow.record import PARTS
+from fathom.core.config import Settings
+from fathom.services.planner.model.compaction import StepPolicy, WindowSettings
+from fathom.services.planner.model.effort import (
+    BOUNDS,
+    DEEP,
+    QUICK,
+    Asked,
+    Effort,
+    EffortProfile,
+    Granted,
+    ModelProfile,
+    Prices,
+    grant,
+)
+from fathom.services.planner.model.stages import PARTS
+
+
+class McpServer(Settings):
+    """One external server; only tools named here are available."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9]{0,23}$")
+    """Prefix of its tools' names: tool ``quote`` of server ``acme`` is ``acme_quote``."""
+    url: str = Field("", pattern=r"^(https?://.+)?$")
+    """Endpoint of a server that speaks streamable HTTP."""
+    command: tuple[str, ...] = ()
+    """Program and arguments of a server that speaks on its standard streams."""
+    tools: tuple[str, ...] = Field(min_length=1)
+    """The tools to mount, by their own names."""
+    reads: bool = False
+    """True when its tools are read-only, so that their calls may run concurrently."""
+    timeout_s: float = Field(30.0, gt=0, le=600)
+    """Longest call in seconds."""
+    token_env: str = ""
+    """Environment variable with the bearer token for ``url``."""
+
+    @model_validator(mode="after")
+    def _one_way_to_reach_it(self) -> McpServer:
+        if bool(self.url) == bool(self.command):
+            raise ValueError(f"server {self.name!r} needs either a url or a command")
+        if self.token_env and not self.url:
+            raise ValueError(f"server {self.name!r} has a token but no url")
+        return self
+
+    def headers(self) -> dict[str, str]:
+        # Read when a connection is made, so that the secret is never part of the settings.
+        token = os.environ.get(self.token_env, "") if self.token_env else ""
+        return {"authorization": f"Bearer {token}"} if token else {}
 
 
 class Config(Settings):
-    """Settings of the planner; requests can only tighten its limits."""
+    """Settings of the planner.
+
+    ``max_rounds``, ``max_tokens``, ``max_run_ms`` and ``window_tokens`` are the limits of standard effort, and of
+    trainers' episodes, which can only tighten them. The first three, where they are set, also cap every other effort.
+    """
 
     default_model: str = "planner"
     """Model, or role of policy's settings, of runs without one."""
@@ -27,7 +77,13 @@ class Config(Settings):
     max_run_ms: int = Field(default=180_000, ge=1_000)
     """Longest wall-clock time per episode in milliseconds, including the wait in the queue."""
     completion_tokens: int = Field(default=0, ge=0)
-    """Limit of tokens per completion; requests can lower it, 0 uses the model's own default."""
+    """Cap of tokens per completion; 0 sets none."""
+    quick: EffortProfile = QUICK
+    """Limits of quick effort; fields that are left out keep their defaults."""
+    deep: EffortProfile = DEEP
+    """Limits of deep effort; fields that are left out keep their defaults."""
+    model_profiles: Mapping[str, ModelProfile] = Field(default_factory=dict)
+    """What is particular to a model, by its name in policy's settings."""
     tool_timeout_s: float = Field(default=60.0, gt=0)
     """Longest single tool call in seconds."""
     frames_by_reference: bool = True
@@ -51,6 +107,7 @@ class Config(Settings):
     """Price per million prompt tokens; 0 is free."""
     completion_price: float = Field(default=0.0, ge=0)
     """Price per million sampled tokens."""
+    # A currency is not named anywhere: prices and limit only have to agree.
     max_cost: float = Field(default=0.0, ge=0)
     """Cost limit per episode in the currency of the prices; 0 sets no limit."""
     concurrent_runs: int = Field(default=8, ge=1)
@@ -59,10 +116,12 @@ class Config(Settings):
     """Concurrent episodes of one Rollout request; requests can lower it."""
     concurrent_tasks: int = Field(default=4, ge=1)
     """Concurrent tasks of queued rollouts in this process, per lane."""
+    # A missed beat must not cost the run its delivery, so at least two fit into the queue's ack_wait.
     heartbeat_s: float = Field(default=3.0, gt=0)
     """Seconds between heartbeats of a running run to the queue; well below the queue's ack_wait."""
     mcp_servers: tuple[McpServer, ...] = ()
     """External tool servers, each with the tools that are allowed."""
+    # A program runs with the planner's rights, so naming one among the servers is not enough.
     mcp_commands: bool = False
     """True allows servers that are programs started by this process."""
     prompt_dir: Path | None = None
@@ -71,14 +130,16 @@ class Config(Settings):
     """Prompt version by stage (research, answer, restate, and those of a workflow); other stages use the newest."""
     prompt_seed: int = 0
     """Seed that selects the examples in prompts and their layout; a fixed seed keeps the prefix identical."""
-    answer_variants: Mapping[str, float] = Field(
-        default_factory=lambda: {"conclusion": 1.0, "evidence": 1.0, "sections": 1.0}
-    )
-    """Weights of the answer styles."""
+    answer_form: str = "conclusion"
+    """Form of answers for which no request names another: a variant of the stage ``answer``."""
     restate_question: bool = True
     """True asks the model to restate the question before it answers; shown in the trace, not in the answer."""
     correct_answers: bool = True
     """True returns an answer with findings to the model, once; findings are marked either way."""
+    correct_coverage: bool = True
+    """True returns an answer that leaves parts of the question open to the model, once; they are named either way."""
+    rollout_coverage: bool = False
+    """True compares answers with their questions in rollouts too, which adds a round to some episodes of a training."""
     judge_events: bool = False
     """True asks the role ``judge`` which events of an answer the material does not support; one call per text."""
     answer_material_tokens: int = Field(default=3_000, ge=200)
@@ -90,16 +151,23 @@ class Config(Settings):
     workflow_material_tokens: int = Field(default=12_000, ge=500)
     """Tokens of the material list that a workflow's answer is written from, by an upper estimate."""
     workflow_reflects: bool = True
-    """True lets a workflow check once what is missing and collect again; False is for ablations."""
+    """True lets a workflow review its results once and collect what is missing; False is for ablations."""
+    # The encoder lives in datafetch; its first answer waits until the weights are loaded.
+    classify_s: float = Field(default=3.0, gt=0, le=60)
+    """Seconds to wait for the vectors of a question; without them its routing is unsure."""
+    route_model_s: float = Field(default=15.0, gt=0, le=120)
+    """Seconds that a language model may take to route or to rewrite a question."""
+    clarify: Literal["auto", "off"] = "auto"
+    """``auto`` asks back once per conversation when a follow-up's reference cannot be resolved; ``off`` guesses."""
     corpus: str = ""
     """Corpus to search; empty means retrieval's default."""
     search_r1_documents: int = Field(default=3, ge=1, le=20)
     """Documents returned by a search of the search_r1 protocol; more of them make longer episodes."""
     step_policy: StepPolicy = StepPolicy.HYBRID
     """Treatment of earlier steps when a request grows too long; a request may choose another."""
-    window_tokens: int = Field(default=24_000, ge=1_024)
+    window_tokens: int = Field(default=40_000, ge=1_024)
     """Working window in tokens of the model that reads it; limited by the model's own window."""
-    window_soft_tokens: int = Field(default=16_000, ge=512)
+    window_soft_tokens: int = Field(default=28_000, ge=512)
     """Target size of a compaction."""
     window_trigger: float = Field(default=0.70, gt=0, lt=1)
     """Share of the window at which a request is compacted."""
@@ -109,6 +177,48 @@ class Config(Settings):
     """Newest steps that a compaction never removes."""
     summary_tokens: int = Field(default=800, ge=64)
     """Limit of tokens for notes about earlier steps, written by the model of the role ``writer``."""
+
+    def efforts(self, model: str) -> Mapping[Effort, EffortProfile]:
+        """Return the limits of each effort for a model."""
+        standard = EffortProfile(
+            max_rounds=self.max_rounds,
+            max_tokens=self.max_tokens,
+            max_run_ms=self.max_run_ms,
+            window_tokens=self.window_tokens,
+        )
+        base = {
+            Effort.QUICK: QUICK.overlaid(self.quick),
+            Effort.STANDARD: standard,
+            Effort.DEEP: DEEP.overlaid(self.deep),
+        }
+        own = self.model_profiles.get(model, ModelProfile()).efforts
+        return {effort: limits.overlaid(own.get(effort, EffortProfile())) for effort, limits in base.items()}
+
+    def grant(self, asked: Asked, model: str) -> Granted:
+        """Return the limits of a run."""
+        # A limit that somebody has set is meant for the whole server; a default is only that of standard effort.
+        caps = {name: getattr(self, name) for name in BOUNDS if name in self.model_fields_set}
+        return grant(asked, self.efforts(model), caps)
+
+    def prices(self, model: str) -> Prices:
+        """Return the prices of a model: its own, else the planner's."""
+        own = self.model_profiles.get(model, ModelProfile())
+        return Prices(
+            self.prompt_price if own.prompt_price is None else own.prompt_price,
+            self.completion_price if own.completion_price is None else own.completion_price,
+            own.cached_price,
+        )
+
+    @property
+    def longest_run_ms(self) -> int:
+        """Return the longest time of any run in milliseconds."""
+        models = ("", *self.model_profiles)
+        return max(self.grant(Asked(effort), model).limits.max_run_ms for model in models for effort in Effort)
+
+    def make_window(self, tokens: int) -> WindowSettings:
+        """Return the window settings for a window of this size, with the target's share of it."""
+        soft = min(self.window_soft_tokens, self.window_tokens) * tokens // self.window_tokens
+        return replace(self.window, tokens=tokens, soft_tokens=soft)
 
     @property
     def window(self) -> WindowSettings:
@@ -125,6 +235,7 @@ class Config(Settings):
     @field_validator("workflow_widening")
     @classmethod
     def _parts_are_known(cls, parts: frozenset[str]) -> frozenset[str]:
+        # Sorted, so that the message does not depend on the order of a set.
         unknown = sorted(parts - set(PARTS))
         if unknown:
             raise ValueError(f"{unknown[0]!r} is not one of {', '.join(PARTS)}")
@@ -133,6 +244,7 @@ class Config(Settings):
     @model_validator(mode="after")
     def _servers_are_allowed(self) -> Config:
         names = [server.name for server in self.mcp_servers]
+        # The name is the prefix of a server's tools, which would shadow each other.
         if len(set(names)) < len(names):
             raise ValueError("mcp_servers: two servers have one name")
         commands = [server.name for server in self.mcp_servers if server.command]

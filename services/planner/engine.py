@@ -1,22 +1,23 @@
-"""Execution of episodes for queued runs and for trainers' groups, through the same ``player``."""
+"""Execution of episodes for queued runs and for trainers' groups, through the same code."""
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import Any
 
-from fathom.errors import InvalidField
-from fathom.protocol.messages import Sampling
-from services.planner.answering.ending import CitedEnding
-from services.planner.model import Episode, Limits, Outcome, Step, Task, rebuilt
-from services.planner.playing import AnyProtocol, Player, player
-from services.planner.ports import Observer, Policy
-from services.planner.stage import Stage
-from services.planner.todo import TodoItem
+from fathom.services.planner.answering.rendering.finish import CitedEnding
+from fathom.services.planner.episode.agent import AgentLoop
+from fathom.services.planner.episode.dialogue import EpisodeProtocol, Research
+from fathom.services.planner.episode.resources import EpisodeResources
+from fathom.services.planner.model.episode import Episode, Outcome, Step, Task, rebuild_episode
+from fathom.services.planner.model.interfaces import Observer, Policy
+from fathom.services.planner.model.todo import TodoItem
+from fathom.services.planner.workflow.pipeline import Pipeline
+from fathom.services.planner.workflow.protocol import Workflow
+
+AnyProtocol = EpisodeProtocol | Workflow
+Player = AgentLoop | Pipeline
 
 
 @dataclass(frozen=True)
@@ -27,15 +28,21 @@ class Play:
     outcome: Outcome
 
 
-MakeStage = Callable[[Task, Sequence[Step], Step | None], Stage]
+MakeResources = Callable[[Task, Sequence[Step], Step | None], EpisodeResources]
 """Factory of an episode's resources from the task, its recorded steps, and an interrupted step."""
 
 
 class Engine:
     """Executor of episodes."""
 
-    def __init__(self, policy: Callable[[AnyProtocol], Policy], stage: MakeStage) -> None:
-        self._policy, self._stage = policy, stage
+    def __init__(
+        self,
+        policy: Callable[[AnyProtocol], Policy],
+        make_resources: MakeResources,
+        find_chart: Callable[[str], Awaitable[str]] | None = None,
+    ) -> None:
+        """Create the executor; ``find_chart`` returns the kind of chart that a question asks for, "" for none."""
+        self._policy, self._make_resources, self._find_chart = policy, make_resources, find_chart
         self._running: dict[str, Player] = {}
 
     async def play(
@@ -52,21 +59,31 @@ class Engine:
         ``cut_short`` is the interrupted step after the recorded ones, whose partial results are reused. ``edited`` is
         the user's todo list if no step shows it yet.
         """
-        episode = rebuilt(task, protocol.opening(task), steps)
-        stage = self._stage(task, episode.steps, cut_short)
-        # Tag protocols are graded on their text.
-        if protocol.tags:  # its answers are words to grade: nothing is corrected, drawn or added
-            stage = replace(stage, ending=CitedEnding())
-        loop = player(episode, protocol, self._policy(protocol), stage, observer, cut_short)
+        # Tag protocols are published environments, and a resumed episode has its opening in its record.
+        if self._find_chart is not None and not protocol.tags and not steps and cut_short is None:
+            task = replace(task, chart=await self._find_chart(task.question))
+        # A resumed run keeps the prompt that it began with, though the data may have changed meanwhile.
+        opening = steps[0].new_messages if steps and isinstance(protocol, Research) else protocol.opening(task)
+        episode = rebuild_episode(task, opening, steps)
+        resources = self._make_resources(task, episode.steps, cut_short)
+        # Answers of tag protocols are graded as text: nothing may be corrected, drawn or added.
+        if protocol.tags:
+            resources = replace(resources, ending=CitedEnding())
+        # Both executors have one interface (run, stop, edit_todo), so a run's control does not care which one plays.
+        loop = create_player(episode, protocol, self._policy(protocol), resources, observer, cut_short)
         if edited is not None:
             loop.edit_todo(edited)
         self._running[task.run_id] = loop
         try:
             return Play(episode, await loop.run())
         finally:
-            del self._running[task.run_id]
-            stage.metrics.episode(episode.steps)
-            await stage.close()
+            # Before the resources close, which may take seconds: a stop that arrives now must not reach an episode that
+            # has ended.
+            # A run that this process lost and took up again is the later loop's.
+            if self._running.get(task.run_id) is loop:
+                del self._running[task.run_id]
+            resources.metrics.observe_episode(episode.steps)
+            await resources.close()
 
     def stop(self, run_id: str) -> bool:
         """Request the end of a run; return False when it is not active in this process."""
@@ -75,7 +92,7 @@ class Engine:
             loop.stop()
         return loop is not None
 
-    def runs(self, run_id: str) -> bool:
+    def is_running(self, run_id: str) -> bool:
         """Return whether the run is active in this process."""
         return run_id in self._running
 
@@ -87,7 +104,7 @@ class Engine:
         loop = self._running.get(run_id)
         return None if loop is None else loop.edit_todo(items)
 
-    async def group(
+    async def play_group(
         self,
         tasks: list[Task],
         group_size: int,
@@ -105,6 +122,8 @@ class Engine:
 
         async def one(index: int, sample: int) -> tuple[int, int, Play]:
             task = tasks[index]
+            # Consecutive seeds by place: a repeated request gives every place its seed again, whatever places are still
+            # missing.
             seed = task.sampling.seed + index * group_size + sample
             run_id = f"{task.run_id}-{index}-{sample}"
             async with gate:
@@ -121,57 +140,15 @@ class Engine:
             await asyncio.gather(*running, return_exceptions=True)
 
 
-def checked_question(question: str, longest: int, field: str = "question") -> str:
-    """Return the question without surrounding whitespace; raise ``InvalidField`` when it is empty or too long."""
-    question = question.strip()
-    if not question:
-        raise InvalidField(field, "is empty")
-    if len(question) > longest:
-        raise InvalidField(field, f"has {len(question):,} characters; at most {longest:,} are allowed")
-    return question
-
-
-def tightened(requested: int, longest: int, field: str) -> int:
-    """Return the requested limit, at most ``longest``; 0 requests the default, which is ``longest``.
-
-    Raises ``InvalidField`` for a negative one.
-    """
-    if requested < 0:
-        raise InvalidField(field, "must not be negative")
-    return min(requested, longest) if requested else longest
-
-
-def cheaper(requested: float, most: float, field: str) -> float:
-    """Return the smaller of two cost limits, where 0 means unlimited; raise ``InvalidField`` for a negative one."""
-    if not requested >= 0:
-        raise InvalidField(field, "must not be negative")
-    return min(requested, most) if requested and most else requested or most
-
-
-def limits(
-    max_rounds: int,
-    max_tokens: int,
-    max_ms: int,
-    start_time: float | None = None,
-    max_cost: float = 0.0,
-    since: int = 0,
-) -> Limits:
-    """Return limits that count from ``start_time`` (seconds since the epoch; None: now) and step ``since``."""
-    longest = max_ms / 1000
-    # The wall clock only measures the time waited until now, at least 0 in case the sender's clock is ahead. From here
-    # on the monotonic clock counts, which cannot be adjusted.
-    waited = 0.0 if start_time is None else max(0.0, time.time() - start_time)
-    return Limits(max_rounds, max_tokens, time.monotonic() + longest - waited, longest, max_cost, since)
-
-
-def bounded(sampling: Sampling, max_tokens: int) -> Sampling:
-    """Limit the sampling to ``max_tokens`` tokens per completion; 0 sets no limit."""
-    if max_tokens == 0:
-        return sampling
-    return replace(sampling, max_tokens=tightened(sampling.max_tokens, max_tokens, "sampling.max_tokens"))
-
-
-def asked_on(as_of: Any, start_time: float) -> str:
-    """Return the ISO date (UTC) that an episode regards as today: of ``as_of`` (a Timestamp), else of its start."""
-    moment = as_of.ToDatetime() if as_of is not None else datetime.fromtimestamp(start_time, UTC)
-    return str(moment.date().isoformat())
+def create_player(
+    episode: Episode,
+    protocol: AnyProtocol,
+    policy: Policy,
+    resources: EpisodeResources,
+    observer: Observer,
+    cut_short: Step | None = None,
+) -> Player:
+    """Create the executor of one episode; ``cut_short`` is a step that a previous worker did not finish."""
+    if isinstance(protocol, Workflow):
+        return Pipeline(episode, protocol, policy, resources, observer, cut_short)
+    return AgentLoop(episode, protocol, policy, resources, observer, cut_short)

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from services.planner.model import Step
-from services.planner.tools.arguments import argument
+from fathom.services.planner.model.episode import Step
+from fathom.services.planner.tools.arguments import read_argument
 
+# Buckets around the recommended length of a thought (200 characters).
 CHARS = (25, 50, 100, 150, 200, 300, 400, 800, 2000)
+# Buckets up to the usual limits of rounds and calls.
 COUNTS = (0, 1, 2, 3, 5, 8, 12, 16, 20, 30, 50, 100)
+# Buckets from a cached call to a delegated run.
 SECONDS = (0.005, 0.02, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 120)
 
 
@@ -35,7 +38,7 @@ class Metrics:
     flaws: Counter
 
     @classmethod
-    def on(cls, registry: CollectorRegistry | None) -> Metrics:
+    def register(cls, registry: CollectorRegistry | None) -> Metrics:
         """Register the metrics; with None they are not exported."""
 
         def counter(name: str, text: str, *labels: str) -> Counter:
@@ -45,23 +48,25 @@ class Metrics:
             return Histogram(f"fathom_planner_{name}", text, labels, buckets=buckets, registry=registry)
 
         return cls(
-            counter("cells", "Cells of models by style", "style"),
-            counter("tool_calls", "Tool calls by how they ended", "tool", "status"),
+            counter("cells", "Code cells by style", "style"),
+            # Labels are bounded: names of tools that do not exist are counted as "unknown" by the caller.
+            counter("tool_calls", "Tool calls by status", "tool", "status"),
             histogram("tool_seconds", "Seconds per tool call", SECONDS, "tool"),
-            Gauge("fathom_planner_tool_queue", "Calls that wait for a place", ("tool",), registry=registry),
-            histogram("tool_wait_seconds", "Seconds that a call waited for a place", SECONDS, "tool"),
-            counter("repeated_calls", "Calls that were made before, by what became of them", "tool", "action"),
-            counter("finish_refusals", "Ends that were refused once, by reason", "reason"),
+            Gauge("fathom_planner_tool_queue", "Queued tool calls", ("tool",), registry=registry),
+            histogram("tool_wait_seconds", "Seconds that a tool call was queued", SECONDS, "tool"),
+            counter("repeated_calls", "Repeated tool calls by action: cached or blocked", "tool", "action"),
+            counter("finish_refusals", "Refused ends of an episode by reason", "reason"),
             histogram("thought_chars", "Characters per thought", CHARS),
-            histogram("thoughts_per_run", "Thoughts per ended episode", COUNTS),
-            histogram("tool_rounds_per_run", "Rounds with a tool call per ended episode", COUNTS),
-            counter("stage_flaws", "What was wrong with a workflow stage's output", "stage", "fault"),
+            histogram("thoughts_per_run", "Thoughts per finished episode", COUNTS),
+            histogram("tool_rounds_per_run", "Rounds with a tool call per finished episode", COUNTS),
+            counter("stage_flaws", "Flaws in the output of workflow stages", "stage", "fault"),
         )
 
-    def episode(self, steps: Sequence[Step]) -> None:
+    def observe_episode(self, steps: Sequence[Step]) -> None:
         """Count a finished episode."""
+        # From the recorded steps and not as they happen, since an episode may be played by several workers.
         thoughts = [result.call for step in steps for result in step.results if result.call.name == "think"]
         for call in thoughts:
-            self.thought_chars.observe(len(argument(call, "content")))
+            self.thought_chars.observe(len(read_argument(call, "content")))
         self.thoughts.observe(len(thoughts))
         self.rounds.observe(sum(1 for step in steps if step.results))

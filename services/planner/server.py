@@ -8,65 +8,76 @@ from contextlib import aclosing
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
-from fathom.bus.streams import MAX_DEPTH
-from fathom.bus.watch import BusWatch
-from fathom.call import Call, Lane
-from fathom.errors import DependencyFailed
-from fathom.ids import checked_id
-from fathom.protocol.messages import Sampling, ToolSpec
-from fathom.protocol.proto import tool_spec_to_proto
-from fathom.rpc.service import Deps, Service
-from services.planner.backends.policy import PolicyService
-from services.planner.config import Config
-from services.planner.control import ask_to_edit
-from services.planner.engine import Engine, checked_question
-from services.planner.events import follow
-from services.planner.model import Limits, Task
-from services.planner.playing import AnyProtocol
-from services.planner.prompting import Prompts
-from services.planner.prompts.catalogue import catalogue
-from services.planner.protocols import Research, SearchR1
-from services.planner.queue import RolloutQueue
-from services.planner.record import Record
-from services.planner.rollouts import Rollouts
-from services.planner.runs import Runs
-from services.planner.stage import Stages
-from services.planner.waiting import Waiting
-from services.planner.worker import LANES, Worker
-from services.planner.workflow.convert import route_to_proto
-from services.planner.workflow.protocol import Workflow
-from services.planner.workflow.routing import route
-from services.planner.workflow.widening import LibraryWidener
+from fathom.core.call import Call, Lane
+from fathom.core.errors import DependencyFailed
+from fathom.core.ids import checked_id
+from fathom.domain.chat.messages import Sampling, ToolSpec
+from fathom.domain.chat.proto import tool_spec_to_proto
+from fathom.hosting.deps import Deps
+from fathom.services.planner.assembly import ResourcesFactory
+from fathom.services.planner.config import Config
+from fathom.services.planner.engine import AnyProtocol, Engine
+from fathom.services.planner.episode.dialogue import Research, SearchR1
+from fathom.services.planner.episode.limits import validate_question
+from fathom.services.planner.episode.llm import PolicyService
+from fathom.services.planner.model.episode import Limits, Task
+from fathom.services.planner.prompts.catalogue import load_catalogue
+from fathom.services.planner.prompts.data_summary import DataSummary
+from fathom.services.planner.prompts.selection import Prompts
+from fathom.services.planner.rollouts.leases import WatcherLeases
+from fathom.services.planner.rollouts.queue import RolloutQueue
+from fathom.services.planner.rollouts.service import Rollouts
+from fathom.services.planner.runs.api import Runs
+from fathom.services.planner.runs.control import request_edit
+from fathom.services.planner.runs.event_log import follow
+from fathom.services.planner.runs.queue import submit_run
+from fathom.services.planner.runs.repository import RunRepository
+from fathom.services.planner.runs.worker import LANES, Worker
+from fathom.services.planner.understanding import Understanding
+from fathom.services.planner.workflow.convert import route_to_proto
+from fathom.services.planner.workflow.enrichment import LibraryEnricher
+from fathom.services.planner.workflow.protocol import Workflow
+from fathom.transport.bus.streams import MAX_DEPTH
+from fathom.transport.bus.watch import BusWatch
+from fathom.transport.rpc.service import Service
 
-# How long the first run waits for foreign tools: one that is late is there for later runs.
+# Seconds that the start waits for external tools; late ones are available to later runs.
 MOUNT_WAIT_S = 5.0
 
 
 def build(config: Config, deps: Deps) -> Service:
     """Build the planner service with its worker."""
-    prompts = Prompts.of(catalogue(config.prompt_dir), config)
+    prompts = Prompts.of(load_catalogue(config.prompt_dir), config)
     research = Research(prompts)
-    widener = LibraryWidener(deps.clients, config.workflow_widening, config.workflow_framework_tokens)
+    understanding = Understanding.of(config, deps, prompts)
+    classifier = understanding.classifier
+    enricher = LibraryEnricher(
+        deps.clients, config.workflow_widening, config.workflow_framework_tokens, classifier=classifier
+    )
     protocols: dict[int, AnyProtocol] = {
+        # A request may leave the protocol out.
         trajectory.PROTOCOL_UNSPECIFIED: research,
         trajectory.PROTOCOL_RESEARCH: research,
         trajectory.PROTOCOL_WORKFLOW: Workflow(
-            prompts, widener, config.workflow_material_tokens, config.workflow_reflects
+            prompts, enricher, config.workflow_material_tokens, config.workflow_reflects
         ),
         trajectory.PROTOCOL_SEARCH_R1: SearchR1(
             prompts.catalogue.find("search_r1", "en").body, documents=config.search_r1_documents
         ),
     }
     log = deps.telemetry.log
-    stages = Stages.of(config, deps, prompts.catalogue)
-    engine = Engine(lambda protocol: PolicyService(deps.clients, tags=protocol.tags), stages)
-    record = Record(deps.store)
-    worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log)
-    rollouts = Rollouts(config, engine, protocols, record, deps.clients, deps.bus, log)
-    runs = Runs(config, worker, record, deps.clients)
-    queue = RolloutQueue(config, rollouts, deps.store, deps.bus, log, Waiting(deps.store, deps.bus, log))
+    resources = ResourcesFactory.of(config, deps, prompts.catalogue, classifier)
+    engine = Engine(
+        lambda protocol: PolicyService(deps.clients, tags=protocol.tags), resources, understanding.find_chart
+    )
+    record = RunRepository(deps.store)
+    summary = DataSummary(deps.clients)
+    worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log, summary, understanding.rewriter)
+    rollouts = Rollouts(config, engine, protocols, record, deps.clients, deps.bus, log, summary)
+    runs = Runs(config, worker, record, deps.clients, understanding.route)
+    queue = RolloutQueue(config, rollouts, deps.store, deps.bus, log, WatcherLeases(deps.store, deps.bus, log))
     watch = BusWatch(deps.bus, deps.telemetry.registry, log)
-    servicer = PlannerServicer(deps, stages, worker, rollouts, queue, runs, watch)
+    servicer = PlannerServicer(deps, resources, worker, rollouts, queue, runs, watch, understanding)
     return Service(
         "planner", servicer, servicer.warm_up, servicer.close, changes=servicer.changes, finish=servicer.finish
     )
@@ -78,32 +89,38 @@ class PlannerServicer:
     def __init__(
         self,
         deps: Deps,
-        stages: Stages,
+        resources: ResourcesFactory,
         worker: Worker,
         rollouts: Rollouts,
         queue: RolloutQueue,
         runs: Runs,
         watch: BusWatch,
+        understanding: Understanding,
     ) -> None:
-        self._deps, self._stages, self._watch = deps, stages, watch
+        self._understanding = understanding
+        self._deps, self._resources, self._watch = deps, resources, watch
         self._worker, self._rollouts, self._queue, self._runs = worker, rollouts, queue, runs
         self._consumers: list[asyncio.Task[None]] = []
 
     async def warm_up(self) -> None:
         """Connect external tools and start to consume runs of every lane."""
-        self._stages.mounts.start()
+        self._resources.mounts.start()
+        self._understanding.start()
         self._watch.start()
-        await self._stages.mounts.listed(MOUNT_WAIT_S)
-        self._specs()  # a tool whose schema is none ends the start, and the first run finds its checkers made
+        await self._resources.mounts.wait_until_listed(MOUNT_WAIT_S)
+        self._specs()  # an invalid tool schema fails the start, and the first run finds the validators compiled
         self._consumers = [
             asyncio.create_task(self._worker.work(lane, depth), name=f"runs {lane} {depth}")
             for lane in Lane
+            # One consumer per lane and depth: a run that waits for its sub-run must never hold the place that the
+            # sub-run needs.
             for depth in range(MAX_DEPTH + 1)
         ]
         self._consumers += [asyncio.create_task(self._queue.work(lane), name=f"rollouts {lane}") for lane in Lane]
 
     async def changes(self) -> AsyncIterator[bool]:
         """Raise when a queue is no longer consumed, so that the service becomes unhealthy."""
+        # A consumer ends only by a bug or a closed bus. Without this the planner would look healthy and take no runs.
         done, _ = await asyncio.wait(self._consumers, return_when=asyncio.FIRST_COMPLETED)
         for consumer in done:
             cause = "ended" if consumer.cancelled() else consumer.exception() or "ended"
@@ -112,8 +129,9 @@ class PlannerServicer:
 
     async def finish(self) -> None:
         """Stop consuming runs and rollouts, and wait for those in progress."""
-        self._worker.take_no_more()
-        self._queue.take_no_more()
+        # The runs in progress go on: what is not finished when the service closes is delivered to another planner.
+        self._worker.stop_consuming()
+        self._queue.stop_consuming()
         await asyncio.gather(*self._consumers, return_exceptions=True)
 
     async def close(self) -> None:
@@ -121,26 +139,27 @@ class PlannerServicer:
         for consumer in self._consumers:
             consumer.cancel()
         await asyncio.gather(*self._consumers, return_exceptions=True)
+        await self._understanding.close()
         await self._watch.close()
-        await self._stages.mounts.close()
+        await self._resources.mounts.close()
 
     async def Run(self, request: pb.RunRequest, call: Call) -> AsyncIterator[pb.RunResponse]:
-        header = await self._runs.begin(request)
-        leg = await self._runs.queue(header, call.lane)
+        header, leg = await self._runs.ask(request, call.lane)
         async for event in follow(self._deps.bus, header.run_id, 0, leg.number):
             yield pb.RunResponse(event=event)
 
     async def WatchRun(self, request: pb.WatchRunRequest, call: Call) -> AsyncIterator[pb.WatchRunResponse]:
-        leg = await self._runs.watchable(checked_id("run_id", request.run_id))
+        leg = await self._runs.find_watchable(checked_id("run_id", request.run_id))
         async for event in follow(self._deps.bus, request.run_id, request.after_sequence, leg.number):
             yield pb.WatchRunResponse(event=event)
 
     async def ResumeRun(self, request: pb.ResumeRunRequest, call: Call) -> AsyncIterator[pb.ResumeRunResponse]:
         checked_id("run_id", request.run_id)
         header, leg = await self._runs.resume(request)
-        await self._worker.submit(header, call.lane, leg)
+        await submit_run(self._deps.bus, header, call.lane, leg)
         begun = False
         async for event in follow(self._deps.bus, request.run_id, 0, leg.number):
+            # Events of earlier legs come first in the stream; the caller has seen them.
             begun = begun or (event.HasField("resumed") and event.resumed.leg == leg.number)
             if begun:
                 yield pb.ResumeRunResponse(event=event)
@@ -149,8 +168,8 @@ class PlannerServicer:
         return pb.StopRunResponse(was_running=await self._worker.stop(checked_id("run_id", request.run_id)))
 
     async def UpdateTodo(self, request: pb.UpdateTodoRequest, call: Call) -> pb.UpdateTodoResponse:
-        await self._runs.record.header(checked_id("run_id", request.run_id))
-        return await ask_to_edit(self._deps.bus, request)
+        await self._runs.record.get_header(checked_id("run_id", request.run_id))
+        return await request_edit(self._deps.bus, request)
 
     async def GetRun(self, request: pb.GetRunRequest, call: Call) -> pb.GetRunResponse:
         return await self._runs.get(checked_id("run_id", request.run_id), LANES[call.lane])
@@ -162,15 +181,17 @@ class PlannerServicer:
         return await self._runs.replay(checked_id("run_id", request.run_id))
 
     async def RouteQuestion(self, request: pb.RouteQuestionRequest, call: Call) -> pb.RouteQuestionResponse:
-        question = checked_question(request.question, self._stages.config.max_question_chars)
-        return route_to_proto(route(question))
+        question = validate_question(request.question, self._resources.config.max_question_chars)
+        route, evidence, chart = await self._understanding.describe(question)
+        return route_to_proto(route, evidence, chart)
 
     async def ListTools(self, request: pb.ListToolsRequest, call: Call) -> pb.ListToolsResponse:
         return pb.ListToolsResponse(tools=[tool_spec_to_proto(spec) for spec in self._specs()])
 
     def _specs(self) -> Sequence[ToolSpec]:
+        # A task without a question makes resources whose tools are described but never called.
         task = Task("list", "", "", Sampling(), Limits(0, 0, 0.0))
-        return self._stages(task, ()).tools.specs
+        return self._resources(task, ()).tools.specs
 
     async def Rollout(self, request: pb.RolloutRequest, call: Call) -> AsyncIterator[pb.RolloutResponse]:
         async for message in self._rollouts.run(request, call):

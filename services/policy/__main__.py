@@ -1,8 +1,8 @@
-"""Entry point of ``python -m services.policy``."""
+"""Entry point of ``python -m fathom.services.policy``."""
 
-from fathom.rpc.host import main
-from services.policy.config import Config
-from services.policy.server import build
+from fathom.hosting.host import main
+from fathom.services.policy.config import Config
+from fathom.services.policy.server import build
 
 if __name__ == "__main__":
     main("policy", Config, build)

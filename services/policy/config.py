@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from fathom.call import Lane
-from fathom.config import Settings
-from services.policy.roles import ModelRole
+from fathom.core.call import Lane
+from fathom.core.config import Settings
+from fathom.services.policy.serving.roles import ModelRole
 
 
 class ModelSettings(Settings):
     """Settings common to all models, whatever their engine."""
 
+    # The default is SmolLM2's own window; less than 64 tokens hold no system prompt with a question.
     window_tokens: int = Field(default=8_192, ge=64)
     """Context window in tokens, prompt and completion together; limited by the loaded model's own window."""
     max_tokens: int = Field(default=512, ge=1)
@@ -27,6 +28,7 @@ class ModelSettings(Settings):
     """Queued generations; further ones are rejected with RESOURCE_EXHAUSTED."""
     tokens_in_flight: int = Field(default=0, ge=0)
     """Tokens reserved by all running generations, prompts and completions; 0 allows a full window each."""
+    # The start is the default, so that a model that cannot be loaded shows before the first request for it.
     load: Literal["start", "request"] = "start"
     """Load the model when the service starts, or on the first request for it; the default model and those of roles are
     always loaded at the start.
@@ -37,6 +39,7 @@ class RulesModel(ModelSettings):
     """The deterministic reference policy."""
 
     engine: Literal["rules"] = "rules"
+    # A byte is a token here: 131,072 bytes of text are what some 32,000 tokens of a language model hold.
     window_tokens: int = Field(default=131_072, ge=64)
     """Context window in tokens of its own byte-level tokenizer, prompt and completion together."""
     max_tokens: int = Field(default=16_384, ge=1)
@@ -86,10 +89,23 @@ class VllmModel(ModelSettings):
     """GPUs per model."""
     eager: bool | None = None
     """True disables compilation and CUDA graphs; None is True on a CPU, where compiling takes minutes."""
+    # Trainers that correct for mixed versions (importance sampling) may choose "keep"; all others need completions of
+    # one version, hence the default.
     swap: Literal["wait", "keep"] = "wait"
     """Activation of new weights: ``wait`` until running generations end, or ``keep`` them running on the new weights,
     with both versions recorded in their completions.
     """
+
+
+class TokenPrices(Settings):
+    """Prices per million tokens in one currency, that of the planner's ``max_cost``."""
+
+    prompt: float = Field(default=0.0, ge=0)
+    """Prompt tokens."""
+    cached_prompt: float | None = Field(default=None, ge=0)
+    """Prompt tokens served from the endpoint's cache; None is the price of others."""
+    completion: float = Field(default=0.0, ge=0)
+    """Sampled tokens, thoughts among them."""
 
 
 class OpenAIModel(ModelSettings):
@@ -100,25 +116,55 @@ class OpenAIModel(ModelSettings):
     """Name of the model at the endpoint."""
     base_url: str
     """Root URL of the API, up to and including ``/v1``."""
+    # Settings may be printed and stored: the name of a variable may be among them, a key may not.
     api_key_env: str = "OPENAI_API_KEY"
-    """Environment variable with the API key, which is never stored in a file; empty when the endpoint needs none."""
+    """Environment variable with the API key; empty when the endpoint needs none."""
     window_tokens: int = Field(default=65_536, ge=64)
     """Window of the remote model in its tokens; reported to callers and enforced by the endpoint."""
-    max_tokens: int = Field(default=4_096, ge=1)
-    """Default number of new tokens per completion."""
+    max_tokens: int = Field(default=0, ge=0)
+    """Default number of new tokens per completion, thoughts among them; 0 is the family's."""
     timeout_s: float = Field(default=120.0, gt=0)
     """Longest pause of the endpoint's response in seconds."""
+    family: str = ""
+    """Family of ``backends/openai/families.py``; empty finds it by model name and URL, ``unknown`` takes none."""
+    omit: frozenset[str] = frozenset()
+    """Fields that are not sent, beside those of the family."""
+    rename: Mapping[str, str] = Field(default_factory=dict)
+    """Fields sent under another name, such as ``{"max_tokens": "max_completion_tokens"}``."""
+    add: Mapping[str, Any] = Field(default_factory=dict)
+    """Fields added to each request as they are: ``reasoning_effort``, ``enable_thinking``, ``chat_template_kwargs``,
+    ``tool_choice``, ``parallel_tool_calls``; those of ``extra_body`` of OpenAI's client, too.
+    """
+    headers: Mapping[str, str] = Field(default_factory=dict)
+    """HTTP headers without secrets."""
+    header_envs: Mapping[str, str] = Field(default_factory=dict)
+    """HTTP headers with secrets: the environment variable of each."""
+    greedy: bool | None = None
+    """Send temperature 0 where a request leaves the temperature at 0; None by the family."""
+    schema_output: Literal["", "schema", "json", "prompt"] = ""
+    """Output by a JSON schema: by ``json_schema``, by ``json_object``, or by the prompt alone; empty by the family."""
+    prices: TokenPrices | None = None
+    """Prices, from which usage gets its cost; None leaves the cost to the planner's prices."""
+
+    @field_validator("family")
+    @classmethod
+    def family_is_known(cls, value: str) -> str:
+        """Raise ``ValueError`` for a family that is not in the table."""
+        # Imported here: the table needs no settings, but its package imports them.
+        from fathom.services.policy.backends.openai.families import FAMILIES, get_family
+
+        if value and get_family(value) is None:
+            raise ValueError(f"is none of {', '.join(family.name for family in FAMILIES)}, unknown")
+        return value
 
 
 ModelConfig = Annotated[RulesModel | TransformersModel | VllmModel | OpenAIModel, Field(discriminator="engine")]
 
 
 def local_models() -> dict[str, ModelConfig]:
-    """Return the models that need no key: the reference policy, and a small language model loaded on request.
-
-    SmolLM2 is not loaded at the start, because fetching, converting and loading it takes minutes on a slow machine, and
-    most starts do not need it.
-    """
+    """Return the models that need no key: the reference policy, and a small language model loaded on request."""
+    # SmolLM2 is not loaded at the start, because fetching, converting and loading it takes minutes on a slow machine,
+    # and most starts do not need it.
     return {"rules": RulesModel(), "smollm2": TransformersModel(load="request")}
 
 
@@ -145,13 +191,16 @@ class Config(Settings):
     trained: TransformersModel | VllmModel = Field(default_factory=lambda: TransformersModel())
     """Settings of models that a trainer creates by publishing weights under a new name."""
 
+    # Enough to go back behind a stretch of training that went wrong; each whole version of SmolLM2 takes half a
+    # gigabyte in float32.
     kept_versions: int = Field(default=16, ge=0)
     """Newest published versions of a model kept in the object store, besides served ones and their dependencies.
 
     0 keeps all.
     """
+    # A trainer publishes first and activates later; deleting between the two would lose the version.
     retire_after_s: float = Field(default=600.0, ge=0)
-    """Age in seconds below which a published version is kept in any case, because it may be about to be activated."""
+    """Age in seconds below which a published version is kept in any case."""
     fetch_budget_s: float = Field(default=20.0, ge=0)
     """Longest time in seconds for which an activation retries an unreachable store."""
     ready_wait_s: float = Field(default=30.0, ge=0)
@@ -162,6 +211,7 @@ class Config(Settings):
         """Raise ``ValueError`` when the default model is not configured or a model has the name of a role."""
         if self.default_model not in self.models:
             raise ValueError(f"default_model {self.default_model!r} is none of {', '.join(sorted(self.models))}")
+        # A role and a model of one name could not be told apart in a request, and the model would win silently.
         for name in self.models:
             if name in set(ModelRole):
                 raise ValueError(f"models.{name}: is the name of a role")

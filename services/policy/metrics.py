@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+# From an admission without a queue (1 ms) to loading a large model (1 min).
 SECONDS = (0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
@@ -36,14 +37,16 @@ class PolicyMetrics:
             return Histogram(f"fathom_policy_{name}", text, labels, buckets=SECONDS, registry=registry)
 
         return cls(
-            gauge("running", "Generations that run", "model"),
-            gauge("waiting", "Generations that wait for their turn", "model", "lane"),
-            gauge("tokens_in_flight", "Tokens that the running generations have reserved", "model"),
-            gauge("kv_pressure", "Reserved tokens as a share of what may be in flight", "model"),
-            gauge("kv_cache_share", "Share of the key-value cache that the engine says is taken", "model"),
-            counter("shed", "Generations that were refused for load", "model", "lane"),
-            seconds("queue_seconds", "Time from asking to being let in", "model", "lane"),
-            gauge("version", "Main version of a lane", "model", "lane"),
-            seconds("load_seconds", "Time to fetch, check and serve a version", "model"),
-            counter("load_failures", "Versions that could not be served", "model", "reason"),
+            gauge("running", "Running generations", "model"),
+            gauge("waiting", "Queued generations", "model", "lane"),
+            gauge("tokens_in_flight", "Tokens reserved by running generations", "model"),
+            # Reserved tokens say how close the model is to refusing; the cache's share below says what the engine
+            # really holds. They differ, because a reservation assumes the longest completion.
+            gauge("kv_pressure", "Reserved tokens as a fraction of the token limit", "model"),
+            gauge("kv_cache_share", "Used fraction of the key-value cache, as reported by the engine", "model"),
+            counter("shed", "Generations rejected because of load", "model", "lane"),
+            seconds("queue_seconds", "Seconds from the request to its admission", "model", "lane"),
+            gauge("version", "Version with the largest share of a lane", "model", "lane"),
+            seconds("load_seconds", "Seconds to download, verify and activate a version", "model"),
+            counter("load_failures", "Versions that could not be activated", "model", "reason"),
         )

@@ -9,10 +9,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
-from fathom.call import Lane
-from fathom.errors import InvalidField
-from fathom.protocol.messages import Completion, Message, Sampling, ToolFormat, ToolSpec
+from fathom.core.call import Lane
+from fathom.core.errors import InvalidField
+from fathom.domain.chat.messages import Completion, Message, Sampling, ToolFormat, ToolSpec
 
+# Every stop string is searched for after every token, so number and length are bounded. A temperature above 10 makes
+# every distribution practically uniform. Seeds fit a signed 64-bit integer.
 MAX_STOPS, MAX_STOP_CHARS, MAX_TEMPERATURE, MAX_SEED = 16, 256, 10.0, 1 << 63
 
 
@@ -40,6 +42,17 @@ class Request:
     sampling: Sampling = field(default_factory=Sampling)
     policy_version: int = 0
     response_schema_json: str = ""
+
+
+@dataclass(frozen=True)
+class ThoughtDelta:
+    """A part of the model's thought as it is sampled; no part of the text."""
+
+    text: str
+
+
+Item = str | ThoughtDelta | Completion
+"""What a generation yields: pieces of text and of thoughts, then the completion."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +112,11 @@ class Backend(Protocol):
         """Load the model; called once, before any other method."""
         ...
 
-    def generate(self, request: Request) -> AsyncGenerator[str | Completion, None]:
-        """Yield pieces of text, then the completion. Closing the generator stops the sampling before the next token."""
+    def generate(self, request: Request) -> AsyncGenerator[Item, None]:
+        """Yield pieces of text and thoughts, then the completion.
+
+        Closing the generator stops the sampling before the next token.
+        """
         ...
 
     async def score(self, sequences: Sequence[Sequence[int]], temperature: float) -> tuple[list[list[float]], int]:
@@ -134,15 +150,17 @@ class Backend(Protocol):
     async def close(self) -> None: ...
 
 
-def checked(request: Request) -> Request:
+def validate_request(request: Request) -> Request:
     """Return the request if its fields are valid for every engine; raise ``InvalidField`` otherwise."""
     sampling, count = request.sampling, len(request.messages)
     if not request.messages:
         raise InvalidField("messages", "is empty")
+    # An open assistant message would be continued by some engines and closed by others; neither is offered.
     if request.messages[-1].role == "assistant":
         raise InvalidField("messages", "ends with an assistant message; there is nothing to answer")
     if not 0 <= sampling.temperature <= MAX_TEMPERATURE:
         raise InvalidField("sampling.temperature", f"must be between 0 and {MAX_TEMPERATURE:g}")
+    # Written so that NaN is refused, too: every comparison with it is false.
     if not 0 < sampling.top_p <= 1:
         raise InvalidField("sampling.top_p", "must be above 0 and at most 1")
     if sampling.top_k < 0:
@@ -153,23 +171,25 @@ def checked(request: Request) -> Request:
         raise InvalidField("sampling.seed", f"must be 0 to {MAX_SEED - 1}")
     if len(sampling.stop) > MAX_STOPS or not all(0 < len(stop) <= MAX_STOP_CHARS for stop in sampling.stop):
         raise InvalidField("sampling.stop", f"at most {MAX_STOPS} strings of 1 to {MAX_STOP_CHARS} characters")
+    # Ids for all messages would leave nothing to render, and the template could not say where the answer begins.
     if not 0 <= request.context_messages < count:
         raise InvalidField("context_messages", f"must leave at least one of the {count} messages to be rendered")
     if bool(request.context_messages) != bool(request.context_token_ids):
         raise InvalidField("context_token_ids", "and context_messages go together: give both or neither")
     for tool in request.tools:
-        json_object("tools", f"parameters_json of {tool.name!r}", tool.parameters_json or "{}")
+        parse_json_object("tools", f"parameters_json of {tool.name!r}", tool.parameters_json or "{}")
     if request.response_schema_json:
-        json_object("response_schema_json", "it", request.response_schema_json)
+        parse_json_object("response_schema_json", "it", request.response_schema_json)
     return request
 
 
-def json_object(field: str, what: str, text: str) -> dict[str, Any]:
-    """Parse ``text`` as a JSON object; raise ``InvalidField(field)`` when it is none."""
+def parse_json_object(field: str, what: str, text: str) -> dict[str, Any]:
+    """Parse ``text`` as a JSON object; raise ``InvalidField(field)`` when it is not one."""
     try:
         value = json.loads(text)
+    # json.loads raises RecursionError for deeply nested text, which any caller can send.
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise InvalidField(field, f"{what} is no JSON object")
+        raise InvalidField(field, f"{what} is not a JSON object")
     return value

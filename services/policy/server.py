@@ -7,21 +7,23 @@ from contextlib import aclosing
 
 from fathom.api.common.v1 import common_pb2 as common
 from fathom.api.policy.v1 import policy_pb2 as pb
-from fathom.call import Call, Lane
-from fathom.errors import InvalidField
-from fathom.protocol.messages import Completion
-from fathom.protocol.proto import (
+from fathom.core.call import Call, Lane
+from fathom.core.errors import InvalidField
+from fathom.core.paging import MAX_PAGE, page_of_list
+from fathom.domain.chat.messages import Completion
+from fathom.domain.chat.proto import (
     completion_to_proto,
     message_from_proto,
     sampling_from_proto,
     tool_format_from_proto,
     tool_spec_from_proto,
 )
-from fathom.rpc.service import Deps, Service
-from fathom.store.refs import from_ref
-from services.policy.config import Config
-from services.policy.engine import Engine
-from services.policy.model import ModelInfo, Request, State
+from fathom.hosting.deps import Deps
+from fathom.services.policy.config import Config
+from fathom.services.policy.engine import Engine
+from fathom.services.policy.model import ModelInfo, Request, State, ThoughtDelta
+from fathom.transport.rpc.service import Service
+from fathom.transport.store.refs import from_ref
 
 STATES = {
     State.IDLE: pb.MODEL_STATE_IDLE,
@@ -54,6 +56,8 @@ class PolicyServicer:
             async for item in items:
                 if isinstance(item, Completion):
                     yield pb.GenerateResponse(completion=completion_to_proto(item))
+                elif isinstance(item, ThoughtDelta):
+                    yield pb.GenerateResponse(delta=pb.GenerateDelta(reasoning=item.text))
                 else:
                     yield pb.GenerateResponse(delta=pb.GenerateDelta(text=item))
 
@@ -63,28 +67,23 @@ class PolicyServicer:
         return pb.ScoreTokensResponse(scores=[pb.TokenScores(log_probs=row) for row in scores], policy_version=version)
 
     async def GetModel(self, request: pb.GetModelRequest, call: Call) -> pb.GetModelResponse:
-        return pb.GetModelResponse(model=model_to_proto(self._engine.model(request.model)))
+        return pb.GetModelResponse(model=model_to_proto(self._engine.get_model(request.model)))
 
     async def ListModels(self, request: pb.ListModelsRequest, call: Call) -> pb.ListModelsResponse:
-        models = self._engine.models()
-        names = [model.name for model in models]
-        if request.page_token and request.page_token not in names:
-            raise InvalidField("page_token", "is not one that ListModels gave")
-        if request.page_size < 0:
-            raise InvalidField("page_size", "must not be negative")
-        start = names.index(request.page_token) if request.page_token else 0
-        end = start + min(request.page_size or 100, 1000)
-        return pb.ListModelsResponse(
-            models=[model_to_proto(model) for model in models[start:end]],
-            next_page_token=names[end] if end < len(names) else "",
-        )
+        # A page's token holds the last name shown, so that a model added between two calls moves no other one across
+        # pages.
+        models = {model.name: model for model in self._engine.list_models()}
+        page, following = page_of_list(list(models), "models", min(request.page_size, MAX_PAGE), request.page_token)
+        return pb.ListModelsResponse(models=[model_to_proto(models[name]) for name in page], next_page_token=following)
 
     async def LoadWeights(self, request: pb.LoadWeightsRequest, call: Call) -> pb.LoadWeightsResponse:
         loaded = await self._engine.load_weights(
             request.model,
+            # An unset message has an empty key; the engine then looks the version up by its number.
             from_ref(request.manifest) if request.manifest.key else None,
             request.policy_version,
             [lane_from_proto(lane) for lane in request.lanes],
+            # Proto3 cannot tell 0 from unset, and a share of 0 percent would be no activation.
             request.percent or 100,
         )
         return pb.LoadWeightsResponse(
@@ -152,4 +151,4 @@ def lane_from_proto(lane: common.Lane) -> Lane:
     for known, value in LANES.items():
         if value == lane:
             return known
-    raise InvalidField("lanes", f"{lane} is no lane")
+    raise InvalidField("lanes", f"{lane} is not a lane")

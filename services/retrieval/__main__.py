@@ -1,8 +1,8 @@
-"""``python -m services.retrieval``: runs the retrieval service until SIGTERM."""
+"""``python -m fathom.services.retrieval``: runs the retrieval service until SIGTERM."""
 
-from fathom.rpc.host import main
-from services.retrieval.config import Config
-from services.retrieval.server import build
+from fathom.hosting.host import main
+from fathom.services.retrieval.config import Config
+from fathom.services.retrieval.server import build
 
 if __name__ == "__main__":
     main("retrieval", Config, build)

@@ -8,9 +8,9 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from fathom.config import Settings
-from fathom.encoders.remote import NamedRemoteConfig
-from services.retrieval.web.config import WebConfig
+from fathom.core.config import Settings
+from fathom.domain.encoders.remote import NamedRemoteConfig
+from fathom.services.retrieval.web.config import WebConfig
 
 
 class Recipe(Settings):
@@ -24,13 +24,14 @@ class Recipe(Settings):
     """Weight of the dense score in hybrid ranking; ``fathom eval retrieval`` reports the best one."""
     words: bool = True
     """Build BM25. Without it vectors alone rank, which needs an encoder; meant for corpora of many millions."""
+    # A title says what a text is about in a few words; its length would otherwise drown in the text's.
     title_weight: int = Field(default=2, ge=1, le=10)
     """Number of times a title is counted by BM25."""
     metadata: bool = True
     """Index entities and the year of publication with the text."""
 
     @model_validator(mode="after")
-    def _ranks(self) -> Recipe:
+    def _check_has_ranking(self) -> Recipe:
         if not self.words and not self.encoder:
             raise ValueError("without words an encoder is needed: something has to rank")
         return self
@@ -40,7 +41,7 @@ class Config(Settings):
     """Location of the corpora, limits, and presentation of results."""
 
     corpus_dir: Path | None = Path(".fathom/data/corpus")
-    """Folder built by ``python -m services.retrieval.bundle``; None serves no bundle."""
+    """Folder built by ``python -m fathom.services.retrieval.tools.bundle``; None serves no bundle."""
     corpus_name: str = "bundled"
     """Name under which the bundle is served; the default corpus."""
     index_dir: Path | None = None
@@ -86,6 +87,6 @@ class Config(Settings):
     http_shape: Literal["lists", "parallel"] = "lists"
     """``lists``: a list of documents per query; ``parallel``: an object with documents and scores per query."""
 
-    def recipe_of(self, corpus: str) -> Recipe:
+    def get_recipe(self, corpus: str) -> Recipe:
         """Return the recipe of a corpus."""
         return self.recipes.get(corpus, self.recipe)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import math
+import os
 import tempfile
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, suppress
@@ -13,29 +14,33 @@ from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
-from fathom.bus.base import KeyValue
-from fathom.encoders.choose import Encoders
-from fathom.errors import FathomError, InvalidField, MissingExtra, NotFound
-from fathom.store import ObjectStore
-from services.retrieval.config import Config
-from services.retrieval.corpus import EVERYTHING, MAX_ID_CHARS, Document, Filter, content_key, key64
-from services.retrieval.intake import Chunk, Intake
-from services.retrieval.library import WEB, Library, refused_while_broken
-from services.retrieval.online import Online
-from services.retrieval.paging import read_token, write_token
-from services.retrieval.rows import Issue, Parse
-from services.retrieval.searching import Searching
-from services.retrieval.seen import Seen
-from services.retrieval.snapshot import Snapshot
-from services.retrieval.text import summary, tokens
-from services.retrieval.threads import settle
+from fathom.core.errors import FathomError, InvalidField, MissingExtra, NotFound
+from fathom.core.paging import read_token, unknown_token, write_token
+from fathom.domain.encoders.choose import Encoders
+from fathom.services.retrieval.config import Config
+from fathom.services.retrieval.corpus.ingest import Chunk, IngestBuffer
+from fathom.services.retrieval.corpus.registry import WEB, CorpusRegistry, refuse_if_broken
+from fathom.services.retrieval.corpus.rows import Issue, Parse
+from fathom.services.retrieval.corpus.snapshot import Snapshot
+from fathom.services.retrieval.documents.model import EVERYTHING, MAX_ID_CHARS, Document, Filter, hash64, hash_content
+from fathom.services.retrieval.index.text import summarise, tokenise
+from fathom.services.retrieval.serving.exposure_log import ExposureLog
+from fathom.services.retrieval.serving.query_execution import QueryExecutor
+from fathom.services.retrieval.web.online import LazyWebCorpus
+from fathom.transport.bus.base import KeyValue
+from fathom.transport.store import ObjectStore
 
+# Bounds of one request; a trainer's larger batches are split by the HTTP API.
 MAX_QUERY_CHARS, MAX_QUERIES, MAX_TOP_K, MAX_IDS = 2_000, 256, 100, 32
+# Some 2,000 tokens by default, which a model's window bears several times.
 PAGE_CHARS, MAX_PAGE_CHARS = 8_000, 100_000
+# Number of ids that an unknown one is compared with.
 NEAREST_AMONG = 5_000
-"""Number of ids that an unknown one is compared with."""
+# Idle threads sleep instead of spinning. By default they spin, and PyTorch's and FAISS' pools, which alternate, then
+# take each other's processors away (measured on two shared cores: 530 ms per encoding instead of 15).
+PASSIVE = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0", "KMP_BLOCKTIME": "0"}
 Keys = Collection[int]
-"""Keys of ids, see ``key64``."""
+"""Keys of ids, see ``hash64``."""
 
 
 @dataclass(frozen=True)
@@ -89,50 +94,53 @@ class Engine:
 
         Without it a process knows only its own searches.
         """
-        settle()
+        # Before anything imports faiss or torch, which read the variables only once.
+        make_idle_threads_sleep()
         self._config, self._parsers = config, dict(parsers or {})
         self.encoders = Encoders(
             config.model_dir, config.threads, config.remote_encoders, config.query_tokens, half=config.half
         )
-        self.library = Library(config, store, self.encoders)
-        self.searching = Searching(config, self.encoders)
-        self._web = Online(config.web)
-        self._seen = Seen(seen)
+        self.corpora = CorpusRegistry(config, store, self.encoders)
+        self.executor = QueryExecutor(config, self.encoders)
+        self._web = LazyWebCorpus(config.web)
+        self._seen = ExposureLog(seen)
         self._duties: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Open the corpora; raise ``CorruptData`` naming the file of a broken bundle, or ``MissingExtra``."""
+        # A failed start must leave no open files and no temporary folder.
         async with AsyncExitStack() as undo:
             undo.push_async_callback(self.close)
             try:
-                await self.library.start()
+                await self.corpora.start()
             except ImportError as error:
                 raise MissingExtra(error.name or "bm25s", "retrieval") from error
             undo.pop_all()
-        self._duties = [asyncio.create_task(duty) for duty in (self._load_encoders(), self._look_again())]
+        # In the background: the service answers while the encoders load.
+        self._duties = [asyncio.create_task(duty) for duty in (self._load_encoders(), self._poll_snapshots())]
 
     async def _load_encoders(self) -> None:
         """Load the encoders before they are needed."""
-        for name in self.library.names():
-            active = self.library.shelf(name).active
+        for name in self.corpora.list_names():
+            active = self.corpora.get_state(name).active
             if active is not None and active.encoder:
                 with suppress(FathomError):
                     await asyncio.to_thread(getattr, self.encoders(active.encoder), "dim")
 
-    async def _look_again(self) -> None:
+    async def _poll_snapshots(self) -> None:
         while self._config.refresh_s:
             await asyncio.sleep(self._config.refresh_s)
             with suppress(FathomError):  # a store that is away now may be there the next time
-                await self.library.refresh()
+                await self.corpora.refresh()
 
     async def close(self) -> None:
         """Cancel background tasks and remove temporary files."""
         for duty in self._duties:
             duty.cancel()
         await asyncio.gather(*self._duties, return_exceptions=True)
-        await self.searching.close()
+        await self.executor.close()
         await self._web.close()
-        await self.library.close()
+        await self.corpora.close()
         await asyncio.to_thread(self.encoders.close)
 
     async def rank(
@@ -147,44 +155,48 @@ class Engine:
         ranking: str = "",
         run: str = "",
     ) -> Found:
-        """Rank documents per query; every API uses this method, so that all return the same ids in the same order.
+        """Rank documents per query.
 
         Raises ``InvalidField`` for faults that concern all queries (their number, ``top_k``, ``half_life_days``,
         corpus, ranking), ``NotFound`` for a snapshot, and the encoder's errors.
         """
-        bounded(queries, MAX_QUERIES, "queries")
+        # Every API ranks here, so that all return the same ids in the same order.
+        check_count(queries, MAX_QUERIES, "queries")
         if not 0 <= top_k <= MAX_TOP_K:
             raise InvalidField("top_k", f"must be 0 to {MAX_TOP_K}")
         if not (math.isfinite(half_life_days) and half_life_days >= 0):
             raise InvalidField("recency_half_life_days", "must be a number of days, 0 or more")
         if corpus == WEB:
             pages = await self._web.rank(queries, top_k or self._config.top_k, allowed, MAX_QUERY_CHARS)
-            return await self._shown(run, Found("", pages))
-        opened = await self.library.snapshot(corpus, snapshot)
-        from services.retrieval.ranking import Ask, Ranking
+            return await self._record_exposure(run, Found("", pages))
+        opened = await self.corpora.get_snapshot(corpus, snapshot)
+        # Imported here: numpy and bm25s are an extra that a service of the web alone does without.
+        from fathom.services.retrieval.index.ranking import Ranking, RankOptions
 
-        chosen = Ranking(ranking) if ranking else opened.arms.ranking
-        if lacking := opened.arms.lacks(chosen):
+        chosen = Ranking(ranking) if ranking else opened.index.ranking
+        if lacking := opened.index.find_missing_side(chosen):
             raise InvalidField("ranking", f"the corpus has no {lacking}, so it cannot rank {chosen}")
-        ask = Ask(top_k or self._config.top_k, allowed, half_life_days, chosen)
+        options = RankOptions(top_k or self._config.top_k, allowed, half_life_days, chosen)
         ranked = await asyncio.gather(
-            *(self._one(opened, query, ask, f"queries[{number}]") for number, query in enumerate(queries))
+            *(self._rank_one(opened, query, options, f"queries[{number}]") for number, query in enumerate(queries))
         )
-        return await self._shown(run, Found(opened.id, ranked))
+        return await self._record_exposure(run, Found(opened.id, ranked))
 
-    async def _shown(self, run: str, found: Found) -> Found:
+    async def _record_exposure(self, run: str, found: Found) -> Found:
         if run:
             hits = [hits for hits in found.results if not isinstance(hits, FathomError)]
-            await self._seen.show(run, [document.id for some in hits for document, _ in some])
+            # Before the answer, so that no run is refused a document that it was shown.
+            await self._seen.record(run, [document.id for some in hits for document, _ in some])
         return found
 
-    async def _one(
-        self, snapshot: Snapshot, query: str, ask: object, field: str
+    async def _rank_one(
+        self, snapshot: Snapshot, query: str, options: object, field: str
     ) -> list[tuple[Document, float]] | FathomError:
         wanted = query.strip()
         if not wanted or len(query) > MAX_QUERY_CHARS:
+            # Returned, not raised: one bad query must not cost the others of its batch.
             return InvalidField(field, f"must have 1 to {MAX_QUERY_CHARS:,} characters")
-        ranked = await self.searching.rank(snapshot, wanted, ask)  # type: ignore[arg-type]
+        ranked = await self.executor.rank(snapshot, wanted, options)  # type: ignore[arg-type]
         documents = snapshot.table.documents
         return [(documents[position], score) for position, score in ranked]
 
@@ -198,16 +210,17 @@ class Engine:
     ) -> tuple[str, list[list[Hit] | FathomError]]:
         """Rank with summaries; return the snapshot's id and, per query, hits or the query's error."""
         found = await self.rank(queries, top_k, allowed, half_life_days, **where)
-        return found.snapshot, await asyncio.to_thread(self._summed_up, queries, found)
+        # Tokenising texts takes milliseconds each, during which the loop would answer nobody.
+        return found.snapshot, await asyncio.to_thread(self._summarise, queries, found)
 
-    def _summed_up(self, queries: Sequence[str], found: Found) -> list[list[Hit] | FathomError]:
+    def _summarise(self, queries: Sequence[str], found: Found) -> list[list[Hit] | FathomError]:
         results: list[list[Hit] | FathomError] = []
         for query, result in zip(queries, found.results, strict=True):
             if isinstance(result, FathomError):
                 results.append(result)
                 continue
-            wanted, limit = set(tokens(query)), self._config.summary_chars
-            results.append([Hit(item, score, summary(item.text, wanted, limit)) for item, score in result])
+            wanted, limit = set(tokenise(query)), self._config.summary_chars
+            results.append([Hit(item, score, summarise(item.text, wanted, limit)) for item, score in result])
         return results
 
     async def fetch(
@@ -226,27 +239,28 @@ class Engine:
         With ``seen_by`` only documents that a search has shown to that run exist. Raises ``InvalidField`` for the
         number of ids, a page size out of range, and a bad page token.
         """
-        bounded(ids, MAX_IDS, "ids")
+        check_count(ids, MAX_IDS, "ids")
         if not 0 <= page_size <= MAX_PAGE_CHARS:
             raise InvalidField("page_size", f"must be 0 to {MAX_PAGE_CHARS:,}")
         if page_token and len(ids) != 1:
             raise InvalidField("page_token", "goes with a single id")
-        shown = await self._seen.among(seen_by, ids) if seen_by else None
+        # None allows all documents; an empty collection allows none.
+        shown = await self._seen.list_seen(seen_by, ids) if seen_by else None
         size, allowed = page_size or PAGE_CHARS, Filter(as_of=as_of)
         if corpus == WEB:
-            return "", [await self._web_page(ident, size, page_token, as_of, shown) for ident in ids]
-        opened = await self.library.snapshot(corpus, snapshot)
+            return "", [await self._read_web_page(ident, size, page_token, as_of, shown) for ident in ids]
+        opened = await self.corpora.get_snapshot(corpus, snapshot)
         return opened.id, await asyncio.to_thread(
-            lambda: [page_of(opened, ident, size, page_token, allowed, shown) for ident in ids]
+            lambda: [find_page(opened, ident, size, page_token, allowed, shown) for ident in ids]
         )
 
-    async def _web_page(
+    async def _read_web_page(
         self, ident: str, size: int, token: str, as_of: datetime | None, shown: Keys | None
     ) -> Page | FathomError:
-        if shown is not None and key64(ident) not in shown:
+        if shown is not None and hash64(ident) not in shown:
             return NotFound("document", ident[:MAX_ID_CHARS])
-        document = await self._web.document(ident, as_of)
-        return document if isinstance(document, FathomError) else cut(document, size, token)
+        document = await self._web.fetch_document(ident, as_of)
+        return document if isinstance(document, FathomError) else cut_page(document, size, token)
 
     async def ingest(self, corpus: str, items: AsyncGenerator[Document | Chunk | Issue, None]) -> Ingested:
         """Add documents and files to a corpus, creating it if necessary.
@@ -254,68 +268,90 @@ class Engine:
         Raises ``InvalidField`` for an invalid name, an unknown media type and too many bytes (nothing is added then),
         and ``Conflict`` when the corpus cannot be opened.
         """
-        shelf = self.library.opened_for_writing(corpus)
+        state = self.corpora.open_for_writing(corpus)
         name = corpus or self._config.corpus_name
         try:
-            async with shelf.writing, aclosing(items):
-                refused_while_broken(shelf)
-                base = await self.library.head(name)
+            # One ingest per corpus at a time: two would build on the same base, and the second would lose the first's
+            # documents.
+            async with state.writing, aclosing(items):
+                refuse_if_broken(state)
+                base = await self.corpora.open_head(name)
                 with tempfile.TemporaryDirectory() as folder:
                     limit = self._config.max_ingest_mb << 20
-                    intake = Intake(Path(folder) / "spool.jsonl", base, self._parsers, limit)
+                    intake = IngestBuffer(Path(folder) / "spool.jsonl", base, self._parsers, limit)
                     try:
-                        return await self._taken(name, intake, items, base)
+                        return await self._ingest_items(name, intake, items, base)
                     finally:
                         intake.close()
         finally:
-            self.library.forget_empty(name)
+            # Also after an error: a mistyped name must not stay as an empty corpus.
+            self.corpora.forget_empty(name)
 
-    async def _taken(
-        self, corpus: str, intake: Intake, items: AsyncGenerator[Document | Chunk | Issue, None], base: Snapshot | None
+    async def _ingest_items(
+        self,
+        corpus: str,
+        intake: IngestBuffer,
+        items: AsyncGenerator[Document | Chunk | Issue, None],
+        base: Snapshot | None,
     ) -> Ingested:
         async for item in items:
             if isinstance(item, Chunk):
-                await asyncio.to_thread(intake.chunk, item)
+                await asyncio.to_thread(intake.add_chunk, item)
             elif isinstance(item, Issue):
                 intake.refuse(item.message)
             else:
-                intake.document(item)
+                intake.add_document(item)
         await asyncio.to_thread(intake.end_file)
         ident = base.id if base is not None else ""
+        # Without anything new the snapshot stays, so that repeating an ingest is free.
         if intake.added:
-            ident = (await self.library.add(corpus, intake.documents())).id
+            ident = (await self.corpora.add(corpus, intake.read_documents())).id
         return Ingested(intake.added, intake.duplicates, intake.rejected, intake.issues, ident)
 
 
-def page_of(
+def make_idle_threads_sleep() -> None:
+    """Set the variables, keeping values already in the environment; call it before faiss and torch are imported.
+
+    OpenMP reads them once, when its library is loaded.
+    """
+    for name, value in PASSIVE.items():
+        # An operator's own values win.
+        os.environ.setdefault(name, value)
+
+
+def find_page(
     snapshot: Snapshot, ident: str, size: int, token: str, allowed: Filter, shown: Keys | None
 ) -> Page | FathomError:
     """Return one page, or ``NotFound`` with the nearest ids; tokens stay valid across snapshots."""
     table = snapshot.table
-    position = table.position(ident) if shown is None or key64(ident) in shown else None
+    position = table.find_position(ident) if shown is None or hash64(ident) in shown else None
     document = None if position is None else table.documents[position]
     if document is None or not allowed.allows(document):
-        return NotFound("document", ident[:MAX_ID_CHARS], nearest(snapshot, ident[:MAX_ID_CHARS], allowed, shown))
-    return cut(document, size, token)
+        return NotFound("document", ident[:MAX_ID_CHARS], suggest_ids(snapshot, ident[:MAX_ID_CHARS], allowed, shown))
+    return cut_page(document, size, token)
 
 
-def cut(document: Document, size: int, token: str) -> Page:
+def cut_page(document: Document, size: int, token: str) -> Page:
     """Return the page that a token refers to; raise ``InvalidField("page_token")`` for a token of another text."""
-    text_key, length = content_key(document.title, document.text), len(document.text)
-    start = read_token(token, text_key, document.id, length) if token else 0
+    text_key, length = hash_content(document.title, document.text), len(document.text)
+    # Bound to the text, not to the snapshot: a token survives a new snapshot as long as the document stays the same.
+    text = f"{text_key[:16]} {document.id}"
+    start = int(read_token(token, text, (int,))[0]) if token else 0
+    if token and not 0 < start < length:
+        raise unknown_token()
     end = start + size
-    following = write_token(text_key, document.id, end) if end < length else ""
+    following = write_token(text, end) if end < length else ""
     return Page(document, document.text[start:end], following)
 
 
-def nearest(snapshot: Snapshot, ident: str, allowed: Filter, shown: Keys | None) -> list[str]:
+def suggest_ids(snapshot: Snapshot, ident: str, allowed: Filter, shown: Keys | None) -> list[str]:
     """Return similar ids among visible documents: ids published after ``as_of`` stay unknown even as hints."""
-    known = snapshot.table.documents if shown is None else snapshot.table.names(list(shown))
+    known = snapshot.table.documents if shown is None else snapshot.table.iter_by_keys(list(shown))
     candidates = [item.id for item in islice(known, NEAREST_AMONG) if allowed.allows(item)]
     return difflib.get_close_matches(ident, candidates, n=3, cutoff=0.4)
 
 
-def bounded(values: Sequence[str], limit: int, field: str) -> None:
+def check_count(values: Sequence[str], limit: int, field: str) -> None:
     """Raise ``InvalidField`` unless there are 1 to ``limit`` values."""
     if not 1 <= len(values) <= limit:
         raise InvalidField(field, f"must be 1 to {limit}")

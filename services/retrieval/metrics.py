@@ -1,4 +1,4 @@
-"""Prometheus metrics of the retrieval service, from the counts kept by ``Searching``."""
+"""Prometheus metrics of the retrieval service, from the counts kept by ``QueryExecutor``."""
 
 from __future__ import annotations
 
@@ -8,33 +8,34 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from services.retrieval.searching import Searching
+from fathom.services.retrieval.serving.query_execution import QueryExecutor
 
 
 class SearchFigures(Collector):
     """Collector of queue lengths and batches by kind of work (words, vectors), and of cached and joined queries."""
 
-    def __init__(self, searching: Searching) -> None:
-        self._searching = searching
+    def __init__(self, executor: QueryExecutor) -> None:
+        self._executor = executor
 
     def collect(self) -> Iterable[Metric]:
         """Return the current values."""
-        searching, label = self._searching, ("work",)
+        executor, label = self._executor, ("work",)
         waiting = GaugeMetricFamily("fathom_retrieval_waiting", "Queries that wait for a batch", labels=label)
         batches = CounterMetricFamily("fathom_retrieval_batches", "Batches that were run", labels=label)
         queries = CounterMetricFamily("fathom_retrieval_batched_queries", "Queries in these batches", labels=label)
         refused = CounterMetricFamily("fathom_retrieval_refused", "Queries refused for a full queue", labels=label)
-        for name, batcher in searching.batchers.items():
+        for name, batcher in executor.batchers.items():
             waiting.add_metric((name,), batcher.waiting)
             batches.add_metric((name,), batcher.batches)
             queries.add_metric((name,), batcher.jobs)
             refused.add_metric((name,), batcher.refused)
-        cached = CounterMetricFamily("fathom_retrieval_cached", "Queries answered from the cache", value=searching.hits)
+        cached = CounterMetricFamily("fathom_retrieval_cached", "Queries answered from the cache", value=executor.hits)
         text = "Queries that joined an equal one under way"
-        joined = CounterMetricFamily("fathom_retrieval_joined", text, value=searching.joined)
+        joined = CounterMetricFamily("fathom_retrieval_joined", text, value=executor.joined)
         return [waiting, batches, queries, refused, cached, joined]
 
 
-def register(registry: CollectorRegistry, searching: Searching) -> None:
+def register(registry: CollectorRegistry, executor: QueryExecutor) -> None:
     """Register the metrics."""
-    registry.register(SearchFigures(searching))
+    # A collector reads the counts when it is scraped, so that ranking does not touch the metrics at all.
+    registry.register(SearchFigures(executor))

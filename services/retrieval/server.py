@@ -10,37 +10,39 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from fathom.api.common.v1.common_pb2 import ObjectRef
 from fathom.api.retrieval.v1 import retrieval_pb2 as pb
-from fathom.bus.streams import SEEN
-from fathom.call import Call
-from fathom.errors import Conflict, FathomError, InvalidField
-from fathom.ids import sha256
-from fathom.rpc.service import Deps, Service
-from fathom.rpc.status import OK, to_status
-from services.retrieval.config import Config
-from services.retrieval.copies import manifest_key
-from services.retrieval.corpus import Document, Filter, document_of
-from services.retrieval.doorway import Doorway
-from services.retrieval.engine import Engine, Hit
-from services.retrieval.intake import Chunk
-from services.retrieval.library import Shelf
-from services.retrieval.metrics import register
-from services.retrieval.paging import page_of_list
-from services.retrieval.rows import Issue, parsers
-from services.retrieval.snapshot import Manifest
+from fathom.core.call import Call
+from fathom.core.errors import Conflict, FathomError, InvalidField
+from fathom.core.ids import sha256
+from fathom.core.paging import page_of_list
+from fathom.hosting.deps import Deps
+from fathom.services.retrieval.config import Config
+from fathom.services.retrieval.corpus.ingest import Chunk
+from fathom.services.retrieval.corpus.registry import CorpusState
+from fathom.services.retrieval.corpus.rows import Issue, list_parsers
+from fathom.services.retrieval.corpus.snapshot import Manifest
+from fathom.services.retrieval.corpus.store import make_manifest_key
+from fathom.services.retrieval.documents.model import Document, Filter, parse_document
+from fathom.services.retrieval.engine import Engine, Hit
+from fathom.services.retrieval.http.server import HttpServer
+from fathom.services.retrieval.metrics import register
+from fathom.transport.bus.streams import SEEN
+from fathom.transport.rpc.service import Service
+from fathom.transport.status import OK, to_status
 
 
 def build(config: Config, deps: Deps) -> Service:
     """Build the retrieval service; the only constructor."""
-    engine = Engine(config, deps.store, parsers(), deps.bus.bucket(SEEN))
-    doorway = Doorway(config, engine, deps)
-    register(deps.telemetry.registry, engine.searching)
+    engine = Engine(config, deps.store, list_parsers(), deps.bus.bucket(SEEN))
+    http_server = HttpServer(config, engine, deps)
+    register(deps.telemetry.registry, engine.executor)
 
     async def start() -> None:
         await engine.start()
-        await doorway.open()
+        await http_server.open()
 
+    # The HTTP server first, as its requests in flight still need the engine.
     async def close() -> None:
-        await doorway.close()
+        await http_server.close()
         await engine.close()
 
     return Service("retrieval", RetrievalServicer(engine), start, close)
@@ -66,6 +68,7 @@ class RetrievalServicer:
         response = pb.SearchResponse(snapshot=snapshot)
         for result in found:
             if isinstance(result, FathomError):
+                # Each query has a status of its own, so that a batch keeps the answers it has.
                 response.results.add(status=to_status(result))
             else:
                 response.results.add(status=OK, hits=[hit_to_proto(hit) for hit in result])
@@ -105,30 +108,30 @@ class RetrievalServicer:
         )
 
     async def ListCorpora(self, request: pb.ListCorporaRequest, call: Call) -> pb.ListCorporaResponse:
-        library = self._engine.library
-        names, following = page_of_list(library.names(), request.page_size, request.page_token)
+        corpora = self._engine.corpora
+        names, following = page_of_list(corpora.list_names(), "corpora", request.page_size, request.page_token)
         response = pb.ListCorporaResponse(next_page_token=following)
         for name in names:
-            shelf = library.shelf(name)
-            corpus = response.corpora.add(name=name, description=described(shelf))
-            if shelf.active is not None:
-                corpus.documents, corpus.snapshot = shelf.active.manifest.documents, shelf.active.id
-                if (newest := time_to_proto(shelf.active.table.newest)) is not None:
+            state = corpora.get_state(name)
+            corpus = response.corpora.add(name=name, description=describe_corpus(state))
+            if state.active is not None:
+                corpus.documents, corpus.snapshot = state.active.manifest.documents, state.active.id
+                if (newest := time_to_proto(state.active.table.newest)) is not None:
                     corpus.as_of.CopyFrom(newest)
         return response
 
     async def ListSnapshots(self, request: pb.ListSnapshotsRequest, call: Call) -> pb.ListSnapshotsResponse:
-        known = await self._engine.library.snapshots(request.corpus)
+        known = await self._engine.corpora.list_snapshots(request.corpus)
         by_id = {manifest.id: manifest for manifest in known}
-        ids, following = page_of_list(list(by_id), request.page_size, request.page_token)
+        ids, following = page_of_list(list(by_id), f"snapshots {request.corpus}", request.page_size, request.page_token)
         snapshots = [snapshot_to_proto(by_id[ident]) for ident in ids]
         return pb.ListSnapshotsResponse(snapshots=snapshots, next_page_token=following)
 
     async def CreateSnapshot(self, request: pb.CreateSnapshotRequest, call: Call) -> pb.CreateSnapshotResponse:
-        return pb.CreateSnapshotResponse(snapshot=snapshot_to_proto(await self._engine.library.freeze(request.corpus)))
+        return pb.CreateSnapshotResponse(snapshot=snapshot_to_proto(await self._engine.corpora.freeze(request.corpus)))
 
     async def ActivateSnapshot(self, request: pb.ActivateSnapshotRequest, call: Call) -> pb.ActivateSnapshotResponse:
-        active, previous = await self._engine.library.activate(request.corpus, request.snapshot)
+        active, previous = await self._engine.corpora.activate(request.corpus, request.snapshot)
         return pb.ActivateSnapshotResponse(active=snapshot_to_proto(active), previous=previous)
 
 
@@ -146,6 +149,7 @@ async def items_from_proto(
     """Yield the content of each message; raise ``Conflict`` when one names another corpus than the first."""
     yield item_from_proto(first)
     async for request in rest:
+        # The first message decides; the others may leave the name out.
         if request.corpus not in ("", first.corpus):
             raise Conflict(f"the stream is for corpus {first.corpus!r}, a message names {request.corpus!r}")
         yield item_from_proto(request)
@@ -161,26 +165,27 @@ def item_from_proto(request: pb.IngestRequest) -> Document | Chunk | Issue:
         "entities": list(wire.entities), "published": published.isoformat() if published else "",
     }  # fmt: skip
     try:
-        return document_of(row | ({"id": wire.id} if wire.id else {}))
+        return parse_document(row | ({"id": wire.id} if wire.id else {}))
     except ValueError as error:
         return Issue(0, f"document {wire.id[:80]!r}: {error}", request.source)
 
 
-def described(shelf: Shelf) -> str:
+def describe_corpus(state: CorpusState) -> str:
     """Describe a corpus in one line."""
-    if shelf.broken is not None:
-        return f"cannot be opened: {shelf.broken.message}"
-    if shelf.active is None:
+    if state.broken is not None:
+        return f"cannot be opened: {state.broken.message}"
+    if state.active is None:
         return "has no active snapshot"
-    encoder = shelf.active.encoder
-    vectors = f"vectors of {encoder} ({shelf.active.manifest.index})" if encoder else ""
-    return " and ".join(filter(None, ("words" if shelf.active.arms.lexical is not None else "", vectors)))
+    encoder = state.active.encoder
+    vectors = f"vectors of {encoder} ({state.active.manifest.index})" if encoder else ""
+    return " and ".join(filter(None, ("words" if state.active.index.lexical is not None else "", vectors)))
 
 
 def snapshot_to_proto(manifest: Manifest) -> pb.Snapshot:
+    # The reference names the manifest as it is stored, byte for byte, so that its checksum holds.
     data = manifest.to_json()
     ref = ObjectRef(
-        key=manifest_key(manifest), size_bytes=len(data), sha256=sha256(data), content_type="application/json"
+        key=make_manifest_key(manifest), size_bytes=len(data), sha256=sha256(data), content_type="application/json"
     )
     return pb.Snapshot(
         id=manifest.id,
@@ -195,6 +200,7 @@ def filter_from_proto(request: pb.SearchRequest) -> Filter:
     wanted = request.filter
     after = time_from_proto(wanted.published, "start_time", "filter.published.start_time")
     before = time_from_proto(wanted.published, "end_time", "filter.published.end_time")
+    # An empty period would look like a corpus without documents.
     if after and before and before <= after:
         raise InvalidField("filter.published", "ends before it starts")
     return Filter(

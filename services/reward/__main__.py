@@ -1,8 +1,8 @@
-"""``python -m services.reward``: runs the reward service until SIGTERM."""
+"""``python -m fathom.services.reward``: runs the reward service until SIGTERM."""
 
-from fathom.rpc.host import main
-from services.reward.config import Config
-from services.reward.server import build
+from fathom.hosting.host import main
+from fathom.services.reward.config import Config
+from fathom.services.reward.server import build
 
 if __name__ == "__main__":
     main("reward", Config, build)

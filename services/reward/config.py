@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from pydantic import Field, field_validator
 
-from fathom.config import Settings
-from fathom.grading.graders import GRADERS
-from services.reward.composing import Composite, shipped
-from services.reward.judging.settings import JudgeSettings
-from services.reward.process.settings import ProcessSettings
+from fathom.core.config import Settings
+from fathom.domain.grading.graders import GRADERS
+from fathom.services.reward.composite import Composite, build_default_composites
+from fathom.services.reward.judging.settings import JudgeSettings
+from fathom.services.reward.process.settings import ProcessSettings
 
 
 class Config(Settings):
@@ -18,6 +18,7 @@ class Config(Settings):
 
     max_items: int = Field(default=4096, ge=1, le=4096)
     """Maximum items of one Score request."""
+    # Graders run expressions of models through symbolic mathematics, which may hang: only a process can be killed.
     verify_workers: int = Field(default=2, ge=0, le=64)
     """Number of grading processes; 0 grades in a thread, where a grader that hangs cannot be killed."""
     verify_timeout_s: float = Field(default=10.0, gt=0)
@@ -26,7 +27,7 @@ class Config(Settings):
     """True if sandboxes read tables from the object store; otherwise each table is sent with its call (31 MiB)."""
     concurrent_cells: int = Field(default=4, ge=1)
     """Maximum number of cells running in the sandbox at once."""
-    composites: Mapping[str, Composite] = Field(default_factory=shipped)
+    composites: Mapping[str, Composite] = Field(default_factory=build_default_composites)
     """Weighted sums of graders, by the name that requests use."""
     process: ProcessSettings = ProcessSettings()
     """The implicit process reward model."""
@@ -36,6 +37,7 @@ class Config(Settings):
     @field_validator("composites")
     @classmethod
     def _names_are_free(cls, composites: Mapping[str, Composite]) -> Mapping[str, Composite]:
+        # A composite of a grader's name would hide it from requests that mean the grader.
         taken = sorted(set(composites) & {*GRADERS, "code_run"})
         if taken:
             raise ValueError(f"{taken[0]!r} is a grader's name")

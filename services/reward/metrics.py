@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from fathom.call import Lane, current_call
-from fathom.grading.model import VALUE_BUCKETS
+from fathom.core.call import Lane, current_call
+from fathom.domain.grading.model import VALUE_BUCKETS
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Metrics:
     failures: Counter
 
     @classmethod
-    def on(cls, registry: CollectorRegistry | None) -> Metrics:
+    def register(cls, registry: CollectorRegistry | None) -> Metrics:
         """Register the metrics; with None they are not exported."""
         return cls(
             Histogram(
@@ -31,7 +31,8 @@ class Metrics:
             Counter("fathom_reward_failures", "Gradings that failed and were worth 0", ("grader",), registry=registry),
         )
 
-    def graded(self, grader: str, value: float) -> None:
+    def record(self, grader: str, value: float) -> None:
         """Record a grade under the lane of the call being handled."""
+        # The lane is that of the call and no label of the request: its values are a closed set.
         call = current_call()
         self.values.labels(grader, (call.lane if call else Lane.INTERACTIVE).value).observe(value)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from fathom.config import Settings
+from fathom.core.config import Settings
 
 MIB = 1024 * 1024
 
@@ -23,6 +23,7 @@ class Config(Settings):
     """Boundary put by the operator around the pod, gVisor (guest-kernel) or a virtual machine; checked at start."""
     run_hostile_code_without_any_isolation: bool = False
     """Must be true for ``min_isolation`` none: cells may then do whatever the service's user may."""
+    # systemd gives ids from here on to no account of a person or a package, only to services for as long as they run.
     uid_base: int = Field(default=61_184, ge=1_000)
     """First of the host users that sessions run as when the service is root, one per session.
 
@@ -47,6 +48,7 @@ class Config(Settings):
     """Seconds after which the fork server is replaced."""
     cell_wall_ms: int = Field(default=30_000, ge=10)
     """Wall-clock milliseconds per cell."""
+    # The kernel's account of a process goes on from cell to cell, so that the limit is the session's.
     cpu_ms: int = Field(default=120_000, ge=100)
     """CPU milliseconds per session."""
     cores: float = Field(default=1.0, gt=0)

@@ -1,77 +1,78 @@
-"""gRPC servicer of the service front: converts between protobuf and engine, without logic of its own."""
+"""gRPC servicer of the service front: checks requests, passes them to the supervisor, and completes what it answers."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from typing import TypeVar
 
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
-from fathom.call import Call
 from fathom.clients.tables import MOST_BYTES
-from fathom.errors import InvalidField, NotReady, PayloadTooLarge
-from fathom.ids import sha256
-from fathom.rpc.service import Deps, Service
-from fathom.store import ObjectStore
-from fathom.store.refs import read_ref, to_ref
-from services.sandbox.checks import checked_code
-from services.sandbox.config import Config
-from services.sandbox.engine import Engine
-from services.sandbox.events import Display, Event, Gap, Outcome, Output, Status, Variable
-from services.sandbox.front import Front
-from services.sandbox.isolation import Level
-from services.sandbox.metrics import Metrics
-from services.sandbox.tables import read_table
+from fathom.core.call import Call
+from fathom.core.errors import InvalidField, NotReady, PayloadTooLarge
+from fathom.core.ids import sha256
+from fathom.hosting.deps import Deps
+from fathom.services.sandbox.config import Config
+from fathom.services.sandbox.front.checks import validate_code, validate_columns
+from fathom.services.sandbox.front.supervisor_client import SupervisorClient
+from fathom.services.sandbox.front.tables import read_table
+from fathom.services.sandbox.metrics import Metrics
+from fathom.transport.rpc.service import Service
+from fathom.transport.store import ObjectStore
+from fathom.transport.store.refs import read_ref, to_ref
 
+# Small displays are cheaper inline than as an object that is read once.
 INLINE_BYTES = 256 * 1024
+# Larger tables should travel by reference, so that calls stay far below gRPC's message limit.
 INLINE_FRAME_BYTES = 512 * 1024
-CHUNK_BYTES = 256 * 1024
+# Also the retry delay of refused callers: another replica can be asked at once.
 DRAIN_POLL_S = 0.1
-STATUSES = {status: f"EXECUTE_STATUS_{status.name}" for status in Status}
-LEVELS: dict[Level, pb.IsolationLevel] = {
-    Level.NONE: pb.ISOLATION_LEVEL_NONE,
-    Level.LANDLOCK: pb.ISOLATION_LEVEL_LANDLOCK,
-    Level.NAMESPACE: pb.ISOLATION_LEVEL_NAMESPACE,
-    Level.GUEST_KERNEL: pb.ISOLATION_LEVEL_GUEST_KERNEL,
-    Level.VM: pb.ISOLATION_LEVEL_VM,
-}
-STREAMS = {"stdout": pb.OUTPUT_STREAM_STDOUT, "stderr": pb.OUTPUT_STREAM_STDERR}
+T = TypeVar("T")
 
 
 def build(config: Config, deps: Deps) -> Service:
     """Return the sandbox service; this is its only constructor."""
-    front = Front(config, deps.telemetry.log, Metrics.register(deps.telemetry.registry).note)
-    servicer = SandboxServicer(front, deps.store, config)
-    return Service("sandbox", servicer, front.start, front.close, front.isolation_facts, front.changes, servicer.drain)
+    supervisor = SupervisorClient(config, deps.telemetry.log, Metrics.register(deps.telemetry.registry).note)
+    servicer = SandboxServicer(supervisor, deps.store, config)
+    return Service(
+        "sandbox",
+        servicer,
+        supervisor.start,
+        supervisor.close,
+        supervisor.list_isolation_facts,
+        supervisor.watch_changes,
+        servicer.drain,
+    )
 
 
 class SandboxServicer:
-    """Servicer over a ``Front``, or over an ``Engine`` in the same process, which has the same methods."""
+    """Servicer over a ``SupervisorClient``: one line per RPC, more where the front has something of its own to do."""
 
-    def __init__(self, engine: Front | Engine, store: ObjectStore, config: Config) -> None:
-        self._engine, self._store, self._config = engine, store, config
+    def __init__(self, supervisor: SupervisorClient, store: ObjectStore, config: Config) -> None:
+        self._supervisor, self._store, self._config = supervisor, store, config
         self._draining = False
 
     async def drain(self) -> None:
         """Refuse new sessions; return when the last open one is closed, or after ``drain_s`` seconds."""
         self._draining = True
         for _ in range(round(self._config.drain_s / DRAIN_POLL_S)):
-            if not self._engine.open_sessions:
+            if not self._supervisor.open_sessions:
                 return
             await asyncio.sleep(DRAIN_POLL_S)
 
     async def CreateSession(self, request: pb.CreateSessionRequest, call: Call) -> pb.CreateSessionResponse:
         if self._draining:
             raise NotReady("the sandbox is draining: open the session elsewhere", retry_after_s=DRAIN_POLL_S)
-        limits = {field.name: value for field, value in request.limits.ListFields()}
-        session_id = await self._engine.open_session(request.request_id, limits, call.tenant)
-        return pb.CreateSessionResponse(session_id=session_id, isolation=self._level())
+        return await self._supervisor.open_session(request, call.tenant)
 
     async def PutFrame(self, request: pb.PutFrameRequest, call: Call) -> pb.PutFrameResponse:
         source = request.WhichOneof("data")
         if source is None:
             raise InvalidField("data", "give arrow bytes or a ref")
+        validate_columns(request.columns)
+        # Without a store the call is the only way in, up to what a gRPC message holds.
         most = INLINE_FRAME_BYTES if self._config.objects else MOST_BYTES
         if len(request.arrow) > most:
             raise PayloadTooLarge(len(request.arrow), most)
@@ -79,122 +80,88 @@ class SandboxServicer:
             raise InvalidField("ref", "this sandbox reaches no object store (objects is false): send arrow")
         data = request.arrow if source == "arrow" else await read_ref(self._store, request.ref)
         table = await read_table(request.name, data, request.ref.content_type, request.description, self._config)
-        await self._engine.inject(request.session_id, request.name, table.memory, lazy=request.lazy)
+        # Without the data: the table goes as a memory file, which the worker maps without another copy.
+        injected = pb.PutFrameRequest(
+            session_id=request.session_id, name=request.name, lazy=request.lazy, columns=request.columns
+        )
+        await self._supervisor.call("PutFrame", injected, pb.PutFrameResponse, table.memory)
         return pb.PutFrameResponse(digest=table.digest, rows=table.rows)
 
     async def Execute(self, request: pb.ExecuteRequest, call: Call) -> AsyncIterator[pb.ExecuteResponse]:
-        code = checked_code(request.code)
+        validate_code(request.code)
         if request.wall_ms < 0:
             raise InvalidField("wall_ms", "must not be negative")
-        cell = (request.session_id, request.request_id, code, request.wall_ms)
         started, sequence = time.monotonic(), 0
-        async with aclosing(with_pauses(self._engine.execute(*cell), self._config.keep_alive_s)) as events:
+        async with aclosing(add_keep_alives(self._supervisor.execute(request), self._config.keep_alive_s)) as events:
             async for event in events:
                 if event is None:
                     elapsed_ms = int((time.monotonic() - started) * 1000)
                     yield pb.ExecuteResponse(sequence=sequence, keep_alive=pb.KeepAlive(elapsed_ms=elapsed_ms))
                 else:
                     sequence += 1
-                    yield await self._event(sequence, event, request)
+                    await self._complete(event, request)
+                    event.sequence = sequence
+                    yield event
 
-    async def _event(self, sequence: int, event: Event, request: pb.ExecuteRequest) -> pb.ExecuteResponse:
-        response = pb.ExecuteResponse(sequence=sequence)
-        if isinstance(event, Output):
-            response.output.CopyFrom(pb.OutputChunk(stream=STREAMS[event.stream], text=event.text))
-        elif isinstance(event, Gap):
-            text = f"\n[… {event.size_bytes:,} bytes left out …]\n"
-            response.output.CopyFrom(pb.OutputChunk(stream=STREAMS[event.stream], text=text))
-        elif isinstance(event, Display):
-            await self._show(response, event, request.session_id)
-        else:
-            response.outcome.CopyFrom(outcome_to_proto(event))
-            response.outcome.record_id = request.request_id or f"{request.session_id}/{event.cell}"
-        return response
+    async def _complete(self, event: pb.ExecuteResponse, request: pb.ExecuteRequest) -> None:
+        """Give an outcome the id of its record, and put a display where its size and type belong."""
+        if event.HasField("outcome"):
+            event.outcome.record_id = request.request_id or f"{request.session_id}/{event.outcome.cell}"
+        elif event.HasField("display"):
+            # Callers read references with their own rights: one made by the supervisor could name any object.
+            event.display.ClearField("ref")
+            await self._place_display(event, request.session_id)
 
-    async def _show(self, response: pb.ExecuteResponse, display: Display, session_id: str) -> None:
-        """Put a display into the response, or a note on stderr when it is too large to be sent inline."""
-        if self._config.objects or len(display.data) <= MOST_BYTES:
-            response.display.CopyFrom(await self._display(display, session_id))
-        else:
-            text = f"\n[… {display.media_type} of {len(display.data):,} bytes left out …]\n"
-            response.output.CopyFrom(pb.OutputChunk(stream=pb.OUTPUT_STREAM_STDERR, text=text))
+    async def _place_display(self, event: pb.ExecuteResponse, session_id: str) -> None:
+        """Leave a display inline, or move it into the object store, if there is one.
 
-    async def _display(self, display: Display, session_id: str) -> pb.Display:
-        """Return the display inline, or as a reference into the object store, if there is one.
-
-        With a store, only small displays other than images travel inline.
+        With a store, only small displays other than images stay inline; without, one that no call can carry is replaced
+        by a note on stderr.
         """
-        if not self._config.objects:
-            return pb.Display(media_type=display.media_type, data=display.data)
-        if len(display.data) <= INLINE_BYTES and not display.media_type.startswith("image/"):
-            return pb.Display(media_type=display.media_type, data=display.data)
-        key = f"displays/{session_id}/{sha256(display.data)}"
-        stored = await self._store.put(key, display.data, display.media_type)
-        return pb.Display(media_type=display.media_type, ref=to_ref(stored))
+        media_type, data = event.display.media_type, event.display.data
+        if self._config.objects:
+            if len(data) > INLINE_BYTES or media_type.startswith("image/"):
+                stored = await self._store.put(f"displays/{session_id}/{sha256(data)}", data, media_type)
+                event.display.CopyFrom(pb.Display(media_type=media_type, ref=to_ref(stored)))
+        elif len(data) > MOST_BYTES:
+            text = f"\n[… {media_type} of {len(data):,} bytes left out …]\n"
+            event.output.CopyFrom(pb.OutputChunk(stream=pb.OUTPUT_STREAM_STDERR, text=text))
 
     async def ListVariables(self, request: pb.ListVariablesRequest, call: Call) -> pb.ListVariablesResponse:
-        found = await self._engine.variables(request.session_id)
-        return pb.ListVariablesResponse(variables=variables_to_proto(found))
+        return await self._supervisor.call("ListVariables", request, pb.ListVariablesResponse)
 
     async def Interrupt(self, request: pb.InterruptRequest, call: Call) -> pb.InterruptResponse:
-        return pb.InterruptResponse(interrupted=await self._engine.interrupt(request.session_id))
+        return await self._supervisor.call("Interrupt", request, pb.InterruptResponse)
 
     async def Restart(self, request: pb.RestartRequest, call: Call) -> pb.RestartResponse:
-        return pb.RestartResponse(frames=await self._engine.restart(request.session_id))
+        return await self._supervisor.call("Restart", request, pb.RestartResponse)
 
     async def CloseSession(self, request: pb.CloseSessionRequest, call: Call) -> pb.CloseSessionResponse:
-        await self._engine.close_session(request.session_id)
-        return pb.CloseSessionResponse()
+        return await self._supervisor.close_session(request)
 
     async def PutFile(self, request: pb.PutFileRequest, call: Call) -> pb.PutFileResponse:
-        size = await self._engine.put_file(request.session_id, request.path, request.content)
-        return pb.PutFileResponse(size_bytes=size)
+        return await self._supervisor.call("PutFile", request, pb.PutFileResponse)
 
-    async def GetFile(self, request: pb.GetFileRequest, call: Call) -> AsyncIterator[pb.GetFileResponse]:
-        content = await self._engine.get_file(request.session_id, request.path)
-        for start in range(0, len(content) or 1, CHUNK_BYTES):
-            yield pb.GetFileResponse(chunk=content[start : start + CHUNK_BYTES])
+    def GetFile(self, request: pb.GetFileRequest, call: Call) -> AsyncGenerator[pb.GetFileResponse, None]:
+        return self._supervisor.stream("GetFile", request, pb.GetFileResponse)
 
     async def ListFiles(self, request: pb.ListFilesRequest, call: Call) -> pb.ListFilesResponse:
-        files = await self._engine.files(request.session_id)
-        return pb.ListFilesResponse(files=[pb.FileEntry(path=file.path, size_bytes=file.size_bytes) for file in files])
+        return await self._supervisor.call("ListFiles", request, pb.ListFilesResponse)
 
     async def GetIsolation(self, request: pb.GetIsolationRequest, call: Call) -> pb.GetIsolationResponse:
-        report = self._engine.report
-        return pb.GetIsolationResponse(level=self._level(), layers=report.layers, missing=report.missing)
-
-    def _level(self) -> pb.IsolationLevel:
-        """Return the achieved level as a value of the API's enumeration."""
-        return LEVELS[self._engine.report.level]
+        # A copy: in one process with its caller, the response is the caller's to change.
+        response = pb.GetIsolationResponse()
+        response.CopyFrom(self._supervisor.report)
+        return response
 
 
-def variables_to_proto(variables: Sequence[Variable]) -> list[pb.Variable]:
-    return [pb.Variable(name=item.name, type=item.type, shape=item.shape) for item in variables]
-
-
-def outcome_to_proto(outcome: Outcome) -> pb.Outcome:
-    return pb.Outcome(
-        status=STATUSES[outcome.status],
-        result=outcome.result,
-        traceback=outcome.traceback,
-        error_name=outcome.error_name,
-        error_value=outcome.error_value,
-        changed=variables_to_proto(outcome.changed),
-        duration_ms=outcome.duration_ms,
-        peak_memory_bytes=outcome.peak_memory_bytes,
-        dropped_output_bytes=outcome.dropped_output_bytes,
-        cell=outcome.cell,
-        session_lost=outcome.session_lost,
-        cause=outcome.cause,
-    )
-
-
-async def with_pauses(events: AsyncGenerator[Event, None], pause_s: float) -> AsyncGenerator[Event | None, None]:
+async def add_keep_alives(events: AsyncGenerator[T, None], pause_s: float) -> AsyncGenerator[T | None, None]:
     """Yield the events, and None after every ``pause_s`` seconds without one."""
-    coming: asyncio.Task[Event] | None = None
+    coming: asyncio.Task[T] | None = None
     async with aclosing(events):
         try:
             while True:
+                # Awaited again after a keep-alive: cancelling the step would end the generator, and with it the cell.
                 coming = coming or asyncio.ensure_future(anext(events))
                 done, _ = await asyncio.wait({coming}, timeout=pause_s)
                 if not done:

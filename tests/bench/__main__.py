@@ -1,28 +1,65 @@
 """``python -m tests.bench [name …]``: runs the named benchmarks, or all of them.
 
-A benchmark is a module of this package with a coroutine function ``run``.
+``python -m tests.bench NAME FILE`` gives one benchmark a file, for those that take one (router, rewriting).
+
+A benchmark is a module below this package with a coroutine function ``run``; its name is the module's own, without
+those of the folders above it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import importlib
+import inspect
 import pkgutil
 import sys
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
+
+PACKAGE = "tests.bench"
+Run = Callable[..., Awaitable[None]]
+
+
+def find_modules() -> dict[str, list[str]]:
+    """Return the dotted names of all modules below this package, by the last part of the name."""
+    modules: dict[str, list[str]] = {}
+    for module in pkgutil.walk_packages([str(Path(__file__).parent)], f"{PACKAGE}."):
+        name = module.name.rpartition(".")[2]
+        if name != "__main__":
+            modules.setdefault(name, []).append(module.name)
+    return modules
+
+
+def load_benches(names: Collection[str]) -> dict[str, Run]:
+    """Return the function ``run`` of those names that are benchmarks."""
+    benches: dict[str, Run] = {}
+    for name in names:
+        for dotted in find_modules().get(name, ()):
+            run = getattr(importlib.import_module(dotted), "run", None)
+            if not asyncio.iscoroutinefunction(run):
+                continue
+            if name in benches:
+                raise ValueError(f"two benchmarks are called {name}: the second is {dotted}")
+            benches[name] = run
+    return benches
 
 
 def main(names: list[str]) -> int:
-    modules = [module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)])]
-    found = {name: importlib.import_module(f"tests.bench.{name}") for name in modules if name != "__main__"}
-    benches = {name: module.run for name, module in found.items() if hasattr(module, "run")}
+    if len(names) == 2 and Path(names[1]).is_file():
+        bench = load_benches(names[:1]).get(names[0])
+        if bench is None or not inspect.signature(bench).parameters:
+            print(f"{names[0]} is no benchmark that takes a file")
+            return 2
+        asyncio.run(bench(names[1]))
+        return 0
+    benches = load_benches(names or find_modules())
     unknown = sorted(set(names) - set(benches))
     if unknown:
-        print(f"unknown benchmark {', '.join(unknown)}; known: {', '.join(benches)}")
+        print(f"unknown benchmark {', '.join(unknown)}; known: {', '.join(load_benches(find_modules()))}")
         return 2
-    for name in names or list(benches):
+    for name, run in benches.items():
         print(f"\n== {name}")
-        asyncio.run(benches[name]())
+        asyncio.run(run())
     return 0
 
 

@@ -19,11 +19,11 @@ from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fathom.grading.graders import GRADERS, Item
-from fathom.grading.pool import Pool
-from fathom.grading.verifier import graded
-from services.reward.judging.judge import Judge, Pair
-from services.reward.judging.settings import JudgeSettings
+from fathom.domain.grading.graders import GRADERS, Item
+from fathom.domain.grading.pool import Pool
+from fathom.domain.grading.verifier import grade_item
+from fathom.services.reward.judging.judge import Judge, Pair
+from fathom.services.reward.judging.settings import JudgeSettings
 
 ITEMS, REPEATS = 2_048, 2
 CELL = "def growth(frame):\n" + "\n".join(f"    step_{n} = frame['x'] * {n} + {n}" for n in range(20)) + "\n    return step_1\nprint(growth(sheet_1))"  # fmt: skip
@@ -77,7 +77,7 @@ async def best_of(work: Callable[[], object]) -> float:
 
 
 def one(pair: tuple[str, Item]) -> float:
-    found = graded(*pair)
+    found = grade_item(*pair)
     return found if isinstance(found, float) else getattr(found, "value", 0.0)
 
 
@@ -101,7 +101,7 @@ async def graders() -> None:
         for kind in ("short answers", "searched responses", "cells"):
             batch = items(kind)
             own = await best_of(lambda batch=batch: pool.grade(batch))  # type: ignore[misc]
-            loop = best(lambda batch=batch: [graded(*pair) for pair in batch])  # type: ignore[misc]
+            loop = best(lambda batch=batch: [grade_item(*pair) for pair in batch])  # type: ignore[misc]
             each = best(lambda batch=batch: pool_per_batch(batch))  # type: ignore[misc]
             print(
                 f"{kind:<22}{ITEMS / own:>11,.0f}{ITEMS / loop:>10,.0f}{loop / own:>8.2f}"
@@ -114,9 +114,9 @@ async def graders() -> None:
 async def judge() -> None:
     """What the judge adds around a model that answers at once."""
     from fathom.clients import Clients
-    from fathom.obs import Telemetry
-    from fathom.rpc.dispatch import Dispatcher
-    from fathom.rpc.service import Service
+    from fathom.core.telemetry import Telemetry
+    from fathom.transport.rpc.dispatch import Dispatcher
+    from fathom.transport.rpc.service import Service
     from tests.unit.reward.scripted_policy import ScriptedPolicy
 
     telemetry = Telemetry("bench", stream=io.StringIO())
@@ -141,9 +141,9 @@ async def judge() -> None:
 def process() -> None:
     import torch
 
-    from fathom.implicit.model import ImplicitRewardModel, Learning, log_probs
-    from fathom.implicit.sequences import pad
-    from trainers.tiny import build_model
+    from fathom.domain.process_reward.model import ImplicitRewardModel, Learning, log_probs
+    from fathom.domain.process_reward.sequences import pad
+    from fathom.trainers.learners.tiny import build_model
 
     torch.set_num_threads(2)
     draw = random.Random(0)

@@ -18,24 +18,25 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fathom import frames
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
-from fathom.bus import open_bus
-from fathom.call import Call
 from fathom.clients import Clients
-from fathom.obs import Telemetry
-from fathom.rpc.host import Runtime, hosting
-from fathom.rpc.service import Deps
-from fathom.store import open_store
-from fathom.store.refs import to_ref
-from services.sandbox.config import Config
-from services.sandbox.engine import Engine
-from services.sandbox.front import Front
-from services.sandbox.memory import sealed
-from services.sandbox.metrics import Metrics
-from services.sandbox.procfs import process, snapshot
-from services.sandbox.server import SandboxServicer, build
-from services.sandbox.session import Session
+from fathom.core.call import Call
+from fathom.core.telemetry import Telemetry
+from fathom.domain import frames
+from fathom.hosting.deps import Deps
+from fathom.hosting.host import Runtime, hosting
+from fathom.services.sandbox.config import Config
+from fathom.services.sandbox.front.supervisor_client import SupervisorClient
+from fathom.services.sandbox.ipc.memfd import create_sealed_memory
+from fathom.services.sandbox.metrics import Metrics
+from fathom.services.sandbox.server import SandboxServicer, build
+from fathom.services.sandbox.supervisor.engine import Engine
+from fathom.services.sandbox.supervisor.host.procfs import read_process, read_snapshot
+from fathom.services.sandbox.supervisor.session import Session
+from fathom.transport.bus import open_bus
+from fathom.transport.store import open_store
+from fathom.transport.store.refs import to_ref
+from tests.support.tables import to_arrow
 from tests.support.waiting import eventually
 
 IMPORTS = "import numpy, pandas, plotly.express, plotly.graph_objects, pyarrow"
@@ -51,7 +52,7 @@ async def run() -> None:
     print(f"ipykernel, start and imports     {kernel_start * 1000:8.0f} ms   (the baseline of starting)")
     async with engine(spares=0) as walled:
         print(f"isolation                        {walled.report.level.word}")
-        forked = await median(FORKED, lambda: opened(walled))
+        forked = await median(FORKED, lambda: measure_opening(walled))
         print(f"session, forked into the jail    {forked * 1000:8.1f} ms   {kernel_start / forked:6.0f} times faster")
     async with engine(spares=4) as walled:
         pooled = await median(POOLED, lambda: pooled_session(walled))
@@ -109,8 +110,8 @@ async def median(rounds: int, once: Callable[[], Awaitable[float]]) -> float:
     return statistics.median([await once() for _ in range(rounds)])
 
 
-async def opened(walled: Engine) -> float:
-    """Seconds to a session that is ready."""
+async def measure_opening(walled: Engine) -> float:
+    """Return the seconds to a session that is ready."""
     started = time.perf_counter()
     session = await walled.create()
     took = time.perf_counter() - started
@@ -121,7 +122,7 @@ async def opened(walled: Engine) -> float:
 async def pooled_session(walled: Engine) -> float:
     """Likewise, with the pool full before."""
     await pool_full(walled)
-    return await opened(walled)
+    return await measure_opening(walled)
 
 
 async def pool_full(walled: Engine) -> None:
@@ -168,7 +169,7 @@ async def figures() -> None:
 
 def processor_s(session: Session) -> float:
     """Processor time that a session's worker has used; 0 when it has ended."""
-    found = process(session.worker.pid)
+    found = read_process(session.worker.pid)
     return found.cpu_s if found is not None else 0.0
 
 
@@ -206,12 +207,12 @@ async def many() -> None:
         await pool_full(walled)
         gate = asyncio.Semaphore(4)
 
-        async def guarded() -> None:
+        async def run_guarded() -> None:
             async with gate:
                 await one_shot(walled)
 
         started = time.perf_counter()
-        await asyncio.gather(*(guarded() for _ in range(SESSIONS)))
+        await asyncio.gather(*(run_guarded() for _ in range(SESSIONS)))
         took = time.perf_counter() - started
         print(f"{SESSIONS:,} sessions of one cell       {SESSIONS / took:8.1f} per second, 4 at a time")
     left = descendants() - processes
@@ -220,7 +221,7 @@ async def many() -> None:
 
 def descendants() -> int:
     """How many living processes this one has below it."""
-    children, found = snapshot().children, [os.getpid()]
+    children, found = read_snapshot().children, [os.getpid()]
     for pid in found:
         found += [item.pid for item in children.get(pid, [])]
     return len(found) - 1
@@ -235,7 +236,7 @@ async def one_shot(walled: Engine) -> None:
 async def large_frame() -> None:
     """One million rows of four columns, from Arrow bytes to a variable, against copying the bytes."""
     table = pd.DataFrame(np.random.default_rng(0).normal(size=(1_000_000, 4)), columns=list("abcd"))
-    arrow = frames.to_arrow(table)
+    arrow = to_arrow(table)
     source = np.frombuffer(arrow, dtype=np.uint8)
     copies: list[float] = []
     injections: list[float] = []
@@ -248,7 +249,7 @@ async def large_frame() -> None:
             copies.append(time.perf_counter() - started)
             for lazy, times in ((False, injections), (True, lazies)):
                 started = time.perf_counter()
-                await session.inject("sheet_1", sealed("sheet_1", arrow), lazy=lazy)
+                await session.inject("sheet_1", create_sealed_memory("sheet_1", arrow), lazy=lazy)
                 times.append(time.perf_counter() - started)
     copied = statistics.median(copies)
     print(f"copying {len(arrow) / MIB:.0f} MiB                   {copied * 1000:8.1f} ms   (the baseline of injecting)")
@@ -259,17 +260,17 @@ async def large_frame() -> None:
 
 async def kept_sheets() -> None:
     """Sheets as they lie in the store, as parquet against Arrow: bytes, and the time from the store to a session."""
-    front = Front(Config(spares=1), telemetry().log, Metrics.register(telemetry().registry).note)
+    front = SupervisorClient(Config(spares=1), telemetry().log, Metrics.register(telemetry().registry).note)
     store = open_store("memory://")
     servicer = SandboxServicer(front, store, Config())
     await front.start()
     try:
-        session_id = await front.open_session("", {}, "")
+        session_id = (await front.open_session(pb.CreateSessionRequest(), "")).session_id
         for rows, columns in ((250, 3), (1_250, 3), (5_000, 10), (100_000, 4)):
             walk = np.random.default_rng(0).normal(0, 0.01, size=(rows, columns)).cumsum(axis=0)
             prices = pd.DataFrame(np.round(100 * np.exp(walk), 3), columns=[f"E{number}" for number in range(columns)])
             prices.insert(0, "date", pd.date_range("2000-01-03", periods=rows, freq="h"))
-            arrow = frames.to_arrow(prices)
+            arrow = to_arrow(prices)
             kept = {"arrow": (arrow, frames.ARROW_STREAM)}
             kept["parquet"] = (frames.write_parquet(frames.read_table(arrow)), frames.PARQUET)
             took = {}

@@ -6,7 +6,7 @@ import statistics
 import time
 from pathlib import Path
 
-from services.local import LocalSettings, LocalStack
+from fathom.services.local import LocalSettings, LocalStack
 
 ROUNDS = 3
 

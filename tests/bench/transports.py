@@ -18,14 +18,15 @@ from pathlib import Path
 import grpc
 
 from fathom.api.retrieval.v1 import retrieval_pb2 as pb
-from fathom.bus import open_bus
-from fathom.bus.server import NatsServer
-from fathom.call import Call
 from fathom.clients import Clients
-from fathom.obs import Telemetry
-from fathom.rpc.host import Runtime, hosting
-from fathom.rpc.service import Deps, Service
-from fathom.store import open_store
+from fathom.core.call import Call
+from fathom.core.telemetry import Telemetry
+from fathom.hosting.deps import Deps
+from fathom.hosting.host import Runtime, hosting
+from fathom.transport.bus import open_bus
+from fathom.transport.bus.nats.server import NatsServer
+from fathom.transport.rpc.service import Service
+from fathom.transport.store import open_store
 
 IN_FLIGHT, CALLS, ROUNDS = 32, 1500, 5
 REPLY = pb.SearchResponse(

@@ -11,9 +11,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from fathom.bus.server import find_binary
-from fathom.rpc.lifetime import ending_with_parent
-from fathom.rpc.sockets import reserved_port
+from fathom.transport.bus.nats.server import find_binary
+from fathom.transport.lifetime import ending_with_parent
+from fathom.transport.sockets import reserved_port
 from tests.chart.rendering import Document, by_key
 
 DOORS = (4222, 6222, 8222)
@@ -93,13 +93,13 @@ async def running(documents: tuple[Document, ...], secrets: Mapping[str, str], f
                 own = re.sub(rf"port: {door}\b", f"port: {port}", own)
             path = folder / f"{ordinal}.conf"
             path.write_text(own)
-            await stack.enter_async_context(started(path, environ, folder / f"{ordinal}.log"))
+            await stack.enter_async_context(run_server(path, environ, folder / f"{ordinal}.log"))
         yield Servers(ports, folder)
 
 
 @asynccontextmanager
-async def started(config: Path, environ: Mapping[str, str], log: Path) -> AsyncIterator[None]:
-    """One server; what it says goes to ``log``."""
+async def run_server(config: Path, environ: Mapping[str, str], log: Path) -> AsyncIterator[None]:
+    """Run one server; what it says goes to ``log``."""
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(
             *ending_with_parent([find_binary(), "--config", str(config), "-a", "127.0.0.1"]),

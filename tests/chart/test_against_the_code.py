@@ -13,11 +13,11 @@ from unittest import mock
 import pytest
 import typer
 
-from fathom.bus.streams import topology
 from fathom.cli.main import app
-from fathom.config import load
-from fathom.rpc.host import Runtime
-from fathom.rpc.server import HEALTH_NAMES
+from fathom.core.config import load
+from fathom.hosting.host import Runtime
+from fathom.transport.bus.streams import topology
+from fathom.transport.rpc.server import HEALTH_NAMES
 from tests.chart.rendering import ROOT, Document, by_key, containers, pods
 
 SERVICES = ("gateway", "planner", "policy", "retrieval", "datafetch", "sandbox", "memory", "reward")
@@ -45,7 +45,7 @@ def test_the_services_take_their_environment(documents: tuple[Document, ...]) ->
     for name, environ in checked.items():
         runtime = load(Runtime, "runtime", environ=environ)
         assert runtime.host == "0.0.0.0"
-        module = "fathom.monitoring.config" if name == WATCH else f"services.{name}.config"
+        module = "fathom.operations.monitoring.config" if name == WATCH else f"fathom.services.{name}.config"
         config: Any = importlib.import_module(module).Config
         load(config, name, environ=environ)
         sections = {"RUNTIME", name.upper(), "GATEWAY" if name == "gateway" else name.upper()}
@@ -68,7 +68,7 @@ def test_ports_are_those_that_the_services_listen_on(documents: tuple[Document, 
 def test_probes_ask_for_names_that_health_knows(documents: tuple[Document, ...]) -> None:
     doors = {
         "gateway": (ROOT / "services" / "gateway" / "app.py").read_text(),
-        WATCH: (ROOT / "libs" / "fathom" / "monitoring" / "host.py").read_text(),
+        WATCH: (ROOT / "libs" / "fathom" / "operations" / "monitoring" / "host.py").read_text(),
     }
     asked = 0
     for name, container in containers(documents):
@@ -165,7 +165,7 @@ def test_what_ray_serve_is_told_exists(documents: tuple[Document, ...], subject:
             assert subject in document["spec"]["serveConfigV2"]
             module, _, function = subject.rpartition(".")
             assert hasattr(importlib.import_module(module), function)
-            assert (ROOT / "services" / "policy" / "serve_app.py").read_text().count("\ndef application(") == 1
+            assert (ROOT / "services" / "policy" / "ray_serve.py").read_text().count("\ndef application(") == 1
 
 
 def test_a_training_finds_every_service_that_trainers_call(documents: tuple[Document, ...]) -> None:

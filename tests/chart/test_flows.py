@@ -64,8 +64,8 @@ def passes(documents: tuple[Document, ...], end: End, other: End, port: int, way
     return False
 
 
-def allowed(documents: tuple[Document, ...], source: End, target: End, port: int, protocol: str = "TCP") -> bool:
-    """Out of the source and into the target."""
+def allows(documents: tuple[Document, ...], source: End, target: End, port: int, protocol: str = "TCP") -> bool:
+    """Return whether traffic may leave the source and enter the target."""
     return passes(documents, source, target, port, "Egress", protocol) and passes(
         documents, target, source, port, "Ingress", protocol
     )
@@ -76,15 +76,15 @@ def ends(documents: tuple[Document, ...]) -> dict[str, End]:
     return {labels[NAME]: End(tuple(sorted(labels.items()))) for _, labels, _ in pods(documents)}
 
 
-def called(room: Path) -> set[str]:
-    """The services whose clients the code of a room uses."""
+def find_callees(room: Path) -> set[str]:
+    """Return the services whose clients the code of a room uses."""
     text = "\n".join(path.read_text() for path in sorted(room.rglob("*.py")))
     return set(re.findall(r"\b_?clients\.([a-z]+)\b", text)) & set(SERVICES)
 
 
-def needed() -> set[tuple[str, str]]:
-    """(caller, callee) read from the code of the services."""
-    return {(name, peer) for name in SERVICES for peer in called(ROOT / "services" / name) if peer != name}
+def find_needed() -> set[tuple[str, str]]:
+    """Return (caller, callee) read from the code of the services."""
+    return {(name, peer) for name in SERVICES for peer in find_callees(ROOT / "services" / name) if peer != name}
 
 
 def port_of(documents: tuple[Document, ...], component: str) -> int:
@@ -98,15 +98,15 @@ def test_the_code_calls_what_the_values_say_it_calls(documents: tuple[Document, 
     """An edge that the code has and the values have not would be a wall in production."""
     values = yaml.safe_load((CHART / "values.yaml").read_text())["services"]
     declared = {(name, peer) for name in values for peer in values[name]["calls"]}
-    assert needed() <= declared, needed() - declared
-    assert len(needed()) >= 10
+    assert find_needed() <= declared, find_needed() - declared
+    assert len(find_needed()) >= 10
 
 
 def test_every_call_of_the_code_is_let_through(documents: tuple[Document, ...]) -> None:
     found = ends(documents)
-    for caller, callee in sorted(needed()):
+    for caller, callee in sorted(find_needed()):
         port = port_of(documents, callee)
-        assert allowed(documents, found[caller], found[callee], port), f"{caller} -> {callee}:{port}"
+        assert allows(documents, found[caller], found[callee], port), f"{caller} -> {callee}:{port}"
 
 
 def test_calls_that_the_values_do_not_name_are_stopped(documents: tuple[Document, ...]) -> None:
@@ -117,7 +117,7 @@ def test_calls_that_the_values_do_not_name_are_stopped(documents: tuple[Document
             if callee in ("gateway", caller) or callee in values[caller]["calls"]:
                 continue
             port = port_of(documents, callee)
-            assert not allowed(documents, found[caller], found[callee], port), f"{caller} -> {callee}:{port}"
+            assert not allows(documents, found[caller], found[callee], port), f"{caller} -> {callee}:{port}"
             stopped += 1
     assert stopped >= 25
 
@@ -129,16 +129,16 @@ def test_bus_store_and_names_are_reached_by_whoever_needs_them(documents: tuple[
         if name not in found:
             continue
         for protocol in ("UDP", "TCP"):
-            assert allowed(documents, found[name], dns, 53, protocol) == (name != "sandbox"), name
+            assert allows(documents, found[name], dns, 53, protocol) == (name != "sandbox"), name
         if "nats" in found:
             speaks = name not in ("sandbox", "tests")
-            assert allowed(documents, found[name], found["nats"], 4222) == speaks, name
+            assert allows(documents, found[name], found["nats"], 4222) == speaks, name
         if "minio" in found:
-            assert allowed(documents, found[name], found["minio"], 9000) == (name not in ("tests", "sandbox")), name
+            assert allows(documents, found[name], found["minio"], 9000) == (name not in ("tests", "sandbox")), name
     if "nats" in found:
-        assert allowed(documents, found["nats"], found["nats"], 6222)
-        assert not allowed(documents, found["planner"], found["nats"], 6222)
-        assert not allowed(documents, found["planner"], found["nats"], 8222)
+        assert allows(documents, found["nats"], found["nats"], 6222)
+        assert not allows(documents, found["planner"], found["nats"], 6222)
+        assert not allows(documents, found["planner"], found["nats"], 8222)
 
 
 def test_scrapes_scaling_and_operators_reach_what_they_watch(documents: tuple[Document, ...]) -> None:
@@ -148,24 +148,24 @@ def test_scrapes_scaling_and_operators_reach_what_they_watch(documents: tuple[Do
     ray = any(d["kind"] == "RayService" for d in documents)
     for name in SERVICES:
         port = 8080 if name == "gateway" or (name == "policy" and ray) else 9090
-        assert allowed(documents, prometheus, found[name], port), name
+        assert allows(documents, prometheus, found[name], port), name
         if name != "gateway":
-            assert not allowed(documents, stranger, found[name], port), name
-            assert not allowed(documents, stranger, found[name], port_of(documents, name)), name
+            assert not allows(documents, stranger, found[name], port), name
+            assert not allows(documents, stranger, found[name], port_of(documents, name)), name
     if "nats" in found:
-        assert allowed(documents, keda, found["nats"], 8222)
-        assert not allowed(documents, stranger, found["nats"], 4222)
+        assert allows(documents, keda, found["nats"], 8222)
+        assert not allows(documents, stranger, found["nats"], 4222)
     if ray:
-        assert allowed(documents, operator, found["policy"], 8265)
-        assert allowed(documents, found["policy"], found["policy"], 6379)
+        assert allows(documents, operator, found["policy"], 8265)
+        assert allows(documents, found["policy"], found["policy"], 6379)
     if "trainer" in found:
-        assert allowed(documents, operator, found["trainer"], 8265)
-        assert allowed(documents, found["trainer"], found["trainer"], 6379)
-        assert not allowed(documents, stranger, found["trainer"], 8265)
+        assert allows(documents, operator, found["trainer"], 8265)
+        assert allows(documents, found["trainer"], found["trainer"], 6379)
+        assert not allows(documents, stranger, found["trainer"], 8265)
         for peer in ("planner", "policy", "reward", "datafetch"):
-            assert allowed(documents, found["trainer"], found[peer], port_of(documents, peer)), peer
+            assert allows(documents, found["trainer"], found[peer], port_of(documents, peer)), peer
         for peer in ("memory", "sandbox", "retrieval"):
-            assert not allowed(documents, found["trainer"], found[peer], 50051), peer
+            assert not allows(documents, found["trainer"], found[peer], 50051), peer
 
 
 def test_the_watch_over_production_reaches_what_its_code_calls_and_nobody_calls_it(
@@ -175,51 +175,51 @@ def test_the_watch_over_production_reaches_what_its_code_calls_and_nobody_calls_
     assert ("grading" in found) == (values.stem != "external-nats-values")
     if "grading" not in found:
         return
-    code = called(ROOT / "libs" / "fathom" / "monitoring")
+    code = find_callees(ROOT / "libs" / "fathom" / "operations" / "monitoring")
     assert code == {"planner", "reward"}
     for name in SERVICES:
-        reached = allowed(documents, found["grading"], found[name], port_of(documents, name))
+        reached = allows(documents, found["grading"], found[name], port_of(documents, name))
         # The gateway's port is open to all in some examples, to nobody inside in the others; grading may not go there.
         assert reached == (name in code), name
-        assert not allowed(documents, found[name], found["grading"], 9090), name
-    assert allowed(documents, End(namespace="monitoring"), found["grading"], 9090)
-    assert not allowed(documents, End(namespace="default"), found["grading"], 9090)
+        assert not allows(documents, found[name], found["grading"], 9090), name
+    assert allows(documents, End(namespace="monitoring"), found["grading"], 9090)
+    assert not allows(documents, End(namespace="default"), found["grading"], 9090)
 
 
 def test_helm_test_reaches_every_service(documents: tuple[Document, ...]) -> None:
     found = ends(documents)
     if "tests" in found:
         for name in SERVICES:
-            assert allowed(documents, found["tests"], found[name], port_of(documents, name)), name
+            assert allows(documents, found["tests"], found[name], port_of(documents, name)), name
 
 
 def test_browsers_come_in_where_they_should(documents: tuple[Document, ...], values: Path) -> None:
     gateway = ends(documents)["gateway"]
-    assert allowed(documents, End(namespace="ingress-nginx"), gateway, 8080)
+    assert allows(documents, End(namespace="ingress-nginx"), gateway, 8080)
     full = values.stem == "full-values"
-    assert allowed(documents, End(namespace="default"), gateway, 8080) != full
-    assert allowed(documents, End(address="198.51.100.7"), gateway, 8080) != full, "a LoadBalancer keeps the address"
+    assert allows(documents, End(namespace="default"), gateway, 8080) != full
+    assert allows(documents, End(address="198.51.100.7"), gateway, 8080) != full, "a LoadBalancer keeps the address"
 
 
 def test_only_those_that_may_leave_the_cluster_do(documents: tuple[Document, ...], values: Path) -> None:
     found = ends(documents)
     leaving = {"datafetch"} | {"full-values": {"retrieval"}, "custom-values": {"policy"}}.get(values.stem, set())
     for name, end in found.items():
-        assert allowed(documents, end, End(address="93.184.216.34"), 443) == (name in leaving), name
+        assert allows(documents, end, End(address="93.184.216.34"), 443) == (name in leaving), name
         for private in ("169.254.169.254", "10.0.0.1", "192.168.7.7"):
-            assert not allowed(documents, end, End(address=private), 80), f"{name} -> {private}"
+            assert not allows(documents, end, End(address=private), 80), f"{name} -> {private}"
 
 
 def test_the_engine_sees_a_hole(documents: tuple[Document, ...]) -> None:
     """Without the default deny and the policies, everything passes: so the checks above check something."""
     bare = tuple(document for document in documents if document["kind"] != "NetworkPolicy")
     found = ends(documents)
-    assert allowed(bare, found["sandbox"], found["memory"], 50051)
-    assert not allowed(documents, found["sandbox"], found["memory"], 50051)
+    assert allows(bare, found["sandbox"], found["memory"], 50051)
+    assert not allows(documents, found["sandbox"], found["memory"], 50051)
 
 
 @pytest.mark.parametrize("port", [443, 6443])
 def test_the_api_server_is_reached_by_rays_autoscaler_alone(port: int) -> None:
     documents = render("helm4", CHART / "ci" / "gpu-values.yaml")
     server = End(address="10.96.0.1" if port == 443 else "192.168.1.10")
-    assert {name for name, end in ends(documents).items() if allowed(documents, end, server, port)} == {"policy"}
+    assert {name for name, end in ends(documents).items() if allows(documents, end, server, port)} == {"policy"}

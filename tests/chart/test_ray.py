@@ -27,15 +27,15 @@ def ray_documents(documents: tuple[Document, ...]) -> list[Document]:
     return found + [json.loads(document["data"]["rayjob.json"]) for document in maps]
 
 
-def closed(schema: Any) -> Any:
-    """The API server prunes unknown fields in silence; here they are errors."""
+def close_schema(schema: Any) -> Any:
+    """Forbid unknown fields: the API server prunes them in silence; here they are errors."""
     if isinstance(schema, list):
-        return [closed(item) for item in schema]
+        return [close_schema(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     if schema.get("x-kubernetes-int-or-string"):
         return {"type": ["integer", "string"]}
-    found = {name: closed(item) for name, item in schema.items() if not name.startswith("x-kubernetes-")}
+    found = {name: close_schema(item) for name, item in schema.items() if not name.startswith("x-kubernetes-")}
     if isinstance(found.get("properties"), dict) and "additionalProperties" not in found:
         found["additionalProperties"] = False
     return found
@@ -46,7 +46,7 @@ def crd_validator(kind: str) -> Any:
     """The operator's schema, closed; reading it takes seconds."""
     content = yaml.load((CRDS / FILES[kind]).read_text(), Loader=FAST)
     (version,) = [v for v in content["spec"]["versions"] if v["name"] == "v1"]
-    found: Document = closed(version["schema"]["openAPIV3Schema"])
+    found: Document = close_schema(version["schema"]["openAPIV3Schema"])
     found["properties"]["metadata"] = {"type": "object"}
     return jsonschema.Draft7Validator(found)
 
@@ -72,8 +72,8 @@ def test_kubernetes_takes_rays_pods(documents: tuple[Document, ...]) -> None:
             assert spec["restartPolicy"] == "Never", f"{name}: autoscaling and sidecars need it"
 
 
-def broken(document: Document) -> list[str]:
-    """The rules of the operator's own validation that a RayJob breaks (specs of infrastructure, section 5)."""
+def find_broken_rules(document: Document) -> list[str]:
+    """Return the rules of the operator's own validation that a RayJob breaks."""
     spec, name, found = document["spec"], document["metadata"]["name"], []
     if len(name) > 47 or not re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", name):
         found.append("name: at most 47 characters of DNS-1035")
@@ -104,7 +104,7 @@ def test_jobs_keep_the_operators_rules(documents: tuple[Document, ...]) -> None:
     jobs = [document for document in ray_documents(documents) if document["kind"] == "RayJob"]
     assert jobs
     for job in jobs:
-        assert broken(job) == []
+        assert find_broken_rules(job) == []
 
 
 def test_the_rules_see_what_breaks_them() -> None:
@@ -115,7 +115,7 @@ def test_the_rules_see_what_breaks_them() -> None:
         ({"clusterSelector": {"a": "b"}}, "exactly one"),
         ({"activeDeadlineSeconds": 0}, "activeDeadlineSeconds"),
     ):
-        assert any(said in line for line in broken({**job, "spec": job["spec"] | change})), said
+        assert any(said in line for line in find_broken_rules({**job, "spec": job["spec"] | change})), said
 
 
 def test_a_job_name_that_kuberay_refuses_is_refused_at_once() -> None:

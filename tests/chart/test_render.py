@@ -9,7 +9,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from deploy.chart import generated
+from deploy.chart import generate_files
 from tests.chart.rendering import CHART, ROOT, Document, HelmFailed, by_key, key, render
 
 GOLDENS = ROOT / "tests" / "golden" / "chart"
@@ -113,7 +113,7 @@ def test_values_that_contradict_each_other_are_refused(settings: tuple[str, ...]
 
 
 def test_schema_and_readme_follow_from_the_values() -> None:
-    drifted = [str(path) for path, content in generated().items() if path.read_text() != content]
+    drifted = [str(path) for path, content in generate_files().items() if path.read_text() != content]
     assert not drifted, "python deploy/chart.py generate"
 
 

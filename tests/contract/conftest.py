@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from fathom.bus import open_bus
-from fathom.bus.server import NatsServer
 from fathom.clients import Clients, RetryPolicy
-from fathom.obs import Telemetry
-from fathom.rpc.contract import DOMAINS
-from fathom.rpc.host import Runtime, hosting
-from fathom.rpc.service import Deps, Service
-from fathom.store import open_store
+from fathom.core.telemetry import Telemetry
+from fathom.hosting.deps import Deps
+from fathom.hosting.host import Runtime, hosting
+from fathom.transport.bus import open_bus
+from fathom.transport.bus.nats.server import NatsServer
+from fathom.transport.rpc.contract import DOMAINS
+from fathom.transport.rpc.service import Service
+from fathom.transport.store import open_store
 from tests.contract.mirror import Mirror
 
 Connect = Callable[..., Clients]

@@ -12,9 +12,9 @@ from typing import Any
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
-from fathom.call import Call
-from fathom.errors import InvalidField, NotFound, Overloaded
-from fathom.rpc.contract import Method, contract
+from fathom.core.call import Call
+from fathom.core.errors import InvalidField, NotFound, Overloaded
+from fathom.transport.rpc.contract import Method, contract
 
 STREAMED = 3
 SAMPLES = {

@@ -14,9 +14,9 @@ from typing import Any
 
 from fathom.api.retrieval.v1 import retrieval_pb2 as retrieval
 from fathom.api.sandbox.v1 import sandbox_pb2 as sandbox
-from fathom.call import Call, calling
 from fathom.clients import Clients, RetryPolicy, connect
-from fathom.errors import DeadlineExceeded, FathomError, InvalidField, Overloaded
+from fathom.core.call import Call, calling
+from fathom.core.errors import DeadlineExceeded, FathomError, InvalidField, Overloaded
 
 
 async def catch(tenant: str, call: Any) -> FathomError:

@@ -100,15 +100,31 @@ def test_help_imports_nothing_heavy() -> None:
 @pytest.mark.parametrize("name", SERVICES)
 def test_every_service_has_the_same_inside(name: str) -> None:
     folder = ROOT / "services" / name
-    for file in ("__init__.py", "__main__.py", "config.py", "server.py", "engine.py", "README.md"):
+    # The sandbox's folders are its processes, and its engine runs in the supervisor.
+    engine = "supervisor/engine.py" if name == "sandbox" else "engine.py"
+    for file in ("__init__.py", "__main__.py", "config.py", "server.py", engine, "README.md"):
         assert (folder / file).exists(), f"services/{name}/{file}"
+
+
+def test_services_and_trainers_are_imported_below_fathom_alone() -> None:
+    """A wheel has no package as general as ``services``; in a checkout both would be found, and be two modules."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for room in ("libs", "services", "trainers", "tests", "examples", "deploy")
+        for path in (ROOT / room).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom | ast.Import)
+        for name in ([node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
+        if name and name.split(".")[0] in ("services", "trainers")
+    ]
+    assert not wrong
 
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_an_unknown_setting_stops_a_service_with_its_name(name: str, tmp_path: Path) -> None:
     config = tmp_path / "fathom.yaml"
     config.write_text(f"{name}: {{no_such_key: 1}}\n")
-    done = run(sys.executable, "-m", f"services.{name}", "--config", str(config))
+    done = run(sys.executable, "-m", f"fathom.services.{name}", "--config", str(config))
     assert done.returncode == 1
     assert f"{name}.no_such_key" in done.stderr
     assert "Traceback" not in done.stderr

@@ -12,12 +12,12 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from fathom.api.memory.v1 import memory_pb2 as pb
-from fathom.call import Call
 from fathom.clients.services import MemoryClient
 from fathom.clients.transport import GrpcTransport
-from fathom.obs import Telemetry
-from fathom.rpc.host import Hosted, Runtime, dependencies, hosting
-from fathom.rpc.service import Service
+from fathom.core.call import Call
+from fathom.core.telemetry import Telemetry
+from fathom.hosting.host import Hosted, Runtime, dependencies, hosting
+from fathom.transport.rpc.service import Service
 from tests.support.waiting import eventually
 
 ASKED = pb.GetWindowRequest(conversation_id="c")
@@ -47,7 +47,7 @@ class Replica:
         self.story.append("close")
 
     @asynccontextmanager
-    async def hosted(self, grace_s: float) -> AsyncIterator[Hosted]:
+    async def host(self, grace_s: float) -> AsyncIterator[Hosted]:
         service = Service("memory", self, close=self.close, drain=self.drain, finish=self.finish)
         runtime = Runtime(grace_s=grace_s, log_level="error")
         async with dependencies("memory", runtime) as deps, hosting(service, deps, runtime) as hosted:
@@ -74,7 +74,7 @@ async def health(url: str) -> int:
 async def test_a_replica_answers_while_it_drains_and_its_health_says_not_to_come() -> None:
     replica = Replica()
     async with AsyncExitStack() as stack:
-        hosted = await stack.enter_async_context(replica.hosted(grace_s=20.0))
+        hosted = await stack.enter_async_context(replica.host(grace_s=20.0))
         memory = await stack.enter_async_context(client(hosted.url))
         await memory.get_window(ASKED)
         leaving = asyncio.create_task(stack.pop_all().aclose())
@@ -90,7 +90,7 @@ async def test_a_replica_answers_while_it_drains_and_its_health_says_not_to_come
 
 async def test_grace_bounds_the_draining() -> None:
     replica = Replica()
-    async with replica.hosted(grace_s=0.3):
+    async with replica.host(grace_s=0.3):
         pass
     assert not replica.held.is_set(), "its drain never ended by itself"
     assert replica.story == ["drain", "finish", "close"]
@@ -101,8 +101,8 @@ async def test_calls_go_round_and_none_is_lost_when_a_replica_leaves() -> None:
     for replica in replicas:
         replica.held.set()
     seen, stop = Counter[str](), asyncio.Event()
-    async with AsyncExitStack() as leaving, replicas[1].hosted(5.0) as staying:
-        first = await leaving.enter_async_context(replicas[0].hosted(5.0))
+    async with AsyncExitStack() as leaving, replicas[1].host(5.0) as staying:
+        first = await leaving.enter_async_context(replicas[0].host(5.0))
         async with client(first.url, staying.url) as memory:
 
             async def user() -> None:

@@ -13,7 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from fathom.extras import EXTRA_OF
+from fathom.core.extras import EXTRA_OF
 from tests.contract.bare import PROJECT, base_requirements, installed_closure, make_bare_environment
 from tests.contract.conftest import Connect
 from tests.contract.mirror import STREAMED, Mirror
@@ -85,14 +85,14 @@ async def test_the_client_alone_calls_streams_retries_and_meets_typed_errors(hou
         ("asyncio.run(open_bus('nats://127.0.0.1:4222', open_store('memory://')))", "bus"),
         ("open_store('s3://key:secret@127.0.0.1:9000/bucket')", "s3"),
         ("read_file(Path('/nowhere.yaml'))", "service"),
-        ("import fathom.obs", "service"),
-        ("import fathom.rpc.host", "service"),
+        ("import fathom.core.telemetry", "service"),
+        ("import fathom.hosting.host", "service"),
     ],
 )
 def test_what_is_not_installed_is_named_with_its_extra(bare: list[str], statement: str, extra: str) -> None:
     program = (
-        "import asyncio\nfrom pathlib import Path\nfrom fathom.bus import open_bus\nfrom fathom.config import read_file\n"
-        f"from fathom.errors import MissingExtra\nfrom fathom.store import open_store\ntry:\n    {statement}\n"
+        "import asyncio\nfrom pathlib import Path\nfrom fathom.transport.bus import open_bus\nfrom fathom.core.config import read_file\n"
+        f"from fathom.core.errors import MissingExtra\nfrom fathom.transport.store import open_store\ntry:\n    {statement}\n"
         "except MissingExtra as error:\n    print(error.metadata['extra'], error.message, sep='|')\n"
     )
     done = run_in(bare, program)
@@ -103,8 +103,8 @@ def test_what_is_not_installed_is_named_with_its_extra(bare: list[str], statemen
 
 def test_a_command_that_cannot_run_names_the_extra_for_all_of_it(bare: list[str]) -> None:
     program = (
-        "from fathom.errors import MissingExtra\nfrom fathom.extras import name_missing_extra\ntry:\n"
-        "    with name_missing_extra('local'):\n        import fathom.rpc.server\n"
+        "from fathom.core.errors import MissingExtra\nfrom fathom.core.extras import name_missing_extra\ntry:\n"
+        "    with name_missing_extra('local'):\n        import fathom.transport.rpc.server\n"
         "except MissingExtra as error:\n    print(error.message)\n"
     )
     done = run_in(bare, program)
@@ -113,7 +113,7 @@ def test_a_command_that_cannot_run_names_the_extra_for_all_of_it(bare: list[str]
 
 def test_data_cannot_be_built_without_what_converts_them(bare: list[str]) -> None:
     program = (
-        "from pathlib import Path\nfrom fathom.cli.data import build_data\nfrom fathom.errors import MissingExtra\n"
+        "from pathlib import Path\nfrom fathom.services.bundles import build_data\nfrom fathom.core.errors import MissingExtra\n"
         "try:\n    build_data(Path('/nowhere'))\nexcept MissingExtra as error:\n    print(error.metadata['extra'])\n"
     )
     done = run_in(bare, program)

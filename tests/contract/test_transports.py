@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from google.protobuf.message import Message
 
-from fathom import errors
 from fathom.api.retrieval.v1 import retrieval_pb2 as retrieval
-from fathom.call import Call, Lane, calling
 from fathom.clients.client import Client
 from fathom.clients.transport import StreamsNeedGrpc
-from fathom.rpc.contract import DOMAINS, MAX_MESSAGE_BYTES, Method, contract, once
+from fathom.core import errors
+from fathom.core.call import Call, Lane, calling
+from fathom.transport.rpc.contract import DOMAINS, MAX_MESSAGE_BYTES, Method, contract, once
 from tests.contract.conftest import Connect
 from tests.contract.mirror import STREAMED, Mirror, sample
 

@@ -14,7 +14,7 @@ from packaging.version import Version
 
 import fathom
 from fathom.cli.version import describe_version, read_commit
-from fathom.rpc.contract import DOMAINS, contract, contract_version
+from fathom.transport.rpc.contract import DOMAINS, contract, contract_version
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -14,23 +14,24 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fathom import frames
 from fathom.api.datafetch.v1 import datafetch_pb2 as data
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.policy.v1 import policy_pb2 as policy
-from fathom.bus import open_bus
-from fathom.call import Call
 from fathom.clients import Clients, RetryPolicy
-from fathom.errors import Conflict, DependencyFailed, NotFound
-from fathom.obs import Telemetry
-from fathom.rpc.dispatch import Dispatcher
-from fathom.rpc.host import HostedHttp, Runtime, hosting_http
-from fathom.rpc.service import Deps, Service
-from fathom.store.memory import MemoryStore
-from fathom.store.refs import to_ref
-from services.gateway.config import Config
-from services.gateway.server import HttpService, build
+from fathom.core.call import Call
+from fathom.core.errors import Conflict, DependencyFailed, NotFound
+from fathom.core.telemetry import Telemetry
+from fathom.domain import frames
+from fathom.hosting.deps import Deps
+from fathom.hosting.host import HostedHttp, Runtime, hosting_http
+from fathom.services.gateway.config import Config
+from fathom.services.gateway.server import HttpService, build
+from fathom.transport.bus import open_bus
+from fathom.transport.rpc.dispatch import Dispatcher
+from fathom.transport.rpc.service import Service
+from fathom.transport.store.memory import MemoryStore
+from fathom.transport.store.refs import to_ref
 from tests.e2e.script import Script
 
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
@@ -48,7 +49,7 @@ class Replayed:
     todo: list[planner.TodoItem] = field(default_factory=list)
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         return bool(self.events) and self.events[-1].HasField("finished")
 
 
@@ -100,7 +101,7 @@ class ReplayPlanner:
                 for wait in waits:
                     wait.cancel()
             if run.stopped.is_set():
-                event = self.script.stopped(run.request, event.sequence)
+                event = self.script.stop_run(run.request, event.sequence)
             async with run.grown:
                 event.sequence = len(run.events) + 1
                 run.events.append(event)
@@ -138,14 +139,14 @@ class ReplayPlanner:
     async def StopRun(self, request: planner.StopRunRequest, call: Call) -> planner.StopRunResponse:
         run = self._run(request.run_id)
         run.stopped.set()
-        return planner.StopRunResponse(was_running=not run.finished)
+        return planner.StopRunResponse(was_running=not run.is_finished)
 
     async def ResumeRun(
         self, request: planner.ResumeRunRequest, call: Call
     ) -> AsyncIterator[planner.ResumeRunResponse]:
         """Plays what the stop had cut off."""
         run = self._run(request.run_id)
-        if not run.finished or run.events[-1].finished.HasField("answer"):
+        if not run.is_finished or run.events[-1].finished.HasField("answer"):
             raise Conflict("it is running, or it has its answer")
         run.leg, position = run.leg + 1, len(run.events)
         run.stopped.clear()
@@ -163,7 +164,7 @@ class ReplayPlanner:
 
     async def UpdateTodo(self, request: planner.UpdateTodoRequest, call: Call) -> planner.UpdateTodoResponse:
         run = self._run(request.run_id)
-        if run.finished:
+        if run.is_finished:
             raise Conflict("the run has ended")
         run.todo = list(request.items)
         await self.tell(request.run_id, todo_changed=planner.TodoChanged(items=request.items, by_user=True))
@@ -185,7 +186,7 @@ class ReplayPlanner:
     async def GetRun(self, request: planner.GetRunRequest, call: Call) -> planner.GetRunResponse:
         run = self._run(request.run_id)
         record = self.script.trajectory(run.request, run.events)
-        return planner.GetRunResponse(trajectory=record, running=not run.finished)
+        return planner.GetRunResponse(trajectory=record, running=not run.is_finished)
 
     async def ListRuns(self, request: planner.ListRunsRequest, call: Call) -> planner.ListRunsResponse:
         runs = [planner.RunSummary(run_id=run_id, question=run.request.question) for run_id, run in self.runs.items()]
@@ -231,7 +232,7 @@ class ReplayMemory:
     def _turns(self, conversation_id: str) -> list[memory.Turn]:
         turns: list[memory.Turn] = []
         for run_id, run in self._planner.runs.items():
-            if self._planner.script.conversation(run.request) == conversation_id and run.finished:
+            if self._planner.script.conversation(run.request) == conversation_id and run.is_finished:
                 answer = run.events[-1].finished.answer.markdown
                 turns.append(
                     memory.Turn(number=len(turns) + 1, question=run.request.question, answer=answer, run_id=run_id)
@@ -323,8 +324,8 @@ async def replay_house(script: Script, **settings: Any) -> AsyncIterator[tuple[R
 
 
 @asynccontextmanager
-async def served(script: Script, **settings: Any) -> AsyncIterator[ReplayHouse]:
-    """The same behind a real HTTP server on a free port."""
+async def serve_script(script: Script, **settings: Any) -> AsyncIterator[ReplayHouse]:
+    """Serve the same behind a real HTTP server on a free port."""
     async with replay_house(script, **settings) as (house, deps):
         hosted: HostedHttp
         async with hosting_http(house.service, deps, Runtime(grace_s=1.0)) as hosted:

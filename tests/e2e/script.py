@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any
 
-from fathom import frames
 from fathom.api.common.v1 import common_pb2 as common
 from fathom.api.datafetch.v1.datafetch_pb2 import Column, Sheet
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.api.retrieval.v1.retrieval_pb2 import Document
+from fathom.domain import frames
 
 QUESTION = "Compare the price performance and the maximum drawdown of AAA and BBB from 2015 to 2020"
 ANSWER = """## AAA returned more, BBB fell less deeply
@@ -206,9 +206,9 @@ class Script:
             yield event(answer_replaced=planner.AnswerReplaced(step=step, why="correction"))
         for start in range(0, len(self.answer), 90):
             yield event(answer_delta=planner.AnswerDelta(text=self.answer[start : start + 90]))
-        yield event(finished=self.finished(request))
+        yield event(finished=self.finish_run(request))
 
-    def finished(self, request: planner.RunRequest) -> planner.RunFinished:
+    def finish_run(self, request: planner.RunRequest) -> planner.RunFinished:
         usage = common.Usage(prompt_tokens=5_120, completion_tokens=640, duration_ms=1_900)
         answer = trajectory.Answer(
             markdown=self.answer,
@@ -221,8 +221,8 @@ class Script:
             stop_reason=trajectory.STOP_REASON_FINISHED, answer=answer, usage=usage, material=self.material()
         )
 
-    def stopped(self, request: planner.RunRequest, sequence: int) -> planner.RunEvent:
-        """The end of a run that was stopped."""
+    def stop_run(self, request: planner.RunRequest, sequence: int) -> planner.RunEvent:
+        """Return the end of a run that was stopped."""
         finished = planner.RunFinished(stop_reason=trajectory.STOP_REASON_STOPPED)
         return planner.RunEvent(sequence=sequence, run_id=request.request_id, finished=finished)
 
@@ -246,8 +246,8 @@ class Script:
         return message
 
 
-def drawn(script: Script) -> dict[str, Any]:
-    """The figure as plotly express writes it: typed arrays, its template, WebGL traces over 1,000 points."""
+def draw_figure(script: Script) -> dict[str, Any]:
+    """Draw the figure as plotly express writes it: typed arrays, its template, WebGL traces over 1,000 points."""
     import plotly.express as px
 
     frame = frames.from_arrow(script.arrow).set_index("date")

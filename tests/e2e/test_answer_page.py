@@ -11,9 +11,9 @@ from playwright.async_api import Page, Route, expect
 
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as pb
-from tests.e2e.replay import served
-from tests.e2e.script import HOSTILE, Script, drawn
-from tests.e2e.test_page import CHROMIUM, Watched, ask, browser, opened
+from tests.e2e.replay import serve_script
+from tests.e2e.script import HOSTILE, Script, draw_figure
+from tests.e2e.test_page import CHROMIUM, Watched, ask, browser, open_page
 
 __all__ = ["browser"]
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one")
@@ -40,10 +40,10 @@ def finding(text: str, words: str, kind: pb.FindingKind, detail: str, cited: int
     return pb.Finding(start=start, end=start + len(words), kind=kind, text=words, detail=detail, cited=[cited])
 
 
-def scripted() -> Script:
-    """A run whose answer has a wrong number, an event that no material says, a removed citation, a failed figure."""
+def make_script() -> Script:
+    """Make a run whose answer has a wrong number, an event that no material says, a removed citation, a failed figure."""
     script = Script(answer=TEXT)
-    script.figure = drawn(script)
+    script.figure = draw_figure(script)
     script.findings = [
         finding(TEXT, "999.9 %", pb.FINDING_KIND_NUMBER, "neither in [2] nor in other material"),
         finding(TEXT, "Nobody expected it.", pb.FINDING_KIND_EVENT, "<img src=x onerror=window.hacked=1>", 1),
@@ -57,11 +57,11 @@ def scripted() -> Script:
 
 
 @asynccontextmanager
-async def shown(browser: object, script: Script) -> AsyncIterator[Watched]:
-    """The page with the run's answer on it; at the end nothing was asked for outside and nothing went wrong."""
+async def show_answer(browser: object, script: Script) -> AsyncIterator[Watched]:
+    """Show the page with the run's answer on it; at the end nothing was asked for outside and nothing went wrong."""
     expect.set_options(timeout=20_000)
-    async with served(script) as house:
-        watched = await opened(browser, house.url)  # type: ignore[arg-type]
+    async with serve_script(script) as house:
+        watched = await open_page(browser, house.url)  # type: ignore[arg-type]
         await ask(watched.page)
         await expect(watched.page.locator(".trace.over")).to_be_visible()
         yield watched
@@ -82,7 +82,7 @@ async def card(page: Page, anchor: str) -> str:
 
 
 async def test_what_does_not_hold_is_underlined_and_says_why(browser: object) -> None:
-    async with shown(browser, scripted()) as watched:
+    async with show_answer(browser, make_script()) as watched:
         page = watched.page
         await expect(page.locator(".answer .doubt.number")).to_have_text("999.9 %")
         assert "neither in [2]" in await card(page, ".answer .doubt.number")
@@ -95,7 +95,7 @@ async def test_what_does_not_hold_is_underlined_and_says_why(browser: object) ->
 
 
 async def test_marks_are_there_again_after_a_reload(browser: object) -> None:
-    async with shown(browser, scripted()) as watched:
+    async with show_answer(browser, make_script()) as watched:
         page = watched.page
         await expect(page.locator(".answer .doubt.number")).to_be_visible()
         await page.reload()
@@ -105,7 +105,7 @@ async def test_marks_are_there_again_after_a_reload(browser: object) -> None:
 
 
 async def test_a_conversation_opened_while_the_reload_still_reads_it_is_shown_once(browser: object) -> None:
-    async with shown(browser, scripted()) as watched:
+    async with show_answer(browser, make_script()) as watched:
         page, asked, late = watched.page, asyncio.Queue[str](), asyncio.Event()
 
         async def hold(route: Route) -> None:
@@ -126,7 +126,7 @@ async def test_a_conversation_opened_while_the_reload_still_reads_it_is_shown_on
 
 
 async def test_an_answer_that_comes_after_the_reader_left_is_not_shown(browser: object) -> None:
-    async with shown(browser, scripted()) as watched:
+    async with show_answer(browser, make_script()) as watched:
         page, asked, late = watched.page, asyncio.Event(), asyncio.Event()
 
         async def hold(route: Route) -> None:
@@ -145,7 +145,7 @@ async def test_an_answer_that_comes_after_the_reader_left_is_not_shown(browser: 
 
 
 async def test_a_failed_figure_is_a_chip_with_its_code_beside_the_table(browser: object) -> None:
-    async with shown(browser, scripted()) as watched:
+    async with show_answer(browser, make_script()) as watched:
         page = watched.page
         await expect(page.locator(".answer .broken-figure .chip")).to_contain_text("KeyError: 'Date'")
         await expect(page.locator(".answer .table tbody tr").first).to_be_visible()
@@ -154,7 +154,7 @@ async def test_a_failed_figure_is_a_chip_with_its_code_beside_the_table(browser:
 
 
 async def test_citations_show_the_cell_the_printed_line_and_the_sentence(browser: object) -> None:
-    async with shown(browser, scripted()) as watched:
+    async with show_answer(browser, make_script()) as watched:
         page = watched.page
         await expect(page.locator(".answer .table tbody tr").first).to_be_visible()
         assert (await card(page, '.answer .cite[data-cite="3"]')).splitlines()[3].startswith("AAA.close_adj   -0.387")
@@ -164,7 +164,7 @@ async def test_citations_show_the_cell_the_printed_line_and_the_sentence(browser
 
 
 async def test_an_inline_figure_hovers_zooms_and_toggles(browser: object) -> None:
-    async with shown(browser, scripted()) as watched:
+    async with show_answer(browser, make_script()) as watched:
         page = watched.page
         figure = page.locator(".answer .plotly-figure")
         await figure.scroll_into_view_if_needed()
@@ -203,7 +203,7 @@ async def test_hostile_text_is_inert_with_marks_in_it(browser: object) -> None:
         pb.Finding(start=-5, end=10**6, kind=pb.FINDING_KIND_EVENT, text="?", detail="out of range"),
         pb.Finding(start=9, end=3, kind=pb.FINDING_KIND_TIME, text="?", detail="turned round"),
     ]
-    async with shown(browser, script) as watched:
+    async with show_answer(browser, script) as watched:
         page = watched.page
         await expect(page.locator(".answer .doubt").first).to_be_visible()
         assert "</script>" in await card(page, ".answer .doubt.number")
@@ -215,10 +215,10 @@ async def test_hostile_text_is_inert_with_marks_in_it(browser: object) -> None:
 async def test_a_draft_is_shown_as_one_and_goes_when_a_check_takes_it_back(browser: object) -> None:
     script = Script(drafts=["AAA returned 999.9 % [3], which nobody expected."])
     expect.set_options(timeout=20_000)
-    async with served(script) as house:
+    async with serve_script(script) as house:
         before = next(index for index, event in enumerate(script.events(REQUEST)) if event.HasField("answer_replaced"))
         house.planner.hold(before + 1)
-        watched = await opened(browser, house.url)  # type: ignore[arg-type]
+        watched = await open_page(browser, house.url)  # type: ignore[arg-type]
         page = watched.page
         await ask(page)
         await expect(page.locator(".answer.draft")).to_contain_text("AAA returned 999.9 %")

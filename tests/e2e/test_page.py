@@ -15,8 +15,8 @@ from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, 
 
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
-from tests.e2e.replay import ReplayHouse, served
-from tests.e2e.script import HOSTILE, QUESTION, Script, drawn
+from tests.e2e.replay import ReplayHouse, serve_script
+from tests.e2e.script import HOSTILE, QUESTION, Script, draw_figure
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ARGUMENTS = [
@@ -37,8 +37,8 @@ async def browser() -> AsyncIterator[Browser]:
 @pytest_asyncio.fixture
 async def house() -> AsyncIterator[ReplayHouse]:
     script = Script()
-    script.figure = drawn(script)
-    async with served(script) as found:
+    script.figure = draw_figure(script)
+    async with serve_script(script) as found:
         yield found
 
 
@@ -62,7 +62,7 @@ class Watched:
             self.complaints.append(message.text)
 
 
-async def opened(browser: Browser, url: str, *, width: int = 1440, height: int = 900, **options: str) -> Watched:
+async def open_page(browser: Browser, url: str, *, width: int = 1440, height: int = 900, **options: str) -> Watched:
     context: BrowserContext = await browser.new_context(
         viewport={"width": width, "height": height}, locale=options.get("locale", "en-US"), color_scheme="light"
     )
@@ -127,12 +127,12 @@ async def journey(page: Page, question: str, timeout_ms: int) -> None:
 
 
 async def test_one_question_is_asked_answered_and_inspected(browser: Browser, house: ReplayHouse) -> None:
-    watched = await opened(browser, house.url)
+    watched = await open_page(browser, house.url)
     await journey(watched.page, QUESTION, 20_000)
     page = watched.page
     assert await page.locator(".answer .plotly-figure .scatterlayer .trace").count() == 2
     await expect(page.locator(".answer [data-unknown=sheet_9]")).to_contain_text("does not exist")
-    await expect(page.locator(".answer .typed .flag")).to_be_visible()
+    await expect(page.locator(".answer .typed td").first).to_be_visible()
     await expect(page.locator(".gaps .chip")).to_contain_text("CCC")
     await expect(page.locator(".tools .badge")).to_contain_text("not a language model")
     await expect(page.locator("#conversations .entry")).to_have_count(1)
@@ -142,7 +142,7 @@ async def test_one_question_is_asked_answered_and_inspected(browser: Browser, ho
 
 async def test_the_intent_is_shown_before_the_result_and_a_reload_goes_on(browser: Browser, house: ReplayHouse) -> None:
     house.planner.hold(before=8)
-    page = (await opened(browser, house.url)).page
+    page = (await open_page(browser, house.url)).page
     await ask(page)
     line = page.locator(".trace > summary .intent")
     await expect(line).to_have_text("get the daily prices of AAA, BBB and CCC")
@@ -159,7 +159,7 @@ async def test_the_intent_is_shown_before_the_result_and_a_reload_goes_on(browse
 
 async def test_a_stream_that_breaks_is_taken_up(browser: Browser, house: ReplayHouse) -> None:
     house.planner.break_after = 5
-    page = (await opened(browser, house.url)).page
+    page = (await open_page(browser, house.url)).page
     await ask(page)
     await expect(page.locator(".trace.over")).to_contain_text("Done · 5 steps")
     assert house.planner.watched[-1] > 0
@@ -167,7 +167,7 @@ async def test_a_stream_that_breaks_is_taken_up(browser: Browser, house: ReplayH
 
 async def test_escape_stops_the_run(browser: Browser, house: ReplayHouse) -> None:
     house.planner.hold(before=6)
-    page = (await opened(browser, house.url)).page
+    page = (await open_page(browser, house.url)).page
     await ask(page)
     await expect(page.locator(".trace .row")).to_have_count(3, timeout=20_000)
     await page.locator("#question").press("Escape")
@@ -175,8 +175,8 @@ async def test_escape_stops_the_run(browser: Browser, house: ReplayHouse) -> Non
 
 
 async def test_hostile_markup_stays_text(browser: Browser) -> None:
-    async with served(Script(answer=HOSTILE, days=5)) as house:
-        watched = await opened(browser, house.url)
+    async with serve_script(Script(answer=HOSTILE, days=5)) as house:
+        watched = await open_page(browser, house.url)
         await ask(watched.page, "<img src=x onerror=window.hacked=1>")
         await expect(watched.page.locator(".trace.over")).to_be_visible()
         await expect(watched.page.locator(".answer h1")).to_have_text('<img src=x onerror="window.hacked=1">')
@@ -188,7 +188,7 @@ async def test_hostile_markup_stays_text(browser: Browser) -> None:
 
 
 async def test_a_refused_question_says_why(browser: Browser, house: ReplayHouse) -> None:
-    page = (await opened(browser, house.url)).page
+    page = (await open_page(browser, house.url)).page
     await ask(page, "x" * 8_001)
     await expect(page.locator("#problem")).to_contain_text("question: has 8,001 characters")
     assert house.planner.asked == []
@@ -198,7 +198,7 @@ async def test_a_refused_question_says_why(browser: Browser, house: ReplayHouse)
 async def test_the_embedded_page_has_no_chrome_and_no_sideways_scroll(
     browser: Browser, house: ReplayHouse, width: int
 ) -> None:
-    page = (await opened(browser, f"{house.url}/?embed=1", width=width, height=780)).page
+    page = (await open_page(browser, f"{house.url}/?embed=1", width=width, height=780)).page
     await expect(page.locator("header")).to_be_hidden()
     await expect(page.locator("nav")).to_be_hidden()
     await ask(page)
@@ -211,7 +211,7 @@ async def test_the_embedded_page_has_no_chrome_and_no_sideways_scroll(
 
 
 async def test_language_and_theme_follow_the_browser_and_the_reader(browser: Browser, house: ReplayHouse) -> None:
-    page = (await opened(browser, house.url, locale="zh-CN")).page
+    page = (await open_page(browser, house.url, locale="zh-CN")).page
     await expect(page.locator("#send")).to_have_text("提问")
     await page.locator("#language").click()
     await expect(page.locator("#send")).to_have_text("Ask")
@@ -223,7 +223,7 @@ async def test_language_and_theme_follow_the_browser_and_the_reader(browser: Bro
 
 
 async def test_a_conversation_is_opened_again_and_deleted(browser: Browser, house: ReplayHouse) -> None:
-    page = (await opened(browser, house.url)).page
+    page = (await open_page(browser, house.url)).page
     await ask(page)
     await expect(page.locator(".trace.over")).to_be_visible(timeout=20_000)
     await ask(page, "And over ten years?")
@@ -242,7 +242,7 @@ async def test_a_conversation_is_opened_again_and_deleted(browser: Browser, hous
 
 async def test_the_todo_list_is_live_and_editable_while_the_run_runs(browser: Browser, house: ReplayHouse) -> None:
     house.planner.hold(before=6)
-    watched = await opened(browser, house.url)
+    watched = await open_page(browser, house.url)
     page = watched.page
     await ask(page)
     await expect(page.locator(".trace .row")).to_have_count(3, timeout=20_000)
@@ -270,7 +270,7 @@ async def test_the_todo_list_is_live_and_editable_while_the_run_runs(browser: Br
 
 async def test_a_stopped_run_goes_on_at_a_click(browser: Browser, house: ReplayHouse) -> None:
     house.planner.hold(before=6)
-    watched = await opened(browser, house.url)
+    watched = await open_page(browser, house.url)
     page = watched.page
     await ask(page)
     await expect(page.locator(".trace .row")).to_have_count(3, timeout=20_000)
@@ -288,7 +288,7 @@ async def test_a_stopped_run_goes_on_at_a_click(browser: Browser, house: ReplayH
 
 async def test_kinds_of_thought_the_meter_and_the_compaction_are_shown(browser: Browser, house: ReplayHouse) -> None:
     house.planner.hold(before=6)
-    page = (await opened(browser, house.url)).page
+    page = (await open_page(browser, house.url)).page
     await ask(page)
     await expect(page.locator(".trace .row")).to_have_count(3, timeout=20_000)
     await page.locator(".trace > summary").click()
@@ -296,6 +296,12 @@ async def test_kinds_of_thought_the_meter_and_the_compaction_are_shown(browser: 
     kinds = ("argument decomposition", "viewpoint attack", "data insight", "logical attribution", "plain")
     for kind in kinds:
         await house.planner.tell(run_id, thought=planner.Thought(text=f"a {kind}", kind=kind))
+    long = "I weigh prices. " * 40 + "So growth comes first."
+    await house.planner.tell(run_id, thought=planner.Thought(text=long, kind="reasoning"))
+    folded = page.locator('.trace details[data-kind="reasoning"]')
+    await expect(folded.locator("pre")).to_be_hidden()
+    await folded.locator("summary").click()
+    await expect(folded.locator("pre")).to_contain_text("So growth comes first.")
     sampled = planner.Sampled(step=1, prompt_tokens=18_000, completion_tokens=500, window_tokens=24_000)
     await house.planner.tell(run_id, sampled=sampled)
     await expect(page.locator(".trace meter")).to_have_attribute("title", "18,500 / 24,000 tokens")
@@ -313,8 +319,8 @@ async def test_kinds_of_thought_the_meter_and_the_compaction_are_shown(browser: 
 
 async def test_the_window_policy_is_a_setting_that_stays(browser: object) -> None:
     expect.set_options(timeout=20_000)
-    async with served(Script(days=30)) as house:
-        watched = await opened(browser, house.url)  # type: ignore[arg-type]
+    async with serve_script(Script(days=30)) as house:
+        watched = await open_page(browser, house.url)  # type: ignore[arg-type]
         page = watched.page
         await page.select_option("#window", "delete")
         await ask(page)

@@ -7,7 +7,7 @@ import os
 import pytest
 from playwright.async_api import async_playwright, expect
 
-from tests.e2e.test_page import ARGUMENTS, CHROMIUM, ask, journey, opened
+from tests.e2e.test_page import ARGUMENTS, CHROMIUM, ask, journey, open_page
 
 QUESTION = "Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020"
 ANSWER_MS = 30_000
@@ -22,7 +22,7 @@ def test_a_browser_is_there_where_one_is_required() -> None:
 async def test_a_real_question_is_asked_read_and_explored(page_url: str) -> None:
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        watched = await opened(browser, page_url)
+        watched = await open_page(browser, page_url)
         await journey(watched.page, QUESTION, ANSWER_MS)
         await expect(watched.page.locator(".answer").first).to_contain_text("maximum drawdown -38.5%")
         await ask(watched.page, "Compare the share price of Tencent and Alibaba since 2018")
@@ -34,11 +34,11 @@ async def test_a_real_question_is_asked_read_and_explored(page_url: str) -> None
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one")
 async def test_the_mode_is_switched_per_turn_and_the_stages_are_seen(page_url: str) -> None:
-    """Row A04: one question, both engines, one conversation."""
+    """One question, both engines, one conversation."""
     question = "What was Apple's closing price on 2020-12-31?"
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        watched = await opened(browser, page_url)
+        watched = await open_page(browser, page_url)
         page = watched.page
         expect.set_options(timeout=ANSWER_MS)
         assert await page.locator("#mode option").all_inner_texts() == ["Agent", "Workflow", "Automatic"]
@@ -67,10 +67,10 @@ async def test_the_mode_is_switched_per_turn_and_the_stages_are_seen(page_url: s
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one")
 async def test_the_library_of_frameworks_is_a_page(page_url: str) -> None:
-    """Row W11: ten topics with their trees, in both languages, one click from the conversations."""
+    """Ten topics with their trees, in both languages, one click from the conversations."""
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        watched = await opened(browser, page_url)
+        watched = await open_page(browser, page_url)
         page = watched.page
         await page.get_by_role("link", name="Analysis frameworks").click()
         topics = page.locator("details.framework")

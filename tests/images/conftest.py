@@ -42,24 +42,24 @@ class Image:
         return subprocess.run(step, capture_output=True, text=True, timeout=300, check=False)
 
 
-def said(*command: str) -> str:
+def run_command(*command: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 @contextmanager
-def mounted(name: str) -> Iterator[Image]:
-    listed = json.loads(said("buildah", "inspect", "--type", "image", name))
-    container = said("buildah", "from", "--pull-never", name)
+def mount(name: str) -> Iterator[Image]:
+    listed = json.loads(run_command("buildah", "inspect", "--type", "image", name))
+    container = run_command("buildah", "from", "--pull-never", name)
     try:
-        root = Path(said("buildah", "mount", container))
+        root = Path(run_command("buildah", "mount", container))
         size = sum(path.lstat().st_size for path in root.rglob("*") if path.is_file() and not path.is_symlink())
         yield Image(name, root, listed["OCIv1"]["config"], size)
     finally:
-        said("buildah", "rm", container)
+        run_command("buildah", "rm", container)
 
 
-def wanted() -> list[str]:
-    """FATHOM_TEST_IMAGES names the targets that are built and tried, e.g. ``sandbox,core``."""
+def list_wanted() -> list[str]:
+    """Return the targets that are built and tried, which FATHOM_TEST_IMAGES names, e.g. ``sandbox,core``."""
     return [name for name in os.environ.get("FATHOM_TEST_IMAGES", "").split(",") if name]
 
 
@@ -70,7 +70,7 @@ def image() -> Iterator[Callable[[str], Image]]:
         known: dict[str, Image] = {}
 
         def get(target: str) -> Image:
-            if target not in wanted():
+            if target not in list_wanted():
                 pytest.skip(f"FATHOM_TEST_IMAGES does not name {target}; building it takes minutes and a base image")
             for program in ("buildah", "unshare"):
                 assert shutil.which(program), f"FATHOM_TEST_IMAGES is set, but there is no {program}"
@@ -80,7 +80,7 @@ def image() -> Iterator[Callable[[str], Image]]:
                 assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
                 print(done.stdout.splitlines()[-1])
                 name = done.stdout.splitlines()[-1].partition(": ")[0]
-                known[target] = stack.enter_context(mounted(f"localhost/{name}"))
+                known[target] = stack.enter_context(mount(f"localhost/{name}"))
             return known[target]
 
         yield get

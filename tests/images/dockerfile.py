@@ -33,8 +33,8 @@ def stages(path: Path) -> dict[str, Stage]:
     return found
 
 
-def ignored(path: str, rules: list[str]) -> bool:
-    """Whether .dockerignore keeps a path out of the context: the last rule that fits decides."""
+def is_ignored(path: str, rules: list[str]) -> bool:
+    """Return whether .dockerignore keeps a path out of the context: the last rule that fits decides."""
     out = False
     for rule in rules:
         pattern = rule.removeprefix("!").removeprefix("**/")

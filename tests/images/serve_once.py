@@ -50,7 +50,7 @@ def main(name: str) -> None:
     log = Path("/tmp/log")
     began = time.monotonic()
     with log.open("wb") as out:
-        process = subprocess.Popen(["python3", "-m", f"services.{name}"], stdout=out, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(["python3", "-m", f"fathom.services.{name}"], stdout=out, stderr=subprocess.STDOUT)
         found = False
         ended = False
         while not found and not ended and time.monotonic() - began < LIMIT_S:

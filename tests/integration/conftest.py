@@ -24,7 +24,10 @@ def cluster() -> Iterator[None]:
     if os.environ.get("RAY_ADDRESS"):
         own = {}
     else:
-        runtime["py_executable"] = shlex.quote(sys.executable)  # as in trainers/launch.py
+        runtime["py_executable"] = shlex.quote(sys.executable)  # as in trainers/jobs/launch.py
+        # Ray gives its workers the priority of background work. Beside busy programs they get a thirtieth of a
+        # processor, and their start outlasts every deadline.
+        os.environ.setdefault("RAY_worker_niceness", "0")
     ray.init(**own, logging_level=logging.ERROR, runtime_env=runtime)
     yield
     ray.shutdown()

@@ -1,4 +1,4 @@
-"""The verifier over bundled data: planted errors are found, true sentences stay unmarked (row D24, report mode)."""
+"""The verifier over bundled data: planted errors are found, true sentences stay unmarked."""
 
 from __future__ import annotations
 
@@ -10,46 +10,46 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from services.planner.answering.ending import CheckedEnding
-from services.planner.answering.evidence import Evidence
-from services.planner.answering.verifier import Verifier
-from services.planner.model import Kind
-from tests.bench.fixing import by_rules, outcomes
-from tests.bench.planted.cases import CASES, CLEAN, FRESH, HELD_OUT, LATER
-from tests.bench.planted.material import Shelf, shelf
-from tests.bench.verifier import QUESTION, scored
+from fathom.services.planner.answering.rendering.finish import CheckedEnding
+from fathom.services.planner.answering.verification.evidence import Evidence
+from fathom.services.planner.answering.verification.verifier import Verifier
+from fathom.services.planner.model.episode import MaterialKind
+from tests.bench.planner.fixing import by_rules, outcomes
+from tests.bench.planner.planted.cases import CASES, CLEAN, FRESH, HELD_OUT, LATER
+from tests.bench.planner.planted.material import Shelf, shelf
+from tests.bench.planner.verifier import QUESTION, score_check
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def found(tables_dir: Path, corpus_dir: Path) -> AsyncIterator[Shelf]:
+async def open_shelf(tables_dir: Path, corpus_dir: Path) -> AsyncIterator[Shelf]:
     async with shelf(tables_dir, corpus_dir / "documents.jsonl") as made:
         yield made
 
 
-async def test_planted_errors_are_found_and_true_texts_stay_unmarked(found: Shelf) -> None:
-    verifier = Verifier(QUESTION, await Evidence(found.store).gather(found.material))
+async def test_planted_errors_are_found_and_true_texts_stay_unmarked(open_shelf: Shelf) -> None:
+    verifier = Verifier(QUESTION, await Evidence(open_shelf.store).gather(open_shelf.material))
     for cases, clean in ((CASES, CLEAN), (HELD_OUT, ())):
-        score = scored(verifier.verify, cases, clean)
+        score = score_check(verifier.verify, cases, clean)
         for kind in ("number", "time"):
             assert score.found[kind] >= 0.9 * score.planted[kind], score.missed
             assert score.fixed[kind] >= 0.65 * score.planted[kind]
         assert score.found["event"] >= 0.9 * score.planted["event"], score.missed
         assert score.alarms == []
     for later, share in ((LATER, 0.8), (FRESH, 0.9)):
-        score = scored(verifier.verify, later, ())
+        score = score_check(verifier.verify, later, ())
         assert score.found["event"] >= share * score.planted["event"], score.missed
         assert score.alarms == []
     assert {case.kind: sum(other.kind == case.kind for other in CASES) for case in CASES}["event"] >= 10
 
 
-async def test_the_second_turn_mends_what_the_first_one_lists(found: Shelf) -> None:
-    """Row D24 by the product's own turns, with the reference policy as the fixer: citations stay."""
-    ending = CheckedEnding(Evidence(found.store))
+async def test_the_second_turn_mends_what_the_first_one_lists(open_shelf: Shelf) -> None:
+    """By the product's own turns, with the reference policy as the fixer: citations stay."""
+    ending = CheckedEnding(Evidence(open_shelf.store))
     count: Counter[tuple[str, str]] = Counter()
     for case in (*CASES, *HELD_OUT):
-        count.update((case.kind, what) for what in await outcomes(case, ending, found.material, by_rules))
+        count.update((case.kind, what) for what in await outcomes(case, ending, open_shelf.material, by_rules))
     for kind, share in (("number", 0.95), ("time", 0.95), ("event", 0.85)):
         assert count[kind, "planted"] >= 10
         assert count[kind, "fixed"] >= share * count[kind, "planted"], (kind, count)
@@ -59,12 +59,12 @@ async def test_the_second_turn_mends_what_the_first_one_lists(found: Shelf) -> N
     )
 
 
-async def test_the_whole_sheet_is_read_not_only_what_its_digest_shows(found: Shelf) -> None:
+async def test_the_whole_sheet_is_read_not_only_what_its_digest_shows(open_shelf: Shelf) -> None:
     """Row 1,312 of the prices is in no digest; a sheet that is lost marks nothing."""
-    sheet = next(item for item in found.material if item.kind is Kind.SHEET)
+    sheet = next(item for item in open_shelf.material if item.kind is MaterialKind.SHEET)
     assert "54.923" not in sheet.item.digest
     text = "On 2020-03-23 Apple stood at 54.92 [1], and on 2020-03-24 at 99.99 [1]."
-    whole = Verifier(QUESTION, await Evidence(found.store).gather([sheet]))
+    whole = Verifier(QUESTION, await Evidence(open_shelf.store).gather([sheet]))
     assert [mark.text for mark in whole.verify(text)] == ["99.99"]
     lost = Verifier(QUESTION, await Evidence(None).gather([sheet]))
     assert lost.verify(text) == ()
@@ -77,8 +77,8 @@ def count_calls(work: Callable[[], object]) -> int:
     return sum(entry.callcount for entry in profiler.getstats())
 
 
-async def test_an_answer_costs_no_more_than_in_proportion_to_its_length(found: Shelf) -> None:
-    verifier = Verifier(QUESTION, await Evidence(found.store).gather(found.material))
+async def test_an_answer_costs_no_more_than_in_proportion_to_its_length(open_shelf: Shelf) -> None:
+    verifier = Verifier(QUESTION, await Evidence(open_shelf.store).gather(open_shelf.material))
     text = "\n\n".join(CLEAN)
     once = count_calls(lambda: verifier.verify(text))
     assert count_calls(lambda: verifier.verify("\n\n".join([text] * 6))) < 7 * once

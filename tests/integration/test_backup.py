@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from fathom.bus import Bus, open_bus
-from fathom.bus.server import NatsServer
-from fathom.bus.streams import topology
 from fathom.cli.backup import app
-from fathom.rpc.sockets import reserved_port
-from fathom.store import open_store
-from services.memory.engine import Engine, Turn
+from fathom.services.memory.engine import Engine, Turn
+from fathom.transport.bus import Bus, open_bus
+from fathom.transport.bus.nats.server import NatsServer
+from fathom.transport.bus.streams import topology
+from fathom.transport.sockets import reserved_port
+from fathom.transport.store import open_store
 from tests.integration.s3_server import BUCKET, needs_rclone, serving
 
 pytestmark = needs_rclone
@@ -70,7 +70,7 @@ async def site(tmp_path: Path, address: str) -> AsyncIterator[Site]:
         yield Site(server, tmp_path, environ)
 
 
-async def opened(site: Site) -> Bus:
+async def open_site_bus(site: Site) -> Bus:
     bus = await open_bus(site.server.url, open_store("memory://"))
     await bus.declare()
     return bus
@@ -88,9 +88,9 @@ async def settle(bus: Bus, durable: str, count: int) -> list[bytes]:
     return found
 
 
-async def lived(site: Site) -> None:
-    """A while of a system's life: runs queued and done, events, a served version, a record, a sheet, a conversation."""
-    bus, store = await opened(site), open_store(site.environ["FATHOM_RUNTIME_STORE_URL"])
+async def fill_site(site: Site) -> None:
+    """Live a while of a system's life: runs queued and done, events, a served version, a record, a sheet, a conversation."""
+    bus, store = await open_site_bus(site), open_store(site.environ["FATHOM_RUNTIME_STORE_URL"])
     for number in range(5):
         await bus.publish("fathom.runs.interactive", f"run {number}".encode(), message_id=f"run-{number}")
     assert await settle(bus, "planner-interactive", 2) == [b"run 0", b"run 1"]
@@ -120,14 +120,14 @@ async def lose(site: Site) -> None:
 
 
 async def test_everything_is_there_again_after_a_whole_loss(site: Site) -> None:
-    await lived(site)
+    await fill_site(site)
     made = await site.program("backup", "create")
     assert "stream RUNS: 3 messages" in made, "what was done is not in the queue"
     assert "stream EVENTS: 1000 messages" in made
     await lose(site)
     await site.program("backup", "restore")
 
-    bus, store = await opened(site), open_store(site.environ["FATHOM_RUNTIME_STORE_URL"])
+    bus, store = await open_site_bus(site), open_store(site.environ["FATHOM_RUNTIME_STORE_URL"])
     assert await settle(bus, "planner-interactive", 3) == [b"run 2", b"run 3", b"run 4"], "in order, and none twice"
     events: list[bytes] = []
     async with asyncio.timeout(10), aclosing(bus.follow("fathom.events.run_1", after=990)) as followed:
@@ -148,13 +148,13 @@ async def test_everything_is_there_again_after_a_whole_loss(site: Site) -> None:
     await store.close()
     memory = Engine(Path(site.environ["FATHOM_MEMORY_PATH"]))
     await memory.start()
-    (turn,), _ = await memory.turns("conversation_1", 10, "")
+    (turn,), _ = await memory.list_turns("conversation_1", 10, "")
     assert (turn.question, turn.answer, turn.run) == ("What of Apple?", "It grew.", "run_1")
     await memory.close()
 
 
 async def test_a_restore_throws_nothing_away_unless_it_is_told_to(site: Site) -> None:
-    await lived(site)
+    await fill_site(site)
     assert (await site.command("create"))[0] == 0
     status, said = await site.command("restore")
     assert status == 1
@@ -169,7 +169,7 @@ async def test_a_restore_throws_nothing_away_unless_it_is_told_to(site: Site) ->
 
 
 async def test_only_new_contents_cost_and_old_backups_go(site: Site) -> None:
-    await lived(site)
+    await fill_site(site)
     blobs, sizes = site.folder / "s3" / "backups" / "blobs", []
     for _ in range(3):
         status, said = await site.command("create", "--keep", "2", "--bus", "")
@@ -182,7 +182,7 @@ async def test_only_new_contents_cost_and_old_backups_go(site: Site) -> None:
 
 
 async def test_a_spoilt_backup_says_so(site: Site) -> None:
-    await lived(site)
+    await fill_site(site)
     assert (await site.command("create", "--bus", ""))[0] == 0
     assert (await site.command("verify"))[0] == 0
     largest = max((site.folder / "s3" / "backups" / "blobs").rglob("*"), key=lambda path: path.stat().st_size)
@@ -194,7 +194,7 @@ async def test_a_spoilt_backup_says_so(site: Site) -> None:
 
 
 async def test_all_streams_are_in_a_backup(site: Site) -> None:
-    await lived(site)
+    await fill_site(site)
     _, said = await site.command("create", "--store", "")
     declared = topology()
     named = [stream.name for stream in declared.streams] + [bucket.stream.name for bucket in declared.buckets]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -13,17 +11,19 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from fathom.bus import open_bus
-from fathom.bus.base import Bus
-from fathom.bus.server import NatsServer
 from fathom.clients import Clients
-from fathom.errors import DependencyFailed
-from fathom.obs import Telemetry
-from fathom.rpc.host import Hosted, Runtime, hosting
-from fathom.rpc.service import Deps, Service
-from fathom.store import StoredObject
-from fathom.store.memory import MemoryStore
-from services.gateway.readiness import WRITTEN_S, Readiness
+from fathom.core.errors import DependencyFailed
+from fathom.core.telemetry import Telemetry
+from fathom.hosting.deps import Deps
+from fathom.hosting.host import Hosted, Runtime, hosting
+from fathom.services.gateway.readiness import WRITTEN_S, Readiness
+from fathom.transport.bus import open_bus
+from fathom.transport.bus.base import Bus
+from fathom.transport.bus.nats.server import NatsServer
+from fathom.transport.rpc.service import Service
+from fathom.transport.store import StoredObject
+from fathom.transport.store.memory import MemoryStore
+from tests.support.processes import suspended
 
 
 class DiskStore(MemoryStore):
@@ -92,13 +92,10 @@ async def test_one_write_speaks_for_some_seconds(house: House) -> None:
 
 async def test_a_hung_bus_is_not_ready_until_it_goes_on(house: House) -> None:
     await house.readiness.check()
-    os.kill(house.nats.pid, signal.SIGSTOP)
-    try:
+    with suspended(house.nats.pid):
         house.now = WRITTEN_S
         with pytest.raises(DependencyFailed, match="bus: did not confirm a write") as hung:
             await house.readiness.check()
-    finally:
-        os.kill(house.nats.pid, signal.SIGCONT)
     assert hung.value.culprit == "bus"
     house.readiness = Readiness(house.clients, house.store, house.bus, timeout_s=20)
     await house.readiness.check()

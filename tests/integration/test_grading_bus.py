@@ -6,12 +6,12 @@ from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
-from fathom.bus import Bus, open_bus
-from fathom.bus.server import NatsServer
-from fathom.bus.streams import GRADED
-from fathom.errors import NotReady
-from fathom.monitoring.ledger import Ledger
-from fathom.store.memory import MemoryStore
+from fathom.core.errors import NotReady
+from fathom.operations.monitoring.ledger import Ledger
+from fathom.transport.bus import Bus, open_bus
+from fathom.transport.bus.nats.server import NatsServer
+from fathom.transport.bus.streams import GRADED
+from fathom.transport.store.memory import MemoryStore
 from tests.support.waiting import eventually
 from tests.unit.monitoring.production import Copy, Production, at_work
 
@@ -25,8 +25,9 @@ async def is_away(bus: Bus) -> bool:
     return False
 
 
-async def graded(copies: list[Copy], count: int) -> None:
-    await eventually(lambda: sum(copy.grades() for copy in copies) >= count)
+async def wait_for_grades(copies: list[Copy], count: int) -> None:
+    # What was on its way during an outage is delivered again only after half a minute.
+    await eventually(lambda: sum(copy.grades() for copy in copies) >= count, within_s=90)
 
 
 async def test_two_copies_outlive_an_outage_of_the_server_and_grade_each_run_once(tmp_path: Path) -> None:
@@ -40,19 +41,19 @@ async def test_two_copies_outlive_an_outage_of_the_server_and_grade_each_run_onc
         async with at_work(*copies):
             for number in range(20):
                 await house.ends(f"run_{number}")
-            await graded(copies, 10)
+            await wait_for_grades(copies, 10)
             await server.kill()
             for bus in buses:
                 await eventually(partial(is_away, bus))
             await server.start()
             for number in range(20, 30):
                 await house.ends(f"run_{number}")
-            await graded(copies, 30)
+            await wait_for_grades(copies, 30)
             await eventually(lambda: not any(copy.watch.behind_s() for copy in copies))
         assert sum(copy.grades() for copy in copies) == 30
         again = house.watch(graders=("tool_steps",))
         async with at_work(again):
             await house.ends("run_30")
-            await graded([again], 1)
+            await wait_for_grades([again], 1)
         assert await Ledger(buses[0].bucket(GRADED), 1.0).position() == 62
         assert len(house.reward.asked) == 31

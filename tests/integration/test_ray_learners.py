@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 import ray
 import torch
 from ray.util.placement_group import placement_group, remove_placement_group
 
-from fathom.errors import DependencyFailed, InvalidField, NotReady
-from tests.unit.trainers.test_learners import batch, settings
-from trainers.learners.workers import ActorWorker, CriticWorker
-from trainers.prime.prime_fsdp_workers import PRIMERewardModelWorker
-from trainers.workers import LocalGroup, RayGroup
+from fathom.core.errors import DependencyFailed, InvalidField, NotReady
+from fathom.trainers.learners.ranks.groups import LocalGroup, RayGroup
+from fathom.trainers.learners.workers import ActorWorker, CriticWorker
+from fathom.trainers.prime.prime_fsdp_workers import PRIMERewardModelWorker
+from tests.integration.dying_rank import DiesOnUpdate
+from tests.unit.trainers.learners.test_learners import batch, settings
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cluster")]
-
-
-class DiesOnUpdate(ActorWorker):
-    """A worker whose second rank ends in the middle of a step."""
-
-    def update_policy(self, data: Any) -> dict[str, float]:
-        if torch.distributed.get_rank() == 1:
-            os._exit(1)
-        return {}
 
 
 def test_two_ranks_make_the_step_of_one(tmp_path: Path) -> None:
@@ -65,7 +55,7 @@ def test_the_critic_too(tmp_path: Path) -> None:
         two.close()
 
 
-def test_pr25_the_reward_model_of_prime_too() -> None:
+def test_the_reward_model_of_prime_too() -> None:
     config = settings(
         "reward_model.optim.lr=0.01", "reward_model.mini_batch_size=4", "rollout.n=2",
         "reward_model.use_dynamic_bsz=true", "reward_model.max_token_len_per_gpu=24",

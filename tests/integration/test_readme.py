@@ -48,7 +48,7 @@ WITH_CHANGES: Mapping[str, tuple[str, str]] = {
     "fathom export sft --target sft.jsonl --model tiny": ("fathom export sft --help", "needs episodes that succeeded"),
     "fathom data compress --source sft.jsonl --target short.jsonl --model tiny": (
         "fathom data compress --help",
-        "needs what the command before wrote; tests/integration/stack/test_exports.py runs both",
+        "needs what the command before wrote; tests/integration/stack/training/test_exports.py runs both",
     ),
     "fathom train sft 'data.train_files=[sft.jsonl]'": ("fathom train --help", "test_warm_start.py trains by it"),
     "fathom mcp serve": ("fathom mcp serve --help", "serves until it is stopped; test_mcp.py talks to it"),
@@ -88,7 +88,7 @@ class Started:
 
 
 @pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory, tables_dir: Path, corpus_dir: Path) -> Iterator[Started]:
+def readme_stack(tmp_path_factory: pytest.TempPathFactory, tables_dir: Path, corpus_dir: Path) -> Iterator[Started]:
     """Ask README's question by ``fathom up``, in a folder of its own; stop the stack by Ctrl-C's signal."""
     folder = tmp_path_factory.mktemp("readme")
     prepare(folder / ".fathom", tables_dir, corpus_dir)
@@ -129,11 +129,11 @@ def shorten(transcript: str) -> str:
 
 
 @pytest.mark.slow
-def test_the_transcript_is_that_of_a_real_run(started: Started) -> None:
+def test_the_transcript_is_that_of_a_real_run(readme_stack: Started) -> None:
     readme = README.read_text()
     before, rest = readme.split(BEGIN)
     shown, after = rest.split(END)
-    real = shorten(started.transcript)
+    real = shorten(readme_stack.transcript)
     if os.environ.get("FATHOM_UPDATE_GOLDEN") == "1":
         README.write_text(f"{before}{BEGIN}{real}{END}{after}")
     else:
@@ -146,14 +146,13 @@ def test_every_command_of_the_readme_is_accounted_for() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("command", [*AS_THEY_STAND, *WITH_CHANGES])
-def test_a_command_of_the_readme_works(started: Started, command: str) -> None:
+def test_a_command_of_the_readme_works(readme_stack: Started, command: str) -> None:
     wanted = AS_THEY_STAND.get(command, "")
     text = command if command in AS_THEY_STAND else WITH_CHANGES[command][0]
     done = subprocess.run(
         shlex.split(text),
-        cwd=started.folder, env=dict(started.environ), capture_output=True, text=True, timeout=COMMAND_S * 2,
+        cwd=readme_stack.folder, env=dict(readme_stack.environ), capture_output=True, text=True, timeout=COMMAND_S * 2,
         stdin=subprocess.DEVNULL, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]

@@ -7,8 +7,7 @@ import socket
 import grpc
 import pytest
 
-from fathom.rpc.server import PortInUse
-from fathom.rpc.sockets import listen, reserved_port
+from fathom.transport.sockets import PortInUse, listen, reserved_port
 
 
 def test_a_server_comes_back_on_the_port_it_had() -> None:

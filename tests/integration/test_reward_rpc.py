@@ -11,21 +11,21 @@ import pytest
 import pytest_asyncio
 
 from fathom.api.reward.v1 import reward_pb2 as pb
-from fathom.bus import open_bus
-from fathom.bus.server import NatsServer
 from fathom.clients import Clients
-from fathom.errors import InvalidField
-from fathom.obs import Telemetry
-from fathom.rpc.host import Runtime, hosting
-from fathom.rpc.service import Deps
-from fathom.store import ObjectStore, open_store
-from fathom.store.refs import to_ref
-from services.policy.config import Config as PolicyConfig
-from services.policy.server import build as build_policy
-from services.reward.config import Config
-from services.reward.process.settings import ProcessSettings
-from services.reward.server import build
-from trainers import tiny
+from fathom.core.errors import InvalidField
+from fathom.core.telemetry import Telemetry
+from fathom.hosting.deps import Deps
+from fathom.hosting.host import Runtime, hosting
+from fathom.services.policy.config import Config as PolicyConfig
+from fathom.services.policy.server import build as build_policy
+from fathom.services.reward.config import Config
+from fathom.services.reward.process.settings import ProcessSettings
+from fathom.services.reward.server import build
+from fathom.trainers.learners import tiny
+from fathom.transport.bus import open_bus
+from fathom.transport.bus.nats.server import NatsServer
+from fathom.transport.store import ObjectStore, open_store
+from fathom.transport.store.refs import to_ref
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from fathom.config import ConfigError
-from fathom.errors import CorruptData, DependencyFailed, InvalidField, NotFound
-from fathom.ids import sha256
-from fathom.rpc.sockets import reserved_port
-from fathom.store import ObjectStore, StoredObject, open_store
-from fathom.store.s3 import S3Store, S3Target
+from fathom.core.config import ConfigError
+from fathom.core.errors import CorruptData, DependencyFailed, InvalidField, NotFound
+from fathom.core.ids import sha256
+from fathom.core.retry import RetryPolicy
+from fathom.transport.sockets import reserved_port
+from fathom.transport.store import ObjectStore, StoredObject, open_store
+from fathom.transport.store.s3 import S3Store, S3Target
 from tests.integration.s3_server import BUCKET, KEY, needs_rclone, serving
 
 
@@ -80,6 +81,8 @@ async def test_list_and_delete(s3: Served) -> None:
     assert [item.key for item in await s3.store.list("runs/")] == ["runs/a/10", "runs/a/2", "runs/b"]
     assert [item.key for item in await s3.store.list("runs/a/1")] == ["runs/a/10"]
     assert [item.sha256 for item in await s3.store.list("oth")] == [sha256(b"other")]
+    assert await s3.store.keys("runs/", limit=2) == ["runs/a/10", "runs/a/2"]
+    assert await s3.store.keys("runs/", after="runs/a/2", limit=2) == ["runs/b"]
     await s3.store.delete("runs/b")
     assert [item.key for item in await s3.store.list("runs/b")] == []
 
@@ -118,7 +121,7 @@ async def test_no_server_is_a_failed_dependency() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, not listening: connections are refused
         url = f"s3://k:s@127.0.0.1:{taken.getsockname()[1]}/bucket?secure=false"
-        store = S3Store(S3Target.from_url(url), backoff_s=0.001)
+        store = S3Store(S3Target.from_url(url), policy=RetryPolicy(attempts=3, first_delay_s=0.001))
         for call in (store.put("a", b""), store.get("a"), store.head("a"), store.list(""), store.delete("a")):
             with pytest.raises(DependencyFailed, match="object store: cannot be reached") as failure:
                 await call
@@ -138,7 +141,10 @@ async def test_transient_failures_are_retried_and_counted() -> None:
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        store = S3Store(S3Target.from_url(f"s3://k:s@127.0.0.1:{port}/bucket?secure=false"), backoff_s=0.001)
+        store = S3Store(
+            S3Target.from_url(f"s3://k:s@127.0.0.1:{port}/bucket?secure=false"),
+            policy=RetryPolicy(attempts=3, first_delay_s=0.001),
+        )
         with pytest.raises(NotFound):
             await store.get("a")
     assert answers == []

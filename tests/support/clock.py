@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, TypeVar
 
-from trainers.rollouts.bridge import cancel_all
+from fathom.trainers.rollouts.loop_thread import cancel_all
 
 T = TypeVar("T")
 
@@ -59,14 +59,14 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
         future = super().run_in_executor(executor, func, *args)
         self._jumping.threads += 1
-        future.add_done_callback(self._returned)
+        future.add_done_callback(self._note_return)
         return future
 
-    def _returned(self, _: object) -> None:
+    def _note_return(self, _: object) -> None:
         self._jumping.threads -= 1
 
 
-def simulated(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+def simulate_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
     """Run an async test in a ``SimulatedLoop``. Its fixtures must not be async: those have another loop."""
 
     @functools.wraps(test)
@@ -95,8 +95,8 @@ async def pass_time(seconds: float) -> None:
         timer.cancel()
 
 
-class SimulatedBridge:
-    """In place of ``trainers.rollouts.bridge.Bridge``: time passes only while the caller waits for ``call``.
+class SimulatedLoopThread:
+    """In place of ``fathom.trainers.rollouts.loop_thread.LoopThread``: time passes only while the caller waits for ``call``.
 
     What the caller computes between two calls takes no time; ``pass_time`` stands for it.
     """
@@ -104,7 +104,7 @@ class SimulatedBridge:
     def __init__(self) -> None:
         self._loop = SimulatedLoop()
 
-    def __enter__(self) -> SimulatedBridge:
+    def __enter__(self) -> SimulatedLoopThread:
         return self
 
     def __exit__(

@@ -36,7 +36,7 @@ async def eventually(
                 return found
             last = repr(found)
         if loop.time() >= ends:
-            raise AssertionError(expired(condition, within_s, last))
+            raise AssertionError(describe_timeout(condition, within_s, last))
         await asyncio.sleep(every_s)
 
 
@@ -45,12 +45,12 @@ def wait_until(condition: Callable[[], T], *, within_s: float = 30.0, every_s: f
     ends = time.monotonic() + within_s
     while not (found := condition()):
         if time.monotonic() >= ends:
-            raise AssertionError(expired(condition, within_s, repr(found)))
+            raise AssertionError(describe_timeout(condition, within_s, repr(found)))
         time.sleep(every_s)
     return found
 
 
-def expired(condition: Callable[[], object], within_s: float, last: str) -> str:
+def describe_timeout(condition: Callable[[], object], within_s: float, last: str) -> str:
     """Return the message for a condition that did not come true."""
     name = getattr(condition, "__qualname__", repr(condition))
     return f"not within {within_s:g} s: {name}, at last {last[:1_000]}"

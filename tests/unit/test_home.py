@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from fathom.errors import Conflict, CorruptData, FailedPrecondition
-from fathom.rpc.server import PortInUse
-from fathom.rpc.sockets import reserved_port
-from services.home import LAYOUT, claim_layout, hold_home
-from services.local import LocalSettings, LocalStack
+from fathom.core.errors import Conflict, CorruptData, FailedPrecondition
+from fathom.services.home import LAYOUT, claim_layout, hold_home
+from fathom.services.local import LocalSettings, LocalStack
+from fathom.transport.sockets import PortInUse, reserved_port
 
 SPAWN = multiprocessing.get_context("spawn")
 

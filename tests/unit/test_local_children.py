@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from services import local
+from fathom.services import local
 
 
 @pytest.mark.parametrize(("config", "more"), [(None, ()), (Path("/etc/fathom.yaml"), ("--config", "/etc/fathom.yaml"))])
@@ -27,4 +27,4 @@ async def test_a_child_is_told_the_settings_file(
     monkeypatch.setattr(asyncio, "create_subprocess_exec", spawn)
     with pytest.raises(Ended):
         await local.Child("policy", {}, tmp_path / "policy.log", config).start()
-    assert told[0][1:] == ("-m", "services.policy", *more)
+    assert told[0][1:] == ("-m", "fathom.services.policy", *more)

@@ -19,11 +19,11 @@ def rows(*em: float) -> list[dict[str, object]]:
 def test_interval_of_a_share() -> None:
     assert MEASURE["wilson"](0, 10) == pytest.approx((0.0, 0.278), abs=1e-3)
     assert MEASURE["wilson"](5, 10) == pytest.approx((0.237, 0.763), abs=1e-3)
-    assert MEASURE["measured"](rows(1, 0, 0, 0))["em"] == 0.25
+    assert MEASURE["summarise_stage"](rows(1, 0, 0, 0))["em"] == 0.25
 
 
 def test_stages_are_compared_question_by_question() -> None:
-    found = MEASURE["compared"](rows(0, 0, 0, 0, 0, 0, 1), rows(1, 1, 1, 1, 1, 1, 1))
+    found = MEASURE["compare_stages"](rows(0, 0, 0, 0, 0, 0, 1), rows(1, 1, 1, 1, 1, 1, 1))
     assert (found["won"], found["lost"]) == (6, 0)
     assert found["p"] == pytest.approx(2 / 2**6, abs=1e-3)
-    assert MEASURE["compared"](rows(1, 0), rows(1, 0)) == {"em": 0.0, "won": 0, "lost": 0, "p": 1.0}
+    assert MEASURE["compare_stages"](rows(1, 0), rows(1, 0)) == {"em": 0.0, "won": 0, "lost": 0, "p": 1.0}

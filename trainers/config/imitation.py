@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from fathom.config import Settings
+from fathom.core.config import Settings
 
 
 class ImitationConfig(Settings):

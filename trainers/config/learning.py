@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from fathom.config import Settings
+from fathom.core.config import Settings
 
 Aggregation = Literal["token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"]
 
@@ -131,6 +131,7 @@ class RewardModelConfig(Settings):
 
     @model_validator(mode="after")
     def losses_have_their_groups(self) -> Self:
+        # The other orders update before the group's scores exist, which these losses compare with.
         if self.enable and self.loss_type != "ce" and self.update != "reverse":
             raise ValueError(f"loss_type {self.loss_type} compares within groups: it needs update: reverse")
         return self

@@ -8,14 +8,14 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from fathom.config import Settings
+from fathom.core.config import Settings
 
 
 class DataConfig(Settings):
     """Prompt data, and filtering of groups."""
 
     train_files: tuple[Path, ...] = ()
-    """Parquet files in the schema of ``trainers.data.records``; empty for loops that generate their own tasks."""
+    """Parquet files in the schema of ``trainers.data.records``; empty trains on a small built-in task."""
     val_files: tuple[Path, ...] = ()
     """Parquet files for validation."""
     prompt_key: str = "prompt"
@@ -141,7 +141,7 @@ class RolloutConfig(Settings):
 
 
 class RetrieverConfig(Settings):
-    """Search in ``trainers.search_r1``'s own rollout loop; the planner's rollouts have their own."""
+    """Search in ``fathom.trainers.search_r1``'s own rollout loop; the planner's rollouts have their own."""
 
     url: str | None = None
     """Full URL of the retrieval service's POST /retrieve."""
@@ -154,8 +154,7 @@ class RewardConfig(Settings):
 
     manager: Literal["service", "prime", "search_r1"] = "service"
     """"service": the reward service grades during rollouts. Otherwise episodes arrive ungraded and are scored by
-    PRIME's pool
-    of verifiers, or by Search-R1's exact match on the text between answer tags.
+    PRIME's pool of verifiers, or by Search-R1's exact match on the text between answer tags.
     """
     grader: str = "search_r1"
     """Name of the grader; "own" uses the one named in each prompt's ``extra_info``."""

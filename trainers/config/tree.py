@@ -9,12 +9,11 @@ from typing import Any, Self
 import yaml
 from pydantic import BaseModel, ValidationError, model_validator
 
-from fathom.config import ConfigError, Settings, read_file, unknown_key
-from trainers.config.comparing import BrpoConfig
-from trainers.config.grpo import number
-from trainers.config.imitation import ImitationConfig
-from trainers.config.learning import ActorConfig, CriticConfig, RewardModelConfig
-from trainers.config.sections import (
+from fathom.core.config import ConfigError, Settings, read_file, unknown_key
+from fathom.trainers.config.brpo import BrpoConfig
+from fathom.trainers.config.imitation import ImitationConfig
+from fathom.trainers.config.learning import ActorConfig, CriticConfig, RewardModelConfig
+from fathom.trainers.config.sections import (
     AlgorithmConfig,
     CollapseConfig,
     DataConfig,
@@ -78,16 +77,17 @@ def load_config(files: Sequence[Path] = (), overrides: Sequence[str] = ()) -> Tr
     an invalid value, or contradictory settings.
     """
     try:
-        return TrainConfig.model_validate(layered(files, overrides))
+        return TrainConfig.model_validate(merge_layers(files, overrides))
     except ValidationError as error:
         first = error.errors()[0]
         path = ".".join(str(part) for part in first["loc"])
         raise ConfigError(f"{path or 'settings'}: {first['msg']}", metadata={"field": path}) from error
 
 
-def layered(files: Sequence[Path] = (), overrides: Sequence[str] = ()) -> dict[str, Any]:
+def merge_layers(files: Sequence[Path] = (), overrides: Sequence[str] = ()) -> dict[str, Any]:
     """Merge files and overrides without the defaults; raises ``ConfigError`` like ``load_config``."""
     values: dict[str, Any] = {}
+    # Keys are checked per layer, so that an error names the file it comes from.
     for file in files:
         content = read_file(file)
         check_keys(TrainConfig, content, (), str(file))
@@ -96,13 +96,23 @@ def layered(files: Sequence[Path] = (), overrides: Sequence[str] = ()) -> dict[s
         path, sign, text = pair.partition("=")
         if not sign or not path:
             raise ConfigError(f"{pair}: must be section.field=value", metadata={"field": pair})
-        content = nested(path.split("."), number(text))
+        content = nest_value(path.split("."), parse_number(text))
         check_keys(TrainConfig, content, (), "overrides")
         merge(values, content)
     return values
 
 
-def nested(path: Sequence[str], value: Any) -> dict[str, Any]:
+def parse_number(text: str) -> Any:
+    """Parse a YAML value; "1e-3", which YAML reads as text, becomes a number."""
+    value = yaml.safe_load(text)
+    try:
+        # YAML 1.1 wants a dot in a float: "1e-3" without one is text there.
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def nest_value(path: Sequence[str], value: Any) -> dict[str, Any]:
     """Return {"a": {"b": value}} for the path ("a", "b")."""
     for key in reversed(path):
         value = {key: value}

@@ -9,11 +9,11 @@ from typing import Any
 
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.clients import Clients
-from fathom.protocol.hermes import format_tool_call
-from trainers.data.compress import Lengths, compress_row
-from trainers.data.sets import json_lines
-from trainers.exports.conversation import ROLES, Conversation, Said
-from trainers.exports.tokens import PolicyRenderer, rendered
+from fathom.domain.chat.hermes import format_tool_call
+from fathom.trainers.data.compress import Lengths, compress_row
+from fathom.trainers.data.export.conversation import ROLES, Conversation, Said
+from fathom.trainers.data.export.tokens import PolicyRenderer, render_ids
+from fathom.trainers.data.sets import json_lines
 
 NUMBERS = {name: number for number, name in ROLES.items()}
 
@@ -46,7 +46,7 @@ async def with_ids(row: Mapping[str, Any], clients: Clients, model: str) -> dict
     said = tuple(Said(message_of(item), bool(item.get("weight"))) for item in row["messages"])
     tools = tool_specs(row["tools"])
     conversation = Conversation(str(row["id"]), 0, said, (), bool(tools))
-    tokens = await rendered(conversation, PolicyRenderer(clients, model, tools))
+    tokens = await render_ids(conversation, PolicyRenderer(clients, model, tools))
     return {"token_ids": list(tokens.ids), "loss_mask": list(tokens.mask), "exact": False}
 
 

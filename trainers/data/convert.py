@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fathom.errors import InvalidField
-from fathom.ids import sha256
-from trainers.data.instructions import asked
-from trainers.data.records import Record, write
-from trainers.data.sets import Question, QuestionSet, known, read_set
+from fathom.core.errors import InvalidField
+from fathom.core.ids import sha256
+from fathom.trainers.data.instructions import format_question
+from fathom.trainers.data.records import Record, write
+from fathom.trainers.data.sets import Question, QuestionSet, find_set, read_set
 
 SPLITS = ("train", "test")
 
@@ -41,7 +41,7 @@ def convert(
     """
     if not 0 < test_share < 1:
         raise InvalidField("test_share", f"{test_share} must lie between 0 and 1")
-    found, read = known(name), read_set(name, source)
+    found, read = find_set(name), read_set(name, source)
     parts: dict[str, list[Question]] = {split: [] for split in SPLITS}
     for question in read.questions:
         parts[split_of(question.text, test_share, seed)].append(question)
@@ -55,6 +55,8 @@ def convert(
 
 def split_of(text: str, test_share: float, seed: int) -> str:
     """Return "test" for ``test_share`` of all texts, else "train"; case and whitespace make no difference."""
+    # A hash instead of a generator: the draw depends on the question alone, so that no question changes sides when
+    # others are added, and repeats of one question cannot lie on both.
     drawn = int(sha256(f"{seed}:{' '.join(text.lower().split())}".encode())[:8], 16) / 16**8
     return "test" if drawn < test_share else "train"
 
@@ -64,7 +66,7 @@ def records_of(found: QuestionSet, questions: Sequence[Question], split: str, in
     return [
         Record(
             found.source,
-            (("user", asked(question.text, instruction, found.language)),),
+            (("user", format_question(question.text, instruction, found.language)),),
             found.ability,
             question.answers,
             split,

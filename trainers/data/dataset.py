@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from fathom.errors import InvalidField
-from fathom.ids import sha256
-from trainers.data.records import Record, read_all
+from fathom.core.errors import InvalidField
+from fathom.core.ids import sha256
+from fathom.trainers.data.records import Record, read_all
 
 Truncation = Literal["error", "left", "right"]
 Item = dict[str, Any]
@@ -36,7 +36,8 @@ class RLHFDataset(Dataset[Item]):
 
     ``filter_prompts`` drops prompts of more than P tokens; otherwise ``truncation`` cuts them ("left" keeps the end,
     "right" the beginning) or, with "error", raises ``InvalidField`` with the row's id. ``return_raw_chat`` adds the
-    messages. Raises ``InvalidField`` for files that :func:`trainers.data.records.read` rejects and when no row is left.
+    messages. Raises ``InvalidField`` for files that :func:`fathom.trainers.data.records.read` rejects and when no row
+    is left.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class RLHFDataset(Dataset[Item]):
         ids = self._cut(prompt_ids(self.tokenizer, record), record)
         row = record.row()
         item: Item = {
-            **left_padded(ids, self.max_prompt_length, self.pad),
+            **pad_left(ids, self.max_prompt_length, self.pad),
             "raw_prompt_ids": ids,
             "data_source": record.data_source,
             "ability": record.ability,
@@ -119,7 +120,7 @@ def prompt_ids(tokenizer: ChatTokenizer, record: Record) -> list[int]:
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
-def left_padded(ids: Sequence[int], width: int, pad: int) -> dict[str, Tensor]:
+def pad_left(ids: Sequence[int], width: int, pad: int) -> dict[str, Tensor]:
     """Return ``input_ids``, ``attention_mask`` and ``position_ids`` [width] int64.
 
     Positions are 0 on padding, then 0, 1, …
@@ -144,10 +145,10 @@ def collate_fn(items: Sequence[Mapping[str, Any]]) -> dict[str, Tensor | np.ndar
     for item in items:
         if odd := names ^ item.keys():
             raise InvalidField(min(odd), "is not in every item")
-    return {name: merged(name, [item[name] for item in items]) for name in names}
+    return {name: merge_column(name, [item[name] for item in items]) for name in names}
 
 
-def merged(name: str, values: Sequence[Any]) -> Tensor | np.ndarray[Any, Any]:
+def merge_column(name: str, values: Sequence[Any]) -> Tensor | np.ndarray[Any, Any]:
     """Merge one field of all items into a column."""
     if all(isinstance(value, Tensor) for value in values):
         if len({value.shape for value in values}) > 1:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from importlib import resources
 
-from fathom.errors import NotFound
+from fathom.core.errors import NotFound
 
+# The names of instruction files, such as search_r1.v2.en.md; anything else in the folder is no instruction.
 FILE = re.compile(r"(?P<name>[a-z_0-9]+)\.v(?P<version>\d+)\.(?P<language>en|zh)\.md")
 HEADER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 QUESTION = {"en": "Question: ", "zh": "问题："}
@@ -20,7 +21,7 @@ ENDINGS = ("?", "？", ".", "。", "!", "！")
 
 def instruction(name: str, language: str, version: int | None = None) -> str:
     """Return the text of that version, or of the newest; raises ``NotFound`` with the available names."""
-    files = {entry.name: entry for entry in resources.files("trainers.data").joinpath("prompts").iterdir()}
+    files = {entry.name: entry for entry in resources.files("fathom.trainers.data").joinpath("prompts").iterdir()}
     found = {
         int(match["version"]): match.string
         for match in map(FILE.fullmatch, files)
@@ -33,12 +34,12 @@ def instruction(name: str, language: str, version: int | None = None) -> str:
     return HEADER.sub("", files[found[chosen]].read_text(encoding="utf-8")).strip()
 
 
-def asked(question: str, name: str, language: str, version: int | None = None) -> str:
+def format_question(question: str, name: str, language: str, version: int | None = None) -> str:
     """Build the user message: the instruction, then the question with a closing punctuation mark."""
-    return f"{instruction(name, language, version)}\n\n{QUESTION[language]}{marked(question, language)}\n"
+    return f"{instruction(name, language, version)}\n\n{QUESTION[language]}{punctuate(question, language)}\n"
 
 
-def marked(question: str, language: str) -> str:
+def punctuate(question: str, language: str) -> str:
     """Strip the question and add a question mark unless it already ends in punctuation."""
     text = question.strip()
     return text if text.endswith(ENDINGS) else text + MARK[language]

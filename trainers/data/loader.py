@@ -14,11 +14,10 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Sampler
 
-from fathom.errors import Conflict, InvalidField
-from trainers.config.sections import DataConfig
-from trainers.data.dataset import ChatTokenizer, RLHFDataset, collate_fn
-from trainers.data_proto import DataProto
-from trainers.prompts import epoch_order
+from fathom.core.errors import Conflict, InvalidField
+from fathom.trainers.batch import DataProto
+from fathom.trainers.data.dataset import RLHFDataset, collate_fn
+from fathom.trainers.data.prompt_sampler import epoch_order
 
 
 class EpochOrder(Sampler[list[int]]):
@@ -146,6 +145,7 @@ class PromptLoader:
 def loader_batch_size(train_batch_size: int, oversample_factor: float) -> int:
     """Return the prompts per step: the product, rounded down with a warning when it is not whole."""
     product = train_batch_size * oversample_factor
+    # 1e-9 absorbs rounding: 100 x 1.15 is 114.99999999999999 in floating point, where 115 prompts are meant.
     whole = math.floor(product + 1e-9)
     if abs(product - whole) > 1e-9:
         warnings.warn(
@@ -154,31 +154,3 @@ def loader_batch_size(train_batch_size: int, oversample_factor: float) -> int:
             stacklevel=2,
         )
     return whole
-
-
-def create_dataloaders(config: DataConfig, tokenizer: ChatTokenizer) -> tuple[PromptLoader, PromptLoader | None]:
-    """Create the training and validation loaders; the latter is None without validation files.
-
-    Validation is one batch of all prompts unless ``val_batch_size`` is set. Raises ``InvalidField`` without training
-    files, or when there are fewer prompts than a step takes.
-    """
-
-    def dataset(field: str, files: Any) -> RLHFDataset:
-        if not files:
-            raise InvalidField(f"data.{field}", "names no file")
-        return RLHFDataset(
-            files,
-            tokenizer,
-            config.prompt_key,
-            config.max_prompt_length,
-            config.filter_overlong_prompts,
-            config.return_raw_chat,
-            config.truncation,
-        )
-
-    size = loader_batch_size(config.train_batch_size, config.oversample_factor)
-    train = PromptLoader(dataset("train_files", config.train_files), size, shuffle=config.shuffle, seed=config.seed)
-    if not config.val_files:
-        return train, None
-    held = dataset("val_files", config.val_files)
-    return train, PromptLoader(held, config.val_batch_size or len(held), shuffle=False, drop_last=False)

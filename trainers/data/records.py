@@ -24,10 +24,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fathom.errors import InvalidField
+from fathom.core.errors import InvalidField
 
 ROLES = frozenset({"system", "user", "assistant", "tool"})
 STYLE = "rule"
+# Rows are read into memory: a larger file is refused by name instead of ending the process.
 MAX_ROWS = 5_000_000
 
 SCHEMA = pa.schema(
@@ -149,6 +150,7 @@ def parse(row: Mapping[str, Any], number: int) -> Record:
 def entry(row: Mapping[str, Any], name: str, kind: type, where: str) -> Any:
     """Return a required value of the given type; raises ``InvalidField`` when it is missing, mistyped or blank."""
     value = row.get(name)
+    # bool is a subclass of int: True would pass as an index.
     if value is None or not isinstance(value, kind) or isinstance(value, bool):
         raise InvalidField(f"{where}.{name}", f"is {type(value).__name__}, must be {kind.__name__}")
     if isinstance(value, str) and not value.strip():
@@ -183,6 +185,7 @@ def write(records: Sequence[Record], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.part")
     pq.write_table(pa.Table.from_pylist([record.row() for record in records], schema=SCHEMA), part)
+    # Renamed when complete: a reader never sees half a file, and a killed writer leaves the old one.
     part.replace(path)
 
 

@@ -1,8 +1,8 @@
 """Rows of ``fathom export`` as tensors for SFT and DPO: one padded sequence per row, no packing.
 
-In the layout of ``trainers.data_proto``: the tokens before the first trained one are the prompt, left-padded, the rest
-is the response, right-padded; ``response_mask`` is the row's loss mask on the response, so that tool results between a
-model's words carry no loss.
+In the layout of ``fathom.trainers.batch``: the tokens before the first trained one are the prompt, left-padded, the
+rest is the response, right-padded; ``response_mask`` is the row's loss mask on the response, so that tool results
+between a model's words carry no loss.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 
 import torch
 
-from fathom.errors import InvalidField
-from fathom.ids import sha256
-from trainers.config.imitation import ImitationConfig
-from trainers.data.sets import json_lines
-from trainers.data_proto import DataProto
+from fathom.core.errors import InvalidField
+from fathom.core.ids import sha256
+from fathom.trainers.batch import DataProto
+from fathom.trainers.config.imitation import ImitationConfig
+from fathom.trainers.data.sets import json_lines
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class Preference:
     rejected: Row
 
 
-def checked(row: Row, where: str, window: int = 0) -> Row:
+def check_row(row: Row, where: str, window: int = 0) -> Row:
     """Return the row; raises ``InvalidField`` naming its place when it has no trainable token or does not fit.
 
     ``window`` bounds the number of ids; 0 means unbounded.
@@ -54,6 +54,7 @@ def checked(row: Row, where: str, window: int = 0) -> Row:
         raise InvalidField(f"{where}.loss_mask", f"{row.id} has {len(row.mask)} places for {len(row.ids)} ids")
     if not any(row.mask) or set(row.mask) - {0, 1}:
         raise InvalidField(f"{where}.loss_mask", f"{row.id} must be 0 or 1, and 1 somewhere")
+    # A causal model predicts each token from those before it; the first has none.
     if row.mask[0]:
         raise InvalidField(f"{where}.loss_mask", f"{row.id} learns its first token, which nothing predicts")
     if window and len(row.ids) > window:
@@ -76,10 +77,10 @@ def read_rows(paths: Sequence[Path], config: ImitationConfig) -> list[Row]:
                 f"{path.stem}:{number}:{line.get('id', '')}",
                 *(ints(line, key, where) for key in ("token_ids", "loss_mask")),
             )
-            row = checked(Row(name, ids, mask), where)
+            row = check_row(Row(name, ids, mask), where)
             if fits(row, where, config):
                 found.append(row)
-    return filled(found, paths)
+    return require_rows(found, paths)
 
 
 def read_pairs(paths: Sequence[Path], config: ImitationConfig) -> list[Preference]:
@@ -89,15 +90,17 @@ def read_pairs(paths: Sequence[Path], config: ImitationConfig) -> list[Preferenc
         for number, line in enumerate(json_lines(path)):
             where = f"{path.name}[{number}]"
             prompt, name = ints(line, "prompt_ids", where), f"{path.stem}:{number}:{line.get('id', '')}"
-            sides = [continued(name, prompt, ints(line, side, where), where) for side in ("chosen_ids", "rejected_ids")]
+            sides = [
+                join_answer(name, prompt, ints(line, side, where), where) for side in ("chosen_ids", "rejected_ids")
+            ]
             if all(fits(side, where, config) for side in sides):
                 found.append(Preference(name, *sides))
-    return filled(found, paths)
+    return require_rows(found, paths)
 
 
-def continued(name: str, prompt: tuple[int, ...], answer: tuple[int, ...], where: str) -> Row:
+def join_answer(name: str, prompt: tuple[int, ...], answer: tuple[int, ...], where: str) -> Row:
     """Join a prompt and an answer into a row; the whole answer is trained."""
-    return checked(Row(name, (*prompt, *answer), (*[0] * len(prompt), *[1] * len(answer))), where)
+    return check_row(Row(name, (*prompt, *answer), (*[0] * len(prompt), *[1] * len(answer))), where)
 
 
 def ints(line: Mapping[str, Any], field: str, where: str) -> tuple[int, ...]:
@@ -111,11 +114,11 @@ def ints(line: Mapping[str, Any], field: str, where: str) -> tuple[int, ...]:
 def fits(row: Row, where: str, config: ImitationConfig) -> bool:
     """Return whether the row is short enough; raises ``InvalidField`` for a long one when ``truncation`` is "error"."""
     if config.truncation == "error":
-        checked(row, where, config.max_length)
+        check_row(row, where, config.max_length)
     return len(row.ids) <= config.max_length
 
 
-def filled(found: list[T], paths: Sequence[Path]) -> list[T]:
+def require_rows(found: list[T], paths: Sequence[Path]) -> list[T]:
     """Return the rows; raises ``InvalidField`` when there are none."""
     if not found:
         raise InvalidField("data.train_files", f"hold no row: {', '.join(map(str, paths)) or 'no file is named'}")

@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fathom.errors import InvalidField, NotFound
+from fathom.core.errors import InvalidField, NotFound
 
+# Exact match can grade a name or a figure, not a sentence: longer answers are dropped.
 MAX_ANSWER_CHARS = 64
+# A longer text is a document with a question in it, which no tokenizer's prompt limit would keep whole.
 MAX_QUESTION_CHARS = 2_000
 NO_ANSWER = "无相应参数"
 NUMBER = re.compile(r"-?[\d,]*\.?\d+ ?(?:元|%|人)?")
@@ -76,6 +78,7 @@ def tatqa(row: Row) -> Question | str:
     if row["answer_type"] == "multi-span":
         return "several answers are wanted"
     texts = [str(answer) for answer in row["answers"]]
+    # Both forms are accepted, "12" and "12 million": the scale is a field of its own in the set.
     scaled = [f"{text} {row['scale']}" for text in texts] if row["scale"] else []
     number = row["answer_type"] in ("arithmetic", "count")
     return Question(row["_id"], row["text"], (*texts, *scaled), "number" if number else "em")
@@ -91,6 +94,7 @@ def finglm(row: Row) -> Question | str:
         return "several answers are wanted"
     if not NUMBER.fullmatch(answer):
         return Question(row["_id"], row["question"], (answer,))
+    # A formula's result depends on how its inputs were rounded; a filed figure is copied.
     tolerance = 0.01 if row["formula"] else 0.001
     return Question(row["_id"], row["question"], (answer,), "number", {"rel_tol": tolerance})
 
@@ -125,7 +129,7 @@ SETS: Mapping[str, QuestionSet] = {
 """All sets with short answers, by the name that ``fathom data convert`` takes."""
 
 
-def known(name: str) -> QuestionSet:
+def find_set(name: str) -> QuestionSet:
     """Return the set of that name; raises ``NotFound`` with the available names."""
     try:
         return SETS[name]
@@ -138,9 +142,10 @@ def read_set(name: str, source: Path) -> Read:
 
     Raises ``NotFound`` for an unknown set or a missing file, ``InvalidField`` naming line and field.
     """
-    found = known(name)
+    found = find_set(name)
     rows = [row for row in json_lines(source / found.file) if found.where(row)]
     read = [readable(found, row, f"{found.file}[{number}]") for number, row in enumerate(rows)]
+    # Counted over the whole set, before any is left out: a text asked of two passages is ambiguous both times.
     texts = Counter(question.text.strip() for question in read if isinstance(question, Question))
     kept, left_out, seen = [], Counter[str](), set[str]()
     for number, question in enumerate(read):
@@ -149,7 +154,7 @@ def read_set(name: str, source: Path) -> Read:
             left_out[str(reason)] += 1
             continue
         seen.add(question.text.strip())
-        kept.append(shortened(question, f"{name}-{number}"))
+        kept.append(keep_short_answers(question, f"{name}-{number}"))
     return Read(tuple(kept), dict(left_out))
 
 
@@ -179,7 +184,7 @@ def short(answers: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(answer for answer in stripped if 1 <= len(answer) <= MAX_ANSWER_CHARS))
 
 
-def shortened(question: Question, number: str) -> Question:
+def keep_short_answers(question: Question, number: str) -> Question:
     """Return the question with its short answers only, and an id."""
     return Question(
         question.id or number,

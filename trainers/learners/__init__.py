@@ -1,1 +1,1 @@
-"""Learners in plain torch, one rank each. ``trainers.workers`` decides where they run and how many there are."""
+"""Learners in plain torch, one rank each. ``learners.ranks.groups`` decides where they run and how many there are."""

@@ -28,6 +28,7 @@ def rank_file(folder: Path) -> Path:
 
 def save(folder: Path, learner: Stateful) -> None:
     """Write this rank's file; the caller publishes the complete folder as a checkpoint."""
+    # All ranks write into one folder, in any order: whichever is first makes it.
     folder.mkdir(parents=True, exist_ok=True)
     torch.save({"learner": learner.state(), "random": random_state()}, rank_file(folder))
 
@@ -37,6 +38,7 @@ def load(folder: Path, learner: Stateful) -> None:
     # weights_only is off for our own file: optimiser state and random state are not plain tensors.
     content = torch.load(rank_file(folder), map_location="cpu", weights_only=False)
     learner.load_state(content["learner"])
+    # Last: building or loading anything draws random numbers, and the next step must draw those it would have drawn.
     set_random_state(content["random"])
 
 
@@ -48,6 +50,7 @@ def random_state() -> dict[str, Any]:
         "torch": torch.get_rng_state(),
     }
     if torch.cuda.is_available():
+        # Every device: dropout draws on the device, not from the CPU's generator.
         state["cuda"] = torch.cuda.get_rng_state_all()
     return state
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainers.config.learning import CriticConfig
-from trainers.data_proto import DataProto
-from trainers.learners.forward import cropped, mini_batches, passes, without_gradient
-from trainers.learners.networks import Placement, ValueModel, device_of
-from trainers.learners.stepping import Stepper, prompts_of_rank, shares_of_all, totals_of_all
-from trainers.losses import Totals, value_loss
+from fathom.trainers.batch import DataProto
+from fathom.trainers.config.learning import CriticConfig
+from fathom.trainers.learners.forward import crop_padding, mini_batches, passes, without_gradient
+from fathom.trainers.learners.networks import Placement, ValueModel, device_of
+from fathom.trainers.learners.stepping import Stepper, prompts_of_rank, shares_of_all, totals_of_all
+from fathom.trainers.objectives.policy_loss import Totals, value_loss
 
 
 class Critic:
@@ -19,6 +19,7 @@ class Critic:
         placement = placement or Placement()
         self.config = config
         self.model = ValueModel(language_model, placement, config.ulysses_sequence_parallel_size)
+        # After the model: sharding replaces the parameters, and the optimiser must hold the sharded ones.
         self.stepper = Stepper(self.model, config.optim, placement.total_steps)
 
     def compute_values(self, data: DataProto) -> DataProto:
@@ -36,10 +37,11 @@ class Critic:
         device, sharing = device_of(self.model), self.config.ulysses_sequence_parallel_size
         metrics: list[dict[str, float]] = []
         norms: list[float] = []
+        # No rows are dropped here, unlike the policy's: a row without advantage still has a return to be fitted.
         for _ in range(self.config.ppo_epochs):
             for mini in mini_batches(data, prompts_of_rank(self.config)):
                 totals = totals_of_all(mini.tensor("response_mask"), sharing)
-                rows = [cropped(mini[part]).to(device) for part in passes(mini, self.config)]
+                rows = [crop_padding(mini[part]).to(device) for part in passes(mini, self.config)]
                 parts = [self.backward(part, totals) for part in rows]
                 metrics.append({name: sum(part[name] for part in parts) for name in parts[0]})
                 norms.append(self.stepper.step())

@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from fathom.errors import InvalidField
-from fathom.implicit.sequences import micro_batches
-from trainers.config.learning import BatchingConfig
-from trainers.data_proto import DataProto
-from trainers.learners.fsdp import largest
-from trainers.learners.output_layer import token_scores
-from trainers.learners.ulysses import Split
+from fathom.core.errors import InvalidField
+from fathom.domain.process_reward.sequences import micro_batches
+from fathom.trainers.batch import DataProto
+from fathom.trainers.config.learning import BatchingConfig
+from fathom.trainers.learners.output_layer import token_scores
+from fathom.trainers.learners.ranks.fsdp import max_over_ranks
+from fathom.trainers.learners.ranks.ulysses import Split
 
 
 class Tokens(NamedTuple):
@@ -49,18 +49,22 @@ def response_tokens(
     computed, the rest is 0. With ``split``, its ranks share every sequence (sequence parallelism).
     """
     positions = Positions.of(data, split, trained=trained)
-    hidden = positions.hidden(model.get_decoder(), data)
+    # Decoder and output layer apart: logits of all positions would be [B, S, V], far larger than the model's
+    # activations.
+    hidden = positions.hidden_states(model.get_decoder(), data)
     weight = model.get_output_embeddings().weight
+    # A custom autograd function does not run its backward pass under autocast: the type is chosen here, for both
+    # passes.
     if torch.is_autocast_enabled(hidden.device.type):
         hidden = hidden.to(torch.get_autocast_dtype(hidden.device.type))
     found = token_scores(hidden, weight, positions.targets, temperature, entropy=entropy)
-    return Tokens(positions.placed(found.log_probs), positions.placed(found.entropy) if entropy else None)
+    return Tokens(positions.scatter(found.log_probs), positions.scatter(found.entropy) if entropy else None)
 
 
 def response_values(trunk: Any, head: Module, data: DataProto, split: Split | None = None) -> Tensor:
     """Return values [B, T] float32: ``head`` applied to the state before each response token, 0 on padding."""
     positions = Positions.of(data, split)
-    return positions.placed(head(positions.hidden(trunk, data)).squeeze(-1))
+    return positions.scatter(head(positions.hidden_states(trunk, data)).squeeze(-1))
 
 
 @dataclass(frozen=True)
@@ -82,36 +86,43 @@ class Positions:
         With ``trained``, only those before tokens in the response_mask.
         """
         ids, width = data.tensor("input_ids"), data.tensor("responses").shape[1]
+        # Shifted by one: the logits at a position predict the token that follows it.
         response = slice(ids.shape[1] - width - 1, ids.shape[1] - 1)
         present = data.tensor("response_mask") if trained else data.tensor("attention_mask")[:, -width:]
         wanted = torch.zeros_like(ids, dtype=torch.bool)
         wanted[:, response] = present.bool()
+        # Rolled before the split: the last column of a rank is followed by the first of its neighbour. The wrap at the
+        # end is never selected.
         following = ids.roll(-1, dims=1)
         if split is not None:
             wanted, following = split.own(wanted), split.own(following)
         return cls(wanted, following[wanted], response, split)
 
-    def hidden(self, trunk: Any, data: DataProto) -> Tensor:
+    def hidden_states(self, trunk: Any, data: DataProto) -> Tensor:
         """Return the trunk's last hidden states [N, H] at these positions."""
         inputs = {name: data.tensor(name) for name in ("input_ids", "attention_mask", "position_ids")}
         if self.split is not None:
             inputs = self.split.inputs(**inputs)
+        # The key-value cache serves generation only, and holding it would keep all of it alive for the backward pass.
         states: Tensor = trunk(**inputs, use_cache=False).last_hidden_state
         return states[self.wanted]
 
-    def placed(self, values: Tensor) -> Tensor:
+    def scatter(self, values: Tensor) -> Tensor:
         """Scatter values [N] to [B, T] float32, 0 elsewhere, combining all ranks of the split."""
         spread = torch.zeros(self.wanted.shape, dtype=torch.float32, device=values.device)
+        # Out of place, so that the gradient flows back to the values.
         spread = spread.masked_scatter(self.wanted, values.to(torch.float32))
         if self.split is not None:
             spread = self.split.gather(spread)
+        # A copy, since a view would keep the tensor of all columns alive as long as the result.
         return spread[:, self.response].clone()
 
 
-def cropped(data: DataProto) -> DataProto:
+def crop_padding(data: DataProto) -> DataProto:
     """Remove the columns that are padding in every row: left of the prompts and right of the responses."""
     prompts, responses = data.tensor("prompts").shape[1], data.tensor("responses").shape[1]
     columns = data.tensor("attention_mask").bool().any(dim=0).nonzero().squeeze(-1)
+    # At least one prompt and one response column stay: the last prompt position predicts the first response token.
     start, end = min(int(columns[0]), prompts - 1), max(int(columns[-1]) + 1, prompts + 1)
     found = {}
     for name, value in data.batch.items():
@@ -120,6 +131,7 @@ def cropped(data: DataProto) -> DataProto:
             found[name] = value[:, start:]
         elif width == prompts + responses:
             found[name] = value[:, start:end]
+        # Those have one column per sample of the group, which may happen to equal the number of response columns.
         elif width == responses and name not in ("Q_bc", "acc_bc"):
             found[name] = value[:, : end - prompts]
         else:
@@ -135,16 +147,19 @@ def passes(data: DataProto, batching: BatchingConfig) -> list[Tensor]:
     """
     if batching.use_dynamic_bsz:
         lengths = [int(length) for length in data.tensor("attention_mask").sum(dim=-1)]
+        # Attention and activations grow with tokens, not rows: bounding tokens lets short rows share a pass without a
+        # long one exceeding memory.
         found = micro_batches(lengths, batching.ppo_max_token_len_per_gpu)
         # Sharded parameters are gathered from all ranks in every pass, so every rank must make as many.
-        return [torch.tensor(rows) for rows in divided(found, largest(len(found)))]
+        return [torch.tensor(rows) for rows in split_largest(found, max_over_ranks(len(found)))]
     return list(torch.arange(len(data)).split(batching.ppo_micro_batch_size_per_gpu))
 
 
-def divided(batches: list[list[int]], count: int) -> list[list[int]]:
+def split_largest(batches: list[list[int]], count: int) -> list[list[int]]:
     """Split the largest micro-batches in half until there are ``count``; raises ``InvalidField`` with too few rows."""
     batches = list(batches)
     while len(batches) < count:
+        # Halving the largest costs the least: its halves fit where the whole did.
         place = max(range(len(batches)), key=lambda index: len(batches[index]))
         rows = batches[place]
         if len(rows) < 2:
@@ -157,6 +172,7 @@ def mini_batches(data: DataProto, prompts: int) -> list[DataProto]:
     """Split a batch into parts of ``prompts`` whole groups, in order; rows of one ``uid`` stay together."""
     if "uid" not in data:
         return [data]
+    # In order of first occurrence, which is the same on every run and every number of ranks.
     order = list(dict.fromkeys(data.array("uid").tolist()))
     place = {uid: number // prompts for number, uid in enumerate(order)}
     parts = torch.tensor([place[uid] for uid in data.array("uid").tolist()])
@@ -177,8 +193,9 @@ def without_gradient(
     shape = data.tensor("responses").shape
     found: dict[str, Tensor] = {}
     for rows in passes(data, batching):
-        for name, values in compute(cropped(data[rows]).to(device)).items():
+        for name, values in compute(crop_padding(data[rows]).to(device)).items():
             into = found.setdefault(name, torch.zeros(shape, dtype=torch.float32))
             into[rows, : values.shape[1]] = values.to(torch.float32).cpu()
+    # What the network gives on padding is meaningless; 0 is what all readers of these fields expect there.
     present = data.tensor("attention_mask")[:, -shape[1] :].bool()
     return DataProto({name: torch.where(present, values, 0.0) for name, values in found.items()})

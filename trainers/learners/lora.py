@@ -13,8 +13,8 @@ from typing import Any
 from safetensors.torch import save_file
 from torch import Tensor
 
-from fathom.errors import InvalidField
-from trainers.config.sections import ModelConfig
+from fathom.core.errors import InvalidField
+from fathom.trainers.config.sections import ModelConfig
 
 ADAPTER = "default"
 BASE = ".base_layer."
@@ -39,15 +39,17 @@ def adapt(model: Any, config: ModelConfig) -> Any:
         raise InvalidField("model.lora_targets", str(error)) from error
 
 
-def merged(state: Mapping[str, Tensor], scale: float) -> dict[str, Tensor]:
+def merge_adapters(state: Mapping[str, Tensor], scale: float) -> dict[str, Tensor]:
     """Return plain weights by name, with adapters merged: W + scale B A, where ``scale`` is alpha / rank."""
     plain = {}
     for name, value in state.items():
+        # The low-rank factors are no weights of the plain model; they enter it through the sum below.
         if ".lora_" in name:
             continue
         if BASE in name and name.endswith(".weight"):
             place = name.removesuffix(BASE + "weight")
             down, up = (state[f"{place}.lora_{part}.{ADAPTER}.weight"] for part in "AB")
+            # Samplers know plain weights only: merged, a version with adapters is served like any other.
             value = value + scale * (up @ down)
         plain[name.replace(BASE, ".")] = value
     return plain
@@ -57,6 +59,7 @@ def save_adapter(state: Mapping[str, Tensor], config: ModelConfig, folder: Path)
     """Save the adapter alone in PEFT's format, which PEFT and inference engines can load."""
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {
+        # PEFT's own names on disk: its wrapper's prefix, and no name of the adapter.
         "base_model.model." + name.replace(f".{ADAPTER}.", "."): value.contiguous()
         for name, value in state.items()
         if ".lora_" in name
@@ -71,6 +74,7 @@ def save_adapter(state: Mapping[str, Tensor], config: ModelConfig, folder: Path)
         "target_modules": list(config.lora_targets),
         "lora_dropout": 0.0,
         "bias": "none",
+        # Loaded for serving: PEFT then freezes the adapter instead of preparing it for training.
         "inference_mode": True,
     }
     (folder / "adapter_config.json").write_text(json.dumps(settings, indent=1), encoding="utf-8")

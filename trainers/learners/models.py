@@ -10,13 +10,13 @@ import torch
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from fathom.encoders.loading import LOADING
-from fathom.errors import InvalidField
-from fathom.smollm2 import smollm2_folder
-from trainers import tiny
-from trainers.config.sections import ModelConfig
-from trainers.learners.fsdp import rank, whole_state
-from trainers.learners.lora import adapt, merged, save_adapter
+from fathom.core.errors import InvalidField
+from fathom.domain.encoders.loading import LOADING
+from fathom.domain.smollm2 import smollm2_folder
+from fathom.trainers.config.sections import ModelConfig
+from fathom.trainers.learners import tiny
+from fathom.trainers.learners.lora import adapt, merge_adapters, save_adapter
+from fathom.trainers.learners.ranks.fsdp import rank, whole_state
 
 PREFIX = "language_model."
 
@@ -40,8 +40,12 @@ def load_model(config: ModelConfig, seed: int) -> Any:
         model: Any = tiny.build_model(config.vocabulary, config.hidden, config.layers, seed, config.window)
     else:
         folder = folder_of(config)
+        # transformers replaces functions of its own classes while it loads; a second load at the same time could leave
+        # them replaced.
         with LOADING:
+            # Whatever type the file has: optimiser steps of 1e-6 vanish in bfloat16 weights, which have three digits.
             model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    # Before training, not at export: the learner would otherwise optimise other logits than the sampler computes.
     check_output(model)
     if config.lora_rank:
         # Adapters are initialised from the seed, so that all ranks start with the same weights.
@@ -89,8 +93,9 @@ def export(network: Any, model: Any, tokenizer: Any, config: ModelConfig, folder
     folder.mkdir(parents=True, exist_ok=True)
     plain = copy.deepcopy(model.config)
     plain.save_pretrained(folder)
+    # safetensors refuses two names for one storage; loading ties them again.
     tied = set(getattr(model, "all_tied_weights_keys", None) or ())
-    weights = merged(state, config.lora_alpha / config.lora_rank) if config.lora_rank else state
+    weights = merge_adapters(state, config.lora_alpha / config.lora_rank) if config.lora_rank else state
     tensors = {name: value.contiguous() for name, value in weights.items() if name not in tied}
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     tokenizer.save_pretrained(folder)
@@ -114,6 +119,7 @@ def language_state(network: Any) -> dict[str, torch.Tensor]:
     Raises ``InvalidField("network")`` when the network holds no language model.
     """
     state = whole_state(network)
+    # A network renamed or wrapped once more would export nothing, and an empty file would be published as a version.
     if not any(name.startswith(PREFIX) for name in state) and not rank():
         raise InvalidField("network", "holds no language model: weights would be lost")
     return {name.removeprefix(PREFIX): value for name, value in state.items() if name.startswith(PREFIX)}

@@ -13,11 +13,11 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from trainers.config import TrainConfig
-from trainers.data_proto import DataProto
-from trainers.learners import fsdp
-from trainers.learners.forward import Tokens, response_tokens, response_values
-from trainers.learners.ulysses import Split
+from fathom.trainers.batch import DataProto
+from fathom.trainers.config import TrainConfig
+from fathom.trainers.learners.forward import Tokens, response_tokens, response_values
+from fathom.trainers.learners.ranks import fsdp
+from fathom.trainers.learners.ranks.ulysses import Split
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,13 @@ class PolicyNetwork(nn.Module):
         self.placement = placement
         self.split = Split.of(sequence_parallel, language_model)
         self.language_model = language_model
+        # Last, when all modules of the network exist: parameters added to a sharded module later would stay whole on
+        # every rank.
         if placement.shard:
             fsdp.shard(self, language_model)
 
     def forward(self, data: DataProto, temperature: float, entropy: bool = False, trained: bool = False) -> Tokens:
-        """Compute ``trainers.learners.forward.response_tokens`` for rows on the network's device."""
+        """Compute ``fathom.trainers.learners.forward.response_tokens`` for rows on the network's device."""
         with self.placement.computing(data.tensor("input_ids").device):
             return response_tokens(
                 self.language_model, data, temperature, entropy=entropy, trained=trained, split=self.split
@@ -69,7 +71,9 @@ class ValueModel(nn.Module):
         self.placement = placement or Placement()
         self.split = Split.of(sequence_parallel, language_model)
         self.trunk = language_model.get_decoder()
+        # One value per token; the output layer of the language model is not used, and its gradient not computed.
         self.head = nn.Linear(language_model.config.hidden_size, 1).to(device_of(language_model))
+        # From random values the first advantages would be noise as large as the rewards; from 0 they are rewards.
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
         if self.placement.shard:

@@ -43,6 +43,7 @@ class _TokenScores(torch.autograd.Function):
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, temperature: float, entropy: bool
     ) -> tuple[Tensor, Tensor]:
+        # A softmax over tens of thousands of words in bfloat16 loses the small probabilities that exploration lives on.
         exact = torch.promote_types(hidden.dtype, torch.float32)
         chosen, spread = (torch.zeros(len(hidden), dtype=exact, device=hidden.device) for _ in range(2))
         size = chunk_rows(weight)
@@ -50,13 +51,16 @@ class _TokenScores(torch.autograd.Function):
         for start in range(0, len(hidden), size):
             rows = slice(start, start + size)
             logits = scaled_logits(hidden[rows], weight, temperature)
+            # log_softmax subtracts the maximum first: exp of a raw logit above 88 overflows in float32.
             logs = torch.log_softmax(logits, dim=-1)
             chosen[rows] = logs.gather(-1, targets[rows].unsqueeze(-1)).squeeze(-1)
             if entropy:
+                # In place: a chunk's logits may exist several times over otherwise, and CHUNK_CELLS counts them once.
                 spread[rows] = -logs.mul_(torch.softmax(logits, dim=-1)).sum(dim=-1)
             only = logits if len(hidden) <= size else None
         # One part fits the bound as it is: no second product for it.
         kept = only if only is not None and any(ctx.needs_input_grad) else hidden.new_zeros(0)
+        # Inputs and one number per token, not the logits: those are computed again in the backward pass.
         ctx.save_for_backward(hidden, weight, targets, spread, kept)
         ctx.temperature, ctx.entropy = temperature, entropy
         return chosen, spread
@@ -75,11 +79,15 @@ class _TokenScores(torch.autograd.Function):
             grads = probabilities_gradient(
                 logits, of_chosen[rows], of_spread[rows] if ctx.entropy else None, spread[rows]
             )
+            # The [j = y] of the formula: the chosen token's own share.
             grads.scatter_add_(-1, targets[rows].unsqueeze(-1), of_chosen[rows].unsqueeze(-1).to(grads.dtype))
+            # Chain rule of the division by the temperature; then the products run in the type of the forward pass.
             grads = grads.div_(ctx.temperature).to(hidden.dtype)
             if to_hidden is not None:
                 to_hidden[rows] = grads @ weight.to(hidden.dtype)
             if to_weight is not None:
+                # addmm_ adds the product without a temporary as large as the weight, but takes one type only: under
+                # autocast the weight is float32 and the gradient bfloat16.
                 if to_weight.dtype == grads.dtype:
                     to_weight.addmm_(grads.t(), hidden[rows])
                 else:
@@ -89,6 +97,7 @@ class _TokenScores(torch.autograd.Function):
 
 def chunk_rows(weight: Tensor) -> int:
     """Return the number of tokens per chunk."""
+    # At least one token, also for a vocabulary above the bound.
     return max(1, CHUNK_CELLS // len(weight))
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainers.config.learning import BatchingConfig
-from trainers.data_proto import DataProto
-from trainers.learners.forward import without_gradient
-from trainers.learners.networks import Placement, PolicyNetwork, device_of
+from fathom.trainers.batch import DataProto
+from fathom.trainers.config.learning import BatchingConfig
+from fathom.trainers.learners.forward import without_gradient
+from fathom.trainers.learners.networks import Placement, PolicyNetwork, device_of
 
 
 class Reference:
@@ -15,6 +15,8 @@ class Reference:
 
     def __init__(self, config: BatchingConfig, model: Any, placement: Placement | None = None) -> None:
         self.config = config
+        # Without gradients no activations are kept and no optimiser state is made; eval also turns dropout off, so that
+        # the reference is one fixed distribution.
         self.model = model.eval().requires_grad_(False)
         self.network = PolicyNetwork(self.model, placement or Placement(), config.ulysses_sequence_parallel_size)
 

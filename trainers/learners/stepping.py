@@ -13,19 +13,19 @@ from torch.distributed.tensor import DTensor
 from torch.nn import Module
 from torch.nn.utils import clip_grad_norm_
 
-from fathom.errors import InvalidField
-from trainers.config.learning import BatchingConfig, OptimConfig
-from trainers.learners.fsdp import (
-    largest,
+from fathom.core.errors import InvalidField
+from fathom.trainers.config.learning import BatchingConfig, OptimConfig
+from fathom.trainers.learners.ranks.fsdp import (
     load_module,
     load_optimizer,
+    max_over_ranks,
     own_parts,
     sum_gradients,
-    summed,
+    sum_over_ranks,
     world,
 )
-from trainers.losses import Totals
-from trainers.mismatch import Mismatch
+from fathom.trainers.objectives.mismatch import Mismatch
+from fathom.trainers.objectives.policy_loss import Totals
 
 
 class Stepper:
@@ -33,6 +33,7 @@ class Stepper:
 
     def __init__(self, module: Module, config: OptimConfig, total_steps: int | None) -> None:
         self.module, self.config = module, config
+        # Of a model with adapters only these: moments for the frozen base would cost twice its size.
         trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
         self.optimizer = torch.optim.AdamW(trained, lr=config.lr, betas=config.betas, weight_decay=config.weight_decay)
         self.schedule = torch.optim.lr_scheduler.LambdaLR(
@@ -45,11 +46,16 @@ class Stepper:
         The step is skipped when the norm is not finite.
         """
         trained = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+        # Before clipping: the norm must be that of the whole batch, the same on every rank, or ranks would scale
+        # differently and drift apart.
         sum_gradients(trained)
         found = clip_grad_norm_(trained, self.config.grad_clip)
         norm = float(found.full_tensor() if isinstance(found, DTensor) else found)
+        # One NaN gradient would destroy all weights and both moments. The norm is reported, so that the loop ends the
+        # training.
         if math.isfinite(norm):
             self.optimizer.step()
+        # Freed rather than zeroed: they are as large as the model, and are not needed until the next backward pass.
         self.optimizer.zero_grad(set_to_none=True)
         return norm
 
@@ -66,6 +72,8 @@ class Stepper:
     def state(self) -> dict[str, Any]:
         """Return everything the next step depends on, with this rank's shard of each sharded tensor."""
         return {
+            # Each rank saves its own shard: gathering a large model on one rank would need the memory that sharding
+            # saves.
             "module": own_parts(self.module.state_dict()),
             "optimizer": own_parts(self.optimizer.state_dict()),
             "schedule": self.schedule.state_dict(),
@@ -82,11 +90,15 @@ def learning_rate(config: OptimConfig, total_steps: int | None, step: int) -> fl
     """Return the factor of ``lr`` at a step, counted from 0: linear warm-up, then constant or cosine decay."""
     warmup = config.lr_warmup_steps
     if warmup < 0:
+        # Without a known length there is no share of it: no warm-up.
         warmup = int(config.lr_warmup_steps_ratio * (total_steps or 0))
     if step < warmup:
+        # Never 0: a step at rate 0 would waste a batch of episodes.
         return (step + 1) / (warmup + 1)
     if config.lr_scheduler_type == "constant" or not total_steps:
         return 1.0
+    # Beyond the planned end, after a resume with fewer steps, the rate stays at its minimum instead of rising with the
+    # cosine again.
     share = min(1.0, (step - warmup) / max(1, total_steps - warmup))
     return config.min_lr_ratio + (1.0 - config.min_lr_ratio) * 0.5 * (1.0 + math.cos(math.pi * share))
 
@@ -97,15 +109,17 @@ def totals_of_all(mask: Tensor, sharing: int = 1) -> Totals:
     ``mask`` [B, T] holds this rank's rows, and ``sharing`` ranks hold the same rows.
     """
     own = Totals.of(mask)
-    tokens, rows = summed([own.tokens / sharing, own.rows / sharing])
+    # Ranks that share sequences hold the same rows: divided, they count once.
+    tokens, rows = sum_over_ranks([own.tokens / sharing, own.rows / sharing])
     return Totals(tokens, rows, own.width)
 
 
 def mismatch_of_all(own: Mismatch, sharing: int = 1) -> Mismatch:
     """Combine the mismatch statistics of all ranks' rows; ``sharing`` ranks hold the same rows."""
     sums = replace(own, largest=0.0)
-    found = summed([value / sharing for value in astuple(sums)])
-    return replace(Mismatch(*found), largest=largest(own.largest))
+    # The maximum is no sum and is combined on its own.
+    found = sum_over_ranks([value / sharing for value in astuple(sums)])
+    return replace(Mismatch(*found), largest=max_over_ranks(own.largest))
 
 
 def prompts_of_rank(batching: BatchingConfig) -> int:
@@ -125,4 +139,5 @@ def shares_of_all(steps: Iterable[Mapping[str, float]], sharing: int = 1) -> dic
     """
     rows = list(steps)
     found = {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
-    return dict(zip(sorted(found), summed([found[name] / sharing for name in sorted(found)]), strict=True))
+    # Sorted, so that every rank sends its metrics in one order: the reduction knows positions, not names.
+    return dict(zip(sorted(found), sum_over_ranks([found[name] / sharing for name in sorted(found)]), strict=True))

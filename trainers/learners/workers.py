@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trainers.config import TrainConfig
-from trainers.data_proto import DataProto
-from trainers.learners import checkpoint
-from trainers.learners.actor import Actor
-from trainers.learners.critic import Critic
-from trainers.learners.models import export, export_adapter, load_model, load_tokenizer
-from trainers.learners.networks import Placement
-from trainers.learners.reference import Reference
+from fathom.trainers.batch import DataProto
+from fathom.trainers.config import TrainConfig
+from fathom.trainers.learners import checkpoint
+from fathom.trainers.learners.actor import Actor
+from fathom.trainers.learners.critic import Critic
+from fathom.trainers.learners.models import export, export_adapter, load_model, load_tokenizer
+from fathom.trainers.learners.networks import Placement
+from fathom.trainers.learners.reference import Reference
+from fathom.trainers.objectives.terms import LossTerm
 
 
 def model_on_rank(config: TrainConfig) -> Any:
@@ -27,6 +29,9 @@ class ActorWorker:
         self.sharing = config.actor.ulysses_sequence_parallel_size
         self.config, self.tokenizer = config.model, load_tokenizer(config.model)
         self.learner = Actor(config.actor, model_on_rank(config), Placement.of(config))
+
+    def use_loss(self, terms: Sequence[LossTerm]) -> None:
+        self.learner.use_loss(terms)
 
     def compute_log_prob(self, data: DataProto) -> DataProto:
         return self.learner.compute_log_prob(data)

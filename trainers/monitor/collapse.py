@@ -11,8 +11,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fathom.errors import FathomError
-from trainers.config.sections import CollapseConfig
+from fathom.core.errors import FathomError
+from fathom.trainers.config.sections import CollapseConfig
 
 Metrics = Mapping[str, float]
 ENTROPY, LENGTH, INVALID = (
@@ -113,6 +113,7 @@ class CollapseDetector:
         for name, value in metrics.items():
             if not math.isfinite(value):
                 raise TrainingCollapsed(step, name, f"is {value}", self.last_good)
+        # After the check above: NaN ends a training also where the bounds are switched off.
         if not self.config.enable:
             self.last_good = step
             return True
@@ -129,8 +130,10 @@ class CollapseDetector:
         if not means:
             return
         problem = signal.problem(means)
+        # A metric that falls together with the reward is a bad policy; falling while it rises is the sign of a hack.
         if signal.while_rising and not (other and other[-1] > other[0]):
             problem = ""
+        # Consecutive steps: a single noisy window must not end hours of training.
         self._streak[signal.name] = self._streak.get(signal.name, 0) + 1 if problem else 0
         if problem:
             self.suspicions[signal.name] = problem
@@ -148,6 +151,8 @@ class CollapseDetector:
         series = self._series.setdefault(key, [])
         series.append(value)
         means = self._means.setdefault(key, [])
+        # Before the first full window a mean would be of one or two steps, and every later share is relative to the
+        # first.
         if len(series) >= self.config.window:
             means.append(sum(series[-self.config.window :]) / self.config.window)
         return means

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
-from fathom.errors import CorruptData, InvalidField, MissingExtra
+from fathom.core.errors import CorruptData, InvalidField, MissingExtra
 
 Metrics = Mapping[str, float]
 METRICS = "metrics.jsonl"
@@ -34,12 +34,15 @@ class JsonLines:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # Appending to half a line would make one malformed line of two good ones.
         mend(path)
         self._file = path.open("a", encoding="utf-8")
 
     def log(self, step: int, metrics: Metrics) -> None:
         line = {"step": step, "time": time.time(), "metrics": dict(metrics)}
         self._file.write(json.dumps(line, allow_nan=True) + "\n")
+        # A killed training must leave every step that it reported; steps take seconds, so that a flush each costs
+        # nothing.
         self._file.flush()
 
     def close(self) -> None:
@@ -94,6 +97,7 @@ class MlFlow:
         except ImportError as error:
             raise MissingExtra("mlflow", "mlflow") from error
         self._mlflow.start_run(run_name=name)
+        # MLflow refuses longer values, and with them the run.
         self._mlflow.log_params({key: str(value)[:500] for key, value in parameters.items()})
 
     def log(self, step: int, metrics: Metrics) -> None:
@@ -126,5 +130,6 @@ def make_loggers(names: Sequence[str], output: Path, parameters: Mapping[str, ob
                 add(MlFlow(output.name, parameters))
             elif name not in ("console", "jsonl"):
                 raise InvalidField("trainer.loggers", f"{name!r} is not console, jsonl, tensorboard or mlflow")
+        # All were created: from here on the caller closes them.
         undo.pop_all()
     return made

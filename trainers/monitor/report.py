@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fathom.errors import MissingExtra
-from trainers.monitor.loggers import METRICS, read_lines
+from fathom.core.errors import MissingExtra
+from fathom.trainers.monitor.loggers import METRICS, read_lines
 
 Steps = Mapping[int, Mapping[str, float]]
 
@@ -75,7 +75,9 @@ def write_report(output: Path, title: str, settings: str, notes: Sequence[str] =
     Raises ``MissingExtra`` without plotly and ``CorruptData`` for metrics that cannot be read.
     """
     steps = read_lines(output / METRICS)
-    drawn = [(panel, figure(panel, found, first=index == 0)) for index, (panel, found) in enumerate(filled(steps))]
+    drawn = [
+        (panel, figure(panel, found, first=index == 0)) for index, (panel, found) in enumerate(select_panels(steps))
+    ]
     shown = {panel.title for panel, _ in drawn}
     missing = [panel.title for panel in PANELS if panel.title not in shown]
     page = PAGE.format(
@@ -100,7 +102,7 @@ def present(name: str, steps: Steps) -> bool:
     return any(name in metrics for metrics in steps.values())
 
 
-def filled(steps: Steps) -> list[tuple[Panel, dict[str, list[tuple[int, float]]]]]:
+def select_panels(steps: Steps) -> list[tuple[Panel, dict[str, list[tuple[int, float]]]]]:
     """Return the panels that have data, with their points."""
     names = sorted({name for metrics in steps.values() for name in metrics})
     found = []
@@ -124,6 +126,7 @@ def figure(panel: Panel, points: Mapping[str, Sequence[tuple[int, float]]], *, f
         raise MissingExtra("plotly", "train") from error
     drawing = graph.Figure()
     for name, series in points.items():
+        # A diverged run's last point is NaN or infinite, which would set the scale of the whole axis.
         finite = [(step, value) for step, value in series if math.isfinite(value)]
         drawing.add_scatter(
             x=[step for step, _ in finite], y=[value for _, value in finite], name=name, mode="lines+markers"

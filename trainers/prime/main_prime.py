@@ -1,6 +1,6 @@
 """Command-line entry point of the PRIME recipe.
 
-Usage: ``python -m trainers.prime.main_prime --config FILE [section.field=value …]``. Runs the same training as
+Usage: ``python -m fathom.trainers.prime.main_prime --config FILE [section.field=value …]``. Run the same training as
 ``fathom train prime``, against the stack already running in ``--home``; it does not start a stack itself.
 """
 
@@ -26,19 +26,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     Raises the same errors as ``fathom train``, and ``NotReady`` when no stack is running in ``--home``.
     """
-    parser = argparse.ArgumentParser(prog="trainers.prime.main_prime", description="PRIME (arXiv 2502.01456).")
+    parser = argparse.ArgumentParser(prog="fathom.trainers.prime.main_prime", description="PRIME (arXiv 2502.01456).")
     parser.add_argument("--config", type=Path, action="append", default=[], help="YAML over the recipe's defaults")
     parser.add_argument("--home", type=Path, default=Path(os.environ.get("FATHOM_LOCAL_HOME", ".fathom")))
     parser.add_argument("overrides", nargs="*", help="section.field=value")
     given = parser.parse_args(arguments)
     # Before the imports below: the libraries read these variables when they are imported.
     environment()
-    from fathom.cli.local import read_endpoints
-    from trainers.algorithms import configured
-    from trainers.launch import Interruption, Place, Run
+    from fathom.clients.local import read_endpoints
+    from fathom.trainers.jobs.launch import Interruption, Place, Run
+    from fathom.trainers.jobs.registry import load_settings
 
     endpoints = read_endpoints(given.home)
-    config = configured("prime", given.config, given.overrides)
+    config = load_settings("prime", given.config, given.overrides)
     print(config.to_yaml())
     place = Place(endpoints.services, endpoints.store)
     print(Run("prime", config, place, lambda *_: None, Interruption()).train().summary())

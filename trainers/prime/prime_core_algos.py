@@ -3,7 +3,7 @@
 Shapes: n samples per prompt, G groups, B = G * n rows in group order, T response tokens; ``mask`` [B, T] is 1 on valid
 response tokens. ``q`` = log phi - log ref per token, 0 outside the mask. Names follow the public recipe; deviations
 where that recipe has a defect are documented at the function. The functions shared with the reward service live in
-``fathom.implicit`` and are re-exported here. Depends on torch only.
+``fathom.domain.process_reward`` and are re-exported here. Depends on torch only.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from fathom.errors import InvalidField
-from fathom.implicit.accuracy import check_groups, compute_dpo_abs_accuracy, compute_dpo_accuracy
-from fathom.implicit.losses import bon_weights, compute_ce_dpo_loss_rm, compute_detach_dpo_loss_rm
-from fathom.implicit.rewards import implicit_rewards, largest_return, prime_norm, token_level_scores
-from trainers.masked import at_last, reverse_cumsum, whiten
+from fathom.core.errors import InvalidField
+from fathom.domain.process_reward.accuracy import check_groups, compute_dpo_abs_accuracy, compute_dpo_accuracy
+from fathom.domain.process_reward.losses import bon_weights, compute_ce_dpo_loss_rm, compute_detach_dpo_loss_rm
+from fathom.domain.process_reward.rewards import implicit_rewards, largest_return, prime_norm, token_level_scores
+from fathom.trainers.objectives.masked import at_last, reverse_cumsum, whiten
 
 __all__ = [
     "bon_weights",
@@ -53,6 +53,7 @@ def compute_rloo_advantage_return(
     parts = [
         coefficient * source_advantage(name, values, mask, n_samples)
         for name, (values, coefficient) in sources.items()
+        # A source that is switched off may be absent or constant; 0 times NaN would still be NaN.
         if coefficient != 0
     ]
     if not parts:
@@ -73,6 +74,7 @@ def source_advantage(name: str, values: Tensor, mask: Tensor, n_samples: int) ->
     if values.dim() == 1:
         if values.shape[0] != mask.shape[0]:
             raise InvalidField(name, f"has {values.shape[0]} rows, the mask {mask.shape[0]}")
+        # An outcome is one cell at the end: its row mean is the outcome itself, whatever the length of the response.
         cells = at_last(torch.ones_like(values), mask)
         rewards = at_last(values, mask)
     elif values.shape == mask.shape:
@@ -83,5 +85,6 @@ def source_advantage(name: str, values: Tensor, mask: Tensor, n_samples: int) ->
     # float64: a return sums thousands of these values.
     cells, rewards = cells.to(torch.float64), rewards.to(torch.float64)
     row_means = rewards.sum(dim=-1) / cells.sum(dim=-1)
+    # Means per row first: a mean over all tokens of the group would follow its longest response.
     baseline = row_means.view(-1, n_samples).mean(dim=-1).repeat_interleave(n_samples)
     return (rewards - baseline.unsqueeze(-1)) * (n_samples / (n_samples - 1)) * cells

@@ -1,7 +1,8 @@
 """PRIME's implicit reward model on one data-parallel rank: scoring and updates (arXiv 2502.01456).
 
-The maths is in ``fathom.implicit``, shared with the reward service; this module reads and writes ``DataProto`` and
-synchronises ranks. Shapes: B rows (whole groups of n), T response columns, S = prompt + response columns.
+The maths is in ``domain.process_reward``, shared with the reward service; this module reads and writes
+``DataProto`` and synchronises ranks. Shapes: B rows (whole groups of n), T response columns, S = prompt + response
+columns.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from torch.distributed.tensor import DTensor
 from torch.nn import Module
 from torch.nn.utils import clip_grad_norm_
 
-from fathom.errors import InvalidField
-from fathom.implicit.masked import row_sums
-from fathom.implicit.model import Groups, ImplicitRewardModel, Learning, Scored, Scoring, forward_q
-from fathom.implicit.rewards import largest_return, prime_norm
-from fathom.implicit.sequences import Sequences
-from trainers.config.learning import RewardModelConfig
-from trainers.data_proto import DataProto
-from trainers.learners import fsdp
-from trainers.learners.forward import divided
-from trainers.learners.fsdp import sum_gradients, summed, world
-from trainers.learners.networks import device_of
+from fathom.core.errors import InvalidField
+from fathom.domain.process_reward.masked import row_sums
+from fathom.domain.process_reward.model import Groups, ImplicitRewardModel, Learning, Scored, Scoring, forward_q
+from fathom.domain.process_reward.rewards import largest_return, prime_norm
+from fathom.domain.process_reward.sequences import Sequences
+from fathom.trainers.batch import DataProto
+from fathom.trainers.config.learning import RewardModelConfig
+from fathom.trainers.learners.forward import split_largest
+from fathom.trainers.learners.networks import device_of
+from fathom.trainers.learners.ranks import fsdp
+from fathom.trainers.learners.ranks.fsdp import sum_gradients, sum_over_ranks, world
 
 NEEDS_GROUPS = ("dpo", "bon_acc", "bon_rm")
 
@@ -44,6 +45,7 @@ class DataParallelPRIMERewardModel(ImplicitRewardModel):
     ) -> None:
         self.config = config
         optim = config.optim
+        # Before the base class makes its optimiser, which must hold the sharded parameters.
         for module in (reward_module, ref_module) if shard else ():
             if module is not None:
                 fsdp.shard(module, module)
@@ -66,6 +68,8 @@ class DataParallelPRIMERewardModel(ImplicitRewardModel):
                 grad_clip=optim.grad_clip,
             ),
         )
+        # The shared model takes no betas of its own; AdamW reads them at each step, so that setting them afterwards is
+        # in time.
         self.optimizer.param_groups[0]["betas"] = optim.betas
 
     def _forward_micro_batch(self, data: DataProto) -> Tensor:
@@ -75,6 +79,8 @@ class DataParallelPRIMERewardModel(ImplicitRewardModel):
 
     def prime_norm(self, token_level_scores: Tensor) -> Tensor:
         """Divide scores [B, T] by the largest absolute return, over all ranks or this one (``norm_scope``)."""
+        # Reduced over ranks by default: with each rank's own maximum, the rewards of a row would depend on which rank
+        # it is on.
         largest = largest_return(token_level_scores)
         if self.config.norm_scope == "global" and distributed.is_initialized():
             distributed.all_reduce(largest, op=distributed.ReduceOp.MAX)
@@ -90,9 +96,9 @@ class DataParallelPRIMERewardModel(ImplicitRewardModel):
         Rows keep their order, however they were batched.
         """
         data = data.to(device_of(self.phi))
-        batch = self.batched(data)
-        found = self.score(batch, samples(data), outcome_of(data), ref_log_probs=self.reference_log_probs(data))
-        return scored(found, data), dict(found.metrics)
+        batch = self.build_input(data)
+        found = self.score(batch, samples(data), read_outcomes(data), ref_log_probs=self.reference_log_probs(data))
+        return pack_scores(found, data), dict(found.metrics)
 
     def update_rm(self, data: DataProto) -> tuple[DataProto, dict[str, float]]:
         """Make one pass over the batch with one optimiser step per mini-batch.
@@ -102,14 +108,14 @@ class DataParallelPRIMERewardModel(ImplicitRewardModel):
         reverse``). Raises ``InvalidField`` naming a missing field.
         """
         data = data.to(device_of(self.phi))
-        batch, outcome = self.batched(data), data.tensor("acc")
+        batch, outcome = self.build_input(data), data.tensor("acc")
         groups = None
         if self.config.loss_type in NEEDS_GROUPS:
             groups = Groups(data.tensor("Q_bc"), data.tensor("acc_bc"))
         found = self.update(batch, outcome, samples(data), self.reference_log_probs(data), groups)
-        return scored(found, data), dict(found.metrics)
+        return pack_scores(found, data), dict(found.metrics)
 
-    def batched(self, data: DataProto) -> Sequences:
+    def build_input(self, data: DataProto) -> Sequences:
         """Build the model's input and set mini-batch and micro-batch sizes for this batch.
 
         Raises ``InvalidField("reward_model.mini_batch_size")`` when the rows do not divide evenly among ranks.
@@ -129,6 +135,7 @@ class DataParallelPRIMERewardModel(ImplicitRewardModel):
         """Return the old policy's log-probabilities [B, S] when there is no reference model, else None."""
         if self.reference is not None:
             return None
+        # Shifted behind the prompt: response columns begin after its width.
         old = data.tensor("old_log_probs")
         return torch.nn.functional.pad(old, (data.tensor("prompts").shape[1], 0))
 
@@ -136,7 +143,7 @@ class DataParallelPRIMERewardModel(ImplicitRewardModel):
         """Split rows into micro-batches, the same number on all ranks."""
         found = super().passes(lengths)
         # Sharded parameters are gathered from all ranks in every pass, so every rank must make as many.
-        return divided(found, fsdp.largest(len(found)))
+        return split_largest(found, fsdp.max_over_ranks(len(found)))
 
     def clip(self) -> float:
         """Clip phi's gradient by its global norm (all shards together) and return the norm before clipping."""
@@ -157,13 +164,13 @@ class DataParallelPRIMERewardModel(ImplicitRewardModel):
 
     def rows_together(self, rows: int) -> int:
         """Return the number of mini-batch rows summed over all ranks."""
-        return int(summed([rows])[0])
+        return int(sum_over_ranks([rows])[0])
 
     def gather_gradients(self, loss: float) -> float:
         """Sum gradients and loss over all ranks; returns the summed loss."""
         # A sum, not a mean: each rank's loss is already divided by the rows of all ranks.
         sum_gradients(self.phi.parameters())
-        return summed([loss])[0]
+        return sum_over_ranks([loss])[0]
 
 
 def broadcast_groups(data: DataProto) -> DataProto:
@@ -201,12 +208,12 @@ def samples(data: DataProto) -> int:
     return n
 
 
-def outcome_of(data: DataProto) -> Tensor | None:
+def read_outcomes(data: DataProto) -> Tensor | None:
     """Return the verified outcomes ``acc`` [B], or None when the rows were not verified."""
     return data.batch.get("acc")
 
 
-def scored(found: Scored, data: DataProto) -> DataProto:
+def pack_scores(found: Scored, data: DataProto) -> DataProto:
     """Pack scores and q into a ``DataProto`` on the CPU."""
     fields = {"rm_scores": responses(found.rewards, data), "q": responses(found.q, data)}
     return DataProto.from_dict({name: value.cpu() for name, value in fields.items()})

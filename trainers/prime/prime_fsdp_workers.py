@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fathom.errors import InvalidField
-from trainers.config import TrainConfig
-from trainers.config.sections import ModelConfig
-from trainers.data_proto import DataProto
-from trainers.learners import checkpoint
-from trainers.learners.fsdp import world
-from trainers.learners.models import load_model
-from trainers.learners.stepping import shares_of_all
-from trainers.prime.prime_dp_rm import DataParallelPRIMERewardModel
+from fathom.core.errors import InvalidField
+from fathom.trainers.batch import DataProto
+from fathom.trainers.config import TrainConfig
+from fathom.trainers.config.sections import ModelConfig
+from fathom.trainers.learners import checkpoint
+from fathom.trainers.learners.models import load_model
+from fathom.trainers.learners.ranks.fsdp import world
+from fathom.trainers.learners.stepping import shares_of_all
+from fathom.trainers.prime.prime_dp_rm import DataParallelPRIMERewardModel
 
 
 class PRIMERewardModelWorker:
@@ -36,6 +36,8 @@ class PRIMERewardModelWorker:
         """
         settings, seed = self.config.reward_model, self.config.trainer.seed
         device = self.config.trainer.device
+        # By default from the same file and seed: phi and its reference start equal, so that the first implicit rewards
+        # are exactly 0.
         phi = load_model(at(self.config.model, settings.path), seed).to(device)
         reference: Any = None
         if settings.ref_type == "freeze":

@@ -6,20 +6,25 @@ critic.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Protocol
 
-from fathom.errors import InvalidField
-from trainers.data.loader import loader_batch_size
-from trainers.data_proto import DataProto
-from trainers.filters import prioritised_groups
-from trainers.masked import at_last
-from trainers.ppo import RayPPOTrainer
-from trainers.prime.prime_core_algos import compute_rloo_advantage_return
-from trainers.prime.prime_dp_rm import NEEDS_GROUPS, broadcast_groups
-from trainers.roles import Learner, Metrics, Role
-from trainers.steps import batch_metrics, outcomes
-from trainers.surroundings import timed
+from fathom.core.errors import InvalidField
+from fathom.trainers.algorithms.algorithm import Algorithm, Learners, score_episodes
+from fathom.trainers.algorithms.context import measure_time
+from fathom.trainers.algorithms.ppo import RayPPOTrainer
+from fathom.trainers.batch import DataProto
+from fathom.trainers.batch_ops import batch_metrics, outcomes
+from fathom.trainers.config import TrainConfig
+from fathom.trainers.data.loader import loader_batch_size
+from fathom.trainers.interfaces import Learner, Metrics, RewardFunction, Role
+from fathom.trainers.objectives.filters import prioritised_groups
+from fathom.trainers.objectives.kl import Controller
+from fathom.trainers.objectives.masked import at_last
+from fathom.trainers.prime.prime_core_algos import compute_rloo_advantage_return
+from fathom.trainers.prime.prime_dp_rm import NEEDS_GROUPS, broadcast_groups
+from fathom.trainers.prime.prime_fsdp_workers import PRIMERewardModelWorker
 
 
 class RewardModelGroup(Learner, Protocol):
@@ -30,23 +35,25 @@ class RewardModelGroup(Learner, Protocol):
     def update_rm(self, data: DataProto) -> DataProto: ...
 
 
-class RayPRIMETrainer(RayPPOTrainer):
-    """PPO loop without a critic, with outcome rewards and implicit process rewards.
+class PRIME(Algorithm):
+    """Outcome rewards and implicit process rewards, without a critic.
 
     Groups are filtered before anything is computed on them. Raises ``InvalidField`` naming the setting for an estimator
     other than RLOO, for groups of one, for KL in the reward, and for losses that compare within groups without
     ``reward_model.update: reverse``.
     """
 
-    use_critic = False
+    own_workers = MappingProxyType({Role.REWARD_MODEL: PRIMERewardModelWorker})
+    warmup_steps = 0
+    """No critic has to learn first."""
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self.use_critic = False
-        algorithm, model = self.config.algorithm, self.config.reward_model
+    def __init__(self, config: TrainConfig) -> None:
+        """Keep the settings; raises ``InvalidField`` naming one that the algorithm does not support."""
+        super().__init__(config)
+        algorithm, model = config.algorithm, config.reward_model
         if algorithm.adv_estimator != "rloo":
             raise InvalidField("algorithm.adv_estimator", f"{algorithm.adv_estimator!r}; PRIME has rloo only")
-        if self.config.rollout.n < 2:
+        if config.rollout.n < 2:
             raise InvalidField("rollout.n", "must be at least 2: a group of one has no baseline")
         if model.loss_type in NEEDS_GROUPS and model.update != "reverse":
             raise InvalidField("reward_model.update", f"must be reverse for loss_type {model.loss_type}")
@@ -58,16 +65,9 @@ class RayPRIMETrainer(RayPPOTrainer):
         needed = [Role.ACTOR, Role.REWARD_MODEL]
         return [*needed, Role.REF_POLICY] if self.config.needs_reference else needed
 
-    def init_workers(self) -> None:
-        """Create the worker groups of all roles."""
-        groups = {role: self.make_group(role) for role in self.roles()}
-        self.actor, self.critic = groups[Role.ACTOR], None
-        self.reference = groups.get(Role.REF_POLICY)
-        self.reward_model: RewardModelGroup = groups[Role.REWARD_MODEL]
-
-    def learners(self) -> dict[str, Any]:
+    def checkpoint_parts(self) -> dict[str, Role]:
         """Return both trained models by checkpoint name; the reward model's is ``reward``, as in the public recipe."""
-        return {"actor": self.actor, "reward": self.reward_model}
+        return {"actor": Role.ACTOR, "reward": Role.REWARD_MODEL}
 
     @property
     def prompts_per_step(self) -> int:
@@ -75,35 +75,34 @@ class RayPRIMETrainer(RayPPOTrainer):
         data = self.config.data
         return loader_batch_size(data.train_batch_size, data.oversample_factor)
 
-    def train_step(self, prompts: DataProto, metrics: Metrics) -> None:
-        """Generate, verify, filter, compute log-probabilities, score and update the reward model, update the actor."""
-        with timed(metrics, "gen"):
-            batch = self.generate(prompts, metrics)
-        with timed(metrics, "verify"):
-            batch = self.verify(batch, metrics)
-        batch = self.filter_and_downsample(batch, metrics)
-        with timed(metrics, "old_log_prob"):
-            batch = self.compute_old_log_prob(batch, metrics)
-        if self.reference is not None:
-            with timed(metrics, "ref"):
-                batch = batch.union(self.reference.compute_ref_log_prob(batch))
-        with timed(metrics, "reward_model"):
-            batch = self.score_and_update(batch, metrics)
-        with timed(metrics, "adv"):
-            batch = self.compute_advantage(batch, metrics)
-        # The outcome as verified is of all rows that were drawn, not of those that stayed.
-        metrics |= {name: value for name, value in batch_metrics(batch).items() if name != "acc"}
-        with timed(metrics, "update_actor"):
-            metrics |= self.actor.update_policy(batch)
+    def score(self, batch: DataProto, reward_fn: RewardFunction | None, metrics: Metrics) -> DataProto:
+        """Verify the episodes and keep the groups that are worth training on."""
+        with measure_time(metrics, "verify"):
+            batch = self.verify(batch, reward_fn, metrics)
+        return self.filter_and_downsample(batch, metrics)
 
-    def verify(self, batch: DataProto, metrics: Metrics) -> DataProto:
+    def learn_rewards(self, batch: DataProto, learners: Learners, metrics: Metrics) -> DataProto:
+        """Score and update the reward model."""
+        with measure_time(metrics, "reward_model"):
+            return self.score_and_update(batch, learners[Role.REWARD_MODEL], metrics)
+
+    def rewards(self, batch: DataProto, controller: Controller, metrics: Metrics) -> DataProto:
+        """Return the batch unchanged: the reward sources are weighted in ``advantages``."""
+        return batch
+
+    def batch_metrics(self, batch: DataProto) -> Metrics:
+        """Compute metrics of the batch, except the outcome: ``verify`` has measured that of all rows drawn."""
+        return {name: value for name, value in batch_metrics(batch).items() if name != "acc"}
+
+    def verify(self, batch: DataProto, reward_fn: RewardFunction | None, metrics: Metrics) -> DataProto:
         """Set the outcome ``acc`` [B] in [0, 1]: the rollout source's own where present, else from ``reward_fn``.
 
         The metric ``acc`` is the mean over all rows, before filtering. Raises ``InvalidField`` for an outcome outside
         [0, 1].
         """
+        # Episodes that the planner graded carry it; verifying them again could only disagree.
         if "acc" not in batch:
-            scored = self.compute_reward(batch, metrics)
+            scored = score_episodes(batch, reward_fn)
             batch = scored.with_tensors(
                 acc=outcomes(scored.with_tensors(token_level_rewards=scored.tensor("token_level_scores")))
             )
@@ -118,6 +117,7 @@ class RayPRIMETrainer(RayPPOTrainer):
     def filter_and_downsample(self, batch: DataProto, metrics: Metrics) -> DataProto:
         """Keep ``train_batch_size`` whole groups: those that pass the filters first, in their original order."""
         data, n = self.config.data, self.config.rollout.n
+        # The views below take rows g * n to (g + 1) * n - 1 for one prompt's.
         batch.require_groups(n)
         width = batch.tensor("responses").shape[1]
         lengths = batch.tensor("attention_mask")[:, -width:].sum(dim=-1)
@@ -141,39 +141,18 @@ class RayPRIMETrainer(RayPPOTrainer):
         }
         return batch[found.rows].with_meta(n=n)
 
-    def score_and_update(self, batch: DataProto, metrics: Metrics) -> DataProto:
+    def score_and_update(self, batch: DataProto, model: RewardModelGroup, metrics: Metrics) -> DataProto:
         """Compute ``rm_scores`` and ``q``, ordering scoring and learning as ``reward_model.update`` says.
 
         Modes: none (score only), after (scores of the update pass), before (learn, then score), reverse (score, then
         learn). Raises ``InvalidField`` for another mode.
         """
-        modes: dict[str, Callable[[DataProto, Metrics], DataProto]] = {
-            "none": self.score, "after": self.learn, "before": self.learn_then_score, "reverse": self.score_then_learn,
-        }  # fmt: skip
         mode = self.config.reward_model.update
-        if mode not in modes:
-            raise InvalidField("reward_model.update", f"{mode!r} is not one of {', '.join(modes)}")
-        return modes[mode](batch, metrics)
+        if mode not in MODES:
+            raise InvalidField("reward_model.update", f"{mode!r} is not one of {', '.join(MODES)}")
+        return MODES[mode](batch, model, metrics)
 
-    def score(self, batch: DataProto, metrics: Metrics) -> DataProto:
-        """Score the batch with the reward model as it is."""
-        return taken(batch, self.reward_model.compute_rm_score(batch), metrics)
-
-    def learn(self, batch: DataProto, metrics: Metrics) -> DataProto:
-        """Update the reward model in one pass; the scores are those computed before its first step."""
-        return taken(batch, self.reward_model.update_rm(batch), metrics)
-
-    def learn_then_score(self, batch: DataProto, metrics: Metrics) -> DataProto:
-        """Update the reward model, then score the batch with the updated model."""
-        metrics |= self.reward_model.update_rm(batch).meta_info.get("metrics", {})
-        return self.score(batch, metrics)
-
-    def score_then_learn(self, batch: DataProto, metrics: Metrics) -> DataProto:
-        """Score the batch first, so that each row's loss can see its whole group, then update the reward model."""
-        batch = broadcast_groups(self.score(batch, metrics))
-        return taken(batch, self.reward_model.update_rm(batch), metrics)
-
-    def compute_advantage(self, batch: DataProto, metrics: Metrics) -> DataProto:
+    def advantages(self, batch: DataProto) -> DataProto:
         """Compute RLOO advantages per reward source, weighted, summed and whitened."""
         algorithm = self.config.algorithm
         sources = {
@@ -186,7 +165,46 @@ class RayPRIMETrainer(RayPPOTrainer):
         return batch.with_tensors(advantages=advantages.float(), returns=returns.float())
 
 
-def taken(batch: DataProto, found: DataProto, metrics: Metrics) -> DataProto:
+class RayPRIMETrainer(RayPPOTrainer):
+    """The loop with PRIME's hooks, under the public recipe's name."""
+
+    use_critic = False
+
+    def __init__(self, config: TrainConfig, *arguments: Any, **named: Any) -> None:
+        """Configure the trainer; raises ``InvalidField`` as ``RayPPOTrainer`` and ``PRIME`` do."""
+        super().__init__(config, *arguments, **{"algorithm": PRIME(config), **named})
+
+
+def score(batch: DataProto, model: RewardModelGroup, metrics: Metrics) -> DataProto:
+    """Score the batch with the reward model as it is."""
+    return merge_scores(batch, model.compute_rm_score(batch), metrics)
+
+
+def learn(batch: DataProto, model: RewardModelGroup, metrics: Metrics) -> DataProto:
+    """Update the reward model in one pass; the scores are those computed before its first step."""
+    return merge_scores(batch, model.update_rm(batch), metrics)
+
+
+def learn_then_score(batch: DataProto, model: RewardModelGroup, metrics: Metrics) -> DataProto:
+    """Update the reward model, then score the batch with the updated model."""
+    # The scores of the update itself are dropped: they are those before its first step.
+    metrics |= model.update_rm(batch).meta_info.get("metrics", {})
+    return score(batch, model, metrics)
+
+
+def score_then_learn(batch: DataProto, model: RewardModelGroup, metrics: Metrics) -> DataProto:
+    """Score the batch first, so that each row's loss can see its whole group, then update the reward model."""
+    batch = broadcast_groups(score(batch, model, metrics))
+    return merge_scores(batch, model.update_rm(batch), metrics)
+
+
+def merge_scores(batch: DataProto, found: DataProto, metrics: Metrics) -> DataProto:
     """Add the reward model's scores to the batch, and its metrics to the step's."""
     metrics |= found.meta_info.get("metrics", {})
     return batch.with_tensors(rm_scores=found.tensor("rm_scores"), q=found.tensor("q"))
+
+
+MODES: Mapping[str, Callable[[DataProto, RewardModelGroup, Metrics], DataProto]] = MappingProxyType(
+    {"none": score, "after": learn, "before": learn_then_score, "reverse": score_then_learn}
+)
+"""How ``reward_model.update`` orders scoring and learning."""

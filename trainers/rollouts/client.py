@@ -17,11 +17,18 @@ from typing import Literal
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1.trajectory_pb2 import STOP_REASON_FAILED, Trajectory
-from fathom.clients.retry import RetryPolicy
 from fathom.clients.services import PlannerClient
-from fathom.errors import CONTRACT, DeadlineExceeded, DependencyFailed, FailedPrecondition, FathomError, NotReady
+from fathom.core.errors import (
+    NON_RETRYABLE,
+    DeadlineExceeded,
+    DependencyFailed,
+    FailedPrecondition,
+    FathomError,
+    NotReady,
+)
+from fathom.core.retry import RetryPolicy
 
-FATAL = CONTRACT | {"PERMISSION_DENIED", "ABORTED"}
+FATAL = NON_RETRYABLE | {"PERMISSION_DENIED", "ABORTED"}
 """Codes of non-retryable errors: they stop the training and name the cause."""
 
 Place = tuple[int, int]
@@ -40,14 +47,14 @@ class Patience:
     retry: RetryPolicy = field(default_factory=lambda: RetryPolicy(first_delay_s=0.2))
 
 
-Heard = Callable[[int], None]
+ProgressCallback = Callable[[int], None]
 """Progress callback: receives the number of episodes collected so far whenever another one arrives."""
 Transport = Literal["stream", "queue"]
 STOP_S = 5.0
 """Time limit for cancelling a queued rollout, in seconds."""
 
 
-def unheard(count: int) -> None:
+def ignore_progress(count: int) -> None:
     """Ignore progress: the default callback."""
 
 
@@ -55,7 +62,7 @@ async def collect(
     planner: PlannerClient,
     request: pb.RolloutRequest,
     patience: Patience,
-    heard: Heard = unheard,
+    heard: ProgressCallback = ignore_progress,
     transport: Transport = "stream",
 ) -> list[Trajectory]:
     """Collect all episodes of a request, ordered by task and sample; ``request.request_id`` must be set.
@@ -64,35 +71,36 @@ async def collect(
     naming the culprit when episodes are still missing after ``attempts`` attempts without progress. On any error, a
     queued request is cancelled.
     """
-    asking = Asking(planner, request, patience, heard, transport)
+    asking = RolloutCall(planner, request, patience, heard, transport)
     try:
         async with asyncio.timeout(patience.timeout_s):
             await asking.until_whole()
     except TimeoutError as error:
         await asking.stop()
-        have = f"{len(asking.found)} of {asking.wanted} episodes after {patience.timeout_s:g} s"
+        have = f"{len(asking.found)} of {asking.episode_count} episodes after {patience.timeout_s:g} s"
         raise DeadlineExceeded(f"rollout {request.request_id} has {have}", metadata={"culprit": "planner"}) from error
     except BaseException:
+        # Also a cancelled training: a queued request would otherwise be played to its end for nobody.
         await asking.stop()
         raise
     return [asking.found[place] for place in sorted(asking.found)]
 
 
 @dataclass
-class Asking:
+class RolloutCall:
     """State of one request until all its episodes have arrived."""
 
     planner: PlannerClient
     request: pb.RolloutRequest
     patience: Patience
-    heard: Heard
+    heard: ProgressCallback
     transport: Transport
     found: dict[Place, Trajectory] = field(default_factory=dict)
     _sequence: int = 0
     """Sequence number of the last trajectory read; queued requests only."""
 
     @property
-    def wanted(self) -> int:
+    def episode_count(self) -> int:
         """Return the number of episodes in total."""
         return len(self.request.tasks) * self.request.group_size
 
@@ -102,25 +110,30 @@ class Asking:
         while True:
             before = len(self.found)
             problem = await self._attempt()
-            if len(self.found) == self.wanted:
+            if len(self.found) == self.episode_count:
                 return
+            # Consecutive attempts without a new episode; any progress starts the count again, so that a long request
+            # over a flaky connection is not given up while it advances.
             barren = 0 if len(self.found) > before else barren + 1
             if barren >= self.patience.attempts:
-                culprit, missing = problem.metadata.get("culprit", "planner"), self.wanted - len(self.found)
-                message = f"{missing} of {self.wanted} episodes of {self.request.request_id} are missing"
+                culprit, missing = problem.metadata.get("culprit", "planner"), self.episode_count - len(self.found)
+                message = f"{missing} of {self.episode_count} episodes of {self.request.request_id} are missing"
                 raise DependencyFailed(culprit, f"{message} after {barren} attempts: {problem.message}") from problem
+            # The error may say itself how long to wait; otherwise pauses grow with the attempts in vain.
             await asyncio.sleep(self.patience.retry.delay_s(barren + 1, problem))
 
     async def _attempt(self) -> FathomError:
         """Add the episodes of one stream; return the error that explains why some may still be missing."""
         problem: FathomError = DependencyFailed("planner", "the stream ended before all episodes had come")
         try:
-            async with aclosing(self._queued() if self.transport == "queue" else self._streamed()) as items:
+            async with aclosing(self._read_queue() if self.transport == "queue" else self._read_stream()) as items:
                 async for item in items:
                     if item.stop_reason == STOP_REASON_FAILED:
                         refuse(item)
                         problem = NotReady(item.error, metadata={"culprit": item.culprit or "planner"})
                     else:
+                        # A resumed stream may repeat episodes: the first copy stays, which is the one that progress was
+                        # reported for.
                         self.found.setdefault((item.task_index, item.sample_index), item)
                         self.heard(len(self.found))
         except FathomError as error:
@@ -129,17 +142,18 @@ class Asking:
             problem = error
         return problem
 
-    async def _streamed(self) -> AsyncGenerator[Trajectory, None]:
+    async def _read_stream(self) -> AsyncGenerator[Trajectory, None]:
         responses = self.planner.rollout(self.request, timeout_s=self.patience.timeout_s)
         async with aclosing(responses):
             async for response in responses:
                 yield response.trajectory
 
-    async def _queued(self) -> AsyncGenerator[Trajectory, None]:
+    async def _read_queue(self) -> AsyncGenerator[Trajectory, None]:
         """Submit the request to the queue and yield its trajectories after the last one read.
 
         Raises ``FinallyFailed`` for a failed episode: the queue has already made all its attempts.
         """
+        # Submitting is idempotent by the request's id: each attempt may do so again without playing anything twice.
         await self.planner.submit_rollout(pb.SubmitRolloutRequest(rollout=self.request))
         watch = pb.WatchRolloutRequest(rollout_id=self.request.request_id, after_sequence=self._sequence)
         responses = self.planner.watch_rollout(watch, timeout_s=self.patience.timeout_s)
@@ -155,7 +169,9 @@ class Asking:
 
     async def stop(self) -> None:
         """Cancel the rest of a queued request, ignoring errors."""
-        if self.transport == "queue" and len(self.found) < self.wanted:
+        if self.transport == "queue" and len(self.found) < self.episode_count:
+            # Whatever ended the rollout is what the caller has to hear of; a queue that cannot be stopped ends by
+            # itself.
             with suppress(FathomError):
                 stop = pb.StopRolloutRequest(rollout_id=self.request.request_id)
                 await self.planner.stop_rollout(stop, timeout_s=STOP_S)

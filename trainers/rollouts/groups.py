@@ -1,4 +1,4 @@
-"""Conversion of episode groups to tensors, in the layout of ``trainers.data_proto``.
+"""Conversion of episode groups to tensors, in the layout of ``fathom.trainers.batch``.
 
 Rows are group-major. An episode whose context was compacted has one row per segment; each of them carries the episode's
 name in ``episode`` and its full score.
@@ -7,7 +7,7 @@ name in ``episode`` and its full score.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,9 @@ import numpy as np
 import torch
 
 from fathom.api.planner.v1.trajectory_pb2 import STOP_REASON_FAILED, Segment, Trajectory
-from fathom.errors import InvalidField
-from trainers.data_proto import DataProto, object_array
+from fathom.core.errors import InvalidField
+from fathom.trainers.batch import DataProto, object_array
+from fathom.trainers.interfaces import Metrics
 
 Row = Mapping[str, Any]
 OUTCOMES = ("correct", "acc")
@@ -47,6 +48,10 @@ class Group:
     def single(self) -> bool:
         """Return whether a single policy version sampled all episodes."""
         return self.oldest == self.newest
+
+
+Grade = Callable[[Sequence[Group]], Coroutine[Any, Any, tuple[list[Group], Metrics]]]
+"""Grades groups that the planner's graders cannot grade; also returns metrics."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,7 @@ def check_content(item: Trajectory) -> None:
     name = f"trajectory {item.run_id}"
     if item.stop_reason == STOP_REASON_FAILED:
         raise InvalidField("trajectory.stop_reason", f"{name} failed: {item.error}")
+    # Ids rendered from text may differ from those sampled; their log-probabilities would belong to other tokens.
     if not item.exact:
         raise InvalidField("trajectory.exact", f"{name} lacks exact ids or log-probabilities: it cannot train")
     for part in segments(item):
@@ -98,6 +104,8 @@ def check_content(item: Trajectory) -> None:
         if not all(math.isfinite(value) for value in part.log_probs):
             raise InvalidField("trajectory.log_probs", f"{name} has a value that is not finite")
     if item.segments and len(item.steps):
+        # A sampled id that two segments trained, or none, would weigh double or not at all, and nothing else would show
+        # it.
         sampled = sum(len(step.completion.sampled_token_ids) for step in item.steps)
         if sampled != sum(sum(part.mask) for part in item.segments):
             raise InvalidField("trajectory.segments", f"{name} does not hold each of {sampled} sampled ids once")
@@ -115,6 +123,7 @@ def to_data(groups: Sequence[Group], meta_info: Mapping[str, Any] | None = None,
     rows = list(parts(groups))
     if not rows:
         raise InvalidField("groups", "is empty")
+    # The prompt's width is that of the longest one here, not a setting: no prompt is ever cut.
     prompt = max(part.start for part in rows)
     width = max(len(part.ids.token_ids) - part.start for part in rows)
     tensors = {
@@ -133,7 +142,7 @@ def to_data(groups: Sequence[Group], meta_info: Mapping[str, Any] | None = None,
     return DataProto(tensors, arrays(rows), dict(meta_info or {}))
 
 
-def ungraded(data: DataProto) -> DataProto:
+def drop_scores(data: DataProto) -> DataProto:
     """Remove the grader's fields, for batches scored by a reward manager of the trainer (``reward.manager``)."""
     return data.select([name for name, _ in data.columns() if name not in ("token_level_scores", "acc")])
 
@@ -168,6 +177,7 @@ def arrays(rows: Sequence[Part]) -> dict[str, np.ndarray[Any, Any]]:
         if odd:
             raise InvalidField(min(odd), "is not a field of every prompt")
     found = {name: object_array([part.group.row[name] for part in rows]) for name in sorted(names)}
+    # Segments of one episode share this name, by which advantages count them once.
     found["episode"] = object_array([f"{part.group.uid}/{part.sample}" for part in rows])
     for name in ("version_min", "version_max"):
         found[name] = np.array([getattr(part.episode, name) for part in rows], dtype=np.int64)

@@ -18,6 +18,8 @@ class Pace:
         if not self.per_s:
             return
         now = asyncio.get_running_loop().time()  # the clock that the sleep below follows
+        # The slot is reserved before sleeping: callers that wait at the same time get consecutive slots. Time that was
+        # not used is not saved up, so that there is no burst after a pause.
         begin = max(now, self._free_at)
         self._free_at = begin + count / self.per_s
         await asyncio.sleep(begin - now)

@@ -16,8 +16,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from trainers.rollouts.groups import Group
-from trainers.rollouts.requests import Asked, Row
+from fathom.trainers.rollouts.groups import Group
+from fathom.trainers.rollouts.requests import Row, SamplingSettings
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Job:
     """One group to be sampled."""
 
     row: Row
-    asked: Asked
+    sampling: SamplingSettings
     place: int
     """Position in the order of submission; also offsets the seed, so that rows of a batch differ."""
     restarts: int = 0
@@ -80,20 +80,15 @@ class Pool:
         self._changed = asyncio.Event()
         self._submitted = 0
 
-    @property
-    def under_way(self) -> int:
-        """Return the number of groups submitted and not yet returned by ``take``."""
-        return len(self._waiting) + len(self._running) + len(self._ready)
-
     def pending(self) -> list[str]:
-        """Return the ``uid`` of these groups' prompts, in order of submission."""
+        """Return the ``uid`` of prompts whose groups ``take`` has not returned, in order of submission."""
         jobs = [*self._waiting, *self._running.values(), *(one.job for one in self._ready)]
         return [str(job.row["uid"]) for job in sorted(jobs, key=lambda job: job.place)]
 
-    def submit(self, rows: list[Row], asked: Asked) -> None:
+    def submit(self, rows: list[Row], sampling: SamplingSettings) -> None:
         """Queue prompts; their groups are started as ``limit`` allows."""
         for row in rows:
-            self._waiting.append(Job(row, asked, self._submitted))
+            self._waiting.append(Job(row, sampling, self._submitted))
             self._submitted += 1
         self._begin()
 
@@ -102,18 +97,22 @@ class Pool:
 
         Raises the first exception raised by ``play``.
         """
+        # Also with enough groups ready, training waits for one that the next version would make unusable once more:
+        # long episodes would otherwise be restarted for ever, and the policy trained on short ones alone.
         while self._failure is None and (len(self._ready) < count or self._due()):
             self._changed.clear()
             await self._changed.wait()
         if self._failure is not None:
             raise self._failure
+        # Groups that may not be restarted again first, then the oldest: taken later, they might have become too old,
+        # and their tokens would have been sampled in vain.
         self._ready.sort(key=lambda one: (one.job.restarts < self._max_restarts, one.group.oldest, one.job.place))
         taken, self._ready = self._ready[:count], self._ready[count:]
         return [one.group for one in taken]
 
-    def heard(self, job: Job, ended: int) -> None:
+    def record_progress(self, job: Job, ended: int) -> None:
         """Record that ``ended`` episodes of a job have ended, and start groups in the freed slots."""
-        job.playing = job.asked.n - ended
+        job.playing = job.sampling.n - ended
         self._begin()
 
     def _due(self) -> bool:
@@ -127,7 +126,10 @@ class Pool:
     def advance(self, version: int) -> None:
         """Set the current policy version and restart groups that are now too old."""
         self.version = version
+        # A copy, since restarting a job changes the dictionary.
         for task, job in list(self._running.items()):
+            # Its first token is at least as old as its start: such a group could only end as too old, and is given up
+            # at once.
             if job.begun_at < version - self.bound:
                 task.cancel()
                 del self._running[task]
@@ -145,14 +147,18 @@ class Pool:
 
     def _again(self, job: Job) -> None:
         job.restarts += 1
+        # In front: it has waited longest, and its prompt must not fall behind the epoch it belongs to.
         self._waiting.appendleft(job)
 
     def _begin(self) -> None:
+        # Counted in episodes that still run: a group with one straggler holds one slot, not n.
         playing = sum(job.playing for job in self._running.values())
         # A group that is larger than the limit is played all the same, alone.
-        while self._waiting and (not self._limit or not playing or playing + self._waiting[0].asked.n <= self._limit):
+        while self._waiting and (
+            not self._limit or not playing or playing + self._waiting[0].sampling.n <= self._limit
+        ):
             job = self._waiting.popleft()
-            job.begun_at, job.playing = self.version, job.asked.n
+            job.begun_at, job.playing = self.version, job.sampling.n
             playing += job.playing
             task = asyncio.get_running_loop().create_task(self._one(job), name=f"group {job.row['uid']}")
             self._running[task] = job
@@ -165,6 +171,7 @@ class Pool:
         except asyncio.CancelledError:
             raise
         except BaseException as error:
+            # Kept for `take`, in the thread that trains: a task's own exception would only be logged.
             self._failure = self._failure or error
             self._changed.set()
             return
@@ -184,6 +191,8 @@ class Pool:
     async def close(self) -> None:
         """Cancel all groups in flight."""
         tasks = list(self._running)
+        # Cleared before the tasks are cancelled: one that ends meanwhile finds that it was given up, and is not
+        # counted.
         self._running.clear()
         self._waiting.clear()
         for task in tasks:

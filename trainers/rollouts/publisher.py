@@ -11,16 +11,17 @@ from tempfile import TemporaryDirectory
 from fathom.api.common.v1 import common_pb2
 from fathom.api.policy.v1.policy_pb2 import MODEL_STATE_FAILED, GetModelRequest, LoadWeightsRequest, Model
 from fathom.clients import Clients
-from fathom.errors import DeadlineExceeded, DependencyFailed, NotFound
-from fathom.protocol.weights import publish
-from fathom.store import ObjectStore
-from fathom.store.refs import to_ref
+from fathom.core.errors import DeadlineExceeded, DependencyFailed, NotFound
+from fathom.domain.weights.manifest import publish
+from fathom.transport.store import ObjectStore
+from fathom.transport.store.refs import to_ref
 
 LANES = {
     "interactive": common_pb2.LANE_INTERACTIVE,
     "evaluation": common_pb2.LANE_EVALUATION,
     "training": common_pb2.LANE_TRAINING,
 }
+# Loading takes seconds; a tenth costs the step nothing and the service ten small calls a second.
 ASK_AGAIN_S = 0.1
 
 
@@ -45,13 +46,18 @@ class Publisher:
         Raises ``DependencyFailed("policy")`` when loading fails and ``DeadlineExceeded`` when the version is not served
         in time; in both cases the previous version stays in service.
         """
+        # A resumed training goes on counting: a version names one set of weights for ever, by which episodes say who
+        # sampled them.
         if not self.version:
             self.version = await self.newest()
         version = self.version + 1
         with TemporaryDirectory() as folder:
+            # Gathering and writing take seconds; episodes in flight are read on this event loop meanwhile.
             await asyncio.to_thread(write, Path(folder))
+            # The manifest is uploaded after its files: who sees it can read all of them.
             manifest = await publish(self.store, Path(folder), self.model, version)
         request = LoadWeightsRequest(
+            # Derived from the content: a repeated request for the same weights is the same request to the service.
             request_id=f"weights-{manifest.sha256[:32]}",
             model=self.model,
             manifest=to_ref(manifest),
@@ -59,7 +65,8 @@ class Publisher:
             lanes=[LANES[lane] for lane in self.lanes],
         )
         await self.clients.policy.load_weights(request, timeout_s=self.timeout_s)
-        await self.served(version)
+        await self.wait_until_served(version)
+        # Only once it is served: after a failure the next attempt uses the same number again.
         self.version = version
         return version
 
@@ -69,6 +76,8 @@ class Publisher:
         Resumed runs continue counting from it.
         """
         stored = await self.store.list(f"weights/{self.model}/")
+        # Both places count: a version may be uploaded and not served when a training is killed, or served from another
+        # store.
         published = [int(part) for item in stored if (part := item.key.split("/")[2]).isdigit()]
         try:
             model = await self._model()
@@ -76,7 +85,7 @@ class Publisher:
             return max(published, default=0)
         return max([*published, model.policy_version, *(share.policy_version for share in model.lanes)])
 
-    async def served(self, version: int) -> None:
+    async def wait_until_served(self, version: int) -> None:
         """Wait until the training lane is served by this version alone.
 
         Raises ``DependencyFailed("policy")`` when the model has failed, ``DeadlineExceeded`` after ``timeout_s``.
@@ -98,6 +107,7 @@ class Publisher:
 def serves(model: Model, version: int) -> bool:
     """Return whether the training lane is served by this version alone."""
     shares = [share for share in model.lanes if share.lane == common_pb2.LANE_TRAINING]
+    # A model without shares by lane serves one version to all.
     if not shares:
         return model.policy_version == version
     return [(share.policy_version, share.percent) for share in shares if share.percent] == [(version, 100)]

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fathom.api.planner.v1.trajectory_pb2 import Trajectory
-from fathom.errors import Conflict, CorruptData, NotFound
-from fathom.store import ObjectStore
-from trainers.rollouts.groups import Group, Row
-from trainers.rollouts.requests import Asked
+from fathom.core.errors import Conflict, CorruptData, NotFound
+from fathom.trainers.rollouts.groups import Group, Row
+from fathom.trainers.rollouts.requests import SamplingSettings
+from fathom.transport.store import ObjectStore
 
 MAGIC = b"FRB1"
 CONTENT_TYPE = "application/x-fathom-rollout-batch"
@@ -29,15 +29,16 @@ class Recording:
     store: ObjectStore
     prefix: str
 
-    def key(self, asked: Asked, part: int = 0) -> str:
+    def key(self, sampling: SamplingSettings, part: int = 0) -> str:
         """Return the object key of a batch; ``part`` numbers the batches within one step's validation."""
-        kind = f"validation-{asked.step:06d}-{part:04d}" if asked.validate else f"step-{asked.step:06d}"
+        kind = f"validation-{sampling.step:06d}-{part:04d}" if sampling.validate else f"step-{sampling.step:06d}"
         return f"{self.prefix}/{kind}.frb"
 
     async def write(self, key: str, groups: Sequence[Group], version: int) -> None:
         """Write a batch atomically, replacing any batch under the same key."""
         header = {"version": version, "groups": [{"uid": one.uid, "episodes": len(one.episodes)} for one in groups]}
         parts = [json.dumps(header).encode()]
+        # Deterministic, so that the same batch is the same object, byte for byte.
         parts += [item.SerializeToString(deterministic=True) for one in groups for item in one.episodes]
         await self.store.put(key, MAGIC + b"".join(struct.pack(">Q", len(p)) + p for p in parts), CONTENT_TYPE)
 
@@ -57,6 +58,7 @@ class Recording:
             raise CorruptData(key, f"has {len(items)} episodes, not what its header says")
         groups, position = [], 0
         for uid, count in named:
+            # A replay with other prompts would pair episodes with questions they do not answer.
             if uid not in rows:
                 raise Conflict(f"{key} holds prompt {uid}, which this run has not asked: data, seed or settings differ")
             groups.append(Group(rows[uid], tuple(items[position : position + count])))
@@ -81,6 +83,8 @@ def split(key: str, data: bytes) -> Iterator[bytes]:
             raise CorruptData(key, "is cut short")
         (size,) = struct.unpack_from(">Q", data, position)
         position += 8
+        # The length comes from the file: without the check a damaged one would yield a short part, which may still
+        # parse.
         if position + size > len(data):
             raise CorruptData(key, "is cut short")
         yield data[position : position + size]

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fathom.errors import NotFound
-from trainers.data_proto import DataProto
-from trainers.rollouts.bridge import Bridge
-from trainers.rollouts.groups import Row, to_data, ungraded
-from trainers.rollouts.pool import Counts
-from trainers.rollouts.recording import Recording
-from trainers.rollouts.requests import Asked
-from trainers.rollouts.source import measured, rows_of
+from fathom.core.errors import NotFound
+from fathom.trainers.batch import DataProto
+from fathom.trainers.rollouts.groups import Row, drop_scores, to_data
+from fathom.trainers.rollouts.loop_thread import LoopThread
+from fathom.trainers.rollouts.pool import Counts
+from fathom.trainers.rollouts.recording import Recording
+from fathom.trainers.rollouts.requests import SamplingSettings
+from fathom.trainers.rollouts.source import episode_metrics, prompt_rows
 
 
 @dataclass
@@ -21,7 +21,7 @@ class ReplayedRollouts:
     """Reads batches from ``recording``; ``ahead`` is the recorded run's value. Published weights are discarded."""
 
     recording: Recording
-    bridge: Bridge
+    loop: LoopThread
     ahead: int = 0
     pad: int = 0
     graded: bool = True
@@ -32,7 +32,7 @@ class ReplayedRollouts:
 
     def submit(self, prompts: DataProto) -> None:
         """Remember the prompts, which recorded groups refer to by ``uid``."""
-        self._rows |= {str(row["uid"]): row for row in rows_of(prompts)}
+        self._rows |= {str(row["uid"]): row for row in prompt_rows(prompts)}
 
     def pending(self) -> list[str]:
         """Return the submitted prompts not yet contained in a batch."""
@@ -43,20 +43,22 @@ class ReplayedRollouts:
 
         Raises ``NotFound`` for a step that was not recorded and ``Conflict`` for one with other prompts.
         """
-        asked = Asked.of(prompts.meta_info)
-        known = {str(row["uid"]): row for row in rows_of(prompts)}
-        rows = known if asked.validate else self._rows | known
-        self._validations = self._validations + 1 if asked.validate else 0
-        key = self.recording.key(asked, self._validations)
+        sampling = SamplingSettings.of(prompts.meta_info)
+        known = {str(row["uid"]): row for row in prompt_rows(prompts)}
+        rows = known if sampling.validate else self._rows | known
+        self._validations = self._validations + 1 if sampling.validate else 0
+        key = self.recording.key(sampling, self._validations)
         try:
-            groups, version = self.bridge.call(self.recording.read(key, rows))
+            groups, version = self.loop.call(self.recording.read(key, rows))
         except NotFound as error:
             raise NotFound("recorded batch", key) from error
-        if not asked.validate:
+        if not sampling.validate:
             given = {group.uid for group in groups}
+            # What was not in this batch is still awaited: asynchronous runs return groups in another order than
+            # submitted.
             self._rows = {uid: row for uid, row in rows.items() if uid not in given}
-        data = to_data(groups, prompts.meta_info | {"metrics": measured(groups, version, Counts())}, self.pad)
-        return data if self.graded else ungraded(data)
+        data = to_data(groups, prompts.meta_info | {"metrics": episode_metrics(groups, version, Counts())}, self.pad)
+        return data if self.graded else drop_scores(data)
 
     def publish(self, write: Callable[[Path], None]) -> int:
         """Increment the version without publishing: no model samples during a replay."""

@@ -9,10 +9,11 @@ from typing import Any
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1.trajectory_pb2 import PROTOCOL_RESEARCH, PROTOCOL_SEARCH_R1
 from fathom.api.policy.v1.policy_pb2 import Sampling
-from fathom.errors import InvalidField
-from fathom.ids import sha256
-from trainers.config import TrainConfig
+from fathom.core.errors import InvalidField
+from fathom.core.ids import sha256
+from fathom.trainers.config import TrainConfig
 
+# Prompts per request, the planner's own bound.
 MAX_TASKS = 1024
 OWN = "own"
 """Grader name that selects each row's own grader."""
@@ -20,7 +21,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Asked:
+class SamplingSettings:
     """Sampling settings of a batch, as the training loop puts them in ``meta_info``."""
 
     n: int
@@ -32,7 +33,7 @@ class Asked:
     top_p: float = 1.0
 
     @classmethod
-    def of(cls, meta_info: Mapping[str, Any]) -> Asked:
+    def of(cls, meta_info: Mapping[str, Any]) -> SamplingSettings:
         """Read the settings from ``meta_info``; raises ``InvalidField`` naming a missing one."""
         for name in ("n", "seed"):
             if name not in meta_info:
@@ -44,13 +45,13 @@ def rollout_request(
     config: TrainConfig,
     name: str,
     rows: Sequence[Row],
-    asked: Asked,
+    sampling: SamplingSettings,
     version: int,
     offset: int = 0,
     *,
     graded: bool = True,
 ) -> pb.RolloutRequest:
-    """Build the planner request for ``rows``: ``asked.n`` episodes each, sampled with ``version`` (0: any).
+    """Build the planner request for ``rows``: ``sampling.n`` episodes each, sampled with ``version`` (0: any).
 
     ``offset`` is the first row's position in its batch, so that no two rows share a seed. Equal arguments, including
     ``name``, give an equal request with the same id. ``graded`` is False when the trainer grades the episodes itself.
@@ -69,15 +70,16 @@ def rollout_request(
             )
             for row in rows
         ],
-        group_size=asked.n,
+        group_size=sampling.n,
         protocol=PROTOCOL_SEARCH_R1 if rollout.protocol == "search_r1" else PROTOCOL_RESEARCH,
         model=config.model.name,
         policy_version=version,
         sampling=Sampling(
-            temperature=asked.temperature,
-            top_p=asked.top_p,
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
             max_tokens=rollout.max_tokens,
-            seed=asked.seed + offset * asked.n,
+            # The planner adds the sample's number, so that rows are n apart.
+            seed=sampling.seed + offset * sampling.n,
             stop=rollout.stop,
         ),
         budget=pb.Budget(max_rounds=rounds(config)),
@@ -87,6 +89,8 @@ def rollout_request(
         system_prompt=rollout.system_prompt,
         tools=rollout.tools if rollout.protocol == "research" else (),
     )
+    # The id covers name and content: a resumed training asks again for the very episodes that were already played, and
+    # a changed setting never gets those of the old one. Deterministic serialisation orders the maps.
     digest = sha256(f"{name}\n".encode() + request.SerializeToString(deterministic=True))[:32]
     request.request_id = f"rollout-{digest}"
     return request

@@ -1,41 +1,37 @@
-"""Rollout source of the training loops (``trainers.roles.RolloutSource``), backed by the planner service.
+"""Rollout source of the training loops (``fathom.trainers.interfaces.RolloutSource``), backed by the planner service.
 
 With ``rollout.mode: sync`` a batch is one synchronous request, pinned to the last published version. With ``async``
-every prompt's group is its own request, started up to ``rollout.staleness`` batches ahead; ``trainers.rollouts.pool``
-enforces the staleness bound.
+every prompt's group is its own request, started up to ``rollout.staleness`` batches ahead;
+``fathom.trainers.rollouts.pool`` enforces the staleness bound.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1.trajectory_pb2 import STOP_REASON_FINISHED, TOOL_STATUS_INVALID, Trajectory
 from fathom.clients import Clients
-from fathom.config import ConfigError
-from fathom.errors import InvalidField
-from trainers.config import TrainConfig
-from trainers.data_proto import DataProto
-from trainers.rollouts.bridge import Bridge, RunningLoop
-from trainers.rollouts.client import Heard, Patience, collect, unheard
-from trainers.rollouts.groups import Group, Row, to_data, ungraded
-from trainers.rollouts.pace import Pace
-from trainers.rollouts.pool import Counts, Job, Pool
-from trainers.rollouts.publisher import Publisher
-from trainers.rollouts.recording import Recording
-from trainers.rollouts.requests import MAX_TASKS, Asked, rollout_request
-
-Metrics = dict[str, float]
-Grade = Callable[[Sequence[Group]], Coroutine[Any, Any, tuple[list[Group], Metrics]]]
-"""Grades groups that the planner's graders cannot grade; also returns metrics."""
+from fathom.core.config import ConfigError
+from fathom.core.errors import InvalidField
+from fathom.trainers.batch import DataProto
+from fathom.trainers.config import TrainConfig
+from fathom.trainers.interfaces import Metrics
+from fathom.trainers.rollouts.client import Patience, ProgressCallback, collect, ignore_progress
+from fathom.trainers.rollouts.groups import Grade, Group, Row, drop_scores, to_data
+from fathom.trainers.rollouts.loop_thread import LoopThread
+from fathom.trainers.rollouts.pace import Pace
+from fathom.trainers.rollouts.pool import Counts, Job, Pool
+from fathom.trainers.rollouts.publisher import Publisher
+from fathom.trainers.rollouts.recording import Recording
+from fathom.trainers.rollouts.requests import MAX_TASKS, SamplingSettings, rollout_request
 
 
-def rows_of(prompts: DataProto) -> list[Row]:
+def prompt_rows(prompts: DataProto) -> list[Row]:
     """Return each prompt's non-tensor fields; raises ``InvalidField("uid")`` when two prompts share a ``uid``."""
     uids = [str(uid) for uid in prompts.array("uid")]
     if len(set(uids)) != len(uids):
@@ -48,13 +44,13 @@ def rows_of(prompts: DataProto) -> list[Row]:
 class PlannerRollouts:
     """Requests episodes from the planner and publishes weights.
 
-    Call it from one thread; its requests run on the bridge's event loop.
+    Call it from one thread; its requests run on the loop thread.
     """
 
     config: TrainConfig
     clients: Clients
     publisher: Publisher
-    bridge: Bridge | RunningLoop
+    loop: LoopThread
     recording: Recording | None = None
     pad: int = 0
     """Padding id."""
@@ -81,7 +77,7 @@ class PlannerRollouts:
         )
 
     @property
-    def graded(self) -> bool:
+    def is_graded_by_planner(self) -> bool:
         """Return whether the planner grades episodes; otherwise ``grade`` or the trainer's reward manager does."""
         return self.grade is None and self.config.reward.manager == "service"
 
@@ -92,12 +88,12 @@ class PlannerRollouts:
 
     def submit(self, prompts: DataProto) -> None:
         """Start the episodes of these prompts."""
-        rows, asked = rows_of(prompts), Asked.of(prompts.meta_info)
+        rows, sampling = prompt_rows(prompts), SamplingSettings.of(prompts.meta_info)
 
         async def begin() -> None:
-            self._pool.submit(rows, asked)
+            self._pool.submit(rows, sampling)
 
-        self.bridge.call(begin())
+        self.loop.call(begin())
 
     def pending(self) -> list[str]:
         """Return the ``uid`` of all prompts submitted and not yet returned."""
@@ -105,78 +101,86 @@ class PlannerRollouts:
         async def look() -> list[str]:
             return self._pool.pending()
 
-        return self.bridge.call(look())
+        return self.loop.call(look())
 
     def generate(self, prompts: DataProto) -> DataProto:
         """Return as many groups as there are prompts.
 
         With a staleness above 0 they may belong to any prompts submitted before.
         """
-        started, asked = time.perf_counter(), Asked.of(prompts.meta_info)
-        if self.ahead and not asked.validate:
-            if not asked.submitted:
+        started, sampling = time.perf_counter(), SamplingSettings.of(prompts.meta_info)
+        if self.ahead and not sampling.validate:
+            if not sampling.submitted:
                 self.submit(prompts)
-            groups = self.bridge.call(self._pool.take(len(prompts)))
+            groups = self.loop.call(self._pool.take(len(prompts)))
+            # Counts are of one batch: they are taken and begun anew together.
             counts, self._pool.counts = self._pool.counts, Counts()
         else:
-            groups, counts = self.bridge.call(self._barrier(rows_of(prompts), asked)), Counts()
+            groups, counts = self.loop.call(self._barrier(prompt_rows(prompts), sampling)), Counts()
         more: Metrics = {}
         if self.grade is not None:
-            groups, more = self.bridge.call(self.grade(groups))
-        self._record(asked, groups)
-        metrics = measured(groups, self.publisher.version, counts) | more
+            groups, more = self.loop.call(self.grade(groups))
+        # After grading: a replay must train on the same rewards without asking a grader again.
+        self._record(sampling, groups)
+        metrics = episode_metrics(groups, self.publisher.version, counts) | more
         metrics["rollout/wait_s"] = time.perf_counter() - started
         data = to_data(groups, prompts.meta_info | {"metrics": metrics}, self.pad)
-        return data if self.config.reward.manager == "service" else ungraded(data)
+        return data if self.config.reward.manager == "service" else drop_scores(data)
 
     def publish(self, write: Callable[[Path], None]) -> int:
         """Publish new weights and advance the pool to their version."""
 
-        async def served() -> int:
+        async def publish_and_advance() -> int:
             version = await self.publisher.publish(write)
+            # After the version is served, on the same loop: a group started from now on is sampled by it or a newer
+            # one.
             self._pool.advance(version)
             return version
 
-        return self.bridge.call(served())
+        return self.loop.call(publish_and_advance())
 
     def close(self) -> None:
         """Cancel all groups in flight."""
-        self.bridge.call(self._pool.close())
+        self.loop.call(self._pool.close())
 
-    async def _barrier(self, rows: list[Row], asked: Asked) -> list[Group]:
+    async def _barrier(self, rows: list[Row], sampling: SamplingSettings) -> list[Group]:
         """Sample the whole batch with the last published version, in requests of at most ``MAX_TASKS`` prompts."""
         groups: list[Group] = []
         for start in range(0, len(rows), MAX_TASKS):
             some, version = rows[start : start + MAX_TASKS], self.publisher.version
-            kind = "val" if asked.validate else "step"
-            name = f"{self.config.model.name}-{kind}{asked.step}-{start}"
-            request = rollout_request(self.config, name, some, asked, version, start, graded=self.graded)
-            await self._pace.wait(len(some) * asked.n)
+            kind = "val" if sampling.validate else "step"
+            name = f"{self.config.model.name}-{kind}{sampling.step}-{start}"
+            request = rollout_request(
+                self.config, name, some, sampling, version, start, graded=self.is_graded_by_planner
+            )
+            await self._pace.wait(len(some) * sampling.n)
             found = await self._collect(request)
-            places = range(0, len(found), asked.n)
-            groups += [Group(row, tuple(found[at : at + asked.n])) for row, at in zip(some, places, strict=True)]
+            places = range(0, len(found), sampling.n)
+            groups += [Group(row, tuple(found[at : at + sampling.n])) for row, at in zip(some, places, strict=True)]
         return groups
 
     async def _group(self, job: Job) -> Group:
         """Sample one prompt's episodes with whatever version is current."""
         # Version and restart are part of the name, hence of the request id: a restart reuses no earlier episodes.
         name = f"{self.config.model.name}-{job.row['uid']}-v{job.begun_at}-r{job.restarts}"
-        request = rollout_request(self.config, name, [job.row], job.asked, 0, job.place, graded=self.graded)
-        await self._pace.wait(job.asked.n)
-        return Group(job.row, tuple(await self._collect(request, partial(self._pool.heard, job))))
+        request = rollout_request(
+            self.config, name, [job.row], job.sampling, 0, job.place, graded=self.is_graded_by_planner
+        )
+        await self._pace.wait(job.sampling.n)
+        return Group(job.row, tuple(await self._collect(request, partial(self._pool.record_progress, job))))
 
-    async def _collect(self, request: pb.RolloutRequest, heard: Heard = unheard) -> list[Trajectory]:
+    async def _collect(self, request: pb.RolloutRequest, heard: ProgressCallback = ignore_progress) -> list[Trajectory]:
         return await collect(self.clients.planner, request, self._patience, heard, self.config.rollout.transport)
 
-    def _record(self, asked: Asked, groups: list[Group]) -> None:
+    def _record(self, sampling: SamplingSettings, groups: list[Group]) -> None:
         if self.recording is None:
             return
-        self._validations = self._validations + 1 if asked.validate else 0
-        key = self.recording.key(asked, self._validations)
-        self.bridge.call(self.recording.write(key, groups, self.publisher.version))
+        self._validations = self._validations + 1 if sampling.validate else 0
+        key = self.recording.key(sampling, self._validations)
+        self.loop.call(self.recording.write(key, groups, self.publisher.version))
 
 
-def measured(groups: list[Group], version: int, counts: Counts) -> Metrics:
+def episode_metrics(groups: list[Group], version: int, counts: Counts) -> Metrics:
     """Compute metrics of episode age (in policy versions), length and validity."""
     episodes = [item for one in groups for item in one.episodes]
     ages = [version - item.version_min for item in episodes]

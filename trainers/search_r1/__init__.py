@@ -1,10 +1,10 @@
 """Search-R1 (arXiv 2503.09516) with the original's names: rollout loop, reward and trainer."""
 
-from trainers.ppo import RayPPOTrainer
-from trainers.search_r1.generation import LLMGenerationManager
-from trainers.search_r1.generation_config import GenerationConfig
-from trainers.search_r1.reward import RewardManager, compute_score_em, em_check, extract_solution
-from trainers.steps import apply_kl_penalty, compute_advantage
+from fathom.trainers.algorithms.ppo import RayPPOTrainer
+from fathom.trainers.batch_ops import apply_kl_penalty, compute_advantage
+from fathom.trainers.search_r1.generation import LLMGenerationManager
+from fathom.trainers.search_r1.generation_config import GenerationConfig
+from fathom.trainers.search_r1.reward import RewardManager, compute_score_em, em_check, extract_solution
 
 __all__ = [
     "GenerationConfig",

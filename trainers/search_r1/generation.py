@@ -2,8 +2,8 @@
 
 No gym: the environment is a retrieval service plus a two-tag action protocol. Actions are search and answer; the state
 is the prompt followed by everything generated and retrieved so far; the reward is exact match of the answer
-(``trainers.search_r1.reward``). Production rollouts come from the planner service, which plays the same protocol; this
-loop serves workers that generate tokens themselves, and comparison with the original.
+(``fathom.trainers.search_r1.reward``). Production rollouts come from the planner service, which plays the same
+protocol; this loop serves workers that generate tokens themselves, and comparison with the original.
 
 Names, order, truncation points and statistics are the original's. Deviations that fix its defects:
 
@@ -24,9 +24,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fathom.errors import FathomError, InvalidField, may_pass
-from fathom.protocol.quoting import neutral
-from fathom.protocol.tags import (
+from fathom.core.errors import FathomError, InvalidField, is_retryable
+from fathom.domain.chat.quoting import neutral
+from fathom.domain.chat.tags import (
     ACTION,
     CLOSING,
     INVALID_ACTION,
@@ -34,11 +34,11 @@ from fathom.protocol.tags import (
     information_block,
     parse_action,
 )
-from trainers.data_proto import DataProto
-from trainers.search_r1.generation_config import GenerationConfig, RolloutWorker
-from trainers.search_r1.search import SearchClient, failure_text
-from trainers.search_r1.statistics import Statistics
-from trainers.search_r1.tokens import Tokens, fewest_ids, most_ids
+from fathom.trainers.batch import DataProto
+from fathom.trainers.search_r1.generation_config import GenerationConfig, RolloutWorker
+from fathom.trainers.search_r1.search import SearchClient, failure_text
+from fathom.trainers.search_r1.statistics import Statistics
+from fathom.trainers.search_r1.tokens import Tokens, fewest_ids, most_ids
 
 LOG = logging.getLogger(__name__)
 
@@ -79,12 +79,14 @@ class LLMGenerationManager:
             if not bool(stats.active.any()):
                 break
             last = turn == self.config.max_turns
+            # Columns that are padding in every row are cut each turn: attention pays for them, too.
             rolling = rolling.last(max(1, rolling.longest))
             responses, texts = self._turn(rolling, stats.active, gen_batch.meta_info, turn)
             next_obs, dones, valid, searched = self.execute_predictions(
                 texts, self.tokenizer.pad_token, stats.active.tolist(), do_search=not last
             )
             stats.add(dones, valid, searched, last)
+            # After the last turn nothing is read any more: an observation would be tokens without an answer to them.
             if last:
                 right = self._update_right_side(right, responses)
             else:
@@ -103,11 +105,12 @@ class LLMGenerationManager:
             | {"max_tokens": self.config.max_response_length, "turn": turn, "validate": self.is_validation},
         )
         output = self._generate_with_gpu_padding(asked)
-        responses, texts = self._postprocess_responses(self._sampled(output))
+        responses, texts = self._postprocess_responses(self._response_tokens(output))
+        # Rows that have ended keep their place: results are matched by position throughout the loop.
         every = [""] * len(active)
         for place, text in zip(active.nonzero().flatten().tolist(), texts, strict=True):
             every[place] = text
-        return responses.scattered(active, self.pad), every
+        return responses.scatter(active, self.pad), every
 
     def _generate_with_gpu_padding(self, active_batch: DataProto) -> DataProto:
         """Generate with the batch padded to a multiple of ``num_gpus``.
@@ -121,7 +124,7 @@ class LLMGenerationManager:
         padded = active_batch[torch.cat([torch.arange(count), torch.zeros(missing, dtype=torch.int64)])]
         return self.actor_rollout_wg.generate_sequences(padded)[:count]
 
-    def _sampled(self, output: DataProto) -> Tokens:
+    def _response_tokens(self, output: DataProto) -> Tokens:
         """Return a worker's responses with their mask.
 
         Without a ``response_mask``, everything up to and including the first eos, or before the first pad, counts as
@@ -140,7 +143,7 @@ class LLMGenerationManager:
     def _batch_tokenize(self, responses: Sequence[str]) -> Tokens:
         """Tokenise texts to right-padded ids without special tokens."""
         rows = [self.tokenizer.encode(text, add_special_tokens=False) if text else [] for text in responses]
-        return Tokens.ragged(rows, self.pad)
+        return Tokens.from_rows(rows, self.pad)
 
     def _postprocess_responses(self, responses: Tokens) -> tuple[Tokens, list[str]]:
         """Truncate each text after its first closing search tag, else after its first closing answer tag.
@@ -189,6 +192,7 @@ class LLMGenerationManager:
             content for action, content, on in zip(actions, contents, active, strict=True) if on and action == "search"
         ]
         results = self.batch_search(queries) if do_search else [""] * len(queries)
+        # Consumed in the order of the queries, that is of the rows that search; a leftover or a lack would be a shift.
         waiting = iter(results)
         rows = [self._outcome(action, on, waiting) for action, on in zip(actions, active, strict=True)]
         left_over = list(waiting)
@@ -227,7 +231,8 @@ class LLMGenerationManager:
         try:
             found = self._batch_search(queries)
         except FathomError as error:
-            if not may_pass(error):
+            # A rejected request would be rejected in every step: it is an error of the settings, not weather.
+            if not is_retryable(error):
                 raise
             self.search_failures += len(queries)
             LOG.warning("a search of %d queries failed: %s", len(queries), error)
@@ -265,14 +270,14 @@ class LLMGenerationManager:
             if len(row) > limit and "</information>" in text and len(closing) < limit:
                 row = [*row[: limit - len(closing)], *closing]
             rows.append(row[:limit])
-        return Tokens.ragged(rows, self.pad)
+        return Tokens.from_rows(rows, self.pad)
 
     def _update_rolling_state(self, rollings: Tokens, cur_responses: Tokens, next_obs_ids: Tokens) -> Tokens:
         """Append responses and observations to the model's input.
 
         Returns the last ``max_prompt_length`` tokens, left-padded.
         """
-        joined = rollings.joined(cur_responses, next_obs_ids).packed(left=True)
+        joined = rollings.concat(cur_responses, next_obs_ids).pack(left=True)
         return joined.last(min(self.config.max_prompt_length, joined.longest))
 
     def _update_right_side(
@@ -280,12 +285,12 @@ class LLMGenerationManager:
     ) -> Tokens:
         """Append to the tokens after the prompt: the first ``max_prompt_length`` of them, right-padded."""
         parts = [cur_responses] if next_obs_ids is None else [cur_responses, next_obs_ids]
-        joined = right_side.joined(*parts).packed()
+        joined = right_side.concat(*parts).pack()
         return joined.first(min(self.config.max_prompt_length, joined.longest))
 
     def _compose_final_output(self, left_side: Tokens, right_side: Tokens, meta_info: dict[str, Any]) -> DataProto:
         """Assemble the episodes in the layout of ``DataProto``."""
-        whole = left_side.joined(right_side)
+        whole = left_side.concat(right_side)
         tensors = {
             "prompts": left_side.ids,
             "responses": torch.where(right_side.mask.bool(), right_side.ids, self.pad),

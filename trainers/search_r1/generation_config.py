@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from fathom.errors import InvalidField
-from trainers.config import TrainConfig
-from trainers.data_proto import DataProto
+from fathom.core.errors import InvalidField
+from fathom.trainers.batch import DataProto
+from fathom.trainers.config import TrainConfig
 
 LENGTHS = ("max_turns", "max_start_length", "max_prompt_length", "max_response_length", "max_obs_length")
 

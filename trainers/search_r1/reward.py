@@ -16,11 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fathom.errors import InvalidField
-from fathom.grading.graders import GRADERS, SPAM_DIVISOR, Item
-from fathom.grading.tags import last_answer, spammed
-from trainers.data_proto import DataProto
-from trainers.masked import last_cells
+from fathom.core.errors import InvalidField
+from fathom.domain.grading.graders import GRADERS, SPAM_DIVISOR, Item
+from fathom.domain.grading.tags import is_spam, last_answer
+from fathom.trainers.batch import DataProto
+from fathom.trainers.objectives.masked import last_cells
 
 ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 # Where a response begins in a text that holds its prompt too: after the chat template's assistant mark, else behind
@@ -35,7 +35,7 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "number": ("number",),
     "tolerant": ("em", "number"),
 }
-"""Graders of ``fathom.grading`` per method; one match suffices. All fold full-width and Chinese punctuation."""
+"""Graders of ``fathom.domain.grading`` per method; one match suffices. All fold full-width and Chinese punctuation."""
 
 
 def response_of(solution_str: str) -> str:
@@ -63,10 +63,10 @@ def em_check(prediction: str, golden_answers: str | Sequence[str], method: str =
     if method not in METHODS:
         raise InvalidField("method", f"{method!r} is not one of {', '.join(METHODS)}")
     references = [golden_answers] if isinstance(golden_answers, str) else [str(item) for item in golden_answers]
-    return any(graded(name, prediction, references) for name in METHODS[method])
+    return any(is_fully_scored(name, prediction, references) for name in METHODS[method])
 
 
-def graded(name: str, prediction: str, references: Sequence[str]) -> bool:
+def is_fully_scored(name: str, prediction: str, references: Sequence[str]) -> bool:
     """Return whether the grader gives full score at its default parameters."""
     grader = GRADERS[name]
     defaults = {key: parameter.default for key, parameter in grader.parameters.items()}
@@ -95,7 +95,7 @@ def compute_score_em(
         return format_score
     # verl's guard: more than ten answer tags divide a matching score by four, since a guess in every tag is not an
     # answer. The original has no such guard, nor has parity mode.
-    guarded = not parity_answer_extraction and spammed(response_of(solution_str))
+    guarded = not parity_answer_extraction and is_spam(response_of(solution_str))
     return score / SPAM_DIVISOR if guarded else score
 
 
@@ -133,6 +133,7 @@ class RewardManager:
             return data.tensor("rm_scores")
         responses, attention = data.tensor("responses"), data.tensor("attention_mask")
         valid = attention[:, -responses.shape[1] :]
+        # Sampled tokens only: a passage that quotes an answer in tags must not be rewarded as the model's.
         mask = valid if self.parity or "response_mask" not in data else data.tensor("response_mask")
         scores = torch.zeros(responses.shape, dtype=torch.float32)
         sources = data.array("data_source")

@@ -1,6 +1,6 @@
 """Search-R1's own rollout loop as a rollout source of the trainer.
 
-Production uses ``trainers.rollouts``, which goes through the planner service.
+Production uses ``fathom.trainers.rollouts``, which goes through the planner service.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fathom.errors import InvalidField
-from trainers.data_proto import DataProto
-from trainers.search_r1.generation import LLMGenerationManager
-from trainers.search_r1.generation_config import GenerationConfig
-from trainers.search_r1.sampler import ModelSampler
-from trainers.search_r1.statistics import rollout_metrics
-from trainers.search_r1.tokens import Tokens
+from fathom.core.errors import InvalidField
+from fathom.trainers.batch import DataProto
+from fathom.trainers.search_r1.generation import LLMGenerationManager
+from fathom.trainers.search_r1.generation_config import GenerationConfig
+from fathom.trainers.search_r1.sampler import ModelSampler
+from fathom.trainers.search_r1.statistics import rollout_metrics
+from fathom.trainers.search_r1.tokens import Tokens
 
 KEPT = ("uid", "data_source", "reward_model", "extra_info")
 
@@ -40,7 +40,7 @@ class SearchR1Rollouts:
     def generate(self, prompts: DataProto) -> DataProto:
         """Play ``n`` ungraded episodes per prompt; fields as documented at ``RolloutSource.generate``."""
         meta = prompts.meta_info
-        rows = self.tokenised(prompts).repeat(int(meta["n"]))
+        rows = self.tokenize(prompts).repeat(int(meta["n"]))
         manager = self.manager_class(self.tokenizer, self.sampler, self.config, bool(meta["validate"]))
         episodes = manager.run_llm_loop(rows, rows.tensor("input_ids"))
         metrics = rollout_metrics(episodes) | {"env/failed_searches": float(manager.search_failures)}
@@ -48,7 +48,7 @@ class SearchR1Rollouts:
         kept = {name: value for name, value in episodes.batch.items() if name != "responses_with_info_mask"}
         return DataProto(kept, arrays, meta | {"metrics": metrics})
 
-    def tokenised(self, prompts: DataProto) -> DataProto:
+    def tokenize(self, prompts: DataProto) -> DataProto:
         """Return the prompts with left-padded ``input_ids`` and ``attention_mask`` [B, P].
 
         Prompts that the data set did not tokenise are rendered with the chat template.
@@ -63,7 +63,7 @@ class SearchR1Rollouts:
             )
             for chat in prompts.array(name)
         ]
-        tokens = Tokens.ragged(rows, int(self.tokenizer.pad_token_id), left=True)
+        tokens = Tokens.from_rows(rows, int(self.tokenizer.pad_token_id), left=True)
         return prompts.with_tensors(input_ids=tokens.ids, attention_mask=tokens.mask)
 
     def publish(self, write: Callable[[Path], None]) -> int:

@@ -11,8 +11,8 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from fathom.protocol.tags import CLOSING
-from trainers.data_proto import DataProto
+from fathom.domain.chat.tags import CLOSING
+from fathom.trainers.batch import DataProto
 
 
 class ModelSampler:
@@ -37,6 +37,8 @@ class ModelSampler:
         """
         meta = data.meta_info
         temperature, top_p = float(meta.get("temperature", 1.0)), float(meta.get("top_p", 1.0))
+        # A generator of its own: sampling leaves the learner's random state as it is, and a repeated step samples the
+        # same.
         generator = torch.Generator().manual_seed(int(meta.get("seed", 0)) * 1_009 + int(meta.get("turn", 0)))
         ids, attention, positions = (data.tensor(n) for n in ("input_ids", "attention_mask", "position_ids"))
         alive = torch.ones(len(data), dtype=torch.bool)
@@ -48,7 +50,9 @@ class ModelSampler:
             )
             cache = output.past_key_values
             log_probs = (output.logits[:, -1].float() / (temperature or 1.0)).log_softmax(dim=-1)
-            chosen = log_probs.argmax(dim=-1) if temperature == 0 else drawn(log_probs, top_p, generator)
+            chosen = log_probs.argmax(dim=-1) if temperature == 0 else sample_ids(log_probs, top_p, generator)
+            # Rows that have ended go through the model all the same, since the batch is one tensor; their tokens are
+            # masked.
             chosen = torch.where(alive, chosen, self.tokenizer.pad_token_id)
             taken = log_probs.gather(1, chosen.unsqueeze(1)).squeeze(1)
             columns.append((chosen, alive.long(), torch.where(alive, taken, 0.0)))
@@ -67,7 +71,7 @@ class ModelSampler:
             self.model.load_state_dict(load_file(Path(name) / "model.safetensors"))
 
 
-def drawn(log_probs: Tensor, top_p: float, generator: torch.Generator) -> Tensor:
+def sample_ids(log_probs: Tensor, top_p: float, generator: torch.Generator) -> Tensor:
     """Sample ids [B] from log-probabilities [B, V], restricted to the nucleus when ``top_p`` is below 1."""
     probabilities = log_probs.exp()
     if top_p < 1.0:

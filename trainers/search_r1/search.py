@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fathom.errors import FathomError, InvalidField
-from fathom.http import BlockingClient, HttpPolicy, MalformedAnswer
+from fathom.core.errors import FathomError, InvalidField
+from fathom.transport.http import BlockingClient, HttpPolicy, MalformedAnswer
 
 CULPRIT = "retriever"
 
@@ -34,13 +34,14 @@ class SearchClient:
     def results(self, queries: Sequence[str]) -> list[list[dict[str, Any]]]:
         """Return each query's items, best first, each ``{"document": …}``; no request is sent for an empty list.
 
-        Raises what ``fathom.http`` raises, and ``MalformedAnswer`` when the results do not match the queries.
+        Raises what ``fathom.transport.http`` raises, and ``MalformedAnswer`` when the results do not match the queries.
         """
         if not queries:
             return []
         payload = {"queries": list(queries), "topk": self.topk, "return_scores": True}
         answer = self._client.post(self.url, payload)
         found = answer.get("result") if isinstance(answer, Mapping) else None
+        # By position again: one result less, and every later question would read another one's passages.
         if not isinstance(found, list) or len(found) != len(queries):
             count = len(found) if isinstance(found, list) else "no"
             raise MalformedAnswer(CULPRIT, f"has {count} results for {len(queries)} queries")

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trainers.data_proto import DataProto
+from fathom.trainers.batch import DataProto
 
 
 @dataclass
@@ -31,6 +31,7 @@ class Statistics:
         """Add the results of one turn's environment step; after the last turn no further turn is counted."""
         self.active = self.active & ~torch.tensor(dones, dtype=torch.bool)
         self.active_counts.append(int(self.active.sum()))
+        # As the original counts: the final turn without search does not add to the turns.
         if not last:
             self.turns += self.active
         self.valid_actions += torch.tensor(valid, dtype=torch.int64)

@@ -30,6 +30,7 @@ class Tokens:
     def of(cls, ids: Tensor, mask: Tensor, sampled: Tensor | None = None, log_probs: Tensor | None = None) -> Tokens:
         """Build from ids and mask; nothing counts as sampled and log-probabilities are 0 unless given."""
         mask = mask.to(torch.int64)
+        # Multiplied with the mask: what is padding cannot have been sampled, whatever a worker says.
         sampled = torch.zeros_like(mask) if sampled is None else sampled.to(torch.int64) * mask
         values = torch.zeros(ids.shape) if log_probs is None else log_probs.to(torch.float32)
         return cls(ids.to(torch.int64), mask, sampled, torch.where(sampled.bool(), values, 0.0))
@@ -40,7 +41,7 @@ class Tokens:
         return cls.of(torch.zeros(rows, 0, dtype=torch.int64), torch.zeros(rows, 0, dtype=torch.int64))
 
     @classmethod
-    def ragged(cls, rows: Sequence[Sequence[int]], pad: int, left: bool = False) -> Tokens:
+    def from_rows(cls, rows: Sequence[Sequence[int]], pad: int, left: bool = False) -> Tokens:
         """Build from rows of different lengths, padded to the longest on the right, or on the left with ``left``."""
         width = max((len(row) for row in rows), default=0)
         ids, mask = torch.full((len(rows), width), pad), torch.zeros(len(rows), width, dtype=torch.int64)
@@ -80,7 +81,7 @@ class Tokens:
         """Select rows by index or boolean mask."""
         return Tokens(self.ids[chosen], self.mask[chosen], self.sampled[chosen], self.log_probs[chosen])
 
-    def scattered(self, active: Tensor, pad: int) -> Tokens:
+    def scatter(self, active: Tensor, pad: int) -> Tokens:
         """Scatter these rows to the places where ``active`` [B] is true; all other rows are padding."""
         shape = (len(active), self.width)
         zeros = torch.zeros(shape, dtype=torch.int64)
@@ -90,7 +91,7 @@ class Tokens:
         log_probs[active] = self.log_probs
         return Tokens(ids, mask, sampled, log_probs)
 
-    def joined(self, *others: Tokens) -> Tokens:
+    def concat(self, *others: Tokens) -> Tokens:
         """Concatenate columns of this and the others, in order."""
         parts = (self, *others)
         return Tokens(
@@ -100,8 +101,9 @@ class Tokens:
             torch.cat([part.log_probs for part in parts], dim=1),
         )
 
-    def packed(self, left: bool = False) -> Tokens:
+    def pack(self, left: bool = False) -> Tokens:
         """Move all padding behind the tokens, or with ``left`` before them; tokens keep their order."""
+        # Stable, so that a sort by a two-valued key moves padding and leaves the tokens' order alone.
         order = torch.argsort(self.mask if left else 1 - self.mask, dim=1, stable=True)
         return Tokens(
             self.ids.gather(1, order),
@@ -115,7 +117,7 @@ class Tokens:
         place, limits = self.mask.cumsum(dim=1) - 1, torch.tensor(bounds, dtype=torch.int64).view(-1, 2)
         kept = self.mask * (place >= limits[:, :1]) * (place < limits[:, 1:])
         ids = torch.where(kept.bool(), self.ids, pad)
-        found = Tokens.of(ids, kept, self.sampled * kept, self.log_probs).packed()
+        found = Tokens.of(ids, kept, self.sampled * kept, self.log_probs).pack()
         return found.first(found.longest)
 
     def info_masked(self, pad: int) -> Tensor:

@@ -197,7 +197,7 @@ spec:
     - name: {{ $name }}
       image: {{ include "fathom.image" (list $root $service.image) | quote }}
       imagePullPolicy: {{ $root.Values.image.pullPolicy }}
-      command: {{ ternary "[fathom, eval, watch]" (printf "[python3, -m, services.%s]" $name) (eq $name "grading") }}
+      command: {{ ternary "[fathom, eval, watch]" (printf "[python3, -m, fathom.services.%s]" $name) (eq $name "grading") }}
       envFrom:
         - configMapRef:
             name: {{ include "fathom.name" $root }}-{{ $name }}

@@ -1,7 +1,7 @@
 """Implementation of ``fathom eval answers``: grades a sample of past runs as in training.
 
 The reward service counts every grade under the lane ``evaluation`` (``fathom_reward_value``). For continuous grading of
-a deployment see ``fathom eval watch`` (``fathom.monitoring``).
+a deployment see ``fathom eval watch`` (``fathom.operations.monitoring``).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import typer
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
-from fathom.call import Lane
-from fathom.cli.local import read_endpoints
 from fathom.clients import Clients, connect
-from fathom.monitoring.grades import Draw, Row, Ungraded, check_known, grade, read_references
+from fathom.clients.local import read_endpoints
+from fathom.core.call import Lane
+from fathom.operations.monitoring.grades import Draw, Row, Ungraded, check_known, grade, read_references
 
 PAGE = 100
 
@@ -31,7 +31,7 @@ class Sample(Draw):
     limit: int = 50
 
 
-async def graded(
+async def grade_sample(
     clients: Clients, graders: Sequence[str], sample: Sample, references: Mapping[str, Sequence[str]]
 ) -> tuple[list[Row], list[Ungraded]]:
     """Grade the sampled runs that have ended, newest first; return grades and those that could not be computed.
@@ -42,7 +42,7 @@ async def graded(
     await check_known(clients, graders)
     rows: list[Row] = []
     ungraded: list[Ungraded] = []
-    for run_id in await ended(clients, sample):
+    for run_id in await list_ended_runs(clients, sample):
         episode = (await clients.planner.get_run(pb.GetRunRequest(run_id=run_id))).trajectory
         for grader in graders:
             found, lacking = await grade(clients, episode, grader, references.get(episode.question.strip(), ()))
@@ -51,13 +51,14 @@ async def graded(
     return rows, ungraded
 
 
-async def ended(clients: Clients, sample: Sample) -> list[str]:
+async def list_ended_runs(clients: Clients, sample: Sample) -> list[str]:
     """Return the ids of sampled runs that have ended, from at most ``limit`` of the newest runs."""
     found, token, looked = list[str](), "", 0
     while looked < sample.limit:
         request = pb.ListRunsRequest(page_size=min(PAGE, sample.limit - looked), page_token=token)
         page = await clients.planner.list_runs(request)
         looked += len(page.runs)
+        # A delegated run answers its parent's question, not a user's.
         asked = [run for run in page.runs if not run.parent_run_id]
         over = [run.run_id for run in asked if run.stop_reason != trajectory.STOP_REASON_UNSPECIFIED]
         found += [run_id for run_id in over if sample.takes(run_id)]
@@ -67,7 +68,7 @@ async def ended(clients: Clients, sample: Sample) -> list[str]:
     return found
 
 
-def table(rows: Sequence[Row]) -> str:
+def format_table(rows: Sequence[Row]) -> str:
     """Format per grader: number of runs and grades, mean, 10th percentile, and grades at 0 or below."""
     by_grader: dict[str, list[float]] = defaultdict(list)
     for row in rows:
@@ -90,10 +91,10 @@ def run(
         services = dict(endpoints) or dict(read_endpoints(home).services)
         clients = connect(services, lane=Lane.EVALUATION)
         try:
-            rows, ungraded = await graded(clients, graders, sample, read_references(references))
+            rows, ungraded = await grade_sample(clients, graders, sample, read_references(references))
         finally:
             await clients.close()
-        for line in [row.to_json() for row in rows] if json_lines else [table(rows)]:
+        for line in [row.to_json() for row in rows] if json_lines else [format_table(rows)]:
             typer.echo(line)
         for (grader, reason), count in sorted(Counter((one.grader, one.reason) for one in ungraded).items()):
             typer.echo(f"{grader}: {count} not graded ({reason})", err=True)

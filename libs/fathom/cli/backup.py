@@ -11,22 +11,25 @@ from typing import Annotated, Optional
 
 import typer
 
-from fathom.backup import Manifest, Sources, back_up, list_backups, prune, read_manifest, restore, verify
-from fathom.config import ConfigError
-from fathom.store import ObjectStore, open_store
+from fathom.core.config import ConfigError
+from fathom.operations.backup import Manifest, Sources, back_up, list_backups, prune, read_manifest, restore, verify
+from fathom.transport.store import ObjectStore, open_store
 
-app = typer.Typer(help="Backs up and restores streams, objects and conversations.", no_args_is_help=True)
+app = typer.Typer(help="Back up and restore streams, objects and conversations.", no_args_is_help=True)
 
 Place = Annotated[
-    str, typer.Option("--at", help="Where backups lie: file:///dir or s3://host/bucket.", envvar="FATHOM_BACKUP_URL")
+    str,
+    typer.Option("--at", help="Where backups are stored: file:///dir or s3://host/bucket.", envvar="FATHOM_BACKUP_URL"),
 ]
-Bus = Annotated[str, typer.Option(help='NATS; "" leaves the streams out.', envvar="FATHOM_RUNTIME_BUS_URL")]
-Store = Annotated[str, typer.Option(help='Object store; "" leaves it out.', envvar="FATHOM_RUNTIME_STORE_URL")]
+Bus = Annotated[str, typer.Option(help='URL of NATS; "" skips the streams.', envvar="FATHOM_RUNTIME_BUS_URL")]
+Store = Annotated[str, typer.Option(help='URL of the object store; "" skips it.', envvar="FATHOM_RUNTIME_STORE_URL")]
 Memory = Annotated[
     Optional[Path],  # noqa: UP045
-    typer.Option(help="SQLite file of memory; without, conversations are left out.", envvar="FATHOM_MEMORY_PATH"),
+    typer.Option(
+        help="SQLite file of the memory service; without it conversations are skipped.", envvar="FATHOM_MEMORY_PATH"
+    ),
 ]
-Id = Annotated[str, typer.Argument(help="Which backup; latest is the newest.")]
+Id = Annotated[str, typer.Argument(help="Id of a backup, or latest.")]
 
 
 @app.command()
@@ -35,7 +38,7 @@ def create(
     bus: Bus = "",
     store: Store = "",
     memory: Memory = None,
-    keep: Annotated[int, typer.Option(help="Backups to keep, this one among them; 0 keeps all.", min=0)] = 0,
+    keep: Annotated[int, typer.Option(help="Number of backups to keep, including this one; 0 keeps all.", min=0)] = 0,
 ) -> None:
     """Make a backup while the services run; print its id."""
 
@@ -86,7 +89,9 @@ def bring_back(
     bus: Bus = "",
     store: Store = "",
     memory: Memory = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Throw away streams and conversations there.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Delete streams and conversations that exist there.")
+    ] = False,
 ) -> None:
     """Restore a backup, while no service runs, into empty streams and no database (or with --replace)."""
 
@@ -107,8 +112,9 @@ async def places(
 
     Raises ``ConfigError`` when there are no parts, or when the store to back up is the backup store itself.
     """
-    from fathom.bus.snapshots import open_snapshots
+    from fathom.transport.bus.nats.snapshots import open_snapshots
 
+    # The defaults of a service that runs alone: there is nothing to back up in another process' memory.
     bus, store = bus.replace("memory://", ""), store.replace("memory://", "")
     if not nothing and not (bus or store or memory):
         raise ConfigError("bus: give --bus, --store or --memory", metadata={"field": "bus"})

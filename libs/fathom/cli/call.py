@@ -10,11 +10,11 @@ from pathlib import Path
 from google.protobuf.json_format import MessageToJson, Parse, ParseError
 from google.protobuf.message import Message
 
-from fathom.cli.local import read_endpoints
 from fathom.clients import connect
 from fathom.clients.client import Client
-from fathom.errors import InvalidField, NotFound
-from fathom.rpc.contract import Method, contract
+from fathom.clients.local import read_endpoints
+from fathom.core.errors import InvalidField, NotFound
+from fathom.transport.rpc.contract import Method, contract
 
 
 def call_method(service: str, method: str, body: str, home: Path, url: str, timeout_s: float) -> None:

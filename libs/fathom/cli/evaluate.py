@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import tempfile
 from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
 
-from fathom.errors import InvalidField
+from fathom.core.errors import InvalidField
 
-app = typer.Typer(help="Measures a part of the system on labelled data.", no_args_is_help=True)
+app = typer.Typer(help="Measure a part of the system on labelled data.", no_args_is_help=True)
 
 
 @app.callback()
@@ -20,58 +18,11 @@ def group() -> None:
 
 
 @app.command()
-def retrieval(
-    corpus: Annotated[Optional[Path], typer.Option(help="JSON lines with id, title and text.")] = None,  # noqa: UP045
-    qrels: Annotated[Optional[Path], typer.Option(help="JSON lines with id, text and gold ids.")] = None,  # noqa: UP045
-    sets: Annotated[Optional[list[str]], typer.Option("--set", help="A public set by name; may come again.")] = None,  # noqa: UP045
-    data: Annotated[Path, typer.Option(help="Folder with the public sets.")] = Path("../shared/data"),
-    encoder: Annotated[str, typer.Option(help="Encoder; 'none' for words alone.")] = "",
-    index: Annotated[Optional[Path], typer.Option(help="Folder that keeps the indexes for the next time.")] = None,  # noqa: UP045
-    threads: Annotated[int, typer.Option(help="Threads of the encoder; 0 takes all.")] = 0,
-    home: Annotated[Path, typer.Option(help="Folder with the models.", envvar="FATHOM_LOCAL_HOME")] = Path(".fathom"),
-    json_lines: Annotated[bool, typer.Option("--json", help="Print one line of JSON per ranking.")] = False,
-) -> None:
-    """Measure Recall@k, nDCG@10 and MRR of BM25, vectors and both.
-
-    The weight of the vectors is fitted on the other half of the queries.
-    """
-    from services.retrieval.config import Config, Recipe
-    from services.retrieval.datasets import named, own
-    from services.retrieval.evaluation import evaluate
-
-    if (corpus is None) != (qrels is None) or not (corpus or sets):
-        raise InvalidField("corpus", "give --corpus with --qrels, or --set")
-    config = Config(model_dir=home / "models", threads=threads)
-    with tempfile.TemporaryDirectory() as scratch:
-        for name in sets or ["own"]:
-            if corpus is not None and qrels is not None and not sets:
-                (documents, queries), usual = own(corpus, qrels), ""
-            else:
-                documents, queries, usual = named(name, data)
-            chosen = "" if encoder == "none" else encoder or usual
-            folder = (index or Path(scratch)) / name / (chosen or "words").replace("/", "_")
-            result = evaluate(documents, queries, Recipe(encoder=chosen), config, folder)
-            if json_lines:
-                for row in result.rows:
-                    typer.echo(json.dumps({"set": name, "ranking": row.name, "alpha": row.alpha, **row.figures}))
-                continue
-            size = f"{result.documents:,} documents, {result.queries:,} queries"
-            weight = "" if result.alpha is None else f", alpha {result.alpha}"
-            typer.echo(f"\n{name}: {size}, {result.encoder or 'words'}{weight}")
-            typer.echo(f"{'':<10}" + "".join(f"{measure:>9}" for measure in result.rows[0].figures))
-            for row in result.rows:
-                fitted = "  fitted on the other half: " + " and ".join(map(str, row.alpha)) if row.alpha else ""
-                typer.echo(
-                    f"{row.name:<10}" + "".join(f"{value * 100:>9.1f}" for value in row.figures.values()) + fitted
-                )
-
-
-@app.command()
 def answers(
-    grader: Annotated[Optional[list[str]], typer.Option(help="Grader or composite; may come again.")] = None,  # noqa: UP045
+    grader: Annotated[Optional[list[str]], typer.Option(help="Grader or composite; repeatable.")] = None,  # noqa: UP045
     limit: Annotated[int, typer.Option(help="At most this many of the newest runs.", min=1, max=10_000)] = 50,
-    share: Annotated[float, typer.Option(help="Share of them that is drawn.", min=0, max=1)] = 1.0,
-    seed: Annotated[int, typer.Option(help="Which ones.")] = 0,
+    share: Annotated[float, typer.Option(help="Share of them to sample.", min=0, max=1)] = 1.0,
+    seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
     references: Annotated[Optional[Path], typer.Option(help="JSON lines with question and references.")] = None,  # noqa: UP045
     planner: Annotated[str, typer.Option(help="URL of a planner; by default the local stack's.")] = "",
     reward: Annotated[str, typer.Option(help="URL of a reward service; with --planner.")] = "",
@@ -102,11 +53,11 @@ def watch(
     Settings are FATHOM_RUNTIME_* (bus, endpoints, port of metrics and health) and FATHOM_GRADING_* (graders, share);
     without a bus it watches the local stack.
     """
-    from fathom.cli.local import read_endpoints
-    from fathom.config import load
-    from fathom.monitoring.config import Config
-    from fathom.monitoring.host import NAME, serve
-    from fathom.rpc.host import Runtime, run_or_exit
+    from fathom.clients.local import read_endpoints
+    from fathom.core.config import load
+    from fathom.hosting.host import Runtime, run_or_exit
+    from fathom.operations.monitoring.config import Config
+    from fathom.operations.monitoring.host import NAME, serve
 
     runtime, settings = load(Runtime, "runtime", file=config), load(Config, NAME, file=config)
     if runtime.bus_url == "memory://":

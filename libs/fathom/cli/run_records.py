@@ -14,23 +14,23 @@ from rich.table import Table
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
-from fathom.cli.ask import MARKS, as_text, staged
-from fathom.cli.local import read_endpoints
+from fathom.cli.ask import MARKS, describe_stage, print_trace, show_reading
 from fathom.clients import Clients, connect
+from fathom.clients.local import read_endpoints
 from fathom.clients.runs import resume as resumed
 
 
 def with_planner(home: Path, planner: str, work: Callable[[Clients], Awaitable[int]]) -> None:
     """Run ``work`` with clients and exit with its status when that is not 0."""
 
-    async def connected() -> int:
+    async def run_with_clients() -> int:
         clients = connect({"planner": planner} if planner else dict(read_endpoints(home).services))
         try:
             return await work(clients)
         finally:
             await clients.close()
 
-    status = asyncio.run(connected())
+    status = asyncio.run(run_with_clients())
     if status:
         raise typer.Exit(status)
 
@@ -77,7 +77,7 @@ def resume(run_id: str, home: Path, planner: str, rounds: int, seconds: float) -
     async def work(clients: Clients) -> int:
         budget = pb.Budget(max_rounds=rounds, max_ms=int(seconds * 1000))
         events = resumed(clients, pb.ResumeRunRequest(run_id=run_id, budget=budget))
-        finished = await as_text(events, Console(), "")
+        finished = await print_trace(events, Console(), "")
         return 0 if finished.HasField("answer") else 1
 
     with_planner(home, planner, work)
@@ -111,7 +111,7 @@ def show_run(found: pb.GetRunResponse, console: Console) -> None:
     console.print(f"[bold]{run.run_id}[/] {state}, resumed {found.leg} times{parent}\n{escape(run.question)}")
     for step in run.steps:
         if step.HasField("stage"):
-            console.print(f"  {step.index + 1:>3} [magenta]▸ {step.stage.name}[/] {escape(staged(step.stage))}")
+            console.print(f"  {step.index + 1:>3} [magenta]▸ {step.stage.name}[/] {escape(describe_stage(step.stage))}")
         for result in step.tool_results:
             mark = MARKS.get(result.status, "·")
             console.print(f"  {step.index + 1:>3} {mark} [bold]{result.tool}[/] {escape(result.intent)}")
@@ -123,4 +123,5 @@ def show_run(found: pb.GetRunResponse, console: Console) -> None:
         console.print(f"[red]{escape(run.error)}[/]")
     if run.HasField("answer"):
         console.rule("answer")
+        show_reading(run.answer, console)
         console.print(escape(run.answer.markdown))

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="Runs: list, show, stop, resume, replay.", no_args_is_help=True)
+from fathom.cli.options import HOME, Home
 
-Home = Annotated[Path, typer.Option(help="Folder with the local stack's state.", envvar="FATHOM_LOCAL_HOME")]
+app = typer.Typer(help="List, show, stop, resume and replay runs.", no_args_is_help=True)
+
 Planner = Annotated[str, typer.Option(help="URL of a planner, e.g. grpc://host:50051; by default the local stack's.")]
 RunId = Annotated[str, typer.Argument(help="Run id.")]
-HOME = Path(".fathom")
 
 
 @app.command("list")
 def list_runs(
     home: Home = HOME,
     planner: Planner = "",
-    limit: Annotated[int, typer.Option(help="At most this many.", min=1, max=1000)] = 20,
+    limit: Annotated[int, typer.Option(help="Maximum number of runs.", min=1, max=1000)] = 20,
 ) -> None:
     """List runs, newest first; delegated ones name their parent."""
     from fathom.cli import run_records

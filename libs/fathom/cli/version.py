@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import fathom
-from fathom.rpc.contract import contract_version, proto_hash
+from fathom.transport.rpc.contract import contract_version, proto_hash
 
 PACKAGE = Path(fathom.__file__).parent
 

@@ -5,6 +5,6 @@
 """
 
 from fathom.clients.connect import Clients, connect
-from fathom.clients.retry import RetryPolicy
+from fathom.core.retry import RetryPolicy
 
 __all__ = ["Clients", "RetryPolicy", "connect"]

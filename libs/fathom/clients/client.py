@@ -10,19 +10,21 @@ from typing import Generic, Protocol, TypeVar, cast
 
 from google.protobuf.message import Message
 
-from fathom.call import Call, Lane, current_call
-from fathom.clients.retry import RetryBudget, RetryPolicy
 from fathom.clients.transport import Transport
-from fathom.errors import DeadlineExceeded, FathomError
-from fathom.ids import new_id
-from fathom.rpc.contract import Method, contract, once
-from fathom.tracing import ClientTelemetry, Span
+from fathom.core.call import Call, Lane, current_call
+from fathom.core.errors import DeadlineExceeded, FathomError
+from fathom.core.ids import new_id
+from fathom.core.retry import Retries, RetryBudget, RetryPolicy
+from fathom.core.tracing import ClientTelemetry, Span
+from fathom.transport.rpc.contract import Method, contract, once
 
 Q = TypeVar("Q", bound=Message)
 R = TypeVar("R", bound=Message)
 Q_contra = TypeVar("Q_contra", bound=Message, contravariant=True)
 R_co = TypeVar("R_co", bound=Message, covariant=True)
 
+# The defaults of a caller that sets nothing: an answer at once, and a whole run of research. A call made while another
+# one is handled never gets more time than that one has left.
 UNARY_TIMEOUT_S = 30.0
 STREAM_TIMEOUT_S = 600.0
 
@@ -59,13 +61,12 @@ class Client:
         call, request = self._call(timeout_s), with_request_id(method, request)
         span, call = self._span(method, call)
         try:
-            attempt = 1
+            retries = Retries(self._policy)
             while True:
                 try:
                     response = await self.transport.unary(method, request, call)
                 except FathomError as error:
-                    await self._pause(method, call, attempt, error)
-                    attempt += 1
+                    await self._pause(method, call, retries, error)
                 else:
                     self._budget.give_back()
                     return response
@@ -83,9 +84,10 @@ class Client:
         if isinstance(requests, Message):
             requests = with_request_id(method, requests)
         span, call = self._span(method, call)
-        attempt, begun = 1, isinstance(requests, AsyncIterator)
+        retries, begun = Retries(self._policy), isinstance(requests, AsyncIterator)
         try:
             while True:
+                # An iterator serves one attempt; a single request gets a new one each time.
                 source = once(requests) if isinstance(requests, Message) else requests
                 try:
                     async with aclosing(self.transport.stream(method, source, call)) as responses:
@@ -95,10 +97,10 @@ class Client:
                     self._budget.give_back()
                     return
                 except FathomError as error:
+                    # After a first response a repeated call would give the caller some responses twice.
                     if begun:
                         raise
-                    await self._pause(method, call, attempt, error)
-                    attempt += 1
+                    await self._pause(method, call, retries, error)
         finally:
             span.end()
 
@@ -106,24 +108,27 @@ class Client:
         current = current_call()
         if current is None:
             return Call.new(lane=self._lane, tenant=self._tenant, timeout_s=timeout_s)
+        # A request id per call: the handler's own would make its second call to a service look like a repetition of
+        # the first.
         return replace(current.with_timeout(timeout_s), request_id=new_id("req"))
 
     def _span(self, method: Method, call: Call) -> tuple[Span, Call]:
         span, traceparent = self._telemetry.start_call(method.path, call.traceparent)
         return span, replace(call, traceparent=traceparent)
 
-    async def _pause(self, method: Method, call: Call, attempt: int, error: FathomError) -> None:
+    async def _pause(self, method: Method, call: Call, retries: Retries, error: FathomError) -> None:
         """Wait before the next attempt; raise the error when no further attempt is allowed.
 
         Raises ``DeadlineExceeded`` when the pause would outlast the call's deadline.
         """
-        if not error.transient or attempt >= self._policy.attempts or not self._budget.take():
+        # The order counts: an error that no retry mends is raised as it is, and takes nothing from the budget.
+        delay, remaining = retries.next_delay_s(error), call.remaining_s()
+        if not self._budget.take():
             raise error
-        delay, remaining = self._policy.delay_s(attempt, error), call.remaining_s()
         if remaining is not None and remaining <= delay:
             culprit = error.metadata.get("culprit", method.service)
             raise DeadlineExceeded(
-                f"{method.service}.{method.name} gave up after {attempt} attempts: {error.message}",
+                f"{method.service}.{method.name} gave up after {retries.failures} attempts: {error.message}",
                 metadata={"culprit": culprit},
             ) from error
         self._telemetry.count_retry(method.service, method.name)
@@ -134,6 +139,7 @@ def with_request_id(method: Method, request: Message) -> Message:
     """Return the request with an idempotency key shared by all attempts, if its type has one and it is empty."""
     if not method.acts or str(getattr(request, "request_id")):  # noqa: B009 - the field exists
         return request
+    # A copy: the caller's message may be used for another call, which must not inherit this key.
     copy = type(request).FromString(request.SerializeToString())
     setattr(copy, "request_id", new_id("req"))  # noqa: B010 - the field exists: method.acts
     return copy

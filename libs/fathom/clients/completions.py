@@ -7,10 +7,10 @@ from collections.abc import Callable
 from fathom.api.policy.v1 import policy_pb2 as pb
 from fathom.clients.client import STREAM_TIMEOUT_S
 from fathom.clients.connect import Clients
-from fathom.errors import DependencyFailed
+from fathom.core.errors import DependencyFailed
 
 
-async def completed(
+async def read_completion(
     clients: Clients,
     request: pb.GenerateRequest,
     hear: Callable[[str], None] | None = None,
@@ -23,7 +23,8 @@ async def completed(
     service.
     """
     async for response in clients.policy.generate(request, timeout_s=timeout_s):
-        if hear is not None and response.HasField("delta"):
+        # A delta may hold a part of the model's thought in place of text.
+        if hear is not None and response.delta.text:
             hear(response.delta.text)
         if response.HasField("completion"):
             return response.completion

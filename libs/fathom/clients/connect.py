@@ -7,10 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
-from fathom.bus.base import Bus
-from fathom.call import Lane
 from fathom.clients.client import Client
-from fathom.clients.retry import RetryPolicy
 from fathom.clients.services import (
     DatafetchClient,
     MemoryClient,
@@ -22,11 +19,14 @@ from fathom.clients.services import (
 )
 from fathom.clients.sticky import StickyTransport
 from fathom.clients.transport import BusTransport, GrpcTransport, InprocTransport, Transport
-from fathom.errors import InvalidField
-from fathom.tracing import AmbientTelemetry, ClientTelemetry
+from fathom.core.call import Lane
+from fathom.core.errors import InvalidField
+from fathom.core.retry import RetryPolicy
+from fathom.core.tracing import AmbientTelemetry, ClientTelemetry
+from fathom.transport.bus.base import Bus
 
 if TYPE_CHECKING:
-    from fathom.rpc.dispatch import Dispatcher
+    from fathom.transport.rpc.dispatch import Dispatcher
 
 C = TypeVar("C", bound=Client)
 
@@ -84,11 +84,14 @@ class Clients:
         if url is None:
             raise InvalidField(field, f"no URL is configured; known: {', '.join(sorted(self.endpoints)) or 'none'}")
         transport = self._transport(field, url)
+        # Kept for close: a client is created on first use, and its channel belongs to this object.
         self._open.append(transport)
         return kind(transport, self._telemetry, policy=self._policy, lane=self._lane, tenant=self._tenant)
 
     def _transport(self, field: str, url: str) -> Transport:
         parts = urlsplit(url)
+        # Several named targets mean that state lives in a replica (sandbox sessions, prefix caches), so the client
+        # chooses; a headless name leaves the choice to gRPC's round robin.
         if parts.scheme == "grpc" and "," in parts.netloc:
             return StickyTransport([(target, GrpcTransport(target)) for target in parts.netloc.split(",") if target])
         if parts.scheme == "grpc" and parts.netloc:

@@ -9,9 +9,11 @@ from contextlib import aclosing
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.clients.connect import Clients
-from fathom.errors import DependencyFailed, FathomError, NotFound
-from fathom.ids import new_id
+from fathom.core.errors import DependencyFailed, FathomError, NotFound
+from fathom.core.ids import new_id
 
+# Seconds in which a planner that was killed is replaced or the network comes back; its run goes on in another replica
+# meanwhile.
 PATIENCE_S = 30.0
 RUN_TIMEOUT_S = 600.0
 
@@ -56,7 +58,9 @@ async def to_the_end(
         if over:  # the server ends the stream at the last end: a resumed run has several
             return
     except FathomError as error:
-        if last == 0 or not broken(error):
+        # Before its first event nobody knows whether the run exists; the caller's own retry, with the same request_id,
+        # is the safe way.
+        if last == 0 or not is_broken(error):
             raise
     async with aclosing(watch(clients, run_id, last, patience_s=patience_s)) as events:
         async for event in events:
@@ -86,16 +90,19 @@ async def watch(
             if last == before and not (await clients.planner.get_run(pb.GetRunRequest(run_id=run_id))).running:
                 return  # the reader had the end already
         except FathomError as error:
-            if not broken(error):
+            if not is_broken(error):
                 raise
+            # Counted from the first failure after the last event, so that each event that arrives renews the patience.
             broken_since = broken_since or time.monotonic()
             if time.monotonic() - broken_since > patience_s:
                 raise DependencyFailed("planner", f"run {run_id} cannot be followed: {error.message}") from error
         await asyncio.sleep(0.2)
 
 
-def broken(error: FathomError) -> bool:
+def is_broken(error: FathomError) -> bool:
     """Return True if the stream failed rather than the request."""
+    # Deadlines are among them: a stream has one, a run may take longer, and watching again continues where it stood.
+    # CANCELLED comes from a server that stops, INTERNAL from a stream that was reset.
     return not isinstance(error, NotFound) and error.code in (
         "UNAVAILABLE",
         "CANCELLED",

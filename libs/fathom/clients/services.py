@@ -23,8 +23,11 @@ class DatafetchClient(Client):
     import_table = Unary[datafetch.ImportTableRequest, datafetch.ImportTableResponse]()
     resolve_entities = Unary[datafetch.ResolveEntitiesRequest, datafetch.ResolveEntitiesResponse]()
     match_indicators = Unary[datafetch.MatchIndicatorsRequest, datafetch.MatchIndicatorsResponse]()
+    search_catalog = Unary[datafetch.SearchCatalogRequest, datafetch.SearchCatalogResponse]()
     list_sources = Unary[datafetch.ListSourcesRequest, datafetch.ListSourcesResponse]()
     list_frameworks = Unary[datafetch.ListFrameworksRequest, datafetch.ListFrameworksResponse]()
+    read_question = Unary[datafetch.ReadQuestionRequest, datafetch.ReadQuestionResponse]()
+    encode_texts = Unary[datafetch.EncodeTextsRequest, datafetch.EncodeTextsResponse]()
 
 
 class MemoryClient(Client):

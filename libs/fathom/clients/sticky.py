@@ -11,7 +11,6 @@ for the replica.
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from collections import OrderedDict
@@ -23,15 +22,20 @@ from google.protobuf.message import Message
 
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.api.sandbox.v1 import sandbox_pb2 as sandbox
-from fathom.call import Call
 from fathom.clients.transport import Transport
-from fathom.errors import DependencyFailed, NotFound, NotReady, Overloaded, SessionLost
-from fathom.ids import sha256
-from fathom.rpc.contract import Method
+from fathom.core.call import Call
+from fathom.core.errors import DependencyFailed, NotFound, NotReady, Overloaded, SessionLost
+from fathom.domain.chat.affinity import generation_key, rendezvous_weight
+from fathom.transport.rpc.contract import Method
 
-CROWDED, DOWN_S = 1.25, 2.0
+# A replica is passed over when it has more than this factor times the mean of this client's calls in flight. If
+# smaller, conversations leave the replica that has their prefix cached; if larger, a popular one is a queue.
+CROWDED = 1.25
+# Seconds without calls for a replica that failed, unless it says itself when to come back.
+DOWN_S = 2.0
+# Maximum number of sessions whose replica is remembered. A count bounds the bytes, some 2 MB: only ids that a replica
+# has answered for are remembered, and the sandbox makes them, of 37 characters each.
 REMEMBERED = 10_000
-"""Maximum number of sessions whose replica is remembered."""
 
 
 @dataclass(eq=False)
@@ -58,7 +62,7 @@ class StickyTransport:
         if session := session_of(request):
             async with aclosing(self._at_home(session, method, request, call)) as responses:
                 return await anext(responses)
-        with self._taken(affinity(request)) as replica:
+        with self._use_replica(affinity(request)) as replica:
             response = await replica.transport.unary(method, request, call)
             if isinstance(response, sandbox.CreateSessionResponse):
                 self._remember(response.session_id, replica)
@@ -77,14 +81,14 @@ class StickyTransport:
                         yield response
                 return
             key, source = affinity(request), one(request)
-        with self._taken(key) as replica:
+        with self._use_replica(key) as replica:
             async with aclosing(replica.transport.stream(method, source, call)) as responses:
                 async for response in responses:
                     yield response
 
     async def ready(self, service: str, timeout_s: float) -> None:
         """Return when the next replica is ready; one that is not is left alone, as after a failed call."""
-        with self._taken("") as replica:
+        with self._use_replica("") as replica:
             await replica.transport.ready(service, timeout_s)
 
     async def _at_home(
@@ -92,9 +96,9 @@ class StickyTransport:
     ) -> AsyncGenerator[Message, None]:
         """Send the call to the replica that holds the session; raise ``SessionLost`` when it cannot be reached."""
         home = self._homes.get(session)
-        for last, replica in marked([home] if home is not None else self._replicas):
+        for last, replica in mark_last([home] if home is not None else self._replicas):
             try:
-                with self._taken("", replica):
+                with self._use_replica("", replica):
                     async with aclosing(replica.transport.stream(method, one(request), call)) as responses:
                         async for response in responses:
                             self._remember(session, replica)
@@ -103,6 +107,8 @@ class StickyTransport:
             except (NotFound, DependencyFailed) as error:
                 if isinstance(error, NotFound) and error.metadata.get("kind") != "session":
                     raise
+                # Only a replica that is known to have had the session proves its loss; one of several that were asked
+                # may just be down.
                 if self._homes.pop(session, None) is not None and isinstance(error, DependencyFailed):
                     raise SessionLost(session, f"{replica.name}, which had it: {error.message}") from error
                 if last or home is not None:
@@ -115,13 +121,14 @@ class StickyTransport:
             self._homes.popitem(last=False)
 
     @contextmanager
-    def _taken(self, key: str, chosen: Replica | None = None) -> Iterator[Replica]:
+    def _use_replica(self, key: str, chosen: Replica | None = None) -> Iterator[Replica]:
         replica = chosen or self.pick(key)
         replica.in_flight += 1
         try:
             yield replica
         except (NotReady, DependencyFailed, Overloaded) as error:
             # The client tries again; it must not meet the same one while that is ill.
+            # Overloaded counts as down, too: the replica said that it wants no calls for this time.
             replica.down_until = self._clock() + max(DOWN_S, error.retry_after_s or 0.0)
             raise
         finally:
@@ -130,11 +137,13 @@ class StickyTransport:
     def pick(self, key: str) -> Replica:
         """Return the replica for this key; without a key, the one with the fewest calls in flight."""
         now = self._clock()
+        # With all of them down any is as good as another; the retry's pause is what helps.
         well = [replica for replica in self._replicas if replica.down_until <= now] or self._replicas
         if not key:
             return min(well, key=lambda replica: replica.in_flight)
+        # Including the call that is being placed, so that there is room for one even on an idle client.
         room = math.ceil(CROWDED * (sum(replica.in_flight for replica in well) + 1) / len(well))
-        ranked = sorted(well, key=lambda replica: sha256(f"{key}\x00{replica.name}".encode()))
+        ranked = sorted(well, key=lambda replica: rendezvous_weight(key, replica.name))
         return next((replica for replica in ranked if replica.in_flight < room), ranked[0])
 
     async def close(self) -> None:
@@ -145,17 +154,12 @@ class StickyTransport:
 def affinity(request: Message) -> str:
     """Return a routing key that is equal for all turns of a conversation; empty if the request has no affinity.
 
-    The key of a generation is a hash of its model, its tools and its messages up to the first answer. A request for a
-    sandbox session has its ``request_id`` as key, so that a repeated request reaches the same replica from any client.
+    A generation has the key of its conversation (``fathom.domain.chat.affinity``). A request for a sandbox session has
+    its ``request_id`` as key, so that a repeated request reaches the same replica from any client.
     """
     if isinstance(request, sandbox.CreateSessionRequest):
         return request.request_id
-    if not isinstance(request, policy.GenerateRequest):
-        return ""
-    opening = itertools.takewhile(lambda message: message.role != policy.ROLE_ASSISTANT, request.messages)
-    parts = [request.model, *(f"{message.role}\x01{message.content}" for message in opening)]
-    parts += [f"{tool.name}\x01{tool.parameters_json}" for tool in request.tools]
-    return sha256("\x00".join(parts).encode())
+    return generation_key(request) if isinstance(request, policy.GenerateRequest) else ""
 
 
 def session_of(request: Message) -> str:
@@ -164,7 +168,7 @@ def session_of(request: Message) -> str:
     return session if isinstance(session, str) and request.DESCRIPTOR.file.package == "fathom.api.sandbox.v1" else ""
 
 
-def marked(replicas: Sequence[Replica]) -> Iterator[tuple[bool, Replica]]:
+def mark_last(replicas: Sequence[Replica]) -> Iterator[tuple[bool, Replica]]:
     """Yield each replica with a flag that is True for the last one."""
     for place, replica in enumerate(replicas, 1):
         yield place == len(replicas), replica

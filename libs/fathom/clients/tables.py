@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
-from fathom.errors import PayloadTooLarge
-from fathom.store import ObjectStore
-from fathom.store.refs import read_ref
+from fathom.core.errors import PayloadTooLarge
+from fathom.transport.store import ObjectStore
+from fathom.transport.store.refs import read_ref
 
 # A message has 32 MiB; the rest of it is small.
 MOST_BYTES = 31 * 1024**2
 
 
-async def carried(request: pb.PutFrameRequest, store: ObjectStore | None) -> pb.PutFrameRequest:
+async def embed_table(request: pb.PutFrameRequest, store: ObjectStore | None) -> pb.PutFrameRequest:
     """Return the request with the table's Arrow bytes in place of its reference; unchanged without a store.
 
     Raises ``PayloadTooLarge`` for a table over 31 MiB, and the errors of reading the store.
     """
     if store is None or request.WhichOneof("data") != "ref":
         return request
-    from fathom import frames
+    from fathom.domain import frames
 
     data = await read_ref(store, request.ref)
     if request.ref.content_type == frames.PARQUET:
-        data = frames.write_table(frames.read_stored(data, frames.PARQUET, request.name, MOST_BYTES))
+        # The sandbox takes Arrow IPC alone from a message: its workers map the bytes without decoding them.
+        data = frames.write_table(frames.decode_table(data, frames.PARQUET, request.name, MOST_BYTES))
     if len(data) > MOST_BYTES:
         raise PayloadTooLarge(len(data), MOST_BYTES)
     changed = pb.PutFrameRequest()

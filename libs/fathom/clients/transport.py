@@ -10,20 +10,22 @@ import grpc
 from google.protobuf.message import Message
 from google.rpc.status_pb2 import Status
 
-from fathom.bus.base import Bus
-from fathom.bus.streams import rpc_subject
-from fathom.call import Call
-from fathom.errors import DependencyFailed, FathomError, PayloadTooLarge
-from fathom.extras import name_missing_extra
-from fathom.rpc.contract import MAX_MESSAGE_BYTES, Method
-from fathom.rpc.status import STATUS_HEADER, from_grpc, from_status, to_status
+from fathom.core.call import Call
+from fathom.core.errors import DependencyFailed, FathomError, PayloadTooLarge
+from fathom.core.extras import name_missing_extra
+from fathom.transport.bus.base import Bus
+from fathom.transport.bus.streams import rpc_subject
+from fathom.transport.rpc.contract import MAX_MESSAGE_BYTES, Method
+from fathom.transport.status import STATUS_HEADER, from_grpc, from_status, to_status
 
 if TYPE_CHECKING:
-    from fathom.rpc.dispatch import Dispatcher
+    from fathom.transport.rpc.dispatch import Dispatcher
 
 # A headless name has an address per replica: calls go to all of them in turn. The name is asked again when one of them
 # goes, and when a server ends a connection for its age, so that new replicas are found too.
 ROUND_ROBIN = '{"loadBalancingConfig": [{"round_robin": {}}]}'
+# Reconnects within a second instead of gRPC's two minutes: replicas are replaced at every deployment, and the callers'
+# retries last some ten seconds. Keepalive finds a peer that vanished without closing the connection.
 CHANNEL_OPTIONS = (
     ("grpc.service_config", ROUND_ROBIN),
     ("grpc.dns_min_time_between_resolutions_ms", 1000),
@@ -143,8 +145,10 @@ class BusTransport:
             rpc_subject(method.service, method.name),
             request.SerializeToString(),
             headers=call.headers(),
+            # A request over the bus must end at some time, even for a caller without a deadline.
             timeout_s=60.0 if remaining is None else remaining,
         )
+        # NATS has no status of its own: a failed call is a reply whose payload is the status.
         if STATUS_HEADER in reply.headers:
             raise from_status(Status.FromString(reply.payload))
         return method.response_type.FromString(reply.payload)
@@ -184,6 +188,8 @@ class InprocTransport:
                     check_size(response)
                     yield method.response_type.FromString(response.SerializeToString())
         except FathomError as error:
+            # Through the status, as over a network: a caller sees the same class, message and metadata on every
+            # transport.
             raise from_status(to_status(error)) from None
 
     async def ready(self, service: str, timeout_s: float) -> None:

@@ -49,7 +49,7 @@ export class AnswerView {
     const children = node.children.flatMap((child) => this.#element(child));
     if (node.tag === "x-cite") return chip(node.number, this.run.material.get(node.number), this.onOpen);
     if (node.tag === "x-ref") return this.#reference(node);
-    if (node.tag === "x-table") return this.#typed(node, children);
+    if (node.tag === "x-table") return el("figure", { class: "typed" }, el("div", { class: "scroll" }, children));
     if (node.tag === "a") {
       const away = /^https?:/i.test(node.href);
       return el("a", { href: node.href, rel: "noopener noreferrer", target: away ? "_blank" : null }, children);
@@ -83,7 +83,7 @@ export class AnswerView {
     if (record?.code) return brokenFigure(record, () => this.onOpen(record));
     if (kind === "table") {
       const item = this.run.sheet(name);
-      if (item) return new LiveTable(item.sheet, item.variable).root;
+      if (item) return new LiveTable(item).root;
     } else {
       const found = this.run.figure(name);
       if (found) return figureOf(this.run.id, found.figure, () => this.onOpen(found.item));
@@ -91,18 +91,15 @@ export class AnswerView {
     return el("span", { class: "chip bad", data: { unknown: name } }, `${kind} ${name}: ${word("gone")}`);
   }
 
-  #typed(node, children) {
-    const flag = node.numbers ? el("figcaption", { class: "flag" }, `⚠ ${word("typed")}`) : null;
-    return el("figure", { class: "typed" }, el("div", { class: "scroll" }, children), flag);
-  }
 }
 
-// One chip per citation that named nothing and was taken out of the text.
+// One chip per citation that named nothing and was taken out of the text, and per section that a report lacks.
 export function removedChips(run) {
-  const gone = run.findings.filter((finding) => kindOfFinding(finding) === "unresolved" && finding.start === finding.end);
+  const placeless = new Set(["unresolved", "section"]);
+  const gone = run.findings.filter((finding) => placeless.has(kindOfFinding(finding)) && finding.start === finding.end);
   if (!gone.length) return null;
   return el("div", { class: "gaps", role: "list" }, gone.map((finding) =>
-    el("span", { class: "chip bad", role: "listitem" }, `${word("doubt_unresolved")}: ${finding.text}`)));
+    el("span", { class: "chip bad", role: "listitem" }, `${word(`doubt_${kindOfFinding(finding)}`)}: ${finding.text.replace(/^#+ /, "")}`)));
 }
 
 // One chip per thing that was asked for and not found.

@@ -12,7 +12,8 @@ import { EXAMPLES, language, remember, remembered, switchLanguage, translate, wo
 const MAX_QUESTION = 8000;
 const MODELS_PAUSE_MS = 3000;
 // The agent, the fixed pipeline, or the one that fits the question.
-const MODES = ["research", "workflow", "auto"];
+// Choices beside the question, the default first.
+const CHOICES = { mode: ["research", "workflow", "auto"], effort: ["standard", "quick", "deep"] };
 
 class App {
   constructor() {
@@ -29,6 +30,7 @@ class App {
     this.handlers = {
       onChange: (turn) => this.changed(turn),
       onOpen: (turn, item) => this.panel.open(turn, item),
+      onEdit: (place) => this.edit(place),
     };
   }
 
@@ -84,6 +86,7 @@ class App {
     try {
       const body = {
         question, conversation_id: this.conversation, model: byId("model").value, mode: byId("mode").value,
+        effort: byId("effort").value,
         window: byId("window").value,
       };
       const accepted = await post("/v1/runs", body);
@@ -98,6 +101,15 @@ class App {
     } finally {
       byId("send").disabled = false;
     }
+  }
+
+  // A question to ask again, with the words selected that are to be changed.
+  edit({ text, start, end }) {
+    const box = byId("question");
+    box.value = text;
+    this.composed();
+    box.focus();
+    box.setSelectionRange(start, end);
   }
 
   complain(text) {
@@ -201,10 +213,12 @@ class App {
   }
 
   showModes() {
-    const kept = byId("mode").value || remembered("mode") || MODES[0];
-    byId("mode").replaceChildren(...MODES.map((mode) => el("option", {
-      value: mode, selected: mode === kept, title: word(`mode_${mode}_note`),
-    }, word(`mode_${mode}`))));
+    for (const [id, names] of Object.entries(CHOICES)) {
+      const kept = byId(id).value || remembered(id) || names[0];
+      byId(id).replaceChildren(...names.map((name) => el("option", {
+        value: name, selected: name === kept, title: word(`${id}_${name}_note`),
+      }, word(`${id}_${name}`))));
+    }
   }
 
   words() {
@@ -266,7 +280,7 @@ class App {
     byId("new").addEventListener("click", () => this.fresh());
     this.windowSetting();
     byId("model").addEventListener("change", () => this.showModels());
-    byId("mode").addEventListener("change", () => remember("mode", byId("mode").value));
+    for (const id of Object.keys(CHOICES)) byId(id).addEventListener("change", () => remember(id, byId(id).value));
     byId("question").addEventListener("input", () => this.composed());
     byId("composer").addEventListener("submit", (event) => {
       event.preventDefault();

@@ -1,8 +1,8 @@
 // Citation chips, and the card that shows what stands behind one.
 import { call, path } from "/static/api.js";
 import { byId, el } from "/static/dom.js";
-import { cellIn, closest, sentencesOf } from "/static/evidence.js";
-import { count, day, provenance } from "/static/format.js";
+import { cellIn, closest, passageOf, sentencesOf } from "/static/evidence.js";
+import { computation, count, day, provenance } from "/static/format.js";
 import { kindOf } from "/static/run.js";
 import { word } from "/static/words.js";
 
@@ -29,7 +29,7 @@ export function originOf(item) {
   if (kind === "sheet") {
     const { sources, asOf } = provenance(item.sheet);
     const size = `${count(item.sheet.rows)} ${word("rows")} × ${item.sheet.columns.length} ${word("columns")}`;
-    return [item.variable, size, sources, asOf && `${word("asOf")} ${asOf}`].filter(Boolean).join(" · ");
+    return [item.variable, size, computation(item), sources, asOf && `${word("asOf")} ${asOf}`].filter(Boolean).join(" · ");
   }
   if (kind === "code") return `${word("code")} · ${item.code.ok ? word("ok") : word("failed")}`;
   return item.missing.detail;
@@ -53,7 +53,7 @@ function excerptOf(item, sentence) {
   const kind = kindOf(item);
   if (kind === "passage") {
     const { text } = item.passage;
-    return el("blockquote", {}, cut(closest(sentencesOf(text), sentence) || text));
+    return el("blockquote", {}, cut(passageOf(text, sentence) || text, 2 * SNIPPET));
   }
   if (kind === "sheet") {
     const columns = item.sheet.columns.map((column) => `${column.name}${column.unit ? ` (${column.unit})` : ""}`);

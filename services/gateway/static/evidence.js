@@ -36,6 +36,13 @@ export function closest(lines, sentence) {
   return best[0];
 }
 
+// The sentence of a text that says most of what another one says, with the sentence behind it, which may limit it.
+export function passageOf(text, sentence) {
+  const lines = sentencesOf(text);
+  const at = lines.findIndex((line) => line.trim() === closest(lines, sentence));
+  return at < 0 ? "" : lines.slice(at, at + 2).map((line) => line.trim()).join(" ");
+}
+
 export const sentencesOf = (text) => text.split(/(?<=[.!?])\s+|(?<=[。！？；])|\n+/).filter((line) => line.trim());
 
 // The row and column of a page that hold a number of the sentence; a row of a date that it names goes first.

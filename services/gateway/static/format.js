@@ -1,5 +1,5 @@
 // Numbers, times and durations as a terminal user reads them.
-import { language } from "/static/words.js";
+import { language, word } from "/static/words.js";
 
 const decimals = (value) => /\.(\d+)$/.exec(String(value))?.[1].length ?? 0;
 
@@ -27,6 +27,13 @@ export function duration(ms) {
 
 const DAY = { dateStyle: "medium", timeZone: "UTC" };
 export const day = (time) => (time ? new Date(time).toLocaleDateString(language(), DAY) : "");
+
+// The cell that computed a sheet and the sheets it read; "" for a fetched one.
+export function computation(item) {
+  if (!item.computed_by) return "";
+  const from = (item.computed_from ?? []).join(", ");
+  return `${word("computedBy")} [${item.computed_by}]${from ? ` ← ${from}` : ""}`;
+}
 
 // Sources and last date of a sheet, from its columns.
 export function provenance(sheet) {

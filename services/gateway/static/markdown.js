@@ -1,7 +1,7 @@
 // Markdown as a tree of plain nodes: {tag, children, …}. No HTML is ever read or written here, so a
 // model's markup stays text; links are kept for http(s) and paths of this site only. Pure: tested under node.
 //
-// Beyond HTML's own names there are: "x-cite" {number}, "x-ref" {kind, name} and "x-table" {numbers},
+// Beyond HTML's own names there are: "x-cite" {number}, "x-ref" {kind, name} and "x-table",
 // which the page turns into chips, live components and a flag.
 
 const MAX_DEPTH = 6;
@@ -80,7 +80,7 @@ function table(lines) {
     node("tr", cellsOf(line).map((cell, i) => node(tag, inline(cell), { align: align[i] ?? "" })));
   const body = lines.slice(2).map((line) => row(line, "td"));
   const made = node("table", [node("thead", [row(lines[0], "th")]), node("tbody", body)]);
-  return node("x-table", [made], { numbers: lines.slice(2).some((line) => /\d/.test(line)) });
+  return node("x-table", [made]);
 }
 
 // Text with references in it: paragraphs and references in turn.

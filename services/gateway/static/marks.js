@@ -15,11 +15,12 @@ const KINDS = {
   FINDING_KIND_NUMBER: "number", FINDING_KIND_TIME: "time", FINDING_KIND_EVENT: "event",
   FINDING_KIND_UNSUPPORTED: "unsupported", FINDING_KIND_UNCITED: "uncited", FINDING_KIND_UNRESOLVED: "unresolved",
   FINDING_KIND_TYPED_TABLE: "typed_table", FINDING_KIND_REPEATED: "repeated", FINDING_KIND_FIGURE: "figure",
+  FINDING_KIND_TRUNCATED: "truncated", FINDING_KIND_SECTION: "section",
 };
 export const kindOfFinding = (finding) => KINDS[finding.kind] ?? "number";
 
 // Tables and figures that are flagged carry a flag of their own; removed citations have no place any more.
-const PLACED = new Set(["number", "time", "event", "unsupported", "uncited", "repeated"]);
+const PLACED = new Set(["number", "time", "event", "unsupported", "uncited", "repeated", "truncated"]);
 
 // Offsets of the contract count code points, JavaScript's count UTF-16 units.
 function units(text) {

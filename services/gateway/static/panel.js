@@ -114,11 +114,12 @@ function quote(text) {
   return place;
 }
 
-const data = (run) => run.of("sheet").map(({ number, sheet, variable }) => {
+const data = (run) => run.of("sheet").map((item) => {
+  const { number, sheet, variable } = item;
   const size = `${count(sheet.rows)} ${word("rows")} × ${sheet.columns.length} ${word("columns")}`;
   return el("section", { data: { number } },
     el("div", { class: "dim" }, `[${number}] ${size} · ${word("used")} ${variable}`),
-    new LiveTable(sheet, variable, 15).root);
+    new LiveTable(item, 15).root);
 });
 
 const code = (run) => run.of("code").map((item) => {
@@ -136,9 +137,17 @@ function cell(item) {
     el("div", { class: "io" }, title ? el("span", { class: "dim" }, title) : null, el("pre", {}, text))));
 }
 
+// Tokens read and written, with what of them was cheaper or is not seen, and the cost where prices are known.
+export function usageOf({ prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens, cost, estimated }) {
+  const part = (tokens, name) => (Number(tokens) ? ` (${count(tokens)} ${word(name)})` : "");
+  const read = `${count(prompt_tokens)}${part(cached_tokens, "cachedTokens")}`;
+  const written = `${count(completion_tokens)}${part(reasoning_tokens, "reasoningTokens")}`;
+  const price = Number(cost) ? ` · ${word("cost")} ${Number(cost).toPrecision(3)}` : "";
+  return `${read} + ${written} ${word("tokens")}${estimated ? `, ${word("estimated")}` : ""}${price}`;
+}
+
 function trace(run) {
-  const { prompt_tokens: read, completion_tokens: written } = run.usage ?? {};
-  const used = run.usage ? `${count(read)} + ${count(written)} ${word("tokens")}` : "";
+  const used = run.usage ? usageOf(run.usage) : "";
   const record = el("a", { href: path("runs", run.id), target: "_blank" }, word("record"));
   const facts = [run.id, run.model, used].filter(Boolean).join(" · ");
   return [...run.rows.map((row) => rowOf(row)), el("p", { class: "dim" }, facts, " ", record)];

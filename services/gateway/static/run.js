@@ -5,7 +5,7 @@ const STATUS = {
 };
 const STOP = {
   STOP_REASON_FINISHED: "finished", STOP_REASON_BUDGET: "budget", STOP_REASON_STOPPED: "stopped",
-  STOP_REASON_FAILED: "failed",
+  STOP_REASON_FAILED: "failed", STOP_REASON_UNFINISHED: "unfinished",
 };
 
 export const kindOf = (item) => ["passage", "sheet", "code", "missing"].find((kind) => item[kind]) ?? "missing";
@@ -32,6 +32,7 @@ export class Run {
     this.draft = false;
     this.cited = new Set();
     this.findings = [];
+    this.reading = null;
     this.state = "running";
     this.error = "";
     this.culprit = "";
@@ -47,7 +48,7 @@ export class Run {
     this.protocol = "";
   }
 
-  get resumable() { return ["stopped", "budget", "failed"].includes(this.state) && this.last > 0; }
+  get resumable() { return ["stopped", "budget", "failed", "unfinished"].includes(this.state) && this.last > 0; }
 
   get over() { return this.state !== "running"; }
   get calls() { return this.rows.filter((row) => row.tool); }
@@ -87,6 +88,8 @@ export class Run {
       this.conversation = event.started.conversation_id;
       this.model = event.started.model;
       this.protocol = event.started.protocol;
+      for (const text of event.started.capped ?? []) this.rows.push({ mark: "capped", text, intent: "" });
+      this.#collect(event.started.given);
     } else if (event.todo_changed) this.todo = event.todo_changed.items;
     else if (event.sampled) this.#measure(event.sampled);
     else if (event.compacted) this.#compact(event.compacted);
@@ -133,7 +136,7 @@ export class Run {
   }
 
   #resume() {
-    Object.assign(this, { state: "running", ended: null, error: "", culprit: "", text: "", draft: false });
+    Object.assign(this, { state: "running", ended: null, error: "", culprit: "", text: "", draft: false, reading: null });
     this.rows.push({ mark: "resumed", intent: "" });
   }
 
@@ -174,6 +177,7 @@ export class Run {
     this.draft = false;
     this.cited = new Set(answer.cited);
     this.findings = answer.findings ?? [];
+    this.reading = answer.reading ?? null;
     this.#collect(answer.material);
     this.model = answer.model || this.model;
   }
@@ -191,9 +195,12 @@ export class Run {
     this.children = children;
     this.protocol = trajectory.protocol ?? "";
     this.last ||= 1;
+    this.#collect(trajectory.given);
     for (const step of trajectory.steps) {
       this.model = step.completion?.model || this.model;
       if (step.stage) this.#stage(step.stage);
+      const reasoning = step.completion?.reasoning;
+      if (reasoning) this.rows.push({ thought: reasoning, kind: "reasoning", intent: "" });
       for (const result of step.tool_results) {
         const call = step.completion?.tool_calls.find((candidate) => candidate.id === result.tool_call_id);
         const { rest } = argumentsOf(call);

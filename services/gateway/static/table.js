@@ -1,11 +1,13 @@
 // The live table behind a reference: the server filters and sorts the whole sheet and gives one page of it.
 import { call, path } from "/static/api.js";
 import { el } from "/static/dom.js";
-import { columnFormat, count, provenance } from "/static/format.js";
+import { columnFormat, computation, count, provenance } from "/static/format.js";
 import { word } from "/static/words.js";
 
 export class LiveTable {
-  constructor(sheet, variable, pageSize = 12) {
+  constructor(item, pageSize = 12) {
+    const { sheet, variable } = item;
+    this.item = item;
     this.sheet = sheet;
     this.variable = variable;
     this.pageSize = pageSize;
@@ -51,7 +53,9 @@ export class LiveTable {
 
   #foot() {
     const { sources, asOf } = provenance(this.sheet);
-    const origin = [sources && `${word("source")}: ${sources}`, asOf && `${word("asOf")} ${asOf}`].filter(Boolean);
+    const origin = [
+      computation(this.item), sources && `${word("source")}: ${sources}`, asOf && `${word("asOf")} ${asOf}`,
+    ].filter(Boolean);
     return el("div", { class: "foot" },
       el("span", { class: "dim origin" }, origin.join(" · ")), el("span", { class: "spacer" }),
       this.range, this.back, this.forth);

@@ -3,17 +3,24 @@ import { el } from "/static/dom.js";
 import { count, duration } from "/static/format.js";
 import { counted, word } from "/static/words.js";
 
-const ICONS = { search: "⌕", fetch: "▤", data: "▦", python: "λ", finish: "✓", think: "…", todo: "☑", recall: "↺", delegate: "⑂" };
-// One icon per kind of thought (row R08).
+const ICONS = { search: "⌕", fetch: "▤", data: "▦", catalogue: "☷", sql: "⋈", python: "λ", finish: "✓", think: "…", todo: "☑", recall: "↺", delegate: "⑂" };
+// One icon per kind of thought.
 const THOUGHTS = {
   "argument decomposition": "⊢", "viewpoint attack": "⚔", "data insight": "◔", "logical attribution": "∴",
-  restatement: "≡", plain: "…",
+  restatement: "≡", reasoning: "✻", plain: "…",
 };
 const MARKS = { "": "", ok: "✓", empty: "∅", failed: "✗", invalid: "!" };
 
 // One row; its result is shown when it is opened.
 export function rowOf(row, open = false) {
   if (row.mark) return markOf(row);
+  // A model's own thought is long: only its beginning is shown until it is opened.
+  if (row.kind === "reasoning") {
+    return el("details", { class: "row", open, data: { kind: row.kind } },
+      el("summary", {}, el("span", { class: "icon" }, THOUGHTS.reasoning), el("span", { class: "tool" }, word("reasoning")),
+        el("span", { class: "intent" }, row.thought.slice(0, 160))),
+      el("pre", {}, row.thought));
+  }
   if (row.thought !== undefined) {
     const icon = el("span", { class: "icon", title: row.kind ?? "plain" }, THOUGHTS[row.kind] ?? ICONS.think);
     return el("div", { class: "row thought", data: { kind: row.kind ?? "plain" } }, icon,
@@ -37,6 +44,9 @@ function markOf(row) {
   }
   if (row.mark === "resumed") return el("div", { class: "row mark" }, el("span", { class: "icon" }, "▶"), word("resumed"));
   if (row.mark === "staged") return stageOf(row);
+  if (row.mark === "capped") {
+    return el("div", { class: "row mark" }, el("span", { class: "icon" }, "⊤"), word("capped"), el("span", { class: "dim" }, row.text));
+  }
   const tokens = `${count(row.tokens_before)} → ${count(row.tokens_after)} ${word("tokens")}`;
   const dropped = counted(row.dropped_steps?.length ?? 0, "one_step", "steps");
   return el("div", { class: "row mark" }, el("span", { class: "icon" }, "⇲"), word("compacted"),

@@ -2,6 +2,7 @@
 import { path, post } from "/static/api.js";
 import { AnswerView, missingChips, removedChips } from "/static/answer.js";
 import { announce, el } from "/static/dom.js";
+import { ReadingView } from "/static/reading.js";
 import { Run } from "/static/run.js";
 import { follow } from "/static/stream.js";
 import { TodoView } from "/static/todo.js";
@@ -9,16 +10,19 @@ import { TraceView } from "/static/trace.js";
 import { word } from "/static/words.js";
 
 export class Turn {
-  // `onChange(turn)` after every change, `onOpen(turn, item)` when something that the answer cites is asked for.
-  constructor(question, runId, { onChange, onOpen }) {
+  // `onChange(turn)` after every change, `onOpen(turn, item)` when something that the answer cites is asked for,
+  // `onEdit(place)` when the reading of the question is to be changed.
+  constructor(question, runId, { onChange, onOpen, onEdit }) {
     this.run = new Run(runId, question);
     this.onChange = onChange;
     this.trace = new TraceView(this.run, () => this.stop(), () => this.resume());
     this.todo = new TodoView(this.run);
     this.answer = new AnswerView(this.run, (item) => onOpen(this, item));
+    this.reading = new ReadingView(this.run, onEdit);
     this.after = el("div", { class: "after" });
     this.root = el("article", { class: "turn", data: { run: runId } },
-      el("h2", { class: "asked" }, question), this.trace.root, this.todo.root, this.answer.root, this.after);
+      el("h2", { class: "asked" }, question), this.trace.root, this.todo.root, this.reading.root, this.answer.root,
+      this.after);
     this.frame = 0;
   }
 
@@ -82,6 +86,7 @@ export class Turn {
     const { run } = this;
     this.trace.update();
     this.todo.update();
+    this.reading.update();
     this.answer.update();
     if (!run.over && run.intent) announce(run.intent);
     if (run.over) {

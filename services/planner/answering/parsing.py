@@ -6,7 +6,7 @@ Grammar, on top of CommonMark, whose own syntax passes through unchanged:
 - ``<figure>`` around one fenced Python block ``</figure>``: a chart to run. Anything else in the tag, or a tag that
   is never closed, leaves the tag as text.
 - None of this applies in code: fenced blocks, spans in backticks. ``\`` before a mark makes it text.
-- Any other ``<`` that could begin HTML is a ``Markup``, which ``escaped`` turns into text.
+- Any other ``<`` that could begin HTML is a ``Markup``, which ``escape_html`` turns into text.
 The concatenated sources of all events are the text. An incomplete mark is held back until it is decided, up to a
 bounded number of characters; everything else is emitted immediately.
 """
@@ -17,21 +17,27 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
+# Longest marks in characters. They bound what is held back while a mark is incomplete, and the cost of each match.
 MAX_FIGURE = 20_000
 MAX_SPAN = 2_000
 MAX_FENCE_LINE = 400
 
+# Up to sixteen numbers of three digits: ``[3]``, ``[1, 2]``, ``[1，2]``; a longer list is no citation.
 CITATION = re.compile(r"\[(\d{1,3}(?:[ \t]{0,2}[,，][ \t]{0,2}\d{1,3}){0,15})\]")
 CITATION_BEGUN = re.compile(r"\[(?:\d|[,，]|[ \t]){0,128}$")
 REFERENCE = re.compile(r"\{\{(table|figure):([^{}\n]{1,120})\}\}")
 REFERENCE_BEGUN = re.compile(r"\{(?:\{[^{}\n]{0,130}\}?)?$")
+# A fence of backticks must not contain backticks in its info string (CommonMark), one of tildes may.
 FENCE = re.compile(rf" {{0,3}}(`{{3,}}(?=[^`\n]{{0,{MAX_FENCE_LINE}}}\n)|~{{3,}})[^\n]{{0,{MAX_FENCE_LINE}}}\n")
 FENCE_BEGUN = re.compile(r" {0,3}(?:`{1,2}|~{1,2})?$")
+# The same without the newline: a first line that may be complete or still arriving.
 FENCED_LINE = re.compile(rf" {{0,3}}(?:`{{3,}}[^`\n]{{0,{MAX_FENCE_LINE}}}|~{{3,}}[^\n]{{0,{MAX_FENCE_LINE}}})$")
 PARAGRAPH_END = re.compile(r"\n[ \t]*\n|\n {0,3}(?:```|~~~)")
+# All repetitions are bounded, so that no input makes the match expensive.
 FIGURE_OPEN = re.compile(
     r"<figure[ \t]{0,8}>\s{0,40}(`{3,20}|~{3,20})[ \t]{0,8}(?:python|py)?[ \t]{0,8}\n", re.IGNORECASE
 )
+# Every proper prefix of FIGURE_OPEN, spelled out, to decide whether more text could complete the tag.
 FIGURE_BEGUN = re.compile(
     r"<(?:f(?:i(?:g(?:u(?:r(?:e[ \t]{0,8}(?:>\s{0,40}(?:`{1,20}|~{1,20})?[ \t]{0,8}[a-z]{0,6}[ \t]{0,8})?)?)?)?)?)?)?$",
     re.IGNORECASE,
@@ -39,6 +45,7 @@ FIGURE_BEGUN = re.compile(
 FIGURE_END = re.compile(r"\s{0,40}</figure[ \t]{0,8}>", re.IGNORECASE)
 TAG = re.compile(r"<[A-Za-z/!?]")
 AUTOLINK = re.compile(r"<https?://[^\s<>]{1,2000}>", re.IGNORECASE)
+# Every proper prefix of AUTOLINK, likewise.
 AUTOLINK_BEGUN = re.compile(r"<(?:h(?:t(?:t(?:p(?:s?(?::(?:/(?:/[^\s<>]{0,2000})?)?)?)?)?)?)?)?$", re.IGNORECASE)
 PLAIN = re.compile(r"[^\\`\[{<\n]+")
 
@@ -109,16 +116,16 @@ class AnswerParser:
     def feed(self, piece: str) -> list[Event]:
         """Add a piece and return the events it completes; text of one line may be split into several events."""
         self._buffer += piece
-        return list(self._decided())
+        return list(self._decide())
 
     def close(self) -> list[Event]:
         """End the text and return the remaining events; incomplete marks become text."""
         self._closed = True
-        return list(self._decided())
+        return list(self._decide())
 
-    def _decided(self) -> Iterator[Event]:
+    def _decide(self) -> Iterator[Event]:
         while self._buffer:
-            event = self._fenced() if self._fence else self._next()
+            event = self._read_fenced_line() if self._fence else self._read_next()
             if event is None:
                 return
             self._buffer = self._buffer[len(event.source) :]
@@ -126,7 +133,7 @@ class AnswerParser:
             self._fresh_line = event.source.endswith("\n")
             yield event
 
-    def _fenced(self) -> Event | None:
+    def _read_fenced_line(self) -> Event | None:
         """Return one line of a fenced block; None while it is incomplete."""
         end = self._buffer.find("\n") + 1
         if not end:
@@ -136,18 +143,19 @@ class AnswerParser:
         line = self._buffer[:end]
         mark = self._fence[0]
         inner = line.strip(" \t\n")
+        # Four spaces make an indented line, which cannot close a fence (CommonMark).
         if len(line) - len(line.lstrip(" ")) < 4 and len(inner) >= len(self._fence) and inner == mark * len(inner):
             self._fence = ""
         return Code(self._start, line)
 
-    def _next(self) -> Event | None:
+    def _read_next(self) -> Event | None:
         rules: list[Callable[[], Found]] = []
         first = self._buffer[0]
         if self._fresh_line and first in " `~":
-            rules.append(self._opens_fence)
+            rules.append(self._read_fence)
         by_mark: dict[str, tuple[Callable[[], Found], ...]] = {
-            "`": (self._span,), "[": (self._citation,), "{": (self._reference,), "<": (self._figure, self._markup),
-            "\\": (self._escape,),
+            "`": (self._read_span,), "[": (self._read_citation,), "{": (self._read_reference,),
+            "<": (self._read_figure, self._read_markup), "\\": (self._read_escape,),
         }  # fmt: skip
         rules.extend(by_mark.get(first, ()))
         for rule in rules:
@@ -156,13 +164,16 @@ class AnswerParser:
                 return None
             if isinstance(found, Event):
                 return found
+        # Everything up to the next character that can begin a mark, in one event.
         plain = PLAIN.match(self._buffer)
         if plain and first != "\n":
             return Text(self._start, plain.group())
+        # A mark that came to nothing is text; of backticks the whole run, or its rest would be tried again as a shorter
+        # fence.
         run = re.match(r"`+|.|\n", self._buffer, re.DOTALL)
         return Text(self._start, run.group() if run else self._buffer)
 
-    def _opens_fence(self) -> Found:
+    def _read_fence(self) -> Found:
         found = FENCE.match(self._buffer)
         if found:
             self._fence = found.group(1)
@@ -173,9 +184,10 @@ class AnswerParser:
         undecided = FENCE_BEGUN.match(self._buffer) or FENCED_LINE.match(self._buffer)
         return False if undecided else None
 
-    def _span(self) -> Found:
+    def _read_span(self) -> Found:
         marks = re.match("`+", self._buffer)
         width = len(marks.group()) if marks else 0
+        # More backticks may follow, and a span ends with as many as it began with.
         if width == len(self._buffer) and not self._closed:
             return False if width <= MAX_SPAN else None
         window = self._buffer[: MAX_SPAN + 1]
@@ -191,10 +203,11 @@ class AnswerParser:
             return None
         return False
 
-    def _citation(self) -> Found:
+    def _read_citation(self) -> Found:
         found = CITATION.match(self._buffer)
         if found is None:
             return False if CITATION_BEGUN.match(self._buffer) and not self._closed else None
+        # The next character decides whether this is a link, ``[1](url)``.
         if found.end() == len(self._buffer) and not self._closed:
             return False
         if self._buffer[found.end() : found.end() + 1] == "(":
@@ -202,13 +215,13 @@ class AnswerParser:
         numbers = tuple(int(text) for text in re.split(r"[,，]", found.group(1)))
         return Citation(self._start, found.group(), numbers)
 
-    def _reference(self) -> Found:
+    def _read_reference(self) -> Found:
         found = REFERENCE.match(self._buffer)
         if found:
             return Reference(self._start, found.group(), found.group(1), found.group(2).strip())
         return False if REFERENCE_BEGUN.match(self._buffer) and not self._closed else None
 
-    def _figure(self) -> Found:
+    def _read_figure(self) -> Found:
         opened = FIGURE_OPEN.match(self._buffer)
         if opened is None:
             return False if FIGURE_BEGUN.match(self._buffer) and not self._closed else None
@@ -225,7 +238,7 @@ class AnswerParser:
                 return None
         return None if self._closed or len(self._buffer) > MAX_FIGURE else False
 
-    def _markup(self) -> Found:
+    def _read_markup(self) -> Found:
         autolink = AUTOLINK.match(self._buffer)
         if autolink:
             return Text(self._start, autolink.group())
@@ -233,13 +246,13 @@ class AnswerParser:
             return False
         return Markup(self._start, "<") if TAG.match(self._buffer) else None
 
-    def _escape(self) -> Found:
+    def _read_escape(self) -> Found:
         if len(self._buffer) == 1 and not self._closed:
             return False
         return Text(self._start, self._buffer[: 1 if self._buffer[1:2] == "\n" else 2])
 
 
-def merged(events: Iterable[Event]) -> list[Event]:
+def merge_events(events: Iterable[Event]) -> list[Event]:
     """Merge adjacent text events and adjacent code events, so that the result does not depend on the pieces."""
     out: list[Event] = []
     for event in events:
@@ -254,9 +267,9 @@ def merged(events: Iterable[Event]) -> list[Event]:
 def parse(markdown: str) -> list[Event]:
     """Return the merged events of a complete text."""
     parser = AnswerParser()
-    return merged([*parser.feed(markdown), *parser.close()])
+    return merge_events([*parser.feed(markdown), *parser.close()])
 
 
-def escaped(event: Event) -> str:
+def escape_html(event: Event) -> str:
     """Return the event as Markdown without HTML."""
     return "\\<" if isinstance(event, Markup) else event.source

@@ -10,23 +10,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from fathom.api.retrieval.v1.retrieval_pb2 import Document
-from fathom.errors import DependencyFailed, FathomError, InvalidField, MissingExtra
-from fathom.store import ObjectStore
-from services.planner.mcp.schema import Adopted, adopted
-from services.planner.mcp.settings import McpServer
-from services.planner.model import Kind, ToolState
-from services.planner.tools.tool import Finding, Numbered, Reply, shortened
+from fathom.core.errors import DependencyFailed, FathomError, InvalidField, MissingExtra
+from fathom.core.retry import RetryPolicy
+from fathom.services.planner.config import McpServer
+from fathom.services.planner.mcp.schema import AdoptedTool, adopt_tool
+from fathom.services.planner.model.episode import MaterialKind, ToolStatus
+from fathom.services.planner.tools.tool import NewMaterial, NumberedReply, Reply, shorten
+from fathom.transport.store import ObjectStore
 
+# As much as a page of our own tool `fetch`.
 BODY_CHARS = 6_000
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 30.0
+# Attempts to connect go on for as long as the service runs.
+RETRY = RetryPolicy(attempts=None, first_delay_s=0.5, max_delay_s=30.0)
+# A server whose list never ends must not keep us listing.
 LIST_PAGES = 20
+# JSON-RPC error codes.
 INVALID_PARAMS, METHOD_NOT_FOUND = -32602, -32601
 
 
 Listing = dict[str, tuple[str, Any]]
 
 
-def listing_key(server: str) -> str:
+def make_listing_key(server: str) -> str:
     return f"mcp/{server}.json"
 
 
@@ -42,27 +47,30 @@ class Mount:
         self._stale = asyncio.Event()
         self._broken = False
         self._owner: asyncio.Task[None] | None = None
+        self._is_closing = False
 
     def start(self) -> None:
         """Start the connection task; raise ``MissingExtra`` when the SDK is not installed."""
         try:
-            from services.planner.mcp import transport  # noqa: F401
+            # Imported here only to find out: the SDK is an extra, and planners without external servers do without it.
+            from fathom.services.planner.mcp import transport  # noqa: F401
         except ImportError as error:
             raise MissingExtra("mcp", "mcp") from error
-        self._owner = asyncio.create_task(self._keep(), name=f"mcp {self.server.name}")
+        self._owner = asyncio.create_task(self._maintain(), name=f"mcp {self.server.name}")
 
     async def close(self) -> None:
         if self._owner is not None:
+            self._is_closing = True
             self._owner.cancel()
             await asyncio.gather(self._owner, return_exceptions=True)
 
-    async def _keep(self) -> None:
-        wait_s = FIRST_WAIT_S
-        await self._remember()
+    async def _maintain(self) -> None:
+        failures = 0
+        await self._restore_listing()
         while True:
             began = asyncio.get_running_loop().time()
             try:
-                await self._connected()
+                await self._connect()
                 reason = "it is to be connected again"
             except asyncio.CancelledError:
                 raise
@@ -71,27 +79,31 @@ class Mount:
                     raise
                 reason = repr(error)[:300]
             self._client = None
+            # A task group whose child failed at the same time raises that failure and swallows the cancellation.
+            if self._is_closing:
+                return
             self._log.warning("tool server is not connected", server=self.server.name, reason=reason)
             lasted = asyncio.get_running_loop().time() - began
-            wait_s = FIRST_WAIT_S if lasted > LONGEST_WAIT_S else min(2 * wait_s, LONGEST_WAIT_S)
-            await asyncio.sleep(wait_s)
+            # A connection that held for long ended for a new reason.
+            failures = 1 if lasted > RETRY.max_delay_s else failures + 1
+            await asyncio.sleep(RETRY.delay_s(failures))
 
-    async def _connected(self) -> None:
+    async def _connect(self) -> None:
         """Connect and list the tools, again whenever the list may be stale; return when the connection is broken."""
-        from services.planner.mcp.transport import client
+        from fathom.services.planner.mcp.transport import create_client
 
         self._broken = False
-        async with client(self.server, self._heard) as connected:
+        async with create_client(self.server, self._on_message) as connected:
             while not self._broken:
                 self._stale.clear()
                 async with asyncio.timeout(self.server.timeout_s):
                     listing = await self._list(connected)
-                self.tools, self._client = self._taken(listing), connected
-                await self._keep_listing(listing)
+                self.tools, self._client = self._adopt(listing), connected
+                await self._store_listing(listing)
                 self.listed.set()
                 await self._stale.wait()
 
-    async def _heard(self, message: Any) -> None:
+    async def _on_message(self, message: Any) -> None:
         """Handle a server notification: a changed tool list makes ours stale; everything else is ignored."""
         if getattr(message, "method", "") == "notifications/tools/list_changed":
             self._stale.set()
@@ -104,6 +116,7 @@ class Mount:
         for _ in range(LIST_PAGES):
             page = await connected.list_tools(cursor=cursor)
             for tool in page.tools:
+                # Only tools that the operator has named: a server must not add tools to a running planner.
                 if tool.name in self.server.tools:
                     found.setdefault(tool.name, (tool.description or "", tool.input_schema))
             cursor = page.next_cursor
@@ -111,35 +124,35 @@ class Mount:
                 break
         return found
 
-    def _taken(self, listing: Listing) -> tuple[ForeignTool, ...]:
+    def _adopt(self, listing: Listing) -> tuple[ForeignTool, ...]:
         """Return the valid tools in the order of the settings."""
         taken = []
         for name in self.server.tools:
             try:
-                taken.append(ForeignTool(self, adopted(self.server.name, name, *listing[name])))
+                taken.append(ForeignTool(self, adopt_tool(self.server.name, name, *listing[name])))
             except KeyError:
                 self._log.warning("tool is not offered", server=self.server.name, tool=name)
             except InvalidField as error:
                 self._log.warning("tool is refused", server=self.server.name, tool=name, reason=error.message)
         return tuple(taken)
 
-    async def _keep_listing(self, listing: Listing) -> None:
+    async def _store_listing(self, listing: Listing) -> None:
         try:
-            await self._store.put(listing_key(self.server.name), json.dumps(listing).encode(), "application/json")
+            await self._store.put(make_listing_key(self.server.name), json.dumps(listing).encode(), "application/json")
         except (FathomError, ValueError) as error:
             self._log.warning("list of tools is not kept", server=self.server.name, reason=str(error)[:300])
 
-    async def _remember(self) -> None:
+    async def _restore_listing(self) -> None:
         """Restore the tools from the stored listing, if there is one."""
         try:
-            kept = json.loads(await self._store.get(listing_key(self.server.name)))
+            kept = json.loads(await self._store.get(make_listing_key(self.server.name)))
             # A run resumed after a restart needs the tools with which it began, because they are part of its prompt. If
             # the server is unreachable by then, its calls fail with an error.
-            self.tools = self._taken({name: (str(said), schema) for name, (said, schema) in kept.items()})
+            self.tools = self._adopt({name: (str(said), schema) for name, (said, schema) in kept.items()})
         except (FathomError, ValueError, TypeError, AttributeError) as error:
             self._log.info("no list of tools is kept", server=self.server.name, reason=str(error)[:300])
 
-    async def call(self, tool: Adopted, arguments: Mapping[str, Any]) -> Any:
+    async def call(self, tool: AdoptedTool, arguments: Mapping[str, Any]) -> Any:
         """Return the server's result.
 
         Raises ``InvalidField`` when the server rejects the arguments, and ``DependencyFailed`` for any other failure.
@@ -151,27 +164,28 @@ class Mount:
             raise DependencyFailed(self.server.name, "is not connected")
         try:
             async with asyncio.timeout(self.server.timeout_s):
-                return await connected.call_tool(tool.remote, tool.theirs(arguments))
+                return await connected.call_tool(tool.remote, tool.to_remote(arguments))
         except TimeoutError as error:
             raise DependencyFailed(self.server.name, f"did not answer within {self.server.timeout_s:g} s") from error
         except MCPError as error:
+            # The schema that the model followed may be old: the list is read again for the next run.
             if error.code == INVALID_PARAMS:
                 self._stale.set()
                 raise InvalidField(tool.name, error.message[:300]) from error
-            self._lost(error.code not in (METHOD_NOT_FOUND,))
+            self._wake(error.code not in (METHOD_NOT_FOUND,))
             raise DependencyFailed(self.server.name, error.message[:300]) from error
         except FathomError:
             raise
-        except Exception as error:
-            self._lost(True)
+        except Exception as error:  # the SDK raises whatever its transports raise: to us it is one failed dependency
+            self._wake(True)
             raise DependencyFailed(self.server.name, f"{type(error).__name__}: {str(error)[:200]}") from error
 
-    def _lost(self, broken: bool) -> None:
+    def _wake(self, broken: bool) -> None:
         """Wake the connection task after a failure: to list again, or to reconnect when ``broken``."""
         self._broken = self._broken or broken
         self._stale.set()
 
-    async def changed(self, tool: Adopted) -> str:
+    async def describe_drift(self, tool: AdoptedTool) -> str:
         """Return how a tool differs from a fresh listing; "" when it is unchanged."""
         self.listed.clear()
         self._stale.set()
@@ -189,7 +203,7 @@ class ForeignTool:
     """A tool of an external server, fixed at the start of the episode."""
 
     mount: Mount
-    adopted: Adopted
+    adopted: AdoptedTool
 
     @property
     def name(self) -> str:
@@ -207,26 +221,29 @@ class ForeignTool:
     def reads(self) -> bool:
         return self.mount.server.reads
 
-    async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Numbered:
+    async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> NumberedReply:
         result = await self.mount.call(self.adopted, arguments)
-        text = shortened(read(result), BODY_CHARS)
+        text = shorten(format_result(result), BODY_CHARS)
         if result.is_error:
-            drift = await self.mount.changed(self.adopted)
+            drift = await self.mount.describe_drift(self.adopted)
             raise DependencyFailed(self.mount.server.name, drift or text[:500] or "the tool failed and did not say why")
         document = Document(
             id=f"{self.name}/{call_id}", title=self.name, text=text, source=f"mcp:{self.mount.server.name}"
         )
         if not text:
-            return lambda first: Reply(ToolState.EMPTY, {"note": "the tool gave nothing"})
-        return lambda first: Reply(ToolState.OK, {"material": first}, text, (Finding(Kind.PASSAGE, document),))
+            return lambda first: Reply(ToolStatus.EMPTY, {"note": "the tool gave nothing"})
+        return lambda first: Reply(
+            ToolStatus.OK, {"material": first}, text, (NewMaterial(MaterialKind.PASSAGE, document),)
+        )
 
 
-def read(result: Any) -> str:
+def format_result(result: Any) -> str:
     """Return the text contents of a result, its structured content as JSON if there is no text.
 
-    Name other contents only.
+    Other contents are only named.
     """
     parts = []
+    # A server may send blocks without end; the text is cut anyway.
     for block in result.content[:100]:
         text = getattr(block, "text", None)
         parts.append(text if isinstance(text, str) else f"[{getattr(block, 'type', 'content')} is not shown]")
@@ -245,7 +262,7 @@ class Mounts:
         for mount in self._mounts:
             mount.start()
 
-    async def listed(self, timeout_s: float) -> None:
+    async def wait_until_listed(self, timeout_s: float) -> None:
         """Wait until all servers have been listed, at most ``timeout_s`` seconds."""
         waits = [asyncio.ensure_future(mount.listed.wait()) for mount in self._mounts]
         if waits:

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import sys
 
+# Seconds for the program to end by itself when its input closes, before it is killed.
 GRACE_S = 2.0
 
 
@@ -24,15 +25,17 @@ async def relay(limit: int, command: list[str]) -> int:
     assert program.stdin is not None
     assert program.stdout is not None
     loop = asyncio.get_running_loop()
-    asked = asyncio.StreamReader(limit=limit)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(asked), sys.stdin.buffer)
+    incoming = asyncio.StreamReader(limit=limit)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(incoming), sys.stdin.buffer)
     transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, sys.stdout.buffer)
-    told = asyncio.StreamWriter(transport, protocol, None, loop)
-    there, back = asyncio.create_task(copy(asked, program.stdin)), asyncio.create_task(copy(program.stdout, told))
-    await asyncio.wait({there, back}, return_when=asyncio.FIRST_COMPLETED)
+    outgoing = asyncio.StreamWriter(transport, protocol, None, loop)
+    requests = asyncio.create_task(copy(incoming, program.stdin))
+    replies = asyncio.create_task(copy(program.stdout, outgoing))
+    await asyncio.wait({requests, replies}, return_when=asyncio.FIRST_COMPLETED)
+    # The polite end: a server ends when its input does.
     program.stdin.close()
-    # Its output has to be read to the end, or its end is never seen: what it says last, or the rest of the flood.
-    last = asyncio.create_task(discard(program.stdout)) if back.done() else back
+    # Read the output to its end, or the exit of the program is never seen.
+    last = asyncio.create_task(discard(program.stdout)) if replies.done() else replies
     try:
         return await asyncio.wait_for(program.wait(), GRACE_S)
     except TimeoutError:

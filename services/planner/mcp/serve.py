@@ -26,47 +26,57 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fathom import __version__
-from fathom.call import Call, Lane, calling
-from fathom.errors import InvalidField
-from fathom.ids import content_hash, new_id
-from fathom.protocol.messages import Sampling, ToolCall
-from fathom.rpc.host import until_signalled
-from fathom.rpc.sockets import listen
-from services.planner.model import Limits, Task, ToolState
-from services.planner.stage import Stage
+from fathom.core.call import Call, Lane, calling
+from fathom.core.errors import InvalidField
+from fathom.core.ids import content_hash, new_id
+from fathom.domain.chat.messages import Sampling, ToolCall
+from fathom.hosting.host import wait_for_signal
+from fathom.services.planner.episode.resources import EpisodeResources
+from fathom.services.planner.model.episode import Limits, Task, ToolStatus
+from fathom.transport.sockets import listen
 
-# The others are parts of an episode: where there is none they have no meaning.
-OFFERED = frozenset({"data", "fetch", "python", "search", "think", "todo"})
+# The other tools make no sense without an episode.
+OFFERED = frozenset({"catalogue", "data", "fetch", "python", "search", "sql", "think", "todo"})
+# Each workspace may hold a Python session of the sandbox.
 MAX_WORKSPACES, SESSION = 32, "fathom/session"
+# Bytes of arguments and results after which a workspace takes no more calls. It holds its code, the tables it names and
+# the ids of documents found, all of which came in as arguments or went out in results: thousands of calls.
+MAX_WORKSPACE_BYTES = 16 * 1024 * 1024
+# Seconds for open requests when the server stops.
 GRACE_S = 5
 LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
-OpenStage = Callable[[Task], Stage]
+OpenResources = Callable[[Task], EpisodeResources]
 
 
 @dataclass
 class Workspace:
     """Tool state of one session; its calls run sequentially, so that numbers and names are deterministic."""
 
-    stage: Stage
+    resources: EpisodeResources
     run_id: str
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     calls: int = 0
+    size_bytes: int = 0
 
     async def call(self, name: str, arguments: dict[str, Any], timeout_s: float) -> CallToolResult:
         async with self.turn:
+            if self.size_bytes >= MAX_WORKSPACE_BYTES:
+                said = f"this session has exchanged {self.size_bytes:,} bytes and takes no more calls: start a new one"
+                return CallToolResult(content=[TextContent(type="text", text=said)], is_error=True)
             self.calls += 1
             call = ToolCall(f"call_{self.calls}", name, json.dumps(arguments, ensure_ascii=False))
             with calling(Call.new(lane=Lane.INTERACTIVE, timeout_s=timeout_s)):
-                result = await self.stage.tools.call(f"{self.run_id}-{self.calls}", call)
-        wrong = result.status in (ToolState.FAILED, ToolState.INVALID)
+                result = await self.resources.tools.call(f"{self.run_id}-{self.calls}", call)
+        self.size_bytes += len(call.arguments_json.encode()) + len(result.content.encode())
+        wrong = result.status in (ToolStatus.FAILED, ToolStatus.INVALID)
         return CallToolResult(content=[TextContent(type="text", text=result.content)], is_error=wrong)
 
 
 class Workspaces:
     """LRU collection of at most ``MAX_WORKSPACES`` workspaces."""
 
-    def __init__(self, open_stage: OpenStage) -> None:
-        self._open_stage = open_stage
+    def __init__(self, open_resources: OpenResources) -> None:
+        self._open_resources = open_resources
         self._open: OrderedDict[str, Workspace] = OrderedDict()
 
     @asynccontextmanager
@@ -77,33 +87,34 @@ class Workspaces:
             try:
                 yield alone
             finally:
-                await alone.stage.close()
+                await alone.resources.close()
             return
         if session not in self._open:
             self._open[session] = self._new()
+            # The least recently used one; its client gets a new, empty workspace if it comes back.
             if len(self._open) > MAX_WORKSPACES:
                 _, oldest = self._open.popitem(last=False)
-                await oldest.stage.close()
+                await oldest.resources.close()
         self._open.move_to_end(session)
         yield self._open[session]
 
     def _new(self) -> Workspace:
         run_id = new_id("mcp")
-        return Workspace(self._open_stage(Task(run_id, "", "", Sampling(), Limits(0, 0, 0.0))), run_id)
+        return Workspace(self._open_resources(Task(run_id, "", "", Sampling(), Limits(0, 0, 0.0))), run_id)
 
     async def close(self) -> None:
         while self._open:
-            await self._open.popitem()[1].stage.close()
+            await self._open.popitem()[1].resources.close()
 
 
-def server(workspaces: Workspaces, stage: Stage, timeout_s: float, *, alone: bool) -> Server[Any]:
+def create_server(workspaces: Workspaces, resources: EpisodeResources, timeout_s: float, *, alone: bool) -> Server[Any]:
     """Create the server.
 
-    ``stage`` provides the tools' specifications; ``alone`` says that all calls come from one client.
+    ``resources`` provides the tools' specifications; ``alone`` says that all calls come from one client.
     """
     tools = [
         Described(name=spec.name, description=spec.description, input_schema=json.loads(spec.parameters_json))
-        for spec in stage.tools.specs
+        for spec in resources.tools.specs
         if spec.name in OFFERED
     ]
     shown = {tool.name for tool in tools}
@@ -115,14 +126,14 @@ def server(workspaces: Workspaces, stage: Stage, timeout_s: float, *, alone: boo
         if params.name not in shown:
             said = f"no tool {params.name[:80]!r}; there are: {', '.join(sorted(shown))}"
             return CallToolResult(content=[TextContent(type="text", text=said)], is_error=True)
-        async with workspaces.at("one" if alone else session_of(context)) as workspace:
+        async with workspaces.at("one" if alone else hash_session(context)) as workspace:
             result: CallToolResult = await workspace.call(params.name, params.arguments or {}, timeout_s)
             return result
 
     return Server("fathom", version=__version__, on_list_tools=list_tools, on_call_tool=call_tool)
 
 
-def session_of(context: Any) -> str:
+def hash_session(context: Any) -> str:
     """Return a hash of the session id of an HTTP request; "" for none."""
     headers = getattr(context.request, "headers", {})
     named = headers.get("mcp-session-id") or (context.meta or {}).get(SESSION)
@@ -130,29 +141,30 @@ def session_of(context: Any) -> str:
     return content_hash([str(named)]) if named else ""
 
 
-async def serve_stdio(workspaces: Workspaces, stage: Stage, timeout_s: float) -> None:
+async def serve_stdio(workspaces: Workspaces, resources: EpisodeResources, timeout_s: float) -> None:
     """Serve one client on standard input and output until it disconnects."""
-    app = server(workspaces, stage, timeout_s, alone=True)
+    app = create_server(workspaces, resources, timeout_s, alone=True)
     async with stdio_server() as (reading, writing):
         await app.run(reading, writing, app.create_initialization_options())
 
 
-def guarded(app: ASGIApp, token: str) -> ASGIApp:
+def require_token(app: ASGIApp, token: str) -> ASGIApp:
     """Wrap the app with bearer token authentication."""
 
-    async def door(scope: Scope, receive: Receive, send: Send) -> None:
+    async def check_token(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             given = Headers(scope=scope).get("authorization", "")
+            # In constant time: a comparison that stops at the first difference tells how much of a guess is right.
             if not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
                 await Response("a bearer token is needed", 401, {"www-authenticate": "Bearer"})(scope, receive, send)
                 return
         await app(scope, receive, send)
 
-    return door
+    return check_token
 
 
 async def serve_http(
-    workspaces: Workspaces, stage: Stage, timeout_s: float, host: str, port: int, token: str = ""
+    workspaces: Workspaces, resources: EpisodeResources, timeout_s: float, host: str, port: int, token: str = ""
 ) -> None:
     """Serve streamable HTTP at ``/mcp`` until SIGINT or SIGTERM; for local addresses the SDK checks Host and Origin.
 
@@ -160,16 +172,16 @@ async def serve_http(
     """
     if host not in LOCAL and not token:
         raise InvalidField("host", f"{host} is reached by others: set FATHOM_MCP_TOKEN, or listen on 127.0.0.1")
-    app = server(workspaces, stage, timeout_s, alone=False)
+    app = create_server(workspaces, resources, timeout_s, alone=False)
     http: ASGIApp = app.streamable_http_app(host=host, max_sessions=MAX_WORKSPACES)
-    http = guarded(http, token) if token else http
+    http = require_token(http, token) if token else http
     listener = listen("mcp", host, port)
     settings = uvicorn.Config(http, log_config=None, access_log=False, timeout_graceful_shutdown=GRACE_S)
     program = uvicorn.Server(settings)
     # serve() would install its own signal handlers, which end the process before its sessions are closed.
     serving = asyncio.create_task(program._serve([listener]), name="http mcp")
     try:
-        await until_signalled(serving)
+        await wait_for_signal(serving)
     finally:
         program.should_exit = True
         await asyncio.gather(serving, return_exceptions=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -17,20 +17,25 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from fathom.errors import CorruptData, InvalidField, NotFound
-from fathom.ids import sha256
+from fathom.core.errors import CorruptData, InvalidField, NotFound
+from fathom.core.ids import sha256
+from fathom.domain.text.numerals import ONE_TO_TEN
 
 Language = Literal["en", "zh"]
+# `answer.conclusion.v1.en.md`: stage, optional variant, version, language.
 FILE = re.compile(r"(?P<stage>[a-z_0-9]+)(?:\.(?P<name>[a-z_0-9]+))?\.v(?P<version>\d+)\.(?P<language>en|zh)\.md")
+# YAML between two lines of three dashes at the beginning of the file.
 HEADER = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
+# Blocks of examples, from which a render picks some.
 EXAMPLES = re.compile(r'<examples name="([^"]+)" pick="(\d+)">\n(.*?)\n</examples>', re.DOTALL)
+# One example of a block.
 EXAMPLE = re.compile(r'<example case="(good|bad)" layout="([a-z]+)">\n(.*?)\n</example>', re.DOTALL)
 AUTO_NUMBER = re.compile(r"^#\. ", re.MULTILINE)
-NUMERALS = "一二三四五六七八九十"
+# Drawn at random, so that a model does not take one style for part of the task.
 NUMBERINGS = ("{n}. ", "({n}) ", "{n}) ", "（{zh}）")
 
 
-class Header(BaseModel):
+class PromptHeader(BaseModel):
     """YAML header of a prompt file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -63,13 +68,13 @@ class Example:
 class Prompt:
     """A prompt file."""
 
-    header: Header
+    header: PromptHeader
     body: str
 
     @property
     def id(self) -> str:
         """Return the id, e.g. ``answer.conclusion.v1.en``."""
-        return prompt_id(self.header.stage, self.header.name, self.header.version, self.header.language)
+        return format_prompt_id(self.header.stage, self.header.name, self.header.version, self.header.language)
 
     @property
     def sha256(self) -> str:
@@ -85,20 +90,23 @@ class Prompt:
 
     def render(self, seed: int = 0) -> str:
         """Return the text for a model with examples drawn by ``seed``; equal seeds give equal bytes."""
+        # A generator of its own: the global one would give other examples to each render.
         draw = random.Random(f"{self.id}:{seed}")  # noqa: S311 - repeatable by its seed
 
         def block(match: re.Match[str]) -> str:
             examples = [Example(*found) for found in EXAMPLE.findall(match.group(3))]
-            return "\n\n".join(drawn(example, draw) for example in picked(examples, int(match.group(2)), draw))
+            return "\n\n".join(
+                draw_example(example, draw) for example in pick_examples(examples, int(match.group(2)), draw)
+            )
 
         return EXAMPLES.sub(block, self.body).strip()
 
 
-def prompt_id(stage: str, name: str, version: int, language: str) -> str:
+def format_prompt_id(stage: str, name: str, version: int, language: str) -> str:
     return ".".join([stage, *([name] if name else []), f"v{version}", language])
 
 
-def picked(examples: Sequence[Example], count: int, draw: random.Random) -> list[Example]:
+def pick_examples(examples: Sequence[Example], count: int, draw: random.Random) -> list[Example]:
     """Return ``count`` examples in random order: a good and a bad one first, then unused layouts."""
     rest = draw.sample(list(examples), len(examples))
     chosen: list[Example] = []
@@ -114,16 +122,16 @@ def picked(examples: Sequence[Example], count: int, draw: random.Random) -> list
     return chosen
 
 
-def drawn(example: Example, draw: random.Random) -> str:
+def draw_example(example: Example, draw: random.Random) -> str:
     """Return the example with a random numbering style."""
     style, count = draw.choice(NUMBERINGS), 0
 
-    def numbered(match: re.Match[str]) -> str:
+    def number(match: re.Match[str]) -> str:
         nonlocal count
         count += 1
-        return style.format(n=count, zh=NUMERALS[(count - 1) % len(NUMERALS)])
+        return style.format(n=count, zh=ONE_TO_TEN[(count - 1) % len(ONE_TO_TEN)])
 
-    return AUTO_NUMBER.sub(numbered, example.text)
+    return AUTO_NUMBER.sub(number, example.text)
 
 
 class Catalogue:
@@ -132,6 +140,7 @@ class Catalogue:
     def __init__(self, prompts: Iterable[Prompt]) -> None:
         self._prompts: dict[str, Prompt] = {}
         for prompt in prompts:
+            # A run names its prompts by id; the same id with another text would make its record false.
             known = self._prompts.setdefault(prompt.id, prompt)
             if known.body != prompt.body:
                 raise CorruptData(prompt.id, "two files with this id differ; a change is a new version")
@@ -148,6 +157,8 @@ class Catalogue:
 
     def find(self, stage: str, language: str, name: str = "", version: int = 0) -> Prompt:
         """Return that version, or the newest for 0; in English if the language is missing. Raises ``NotFound``."""
+        # English stands in for a language that has no file: models follow instructions in English whatever the
+        # question's language.
         for tongue in dict.fromkeys((language, "en")):
             fitting = [
                 prompt
@@ -157,21 +168,21 @@ class Catalogue:
             ]
             if fitting:
                 return max(fitting, key=lambda prompt: prompt.header.version)
-        raise NotFound("prompt", prompt_id(stage, name, version, language), sorted(self._prompts))
+        raise NotFound("prompt", format_prompt_id(stage, name, version, language), sorted(self._prompts))
 
     def names(self, stage: str) -> list[str]:
         """Return the variants of a stage, sorted."""
         return sorted({prompt.header.name for prompt in self._prompts.values() if prompt.header.stage == stage})
 
 
-def catalogue(own: Path | None = None) -> Catalogue:
+def load_catalogue(own: Path | None = None) -> Catalogue:
     """Load the packaged prompts and those of a user's folder.
 
     Raises ``CorruptData`` with the file's name, and ``InvalidField("prompt_dir")`` for a missing folder.
     """
     if own is not None and not own.is_dir():
         raise InvalidField("prompt_dir", f"{own} is no folder")
-    packaged = resources.files("services.planner.prompts")
+    packaged = resources.files("fathom.services.planner.prompts")
     found = {
         entry.name: entry.read_text(encoding="utf-8") for entry in packaged.iterdir() if entry.name.endswith(".md")
     }
@@ -191,24 +202,9 @@ def read_prompt(file: str, text: str) -> Prompt:
         raise CorruptData(file, "is not <stage>[.<name>].v<version>.<language>.md with a header between two ---")
     try:
         values = yaml.safe_load(header.group(1))
-        read = Header.model_validate(values)
+        read = PromptHeader.model_validate(values)
     except (yaml.YAMLError, ValidationError) as error:
         raise CorruptData(file, str(error)) from error
-    if prompt_id(read.stage, read.name, read.version, read.language) != file.removesuffix(".md"):
+    if format_prompt_id(read.stage, read.name, read.version, read.language) != file.removesuffix(".md"):
         raise CorruptData(file, "the header names another stage, name, version or language than the file")
     return Prompt(read, text[header.end() :].strip())
-
-
-def checked_names(wanted: Mapping[str, float], known: Sequence[str], field: str) -> Mapping[str, float]:
-    """Return weights by variant.
-
-    Raise ``InvalidField`` for an unknown variant, a negative weight, or no weight at all.
-    """
-    for name, weight in wanted.items():
-        if name not in known:
-            raise InvalidField(f"{field}.{name}", f"is not one of {', '.join(known)}")
-        if weight < 0:
-            raise InvalidField(f"{field}.{name}", "must not be negative")
-    if not sum(wanted.values()):
-        raise InvalidField(field, "needs a variant with a weight above 0")
-    return wanted

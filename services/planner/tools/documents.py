@@ -13,33 +13,34 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from fathom.api.common.v1.common_pb2 import TimeRange
 from fathom.api.retrieval.v1 import retrieval_pb2 as pb
 from fathom.clients import Clients
-from fathom.errors import InvalidField
-from fathom.rpc.status import from_status
-from services.planner.model import Kind, Step, ToolState
-from services.planner.tools.tool import Finding, Numbered, Reply, schema
+from fathom.core.errors import InvalidField
+from fathom.services.planner.model.episode import MaterialKind, Step, ToolStatus
+from fathom.services.planner.tools.tool import NewMaterial, NumberedReply, Reply, make_schema
+from fathom.transport.status import from_status
 
+# About 1,500 tokens: a sixteenth of the default window, so that several pages fit.
 PAGE_CHARS = 6_000
 DATE = {"type": "string", "description": "ISO date, e.g. 2020-01-31."}
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownDocuments:
     """Ids of the documents shown to this run, derived from its recorded steps."""
 
     run_id: str
     ids: set[str] = field(default_factory=set)
 
     @classmethod
-    def rebuilt(cls, run_id: str, steps: Sequence[Step]) -> Shown:
+    def from_steps(cls, run_id: str, steps: Sequence[Step]) -> ShownDocuments:
         shown = cls(run_id)
         for step in steps:
             for result in step.results:
-                if result.call.name == Search.name and result.status is ToolState.OK:
-                    shown.ids.update(ids_in(result.content))
+                if result.call.name == Search.name and result.status is ToolStatus.OK:
+                    shown.ids.update(read_ids(result.content))
         return shown
 
 
-def ids_in(content: str) -> list[str]:
+def read_ids(content: str) -> list[str]:
     """Return the ids of the hits in a ``search`` result; none when an older planner wrote it in another format."""
     try:
         return [str(hit["id"]) for hit in json.loads(content.split("\n", 1)[0])["hits"]]
@@ -55,14 +56,14 @@ class Search:
     corpus: str
     as_of: Timestamp | None
     timeout_s: float
-    shown: Shown
+    shown: ShownDocuments
 
     name: ClassVar[str] = "search"
     reads: ClassVar[bool] = True
     description: ClassVar[str] = (
         "Finds documents: news, notes, explanations. Gives id, time, title and a summary, never the full text."
     )
-    parameters: ClassVar[Mapping[str, Any]] = schema(
+    parameters: ClassVar[Mapping[str, Any]] = make_schema(
         ["query"],
         query={"type": "string", "minLength": 1, "maxLength": 2000, "description": "What to look for."},
         top_k={"type": "integer", "minimum": 1, "maximum": 20, "description": "How many results; default 5."},
@@ -72,7 +73,7 @@ class Search:
     )
 
     async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Reply:
-        published = TimeRange(start_time=instant(arguments, "after"), end_time=instant(arguments, "before"))
+        published = TimeRange(start_time=parse_day(arguments, "after"), end_time=parse_day(arguments, "before"))
         request = pb.SearchRequest(
             queries=[arguments["query"]],
             top_k=arguments.get("top_k", 5),
@@ -83,16 +84,18 @@ class Search:
         )
         response = await self.clients.retrieval.search(request, timeout_s=self.timeout_s)
         result = response.results[0]
+        # One query of several may fail in a response that is OK as a whole.
         if result.status.code:
             raise from_status(result.status)
         hits = [
-            {"id": hit.id, "time": day(hit.publish_time), "title": hit.title, "summary": hit.summary}
+            {"id": hit.id, "time": format_day(hit.publish_time), "title": hit.title, "summary": hit.summary}
             for hit in result.hits
         ]
         if not hits:
-            return missing(arguments["query"], "no document matches", "NO_MATCH", {"hits": []})
+            return make_missing_reply(arguments["query"], "no document matches", "NO_MATCH", {"hits": []})
+        # At once, so that a fetch in the next round finds them, before the step is recorded.
         self.shown.ids.update(hit.id for hit in result.hits)
-        return Reply(ToolState.OK, {"hits": hits})
+        return Reply(ToolStatus.OK, {"hits": hits})
 
 
 @dataclass(frozen=True)
@@ -103,26 +106,26 @@ class Fetch:
     corpus: str
     as_of: Timestamp | None
     timeout_s: float
-    shown: Shown
+    shown: ShownDocuments
 
     name: ClassVar[str] = "fetch"
     reads: ClassVar[bool] = True
     description: ClassVar[str] = "Reads the full text of a document that a search found, by its id."
-    parameters: ClassVar[Mapping[str, Any]] = schema(
+    parameters: ClassVar[Mapping[str, Any]] = make_schema(
         ["id"],
         id={"type": "string", "minLength": 1, "description": "Id from a search result."},
         page={"type": "string", "description": "Value of `more` in an earlier result, to read on."},
     )
 
-    async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Numbered:
+    async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> NumberedReply:
         request = pb.FetchRequest(
             ids=[arguments["id"]],
             corpus=self.corpus,
             page_size=PAGE_CHARS,
             page_token=arguments.get("page", ""),
             as_of=self.as_of,
-            # Of what our own record shows we need not ask; of anything else retrieval knows best.
-            # Retrieval's own list of shown documents, which it enforces, does not survive its restarts.
+            # Retrieval enforces that only shown documents are fetched, but its list does not survive its restarts;
+            # documents that our own record shows need no check.
             enforce_seen_by_run="" if arguments["id"] in self.shown.ids else self.shown.run_id,
         )
         response = await self.clients.retrieval.fetch(request, timeout_s=self.timeout_s)
@@ -131,31 +134,31 @@ class Fetch:
             raise from_status(result.status)
         document = result.document
 
-        def numbered(first: int) -> Reply:
+        def make_reply(first: int) -> Reply:
             head = {
                 "id": document.id,
                 "material": first,
                 "title": document.title,
-                "time": day(document.publish_time),
+                "time": format_day(document.publish_time),
                 "more": result.next_page_token,
             }
-            return Reply(ToolState.OK, head, document.text, (Finding(Kind.PASSAGE, document),))
+            return Reply(ToolStatus.OK, head, document.text, (NewMaterial(MaterialKind.PASSAGE, document),))
 
-        return numbered
+        return make_reply
 
 
-def missing(subject: str, detail: str, reason: str, head: Mapping[str, Any]) -> Reply:
+def make_missing_reply(subject: str, detail: str, reason: str, head: Mapping[str, Any]) -> Reply:
     """Return an empty result with a missing item, so that answer and page can show what was not found."""
     item = {"subject": subject, "reason": reason, "detail": detail}
-    return Reply(ToolState.EMPTY, {**head, "missing": [item]}, findings=(Finding(Kind.MISSING, item),))
+    return Reply(ToolStatus.EMPTY, {**head, "missing": [item]}, material=(NewMaterial(MaterialKind.MISSING, item),))
 
 
-def day(time: Timestamp) -> str:
+def format_day(time: Timestamp) -> str:
     """Return the ISO date of a time; "" for an unset time."""
     return time.ToDatetime(UTC).date().isoformat() if time.seconds else ""
 
 
-def instant(arguments: Mapping[str, Any], name: str) -> Timestamp | None:
+def parse_day(arguments: Mapping[str, Any], name: str) -> Timestamp | None:
     """Return midnight UTC of an ISO date, or None when absent; raise ``InvalidField`` for an invalid one."""
     text = arguments.get(name)
     if text is None:

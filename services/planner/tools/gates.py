@@ -20,12 +20,13 @@ class Gates:
         self._gates: dict[str, asyncio.Semaphore] = {}
 
     @asynccontextmanager
-    async def passing(self, tool: str) -> AsyncIterator[None]:
+    async def hold(self, tool: str) -> AsyncIterator[None]:
         """Hold a place for one call inside the block."""
         most = self._by_tool.get(tool, self._most)
         if not most:
             yield
             return
+        # Made on first use: names of external tools are known only when their servers have been listed.
         gate = self._gates.setdefault(tool, asyncio.Semaphore(most))
         started = time.perf_counter()
         with self._waiting.labels(tool).track_inprogress():

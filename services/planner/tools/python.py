@@ -9,17 +9,26 @@ from typing import Any, ClassVar
 
 from prometheus_client import Counter
 
+from fathom.api.datafetch.v1.datafetch_pb2 import Sheet
 from fathom.api.planner.v1.trajectory_pb2 import CodeRecord, Figure
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
-from fathom.codestyle import check
-from fathom.store import ObjectStore
-from fathom.store.refs import read_ref, to_ref
-from services.planner.model import Kind, ToolState
-from services.planner.tools.session import Session
-from services.planner.tools.tool import Finding, Numbered, Reply, schema, shortened
+from fathom.domain.grading.code_style import check
+from fathom.services.planner.model.episode import MaterialKind, ToolStatus
+from fathom.services.planner.tools.data.sheets import describe_sheet
+from fathom.services.planner.tools.session import Session
+from fathom.services.planner.tools.tables.listing import limit_columns
+from fathom.services.planner.tools.tables.results import MAX_RESULTS, ResultTables
+from fathom.services.planner.tools.tool import NewMaterial, NumberedReply, Reply, make_schema, shorten
+from fathom.transport.store import ObjectStore
+from fathom.transport.store.refs import read_ref, to_ref
 
 PLOTLY = "application/vnd.plotly.v1+json"
+# Per part of the output, as a page of `fetch`; a loop that prints must not fill the window.
 OUTPUT_CHARS = 6_000
+# A figure is shown to the reader; its text, which it may not have, says nothing to the model.
+NO_TEXT = "whose repr failed"
+# Four parts of the output, and as much again for tables.
+BODY_CHARS = 8 * OUTPUT_CHARS
 
 
 @dataclass
@@ -31,48 +40,92 @@ class Python:
     styles: Counter
     """Counter of cells by code style."""
     run_id: str
+    tables: ResultTables
     figures: int = 0
     """Count of the run's figures."""
+    results: int = 0
+    """Count of the run's tables of results."""
+    teaches_style: bool = False
+    """True tells the model how its cell departs from the functional style that trainers reward."""
 
     name: ClassVar[str] = "python"
     reads: ClassVar[bool] = False
     description: ClassVar[str] = (
         "Runs Python in the run's own session; state stays between calls. pandas is pd, numpy is np, plotly can be"
-        " imported; sheet_1, sheet_2, … are DataFrames; to_date() reads any date format. Write one function for one"
-        " purpose, then print its result. A plotly figure as the last expression becomes fig_1, fig_2, …"
+        " imported; sheet_1, sheet_2, … are DataFrames; to_date() reads any date format. finance, listed by"
+        " print(finance.__doc__), computes and charts returns, risk, events, crossings, portfolios and deflation, and"
+        " prints the convention to quote. A plotly figure as the last expression becomes fig_1, fig_2, … A DataFrame as"
+        " the last expression, or in show_table(df, 'Title', units={'return': '%'}), becomes the next sheet_n: a table"
+        " of results that the answer places with {{table:sheet_n}} and cites; at most 50,000 rows."
     )
-    parameters: ClassVar[Mapping[str, Any]] = schema(
+    parameters: ClassVar[Mapping[str, Any]] = make_schema(
         ["code"], code={"type": "string", "minLength": 1, "maxLength": 65_536, "description": "The cell."}
     )
 
-    async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Numbered:
+    async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> NumberedReply:
         events = await self.session.execute(call_id, arguments["code"])
         outcome = events[-1].outcome
         record = CodeRecord(
             id=call_id,
             code=arguments["code"],
-            stdout=text_of(events, pb.OUTPUT_STREAM_STDOUT),
-            result=outcome.result,
+            stdout=join_output(events, pb.OUTPUT_STREAM_STDOUT),
+            result="" if NO_TEXT in outcome.result and any(map(is_plotly, events)) else outcome.result,
             traceback=outcome.traceback,
             ok=outcome.status == pb.EXECUTE_STATUS_OK,
-            figures=[await self._figure(event.display) for event in events if is_plotly(event)],
+            figures=[await self._store_figure(event.display) for event in events if is_plotly(event)],
             duration_ms=outcome.duration_ms,
         )
         style = check(arguments["code"])
         self.styles.labels("functional" if style.ok else "other").inc()
+        # Tables of a failed cell are not kept: a rebuilt session does not run it again.
+        inputs = self.session.find_inputs() if record.ok else ()
+        room = MAX_RESULTS - self.results
+        read = [self.session.sheets[name] for name in inputs]
+        kept, refused = await self.tables.keep(events, call_id, record.code, read, room) if record.ok else ([], [])
         head = {
             "figures": [figure.id for figure in record.figures],
             "changed": [variable.name for variable in outcome.changed],
-            "error": "" if record.ok else problem(outcome),
-            **({"style": style.correction} if style.correction else {}),
+            "error": "" if record.ok else describe_error(outcome),
+            **({"tables_not_kept": refused} if refused else {}),
+            **({"style": style.correction} if style.correction and self.teaches_style else {}),
         }
-        status, found = ToolState.OK if record.ok else ToolState.FAILED, (Finding(Kind.CODE, record),)
-        body = reading(record, text_of(events, pb.OUTPUT_STREAM_STDERR))
-        return lambda first: Reply(status, {"material": first, **head}, body, found)
+        body = format_output(record, join_output(events, pb.OUTPUT_STREAM_STDERR))
+        return lambda first: self._make_reply(first, record, head, body, kept, inputs)
 
-    async def _figure(self, display: pb.Display) -> Figure:
+    def _make_reply(
+        self,
+        first: int,
+        record: CodeRecord,
+        head: Mapping[str, Any],
+        body: str,
+        kept: Sequence[tuple[Sheet, bool]],
+        inputs: Sequence[str],
+    ) -> Reply:
+        """Register the cell's tables in the session and return the reply with names and numbers."""
+        # A failed cell is material as well: the answer may say what could not be computed.
+        status, found = ToolStatus.OK if record.ok else ToolStatus.FAILED, [NewMaterial(MaterialKind.CODE, record)]
+        shown, digests = [], []
+        for sheet, is_result in kept:
+            is_known = any(known.id == sheet.id for known in self.session.sheets.values())
+            variable = self.session.put(sheet)
+            shown.append({**describe_sheet(sheet, variable, first + len(found)), "computed_from": list(inputs)})
+            if is_known:
+                # The cell ran before, or gives a table of the run once more: it has its name and number already.
+                shown[-1].pop("material")
+            else:
+                self.results += 1
+                found.append(NewMaterial(MaterialKind.SHEET, sheet, variable, first, tuple(inputs)))
+            # The text of the last expression is in the cell's result.
+            if not is_result:
+                digests.append(sheet.digest.replace(sheet.id, variable))
+        text = "\n\n".join([part for part in (body, *digests) if part])
+        sheets = {"sheets": limit_columns(shown)} if shown else {}
+        return Reply(status, {"material": first, **head, **sheets}, shorten(text, BODY_CHARS), tuple(found))
+
+    async def _store_figure(self, display: pb.Display) -> Figure:
         """Store a figure of the run; its data must be JSON whatever media type the kernel claims."""
         data = display.data or await read_ref(self.store, display.ref)
+        # A cell can claim any media type for its bytes, and the page would render them: only JSON is stored.
         content = json.loads(data)
         self.figures += 1
         title = content.get("layout", {}).get("title", {})
@@ -86,12 +139,12 @@ def is_plotly(event: pb.ExecuteResponse) -> bool:
     return event.HasField("display") and event.display.media_type == PLOTLY
 
 
-def text_of(events: Sequence[pb.ExecuteResponse], stream: pb.OutputStream) -> str:
+def join_output(events: Sequence[pb.ExecuteResponse], stream: pb.OutputStream) -> str:
     """Return all output of one stream."""
     return "".join(event.output.text for event in events if event.HasField("output") and event.output.stream == stream)
 
 
-def problem(outcome: pb.Outcome) -> str:
+def describe_error(outcome: pb.Outcome) -> str:
     """Return why a cell failed, on one line."""
     if outcome.error_name:
         return f"{outcome.error_name}: {outcome.error_value}"
@@ -99,7 +152,7 @@ def problem(outcome: pb.Outcome) -> str:
     return f"{status}: {outcome.cause}" if outcome.cause else status
 
 
-def reading(record: CodeRecord, stderr: str) -> str:
+def format_output(record: CodeRecord, stderr: str) -> str:
     """Return the output as shown to the model, each part under a heading."""
     parts = (("stdout", record.stdout), ("result", record.result), ("stderr", stderr), ("traceback", record.traceback))
-    return "\n\n".join(f"## {name}\n{shortened(text.rstrip(), OUTPUT_CHARS)}" for name, text in parts if text.strip())
+    return "\n\n".join(f"## {name}\n{shorten(text.rstrip(), OUTPUT_CHARS)}" for name, text in parts if text.strip())

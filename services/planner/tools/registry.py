@@ -8,21 +8,22 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fathom.errors import FathomError, InvalidField, NotFound
-from fathom.protocol.messages import ToolCall, ToolSpec
-from services.planner.model import Kind, Material, ToolResult, ToolState
-from services.planner.tools.arguments import make_checker, read_arguments
-from services.planner.tools.gates import Gates
-from services.planner.tools.intents import intent_of
-from services.planner.tools.tool import Finding, Numbered, Reply, Tool, shortened
+from fathom.core.errors import FathomError, InvalidField, NotFound
+from fathom.domain.chat.messages import ToolCall, ToolSpec
+from fathom.services.planner.model.episode import Material, MaterialKind, ToolResult, ToolStatus
+from fathom.services.planner.tools.arguments import make_validator, read_arguments
+from fathom.services.planner.tools.gates import Gates
+from fathom.services.planner.tools.intents import describe_intent
+from fathom.services.planner.tools.tool import NewMaterial, NumberedReply, Reply, Tool, shorten
 
 INTENT = {"type": "string", "description": "What you want with this call, in one short sentence for the reader."}
+# Last line of defence behind the tools' own limits: no result may fill the window or the record.
 MAX_BODY_CHARS, MAX_HEAD_CHARS, MAX_FINDINGS = 24_000, 40_000, 64
 Report = Callable[[str, BaseException], None]
 
 
 @dataclass(frozen=True)
-class Bounds:
+class CallLimits:
     """Deadlines in seconds, the default and by tool, and concurrency limits."""
 
     deadline_s: float = 60.0
@@ -34,11 +35,11 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Ran:
+class ExecutedCall:
     """An executed call whose material is not numbered yet."""
 
     call: ToolCall
-    found: Reply | Numbered | ToolResult
+    found: Reply | NumberedReply | ToolResult
     """A ``ToolResult`` is one recorded by a previous worker, already numbered."""
     seconds: float
 
@@ -57,7 +58,7 @@ class Registry:
         self,
         tools: Sequence[Tool],
         material: int = 0,
-        bounds: Bounds | None = None,
+        bounds: CallLimits | None = None,
         report: Report = ignore,
         known: Sequence[ToolResult] = (),
     ) -> None:
@@ -68,9 +69,9 @@ class Registry:
         """
         self._known = {result.call.id: result for result in known}
         self._tools = {tool.name: tool for tool in tools}
-        self._checkers = {tool.name: make_checker(tool.name, tool.parameters) for tool in tools}
+        self._checkers = {tool.name: make_validator(tool.name, tool.parameters) for tool in tools}
         self._material = material
-        self._bounds, self._report = bounds or Bounds(), report
+        self._bounds, self._report = bounds or CallLimits(), report
         self._specs = tuple(specify(tool) for tool in sorted(tools, key=lambda tool: tool.name))
 
     @property
@@ -88,110 +89,123 @@ class Registry:
 
     def intent(self, call: ToolCall) -> str:
         """Return the call's intent; a missing one is derived from the arguments."""
-        return intent_of(call)
+        return describe_intent(call)
 
     async def call(self, call_id: str, call: ToolCall) -> ToolResult:
         """Run a single call."""
         return self.settle(await self.run(call_id, call))
 
-    async def run(self, call_id: str, call: ToolCall) -> Ran:
+    async def run(self, call_id: str, call: ToolCall) -> ExecutedCall:
         """Run a call; ``settle`` must follow, in the order of the calls."""
         started = time.perf_counter()
         known = self._known.pop(call.id, None)  # once: a later round may use the id again
         if known is not None:
-            return Ran(call, known, known.duration_ms / 1000)
+            return ExecutedCall(call, known, known.duration_ms / 1000)
         try:
-            found = await self._let_in(call_id, *self._checked(call))
+            found = await self._run_gated(call_id, *self._validate(call))
+        # The model's own mistake, which it can correct; other errors become a missing item that the answer must name.
         except (InvalidField, NotFound) as error:
-            found = Reply(ToolState.INVALID, {"error": error.message})
+            found = Reply(ToolStatus.INVALID, {"error": error.message})
         except FathomError as error:
-            found = failed(call, error.message)
-        except Exception as error:  # whatever a tool does, the episode goes on and says which tool it was
+            found = make_failure(call, error.message)
+        except Exception as error:  # a bug of one tool must not end the episode; the result names the tool
             self._report(call.name, error)
-            found = failed(call, f"{call.name} broke: {type(error).__name__}: {str(error)[:200]}")
-        return Ran(call, found, time.perf_counter() - started)
+            found = make_failure(call, f"{call.name} broke: {type(error).__name__}: {str(error)[:200]}")
+        return ExecutedCall(call, found, time.perf_counter() - started)
 
-    def settle(self, ran: Ran) -> ToolResult:
+    def settle(self, ran: ExecutedCall) -> ToolResult:
         """Return the result with its material numbered after all previously settled material."""
         call = ran.call
         if isinstance(ran.found, ToolResult):
             return ran.found
         try:
-            reply = sized(call, ran.found if isinstance(ran.found, Reply) else ran.found(self._material + 1))
+            reply = limit_size(call, ran.found if isinstance(ran.found, Reply) else ran.found(self._material + 1))
             content = reply.content(call.name)
-        except Exception as error:
+        except Exception as error:  # a reply that cannot be numbered or serialised is the tool's failure, not the run's
             self._report(call.name, error)
-            reply = failed(call, f"{call.name} gave what cannot be shown: {type(error).__name__}")
+            reply = make_failure(call, f"{call.name} gave what cannot be shown: {type(error).__name__}")
             content = reply.content(call.name)
-        material = self._number(reply.findings)
+        material = self._number(reply.material)
         return ToolResult(call, self.intent(call), content, reply.status, int(ran.seconds * 1000), material)
 
-    def _checked(self, call: ToolCall) -> tuple[Tool, Mapping[str, object]]:
+    def _validate(self, call: ToolCall) -> tuple[Tool, Mapping[str, object]]:
         tool = self._tools.get(call.name)
         if tool is None:
             raise NotFound("tool", call.name[:80], sorted(self._tools))
-        return tool, self._checkers[call.name].checked(read_arguments(call))
+        return tool, self._checkers[call.name].validate(read_arguments(call))
 
-    async def _let_in(self, call_id: str, tool: Tool, arguments: Mapping[str, object]) -> Reply | Numbered:
+    async def _run_gated(self, call_id: str, tool: Tool, arguments: Mapping[str, object]) -> Reply | NumberedReply:
         if self._bounds.gates is None:
-            return await self._bounded(call_id, tool, arguments)
-        async with self._bounds.gates.passing(tool.name):
-            return await self._bounded(call_id, tool, arguments)
+            return await self._run_within_deadline(call_id, tool, arguments)
+        async with self._bounds.gates.hold(tool.name):
+            return await self._run_within_deadline(call_id, tool, arguments)
 
-    async def _bounded(self, call_id: str, tool: Tool, arguments: Mapping[str, object]) -> Reply | Numbered:
+    async def _run_within_deadline(
+        self, call_id: str, tool: Tool, arguments: Mapping[str, object]
+    ) -> Reply | NumberedReply:
         """Return the tool's reply within its deadline, even if the tool ignores cancellation."""
         limit = self._bounds.of(tool.name)
         running = asyncio.ensure_future(tool(call_id, arguments))
         try:
+            # Not asyncio.timeout: a tool that swallows its cancellation would keep the round waiting.
             done, _ = await asyncio.wait({running}, timeout=limit)
         finally:
             if not running.done():
                 running.cancel()
-                running.add_done_callback(forgotten)
+                running.add_done_callback(retrieve_exception)
         if not done:
-            raise Unanswered(f"{tool.name} did not answer within {limit:g} s")
+            raise ToolTimeout(f"{tool.name} did not answer within {limit:g} s")
         return running.result()
 
-    def _number(self, findings: Sequence[Finding]) -> tuple[Material, ...]:
+    def _number(self, findings: Sequence[NewMaterial]) -> tuple[Material, ...]:
         material = tuple(
-            Material(self._material + offset, finding.kind, finding.item, finding.variable)
+            Material(
+                self._material + offset,
+                finding.kind,
+                finding.item,
+                finding.variable,
+                finding.computed_by,
+                finding.computed_from,
+            )
             for offset, finding in enumerate(findings, start=1)
         )
+        # Numbers are given when a result is settled, in the order of the calls, whichever call ended first.
         self._material += len(material)
         return material
 
 
-class Unanswered(FathomError):
+class ToolTimeout(FathomError):
     """A tool did not respond in time."""
 
     code, reason = "DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED"
 
 
-def forgotten(task: asyncio.Future[Reply | Numbered]) -> None:
+def retrieve_exception(task: asyncio.Future[Reply | NumberedReply]) -> None:
     """Retrieve the exception of an abandoned call, so that asyncio does not warn about it."""
     if not task.cancelled():
         task.exception()
 
 
-def failed(call: ToolCall, message: str) -> Reply:
+def make_failure(call: ToolCall, message: str) -> Reply:
     """Return a failed reply with a missing item, so that the answer must mention it."""
     item = {"subject": call.name, "reason": "SOURCE_FAILED", "detail": message}
-    return Reply(ToolState.FAILED, {"error": message}, findings=(Finding(Kind.MISSING, item),))
+    return Reply(ToolStatus.FAILED, {"error": message}, material=(NewMaterial(MaterialKind.MISSING, item),))
 
 
-def sized(call: ToolCall, reply: Reply) -> Reply:
+def limit_size(call: ToolCall, reply: Reply) -> Reply:
     """Return the reply within its limits: a long body is cut in the middle, an oversized head counts as failed."""
     head = len(json.dumps(dict(reply.head), ensure_ascii=False))
-    if head > MAX_HEAD_CHARS or len(reply.findings) > MAX_FINDINGS:
-        return failed(call, f"{call.name} gave more than a result may hold: ask for less")
+    if head > MAX_HEAD_CHARS or len(reply.material) > MAX_FINDINGS:
+        return make_failure(call, f"{call.name} gave more than a result may hold: ask for less")
     if len(reply.body) > MAX_BODY_CHARS:
-        return replace(reply, body=shortened(reply.body, MAX_BODY_CHARS))
+        return replace(reply, body=shorten(reply.body, MAX_BODY_CHARS))
     return reply
 
 
 def specify(tool: Tool) -> ToolSpec:
     """Return the tool's specification with the required argument ``intent`` in front."""
     parameters = dict(tool.parameters)
+    # In front, since models write arguments in the order of the schema: the intent then steers the others.
     parameters["properties"] = {"intent": INTENT, **parameters.get("properties", {})}
     parameters["required"] = ["intent", *parameters.get("required", [])]
     return ToolSpec(tool.name, tool.description, json.dumps(parameters, ensure_ascii=False))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,13 +11,17 @@ from fathom.api.datafetch.v1 import datafetch_pb2 as data
 from fathom.api.planner.v1.trajectory_pb2 import CodeRecord
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
 from fathom.clients import Clients
-from fathom.clients.tables import carried
-from fathom.errors import DependencyFailed, NotFound, SessionLost
-from fathom.store import ObjectStore
-from services.planner.model import Kind, Material
+from fathom.clients.tables import embed_table
+from fathom.core.errors import DependencyFailed, NotFound, SessionLost
+from fathom.services.planner.model.episode import Material, MaterialKind
+from fathom.services.planner.tools.tables.lineage import find_inputs
+from fathom.transport.store import ObjectStore
 
+# A session that is lost more often dies of what the run executes, e.g. out of memory.
 REBUILDS = 2
+# Code mostly uses the tables fetched last; others are loaded when a cell names them.
 EAGER_SHEETS = 2
+SHEET_NAME = re.compile(r"sheet_(\d+)")
 
 
 @dataclass
@@ -36,7 +41,7 @@ class Session:
     _held: set[str] = field(default_factory=set)
 
     @classmethod
-    def rebuilt(
+    def from_material(
         cls,
         clients: Clients,
         run_id: str,
@@ -55,9 +60,15 @@ class Session:
         for sheet in given:
             session.put(sheet)
         for item in material:
-            if item.kind is Kind.SHEET:
+            if item.kind is MaterialKind.SHEET:
                 session.sheets[item.variable] = item.item
-            elif item.kind is Kind.CODE and isinstance(item.item, CodeRecord) and item.item.ok and not item.item.run_id:
+            elif (
+                item.kind is MaterialKind.CODE
+                and isinstance(item.item, CodeRecord)
+                and item.item.ok
+                # Code of a sub-run ran in that run's session and is only cited here.
+                and not item.item.run_id
+            ):
                 session.code.append(item.item.code)
         return session
 
@@ -69,9 +80,14 @@ class Session:
         for variable, known in self.sheets.items():
             if known.id == sheet.id:
                 return variable
-        variable = f"sheet_{len(self.sheets) + 1}"
+        # Behind the highest number and not the count: sheets of earlier turns keep their names, with gaps.
+        variable = f"sheet_{max((read_sheet_number(name) for name in self.sheets), default=0) + 1}"
         self.sheets[variable] = sheet
         return variable
+
+    def find_inputs(self) -> tuple[str, ...]:
+        """Return the variables of the sheets from which the last successful cell computed."""
+        return find_inputs(self.code, self.sheets)
 
     async def execute(self, call_id: str, code: str) -> list[pb.ExecuteResponse]:
         """Run a cell and return its events; a lost session is rebuilt at most ``REBUILDS`` times.
@@ -90,14 +106,18 @@ class Session:
         outcome = events[-1].outcome
         if outcome.status == pb.EXECUTE_STATUS_OK:
             self.code.append(code)
+        # The cell ended with the session (memory, time): its outcome counts, and the next cell gets a new one.
         if outcome.session_lost:
             self._forget()
         return events
 
     async def _prepare(self) -> None:
         if not self._id:
+            # The same id for a repeated request: a retry gets the session that its first attempt created.
             request = pb.CreateSessionRequest(request_id=f"{self.run_id}-session-{self._generation}")
             self._id = (await self.clients.sandbox.create_session(request, timeout_s=self.timeout_s)).session_id
+            # State of a session is made by its cells; those that succeeded are run again, in their order. Their output
+            # was recorded the first time.
             for position, cell in enumerate(self.code):
                 await self._inject()
                 await self._run(f"{self.run_id}-replay-{self._generation}-{position}", cell)
@@ -115,14 +135,20 @@ class Session:
                     ref=sheet.data,
                     description=sheet.title,
                     lazy=variable not in newest,
+                    columns=[
+                        pb.ColumnFacts(name=column.name, unit=column.unit, indicator=column.indicator)
+                        for column in sheet.columns
+                        if column.unit or column.indicator
+                    ],
                 )
-                await self.clients.sandbox.put_frame(await carried(request, self.store), timeout_s=self.timeout_s)
+                await self.clients.sandbox.put_frame(await embed_table(request, self.store), timeout_s=self.timeout_s)
                 self._held.add(variable)
 
     async def _run(self, request_id: str, code: str) -> list[pb.ExecuteResponse]:
         request = pb.ExecuteRequest(request_id=request_id, session_id=self._id, code=code)
         events = [event async for event in self.clients.sandbox.execute(request, timeout_s=self.timeout_s)]
         if not events or not events[-1].HasField("outcome"):
+            # A stream that breaks off says nothing about the cell, so the session's state is unknown.
             raise SessionLost(self._id, "the stream ended without an outcome")
         return events
 
@@ -139,3 +165,9 @@ class Session:
                 await self.clients.sandbox.close_session(request, timeout_s=5.0)
             except (NotFound, DependencyFailed, SessionLost):
                 return
+
+
+def read_sheet_number(variable: str) -> int:
+    """Return the number in a sheet's variable; 0 for another name."""
+    found = SHEET_NAME.fullmatch(variable)
+    return int(found[1]) if found else 0

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from services.planner.model import ToolState
-from services.planner.tools.tool import Reply, schema
+from fathom.services.planner.model.episode import ToolStatus
+from fathom.services.planner.tools.tool import Reply, make_schema
 
+# Long thoughts cost rounds of tokens and rarely change the next call.
 SHORT_CHARS = 200
 GUIDANCE: Mapping[str, str] = {
     "argument decomposition": "name the two to five facts that the answer stands on and which is still missing",
@@ -18,6 +19,8 @@ GUIDANCE: Mapping[str, str] = {
     "plain": "say what was learnt and what comes next",
 }
 KINDS = list(GUIDANCE)
+READING = "reading"
+LISTED = {"type": "array", "items": {"type": "string", "maxLength": 120}, "maxItems": 20}
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Think:
 
     name: ClassVar[str] = "think"
     reads: ClassVar[bool] = False
-    parameters: ClassVar[Mapping[str, Any]] = schema(
+    parameters: ClassVar[Mapping[str, Any]] = make_schema(
         ["content"],
         content={"type": "string", "minLength": 1, "maxLength": 2000, "description": "The thought."},
         kind={
@@ -43,9 +46,10 @@ class Think:
         return f"Writes down {length} before the next step; it has no other effect. Choose the kind that fits."
 
     async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Reply:
+        # Twice the recommendation: a tip after every slight excess costs more than it saves.
         if not self.short or len(arguments["content"]) <= 2 * self.short:
-            return Reply(ToolState.OK)
-        return Reply(ToolState.OK, {"tip": f"keep thoughts under {self.short} characters"})
+            return Reply(ToolStatus.OK)
+        return Reply(ToolStatus.OK, {"tip": f"keep thoughts under {self.short} characters"})
 
 
 @dataclass(frozen=True)
@@ -54,20 +58,41 @@ class Finish:
 
     name: ClassVar[str] = "finish"
     reads: ClassVar[bool] = False
+    frequencies: ClassVar[tuple[str, ...]] = ("daily", "weekly", "monthly", "quarterly", "annual")
     description: ClassVar[str] = "Ends the work with the answer in Markdown."
-    parameters: ClassVar[Mapping[str, Any]] = schema(
+    parameters: ClassVar[Mapping[str, Any]] = make_schema(
         ["answer"],
         restated_question={
             "type": "string",
             "maxLength": 1000,
             "description": "What is asked, in one sentence of your own; shown beside the work, not in the answer.",
         },
+        form={
+            "enum": ["answer", "report"],
+            "description": "report when a report was asked for: its sections are then checked.",
+        },
         answer={"type": "string", "minLength": 1, "description": "The answer, with [n] citations."},
+        # Here and not in a tool of its own: it costs no round, and at the end a model knows what it has assumed.
+        reading={
+            **make_schema(
+                [],
+                entities=LISTED,
+                indicators=LISTED,
+                measures=LISTED,
+                frequency={"enum": list(frequencies)},
+                start={"type": "string", "description": "ISO date."},
+                end={"type": "string", "description": "ISO date."},
+                parameters=LISTED,
+                open={**LISTED, "description": "Parts of the question that the answer leaves open."},
+            ),
+            "description": "Only what the question leaves to you, and what stays open.",
+        },
     )
 
     async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Reply:
         if arguments["answer"].strip():
+            # Behind other calls of a round the answer was written without their results.
             error = "call `finish` by itself, when you have read the results of the other calls"
         else:
             error = "finish.answer: must be a non-empty string"
-        return Reply(ToolState.INVALID, {"error": error})
+        return Reply(ToolStatus.INVALID, {"error": error})

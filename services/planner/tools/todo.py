@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from fathom.errors import InvalidField
-from services.planner.model import ToolState
-from services.planner.todo import FIRST_ITEMS, MAX_CHARS, MAX_ITEMS, TODO, Todo
-from services.planner.tools.tool import Reply, schema
+from fathom.core.errors import InvalidField
+from fathom.services.planner.model.episode import ToolStatus
+from fathom.services.planner.model.todo import FIRST_ITEMS, MAX_CHARS, MAX_ITEMS, TODO, Todo
+from fathom.services.planner.tools.tool import Reply, make_schema
 
 ACTIONS = ["add", "update", "done", "drop", "reorder"]
 
@@ -27,7 +27,7 @@ class TodoList:
         f" {FIRST_ITEMS} entries; add, update, drop and reorder them when a result changes the picture. Mark what is"
         " done. The user may edit the list, too. Simple questions need none."
     )
-    parameters: ClassVar[Mapping[str, Any]] = schema(
+    parameters: ClassVar[Mapping[str, Any]] = make_schema(
         ["action"],
         action={
             "enum": ACTIONS,
@@ -61,9 +61,9 @@ class TodoList:
                     raise InvalidField("todo.update", "takes one number and one text")
                 self.todo.update(numbers[0], items[0])
             case "done":
-                self.todo.done(numbers)
+                self.todo.mark_done(numbers)
             case "drop":
                 self.todo.drop(numbers)
             case _:
                 self.todo.reorder(numbers)
-        return Reply(ToolState.OK, {"open": len(self.todo.open), "items": self.todo.listed()})
+        return Reply(ToolStatus.OK, {"open": len(self.todo.open_items), "items": self.todo.as_list()})

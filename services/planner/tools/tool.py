@@ -7,37 +7,40 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from fathom.protocol.quoting import neutral, quoted
-from services.planner.model import Kind, ToolState
+from fathom.domain.chat.quoting import neutral, quote
+from fathom.services.planner.model.episode import MaterialKind, ToolStatus
 
+# A model may invent names of any length, and the name is repeated to it.
 MAX_NAME_CHARS = 80
 
 
 @dataclass(frozen=True)
-class Finding:
+class NewMaterial:
     """A material that is not numbered yet."""
 
-    kind: Kind
+    kind: MaterialKind
     item: Any
     variable: str = ""
+    computed_by: int = 0
+    computed_from: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Reply:
     """Reply of a tool: ``head`` is for programs, ``body`` for models and people."""
 
-    status: ToolState
+    status: ToolStatus
     head: Mapping[str, Any] = field(default_factory=dict)
     body: str = ""
-    findings: tuple[Finding, ...] = ()
+    material: tuple[NewMaterial, ...] = ()
 
     def content(self, tool: str) -> str:
         """Return the reply as shown to the model: one line of JSON, then the body, quoted and with tags neutralized."""
         line = json.dumps({"tool": tool[:MAX_NAME_CHARS], "status": self.status.value, **self.head}, ensure_ascii=False)
-        return f"{neutral(line)}\n\n{quoted(self.body)}" if self.body else neutral(line)
+        return f"{neutral(line)}\n\n{quote(self.body)}" if self.body else neutral(line)
 
 
-Numbered = Callable[[int], Reply]
+NumberedReply = Callable[[int], Reply]
 """Reply that needs the number of its first material.
 
 It is called in the order of the calls, so that numbers and names do not depend on how calls overlapped.
@@ -61,19 +64,20 @@ class Tool(Protocol):
         """Return whether calls are independent, so that they may run concurrently and before other calls."""
         ...
 
-    async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Reply | Numbered:
+    async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Reply | NumberedReply:
         """Run the call; ``call_id`` is its idempotency key. Raises ``FathomError``."""
         ...
 
 
-def schema(required: list[str], **properties: Mapping[str, Any]) -> dict[str, Any]:
+def make_schema(required: list[str], **properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON schema of an object without additional properties."""
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def shortened(text: str, limit: int) -> str:
+def shorten(text: str, limit: int) -> str:
     """Return at most about ``limit`` characters of ``text``: head, a note on the omission, tail."""
     if len(text) <= limit:
         return text
+    # The head says what a text is; its end often has the result, the last rows or the error.
     head, tail = limit * 2 // 3, limit // 3
     return f"{text[:head]}\n… {len(text) - head - tail:,} characters left out …\n{text[-tail:]}"

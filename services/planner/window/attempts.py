@@ -6,16 +6,16 @@ import json
 import re
 from collections.abc import Sequence
 
-from fathom.protocol.hermes import parse_tool_calls
-from fathom.protocol.messages import Message, ToolCall
-from services.planner.model import ToolResult, ToolState
-from services.planner.window.blocks import Block
+from fathom.domain.chat.hermes import parse_tool_calls
+from fathom.domain.chat.messages import Message, ToolCall
+from fathom.services.planner.model.episode import ToolResult, ToolStatus
+from fathom.services.planner.window.blocks import Block
 
 CITED = re.compile(r"\[(\d{1,3})\]")
-FAILED = frozenset({ToolState.FAILED, ToolState.INVALID})
+FAILED = frozenset({ToolStatus.FAILED, ToolStatus.INVALID})
 
 
-def superseded(blocks: Sequence[Block], messages: Sequence[Message]) -> set[int]:
+def find_superseded(blocks: Sequence[Block], messages: Sequence[Message]) -> set[int]:
     """Return indices of steps that may be removed: each of their calls was repeated or improved later, or made before.
 
     Failed code is removed once code has run successfully after it, a malformed call once the same tool was called well.
@@ -23,42 +23,48 @@ def superseded(blocks: Sequence[Block], messages: Sequence[Message]) -> set[int]
     removed itself. Correction messages are removed once the model has called a tool again. The newest step always
     stays.
     """
-    cited = citations(blocks, messages)
+    cited = find_citations(blocks, messages)
     return {
         block.step
+        # The newest step is what the model answers to next, so it always stays.
         for position, block in enumerate(blocks[:-1])
-        if all(settled(result, blocks[:position], blocks[position + 1 :], cited) for result in block.results)
+        if all(is_removable(result, blocks[:position], blocks[position + 1 :], cited) for result in block.results)
         and (block.results or any(later.results for later in blocks[position + 1 :]))
+        # A message of the planner or the user between results must not vanish with them.
         and not any(item.result is None and block.results for item in block.given)
     }
 
 
-def settled(result: ToolResult, before: Sequence[Block], after: Sequence[Block], cited: set[int]) -> bool:
+def is_removable(result: ToolResult, before: Sequence[Block], after: Sequence[Block], cited: set[int]) -> bool:
     """Return whether the result can be removed without loss."""
     later = [other for block in after for other in block.results if other.status not in FAILED]
-    key = same(result.call)
+    key = make_call_key(result.call)
     if result.status in FAILED:
         if any(material.number in cited for material in result.material):
             return False
-        tried_anew = result.call.name == "python" or result.status is ToolState.INVALID
-        if any(same(other.call) == key or (tried_anew and other.call.name == result.call.name) for other in later):
+        # Corrected code never has equal arguments, nor has a malformed call that is made well.
+        tried_anew = result.call.name == "python" or result.status is ToolStatus.INVALID
+        if any(
+            make_call_key(other.call) == key or (tried_anew and other.call.name == result.call.name) for other in later
+        ):
             return True
         earlier = [other for block in before for other in block.results if other.status not in FAILED]
-        return any(same(other.call) == key for other in earlier)
+        return any(make_call_key(other.call) == key for other in earlier)
     if any(material.number in cited for material in result.material):
         return False
-    again = [other for other in later if same(other.call) == key]
-    # A copy that the loop gave out of its memory has no material of its own, and the numbers of the first in its head.
-    copied = any(not other.material or variables(result) <= variables(other) for other in again)
+    again = [other for other in later if make_call_key(other.call) == key]
+    # A cached copy has no material of its own; its head repeats the numbers of the first result.
+    copied = any(not other.material or collect_variables(result) <= collect_variables(other) for other in again)
+    # Calls of the todo list are edits: an equal one later does not make the earlier one superfluous.
     return result.call.name != "todo" and copied
 
 
-def variables(result: ToolResult) -> set[str]:
+def collect_variables(result: ToolResult) -> set[str]:
     """Return the names of the sheets that a result put into Python."""
     return {material.variable for material in result.material if material.variable}
 
 
-def same(call: ToolCall) -> tuple[str, str]:
+def make_call_key(call: ToolCall) -> tuple[str, str]:
     """Return a key that is equal for calls with the same tool and arguments, ignoring the intent."""
     try:
         arguments = json.loads(call.arguments_json)
@@ -69,12 +75,12 @@ def same(call: ToolCall) -> tuple[str, str]:
     return call.name, json.dumps(arguments, sort_keys=True, ensure_ascii=False)
 
 
-def citations(blocks: Sequence[Block], messages: Sequence[Message]) -> set[int]:
+def find_citations(blocks: Sequence[Block], messages: Sequence[Message]) -> set[int]:
     """Return the numbers of material that the model has cited so far."""
-    return {int(number) for block in blocks for number in CITED.findall(prose(block.said.text(messages)))}
+    return {int(number) for block in blocks for number in CITED.findall(extract_prose(block.said.text(messages)))}
 
 
-def prose(message: Message) -> str:
-    """Return the text of a message without code, where ``x[1]`` is no citation."""
+def extract_prose(message: Message) -> str:
+    """Return the text of a message without code, where ``x[1]`` is not a citation."""
     calls = (call.arguments_json for call in message.tool_calls if call.name != "python")
     return "\n".join([parse_tool_calls(message.content)[0], *calls])

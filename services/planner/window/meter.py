@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from fathom.errors import InvalidField
-from fathom.protocol.hermes import OPEN
-from fathom.protocol.messages import Message, Role, ToolSpec, Usage
-from services.planner.model import Episode
+from fathom.core.errors import InvalidField
+from fathom.domain.chat.hermes import OPEN
+from fathom.domain.chat.messages import Message, Role, ToolSpec, Usage
+from fathom.services.planner.model.episode import Episode
 
+# Many templates refuse a conversation that begins with an answer or a tool's result, or put in a default system
+# message: what is counted stands behind this one, whose own tokens are subtracted.
 PROBE = Message(Role.SYSTEM, "s")
 TURN_TOKENS = 8
 """Estimated tokens of a turn beside its text, where only the text can be counted."""
@@ -40,24 +42,24 @@ class Tokens(Protocol):
 
 
 @dataclass(frozen=True)
-class Frame:
+class RequestOverhead:
     """Tokens of a request besides its messages."""
 
     tools: int
     prompt: int
 
     @property
-    def whole(self) -> int:
+    def total(self) -> int:
         return self.tools + self.prompt
 
 
-class Counted:
+class TokenCache:
     """Cache of token counts by model, shared by all episodes of a planner, whose prompts have the same prefix."""
 
     def __init__(self, most: int = 2_048) -> None:
         self._most = most
         self._messages: dict[tuple[str, Message], int] = {}
-        self.frames: dict[tuple[str, tuple[ToolSpec, ...]], Frame] = {}
+        self.frames: dict[tuple[str, tuple[ToolSpec, ...]], RequestOverhead] = {}
         self.probes: dict[str, int] = {}
 
     def get(self, model: str, message: Message) -> int | None:
@@ -66,45 +68,47 @@ class Counted:
     def put(self, model: str, message: Message, tokens: int) -> None:
         self._messages[model, message] = tokens
         if len(self._messages) > self._most:
+            # First in, first out is enough: prompts that recur are counted again with the next episode.
             del self._messages[next(iter(self._messages))]
         if len(self.frames) > self._most:
             self.frames.clear()
 
 
 class Meter:
-    """Token counter of one episode; each message is counted once.
+    """Token counter of one episode.
 
-    Chat templates render messages one after the other, so a request is the sum of its messages, tools and generation
-    prompt. For an endpoint without a tokenizer, the size is estimated from reported usage: the last request as counted
-    by the endpoint, plus the new messages by the measured ratio of bytes to tokens.
+    For an endpoint without a tokenizer, the size is estimated from reported usage: the last request as counted by the
+    endpoint, plus the new messages by the measured ratio of bytes to tokens.
     """
 
-    def __init__(self, tokens: Tokens, model: str, counted: Counted | None = None) -> None:
+    def __init__(self, tokens: Tokens, model: str, counted: TokenCache | None = None) -> None:
         """Create a counter; ``counted`` holds the counts of other episodes."""
         self._tokens, self._model = tokens, model
-        self._counted = counted or Counted()
+        self._counted = counted or TokenCache()
         self._own: dict[Message, int] = {}
         self._blind = False
         self._ratio = BYTES_PER_TOKEN
 
-    async def request(self, episode: Episode, new: Sequence[Message], tools: Sequence[ToolSpec]) -> int:
+    async def count_request(self, episode: Episode, new: Sequence[Message], tools: Sequence[ToolSpec]) -> int:
         """Return the tokens of the next request of an episode, including new messages and the generation prompt."""
         frame = await self._frame(tools)
         visible = episode.visible
         if self._blind:
             return self._from_usage(episode, visible, new, tools)
         if episode.covered:
-            fresh = sum(await self.costs((*visible[episode.covered :], *new)))
-            # One more: the template's end of the model's turn, as far as the model did not write it itself.
+            fresh = sum(await self.count_each((*visible[episode.covered :], *new)))
+            # One more token: the template's end of the model's turn, unless the model has sampled it.
             return len(episode.token_ids) + 1 + fresh + frame.prompt
-        return frame.whole + sum(await self.costs((*visible, *new)))
+        # Chat templates render messages one after the other, so a request is the sum of its messages, tools and
+        # generation prompt; each message has to be counted only once.
+        return frame.total + sum(await self.count_each((*visible, *new)))
 
-    async def whole(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> int:
+    async def count_messages(self, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> int:
         """Return the tokens of a request rendered from its beginning."""
         frame = await self._frame(tools)
-        return frame.whole + sum(await self.costs(messages))
+        return frame.total + sum(await self.count_each(messages))
 
-    async def costs(self, messages: Sequence[Message]) -> list[int]:
+    async def count_each(self, messages: Sequence[Message]) -> list[int]:
         """Return the tokens of each message, including its turn's delimiters."""
         if self._blind:
             return [self._guess(message) for message in messages]
@@ -126,10 +130,10 @@ class Meter:
                 return await self._tokens.count(self._model, (message,), (), False)
             return await self._tokens.count(self._model, (PROBE, message), (), False) - await self._probe()
         except InvalidField:
-            # The template wants other neighbours for it; its text can be counted alone.
-            return await self._tokens.count_text(self._model, written(message)) + TURN_TOKENS
+            # Some templates reject this message alone behind a system message; its text can be counted.
+            return await self._tokens.count_text(self._model, render_text(message)) + TURN_TOKENS
 
-    async def _frame(self, tools: Sequence[ToolSpec]) -> Frame:
+    async def _frame(self, tools: Sequence[ToolSpec]) -> RequestOverhead:
         key, frames = (self._model, tuple(tools)), self._counted.frames
         if key not in frames and not self._blind:
             try:
@@ -138,12 +142,13 @@ class Meter:
                     self._tokens.count(self._model, (PROBE,), (), True),
                     self._tokens.count(self._model, (PROBE,), key[1], True),
                 )
-                frames[key] = Frame(whole - bare, bare - probe)
+                frames[key] = RequestOverhead(whole - bare, bare - probe)
             except InvalidField as error:
+                # Only this field says that the model has no tokenizer; another one is a fault of the request.
                 if error.field != "model":
                     raise
                 self._blind = True
-        return Frame(self._bytes(tools), TURN_TOKENS) if self._blind else frames[key]
+        return RequestOverhead(self._bytes(tools), TURN_TOKENS) if self._blind else frames[key]
 
     async def _probe(self) -> int:
         probes = self._counted.probes
@@ -159,31 +164,34 @@ class Meter:
         At least the text's estimate.
         """
         usage = episode.steps[-1].completion.usage if episode.steps else Usage()
+        # The last visible message is the answer to the request whose usage was reported.
         asked = visible[:-1]
-        size = sum(len(written(message).encode()) for message in asked) + specified(tools)
+        size = sum(len(render_text(message).encode()) for message in asked) + measure_tools(tools)
         if usage.prompt_tokens:
             self._ratio = min(MOST, max(FEWEST, size / usage.prompt_tokens))
         else:
             asked = visible
-            size += sum(len(written(message).encode()) for message in visible[-1:])
+            size += sum(len(render_text(message).encode()) for message in visible[-1:])
         least = math.ceil(size / self._ratio)
         before = max(least, usage.prompt_tokens)
         return before + sum(self._guess(message) for message in (*visible[len(asked) :], *new)) + TURN_TOKENS
 
     def _guess(self, message: Message) -> int:
-        return math.ceil(len(written(message).encode()) / self._ratio) + TURN_TOKENS
+        return math.ceil(len(render_text(message).encode()) / self._ratio) + TURN_TOKENS
 
     def _bytes(self, tools: Sequence[ToolSpec]) -> int:
-        return math.ceil(specified(tools) / self._ratio)
+        return math.ceil(measure_tools(tools) / self._ratio)
 
 
-def specified(tools: Sequence[ToolSpec]) -> int:
+def measure_tools(tools: Sequence[ToolSpec]) -> int:
     """Return the UTF-8 bytes of the tools' specifications."""
     return sum(len(f"{tool.name}{tool.description}{tool.parameters_json}".encode()) for tool in tools)
 
 
-def written(message: Message) -> str:
-    """Return all text of a message; structured calls count as if they were written out."""
+def render_text(message: Message) -> str:
+    """Return all text of a message; structured calls and opaque parts count as if they were written out."""
+    # What an endpoint wants back with a message takes as much of its window as other text.
+    content = message.content + message.opaque_json
     if not message.tool_calls or OPEN in message.content:
-        return message.content
-    return "\n".join([message.content, *(f"{call.name} {call.arguments_json}" for call in message.tool_calls)])
+        return content
+    return "\n".join([content, *(f"{call.name} {call.arguments_json}" for call in message.tool_calls)])

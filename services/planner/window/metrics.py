@@ -6,8 +6,11 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-TOKENS = (1_000, 2_000, 4_000, 8_000, 12_000, 16_000, 16_800, 20_000, 24_000, 32_000, 64_000)
+# Buckets around the trigger (28,000) and the size of the default window (40,000).
+TOKENS = (1_000, 2_000, 4_000, 8_000, 12_000, 16_000, 24_000, 28_000, 32_000, 40_000, 64_000)
+# Buckets from a cached count to a summary written by a model.
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5, 30)
+# Buckets of bytes of a table by bytes shown.
 RATIOS = (1, 2, 5, 10, 20, 50, 100, 500)
 
 
@@ -31,10 +34,10 @@ class WindowMetrics:
             return Counter(f"fathom_planner_{name}", text, ("policy",), registry=registry)
 
         return cls(
-            histogram("context_tokens", "Tokens of a request to the model", TOKENS),
+            histogram("context_tokens", "Tokens per request to the model", TOKENS),
             histogram("max_context_tokens", "Tokens of the longest request of an episode", TOKENS),
-            histogram("window_seconds", "Time to measure a request and, where needed, to compact it", SECONDS),
-            counter("compactions", "Compactions of an episode's view"),
-            counter("compacted_tokens", "Tokens that compactions took out of requests"),
-            histogram("digest_ratio", "Bytes of a table by bytes of what the model is shown of it", RATIOS),
+            histogram("window_seconds", "Seconds to measure and, if needed, compact a request", SECONDS),
+            counter("compactions", "Compactions of requests"),
+            counter("compacted_tokens", "Tokens removed from requests by compactions"),
+            histogram("digest_ratio", "Bytes of a table divided by bytes of its digest", RATIOS),
         )

@@ -11,17 +11,17 @@ NUMBER = re.compile(
 )
 
 
-def numbers(text: str) -> list[str]:
+def find_numbers(text: str) -> list[str]:
     """Return the distinct number literals in order of appearance."""
     return list(dict.fromkeys(match.group() for match in NUMBER.finditer(text)))
 
 
-def canonical(number: str) -> str:
+def canonicalise(number: str) -> str:
     """Normalize separators, sign and percent mark, so that ``+1,250`` equals ``1250``."""
     return number.replace(",", "").replace("−", "-").lstrip("+").removesuffix("%")
 
 
-def missing(wanted: Iterable[str], text: str) -> list[str]:
+def find_missing(wanted: Iterable[str], text: str) -> list[str]:
     """Return the wanted numbers that the text lacks."""
-    known = {canonical(number) for number in numbers(text)}
-    return [number for number in wanted if canonical(number) not in known]
+    known = {canonicalise(number) for number in find_numbers(text)}
+    return [number for number in wanted if canonicalise(number) not in known]

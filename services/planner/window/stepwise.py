@@ -7,19 +7,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from fathom.protocol.messages import Message, ToolSpec
-from services.planner.model import Episode, Task
-from services.planner.window.blocks import Layout, layout
-from services.planner.window.meter import Counted, Meter, Tokens
-from services.planner.window.metrics import WindowMetrics
-from services.planner.window.plans import Cut, Plans
-from services.planner.window.record import Compaction, StepPolicy, WindowSettings, result_id
-from services.planner.window.summariser import Findings, Summariser
-from services.planner.window.view import View
+from fathom.domain.chat.messages import Message, ToolSpec
+from fathom.services.planner.model.compaction import Compaction, StepPolicy, WindowSettings, result_id
+from fathom.services.planner.model.episode import Episode, Task
+from fathom.services.planner.model.view import View
+from fathom.services.planner.window.blocks import Layout, make_layout
+from fathom.services.planner.window.meter import Meter, TokenCache, Tokens
+from fathom.services.planner.window.metrics import WindowMetrics
+from fathom.services.planner.window.plans import Cut, CutPlanner
+from fathom.services.planner.window.summariser import Summariser, Summary
 
 
-class Stepwise:
-    """Window of one episode. Its views depend on the episode only, so a resumed run gets the same views."""
+class CompactingWindow:
+    """Window of one episode; its views depend on the episode only."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class Stepwise:
         summariser: Summariser,
         model: str,
         metrics: WindowMetrics,
-        counted: Counted | None = None,
+        counted: TokenCache | None = None,
     ) -> None:
         self._settings, self._tokens, self._model, self._metrics = settings, tokens, model, metrics
         self._summariser = summariser
@@ -38,6 +38,7 @@ class Stepwise:
 
     async def view(self, episode: Episode, new: Sequence[Message], tools: Sequence[ToolSpec]) -> View:
         """Return the next request; below the trigger it is the current view with unchanged token ids."""
+        # Views are functions of the recorded steps, so a resumed run gets the same ones.
         started = time.perf_counter()
         view = await self._view(episode, new, tools)
         self._metrics.measuring.observe(time.perf_counter() - started)
@@ -46,15 +47,15 @@ class Stepwise:
         return view
 
     async def _view(self, episode: Episode, new: Sequence[Message], tools: Sequence[ToolSpec]) -> View:
-        settings = await self._settings_of_model()
-        size = await self._meter.request(episode, new, tools)
+        settings = await self._fit_settings()
+        size = await self._meter.count_request(episode, new, tools)
         plain = View((*episode.visible, *new), episode.token_ids, episode.covered, tokens=size)
         # A protocol without tools has no pairs of calls and results to cut between.
         if settings.policy is StepPolicy.OFF or not tools or size < settings.trigger_tokens:
             return plain
-        return await self._compacted(episode, new, tools, settings, plain)
+        return await self._compact(episode, new, tools, settings, plain)
 
-    async def _compacted(
+    async def _compact(
         self,
         episode: Episode,
         new: Sequence[Message],
@@ -64,26 +65,29 @@ class Stepwise:
     ) -> View:
         """Return the least lossy cut that reaches the target, or ``plain`` when no cut makes it shorter."""
         messages = (*episode.messages, *new)
-        plans = Plans(layout(episode, new), episode, new, settings)
-        size, cut = await self._chosen(plans, messages, tools, settings)
-        found = Findings()
+        plans = CutPlanner(make_layout(episode, new), episode, new, settings)
+        size, cut = await self._choose(plans, messages, tools, settings)
+        found = Summary()
         if cut.gone:
-            found = await self._summariser.findings(episode, cut.gone)
+            found = await self._summariser.summarise(episode, cut.gone)
         if found.text:
-            written = plans.rewritten(cut, found.text)
-            longer = await self._size(written, messages, tools)
+            written = plans.rewrite(cut, found.text)
+            longer = await self._measure(written, messages, tools)
+            # A summary is welcome as long as the request stays below the trigger; otherwise the extract, which is
+            # shorter, is kept.
             if longer < settings.trigger_tokens:
                 size, cut = longer, written
             else:
                 found = replace(found, text="")
+        # Notes may be longer than what they replace.
         if size >= plain.tokens:
             return plain
         compaction = Compaction(
             policy=settings.policy,
-            shown=cut.layout.shown,
+            shown=cut.layout.messages,
             tokens_before=plain.tokens,
             tokens_after=size,
-            dropped=dropped(episode, cut.layout),
+            dropped=list_dropped(episode, cut.layout),
             usage=found.usage,
             written=bool(found.text),
             failures=found.failures,
@@ -92,32 +96,34 @@ class Stepwise:
         )
         self._metrics.compactions.labels(settings.policy.value).inc()
         self._metrics.saved.labels(settings.policy.value).inc(plain.tokens - size)
+        # No ids: what was cut out cannot be removed from them, so the request is rendered anew.
         return View(tuple(item.text(messages) for item in compaction.shown), (), 0, compaction, size)
 
-    async def _chosen(
-        self, plans: Plans, messages: Sequence[Message], tools: Sequence[ToolSpec], settings: WindowSettings
+    async def _choose(
+        self, plans: CutPlanner, messages: Sequence[Message], tools: Sequence[ToolSpec], settings: WindowSettings
     ) -> tuple[int, Cut]:
         """Return the first cut within the target, else the first lossless one below the trigger, else the shortest."""
         tried: list[tuple[int, Cut]] = []
-        for cut in cuts(plans, settings.policy):
+        for cut in choose_cuts(plans, settings.policy):
             below = next((one for one in tried if one[0] < settings.trigger_tokens), None)
+            # Missing the target by some tokens costs an early compaction; losing content cannot be undone.
             if cut.lossy and below is not None:
                 return below
-            size = await self._size(cut, messages, tools)
+            size = await self._measure(cut, messages, tools)
             if size <= settings.target_tokens:
                 return size, cut
             tried.append((size, cut))
         below = next((one for one in tried if one[0] < settings.trigger_tokens), None)
         return below or min(tried, key=lambda one: one[0])
 
-    async def _size(self, cut: Cut, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> int:
-        return await self._meter.whole([item.text(messages) for item in cut.layout.shown], tools)
+    async def _measure(self, cut: Cut, messages: Sequence[Message], tools: Sequence[ToolSpec]) -> int:
+        return await self._meter.count_messages([item.text(messages) for item in cut.layout.messages], tools)
 
     async def room(self) -> int:
         """Return the effective window in tokens: the setting, or the model's own when that is smaller."""
-        return (await self._settings_of_model()).tokens
+        return (await self._fit_settings()).tokens
 
-    async def _settings_of_model(self) -> WindowSettings:
+    async def _fit_settings(self) -> WindowSettings:
         """Return the settings limited to the model's own window, which is queried once."""
         if self._fitted is None:
             self._fitted = self._settings.within(await self._tokens.window(self._model))
@@ -130,34 +136,34 @@ class Stepwise:
 
 
 @dataclass(frozen=True)
-class Windows:
+class WindowFactory:
     """Factory of windows with the state that all episodes of a planner share."""
 
     settings: WindowSettings
     tokens: Tokens
     summariser: Summariser
     metrics: WindowMetrics
-    counted: Counted = field(default_factory=Counted)
+    counted: TokenCache = field(default_factory=TokenCache)
 
-    def of(self, task: Task) -> Stepwise:
+    def of(self, task: Task) -> CompactingWindow:
         """Return the window of one episode."""
-        return Stepwise(
+        return CompactingWindow(
             task.window or self.settings, self.tokens, self.summariser, task.model, self.metrics, self.counted
         )
 
 
-def cuts(plans: Plans, policy: StepPolicy) -> Iterator[Cut]:
+def choose_cuts(plans: CutPlanner, policy: StepPolicy) -> Iterator[Cut]:
     """Yield the cuts that a policy allows, the least lossy first."""
     if policy is StepPolicy.DELETE:
-        yield from plans.deletions()
+        yield from plans.plan_deletions()
         return
     if policy is StepPolicy.HYBRID:
-        # What is superfluous and what is old goes; no whole step that gave something.
-        yield from islice(plans.deletions(), 1)
-    yield from plans.summaries()
+        # Only the first deletion: it removes redundant steps and reduces old results, but no step that found something.
+        yield from islice(plans.plan_deletions(), 1)
+    yield from plans.plan_summaries()
 
 
-def dropped(episode: Episode, shown: Layout) -> tuple[str, ...]:
+def list_dropped(episode: Episode, shown: Layout) -> tuple[str, ...]:
     """Return the ids of results that a view does not show in full, oldest first."""
     full = {item.id for block in shown.blocks for item in block.given if item.shown.message is None}
     ids = (result_id(step.index, position) for step in episode.steps for position in range(len(step.results)))

@@ -7,31 +7,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
-from services.planner.workflow.lint import DATA, SEARCH, fault_of, routed, same_key
-from services.planner.workflow.periods import split_periods
-from services.planner.workflow.record import Fault, Flaw, Meant, SubQuery
+from fathom.services.planner.model.stages import Fault, Flaw, LibraryLookup, SubQuery
+from fathom.services.planner.workflow.periods import split_periods
+from fathom.services.planner.workflow.tool_routing import DATA, SEARCH, find_fault, make_query_key, reroute
 
 MAX_SENT = 16
 """Limit of sub-questions sent per collection round."""
 EDGES = " ,，、;；:：。.-和与及"
+# Separators that a removed name leaves behind, as in "revenue, , margin".
 DANGLING = re.compile(r"(?:[,，、;；]\s*){2,}|\s{2,}")
 
 
 @dataclass(frozen=True)
-class Planned:
+class FinalPlan:
     """Sub-questions in order, including dropped ones with their reason, and the flaws found."""
 
     queries: tuple[SubQuery, ...]
     flaws: tuple[Flaw, ...]
 
 
-def planned(
+def finalise_plan(
     queries: Sequence[SubQuery],
     asked: Sequence[SubQuery],
-    meant: Meant,
+    meant: LibraryLookup,
     tools: Sequence[str],
     today: date,
-) -> Planned:
+) -> FinalPlan:
     """Return the sub-questions to send.
 
     ``asked`` were sent before; ``tools`` are available, and a sub-question is never routed to any other tool.
@@ -39,27 +40,30 @@ def planned(
     flaws: list[Flaw] = []
     spread: list[SubQuery] = []
     for query in queries:
-        named = of_the_library(query, meant, flaws)
-        fault = fault_of(named, meant.inside.get(query.text, ()))
-        mended = routed(named, fault)
+        named = canonicalise_indicators(query, meant, flaws)
+        # A look-up whose indicators the library lacks, all of them, has nothing left to look up.
+        is_empty = not named.indicators and any(meant.known.get(name) == "" for name in query.indicators)
+        fault = find_fault(named, SEARCH if is_empty else meant.suited.get(query.text, ""))
+        mended = reroute(named, fault)
         if fault is not None:
             flaws.append(Flaw(fault, query.text))
+        # A deployment may lack one of the two tools: then the model's choice stays.
         if mended.tool not in tools:
             mended = named
-        if fault is Fault.BARE_INDICATOR and same_key(mended) in {same_key(known) for known in asked}:
-            mended = named  # the data tool has nothing: then documents may say it
+        if fault is Fault.BARE_INDICATOR and make_query_key(mended) in {make_query_key(known) for known in asked}:
+            mended = named  # the data tool had nothing: documents may have it
         texts = split_periods(mended.text, today) if mended.tool == SEARCH else [mended.text]
         spread += [replace(mended, text=text) for text in texts]
-    return Planned(unrepeated(spread, asked, flaws), tuple(flaws))
+    return FinalPlan(drop_repeats(spread, asked, flaws), tuple(flaws))
 
 
-def of_the_library(query: SubQuery, meant: Meant, flaws: list[Flaw]) -> SubQuery:
+def canonicalise_indicators(query: SubQuery, meant: LibraryLookup, flaws: list[Flaw]) -> SubQuery:
     """Replace the indicators of a data sub-question by their library names; remove unknown ones."""
     if query.tool != DATA or not query.indicators:
         return query
     text, kept = query.text, []
     for name in query.indicators:
-        if name not in meant.known:  # the part is off, or the library is out of reach
+        if name not in meant.known:  # association is disabled, or the library unreachable
             continue
         called = meant.canonical.get(name, name) if meant.known[name] else ""
         if called != name:
@@ -75,21 +79,21 @@ def of_the_library(query: SubQuery, meant: Meant, flaws: list[Flaw]) -> SubQuery
     return replace(query, text=text or query.text, indicators=tuple(dict.fromkeys(kept)))
 
 
-def unrepeated(queries: Sequence[SubQuery], asked: Sequence[SubQuery], flaws: list[Flaw]) -> tuple[SubQuery, ...]:
+def drop_repeats(queries: Sequence[SubQuery], asked: Sequence[SubQuery], flaws: list[Flaw]) -> tuple[SubQuery, ...]:
     """Mark repeated sub-questions and those beyond ``MAX_SENT`` as dropped."""
-    known = {same_key(query) for query in asked}
+    known = {make_query_key(query) for query in asked}
     out: list[SubQuery] = []
     sent = 0
     for query in queries:
         fault = None
-        if same_key(query) in known:
+        if make_query_key(query) in known:
             fault = Fault.DUPLICATE
         elif sent >= MAX_SENT:
             fault = Fault.TOO_MANY
         if fault is not None:
             flaws.append(Flaw(fault, f"{query.tool}: {query.text}"))
         sent += fault is None
-        known.add(same_key(query))
+        known.add(make_query_key(query))
         out.append(replace(query, dropped=fault))
     return tuple(out)
 

@@ -1,9 +1,7 @@
 r"""Incremental chat templating: earlier token ids stay as they are, and only the new messages are rendered.
 
 A template is append-only when the rendering of a longer conversation starts with that of a shorter one. The suffix
-is computed with a stand-in for the past: ids(template(stand-in + new)) minus ids(template(stand-in)). Tokens that
-the model did not emit between its last token and the new messages (``<|im_end|>\n`` when it was cut off, ``\n`` when
-it ended its turn) belong to the suffix, hence to the prompt.
+is computed with a stand-in for the past: ids(template(stand-in + new)) minus ids(template(stand-in)).
 """
 
 from __future__ import annotations
@@ -13,11 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from fathom.errors import Internal, InvalidField
-from fathom.protocol.hermes import OPEN, format_tool_call
-from fathom.protocol.messages import Message, Role, ToolSpec
-from services.policy.model import Request, json_object
+from fathom.core.errors import Internal, InvalidField
+from fathom.domain.chat.hermes import OPEN, format_tool_call
+from fathom.domain.chat.messages import Message, Role, ToolSpec
+from fathom.services.policy.model import Request, parse_json_object
 
+# Templates insist on system, user, assistant in this order. The contents stand for any past, since an append-only
+# template renders new messages alike behind all of them.
 STAND_IN = (Message(Role.SYSTEM, "s"), Message(Role.USER, "u"), Message(Role.ASSISTANT, "stand-in"))
 TOOL_INSTRUCTION = (
     "# Tools\n\nYou may call these tools. Each is one JSON object per line:\n<tools>\n{tools}\n</tools>\n\n"
@@ -45,14 +45,14 @@ class Template(Protocol):
 
 
 @dataclass(frozen=True)
-class Rendered:
+class RenderedPrompt:
     """Token ids to append to the context before sampling; the first ``boundary`` of them end the previous turn."""
 
     ids: list[int]
     boundary: int = 0
 
 
-def rendered(template: Template, request: Request) -> Rendered:
+def render_prompt(template: Template, request: Request) -> RenderedPrompt:
     """Return the token ids that follow ``request.context_token_ids`` before sampling.
 
     Raises ``InvalidField`` for context ids or messages that do not match, and ``Internal`` when the template is not
@@ -60,11 +60,12 @@ def rendered(template: Template, request: Request) -> Rendered:
     """
     covered = request.context_messages
     if covered == 0:
-        return Rendered(template.encode(template.render(request.messages, request.tools, True)))
+        return RenderedPrompt(template.encode(template.render(request.messages, request.tools, True)))
     if request.messages[covered - 1].role is not Role.ASSISTANT:
         raise InvalidField("context_messages", "must cover the conversation up to an assistant message")
+    # Ids of another conversation would be continued without a sign that something is wrong.
     check_beginning(template, request)
-    return suffix(template, request)
+    return render_suffix(template, request)
 
 
 def check_beginning(template: Template, request: Request) -> None:
@@ -78,37 +79,43 @@ def check_beginning(template: Template, request: Request) -> None:
         raise InvalidField("context_token_ids", "do not begin with the rendering of the first messages and tools")
 
 
-def suffix(template: Template, request: Request) -> Rendered:
+def render_suffix(template: Template, request: Request) -> RenderedPrompt:
     """Return the ids of the new messages between the end of the last turn and the generation prompt."""
     new = request.messages[request.context_messages :]
     past_text = template.render(STAND_IN, (), False)
     whole_text = template.render((*STAND_IN, *new), (), True)
     past, whole = template.encode(past_text), template.encode(whole_text)
+    # Some templates drop reasoning of earlier turns, or move the tools to the last message: then ids of earlier turns
+    # cannot be kept as they were sampled, and training on them would be wrong.
     if not whole_text.startswith(past_text) or whole[: len(past)] != past:
         raise Internal("the chat template is not append-only: a longer conversation does not begin as a shorter one")
     answer = STAND_IN[-1].content
     boundary = template.encode(past_text[past_text.rindex(answer) + len(answer) :])
     if past[len(past) - len(boundary) :] != boundary:
-        raise Internal("the chat template does not end a turn with tokens of its own")
+        raise Internal("the chat template does not end a turn with its own tokens")
     last = request.context_token_ids[-1]
+    # Tokens that the model did not emit at the end of its turn (``<|im_end|>\n`` when it was cut off, ``\n`` when it
+    # ended by itself) were not sampled, so they belong to the prompt and get no log-probability.
     emitted = 1 if boundary and last in template.end_ids and boundary[0] == last else 0
-    return Rendered([*boundary[emitted:], *whole[len(past) :]], len(boundary) - emitted)
+    return RenderedPrompt([*boundary[emitted:], *whole[len(past) :]], len(boundary) - emitted)
 
 
-def written(message: Message) -> str:
+def write_content(message: Message) -> str:
     """Return a message's content; structured calls that the content lacks are appended in Hermes format."""
+    # A model's own calls stand in its content, as sampled: appending them would show each of them twice.
     if not message.tool_calls or OPEN in message.content:
         return message.content
-    calls = (format_tool_call(call.name, arguments(call.arguments_json)) for call in message.tool_calls)
+    calls = (format_tool_call(call.name, parse_arguments(call.arguments_json)) for call in message.tool_calls)
     return "\n".join(part for part in (message.content, *calls) if part)
 
 
-def arguments(arguments_json: str) -> dict[str, object]:
-    """Parse the arguments of an earlier call; text that is no JSON object is returned as ``{"arguments": text}``."""
+def parse_arguments(arguments_json: str) -> dict[str, object]:
+    """Parse the arguments of an earlier call; text that is not a JSON object is returned as ``{"arguments": text}``."""
     try:
         parsed = json.loads(arguments_json)
     except ValueError:
         parsed = None
+    # A model may have written broken JSON in an earlier turn; the conversation must go on all the same.
     return parsed if isinstance(parsed, dict) else {"arguments": arguments_json}
 
 
@@ -116,21 +123,24 @@ def with_tools(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> list[M
     """Return the messages with the tools described in the system message, for templates without tool support."""
     if not tools:
         return list(messages)
-    text = TOOL_INSTRUCTION.format(tools="\n".join(json.dumps(one, ensure_ascii=False) for one in functions(tools)))
+    text = TOOL_INSTRUCTION.format(
+        tools="\n".join(json.dumps(one, ensure_ascii=False) for one in to_openai_functions(tools))
+    )
+    # A second system message is refused by many templates.
     if messages and messages[0].role is Role.SYSTEM:
         return [Message(Role.SYSTEM, f"{messages[0].content}\n\n{text}"), *messages[1:]]
     return [Message(Role.SYSTEM, text), *messages]
 
 
-def functions(tools: Sequence[ToolSpec]) -> list[dict[str, object]]:
+def to_openai_functions(tools: Sequence[ToolSpec]) -> list[dict[str, object]]:
     """Return the tools in OpenAI's function format, sorted by name."""
     # Prompts with the same tools then share their first tokens, whatever the order of the request, and hit the prefix
     # cache.
-    return [function(tool) for tool in sorted(tools, key=lambda tool: tool.name)]
+    return [to_openai_function(tool) for tool in sorted(tools, key=lambda tool: tool.name)]
 
 
-def function(tool: ToolSpec) -> dict[str, object]:
-    """Return a tool in OpenAI's function format; raise ``InvalidField("tools")`` when its schema is no JSON object."""
-    parameters = json_object("tools", f"parameters_json of {tool.name!r}", tool.parameters_json or "{}")
+def to_openai_function(tool: ToolSpec) -> dict[str, object]:
+    """Return a tool in OpenAI's function format; raise ``InvalidField("tools")`` for a schema that is not an object."""
+    parameters = parse_json_object("tools", f"parameters_json of {tool.name!r}", tool.parameters_json or "{}")
     described = {"name": tool.name, "description": tool.description, "parameters": parameters}
     return {"type": "function", "function": described}

@@ -27,22 +27,25 @@ class TextStream:
         self._ids.append(token_id)
         known = self._decode(self._ids[self._start : self._out])
         now = self._decode(self._ids[self._start :])
+        # A character of several bytes decodes to a replacement character until its last token has come.
         if now.endswith(REPLACEMENT) or len(now) <= len(known):
             return ""
+        # Decoding starts one piece back, not at the beginning: its cost per token does not grow with the text.
         self._start, self._out = self._out, len(self._ids)
         return self._emit(now[len(known) :])
 
-    def rest(self) -> str:
+    def flush(self) -> str:
         """Return the text held back at the end of the completion."""
         known = self._decode(self._ids[self._start : self._out])
         now = self._decode(self._ids[self._start :])
         self._start = self._out = len(self._ids)
         return self._emit(now[len(known) :])
 
-    def stopped(self) -> bool:
+    def has_stopped(self) -> bool:
         """Return whether the text, including held-back ids, contains a stop string."""
         if not self._stops:
             return False
+        # Held-back ids count, too: a stop string may end in the middle of a character that is not complete yet.
         waiting = self._decode(self._ids[self._start :])[len(self._decode(self._ids[self._start : self._out])) :]
         text = self.text + waiting
         return any(stop in text for stop in self._stops)

@@ -5,13 +5,13 @@ Live access was not tried: the tests serve the vendors' responses and the pages 
 
 from __future__ import annotations
 
-from fathom.errors import NotFound
-from services.retrieval.web.addresses import BlockedAddress
-from services.retrieval.web.base import NotConfigured, TimeRange, WebResult, WebSearch
-from services.retrieval.web.config import WebConfig
-from services.retrieval.web.corpus import WebCorpus
-from services.retrieval.web.engines import Brave, SearXNG, Serper, Tavily
-from services.retrieval.web.fetcher import Page, PageFetcher
+from fathom.core.errors import NotFound
+from fathom.services.retrieval.web.addresses import BlockedAddress
+from fathom.services.retrieval.web.base import NotConfigured, TimeRange, WebResult, WebSearch
+from fathom.services.retrieval.web.config import WebConfig
+from fathom.services.retrieval.web.corpus import WebCorpus
+from fathom.services.retrieval.web.engines import Brave, SearXNG, Serper, Tavily
+from fathom.services.retrieval.web.fetcher import Page, PageFetcher
 
 __all__ = [
     "ENGINES",
@@ -24,8 +24,8 @@ __all__ = [
     "WebCorpus",
     "WebResult",
     "WebSearch",
-    "configured",
-    "engine",
+    "make_configured_engines",
+    "make_engine",
 ]
 
 ENGINES: dict[str, type[SearXNG] | type[Tavily] | type[Brave] | type[Serper]] = {
@@ -33,19 +33,20 @@ ENGINES: dict[str, type[SearXNG] | type[Tavily] | type[Brave] | type[Serper]] = 
 }
 
 
-def engine(name: str, config: WebConfig) -> WebSearch:
+def make_engine(name: str, config: WebConfig) -> WebSearch:
     """Return the engine of that name; raise ``NotFound`` with the known names, ``NotConfigured`` with the setting."""
     if name not in ENGINES:
         raise NotFound("web search engine", name, sorted(ENGINES))
     return ENGINES[name](config)
 
 
-def configured(config: WebConfig) -> list[WebSearch]:
+def make_configured_engines(config: WebConfig) -> list[WebSearch]:
     """Return all engines that have their address or key, in the order of ``ENGINES``; often none."""
     found: list[WebSearch] = []
     for kind in ENGINES.values():
         try:
             found.append(kind(config))
+        # Being off is the normal state of an engine and no fault.
         except NotConfigured:
             continue
     return found

@@ -11,15 +11,19 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any, ClassVar, Protocol
 
-from fathom.config import ConfigError
-from fathom.errors import InvalidField
-from fathom.http import MalformedAnswer
+from fathom.core.config import ConfigError
+from fathom.core.errors import InvalidField
+from fathom.transport.http import MalformedAnswer
 
+# The most that any of the engines gives for one query, and a limit for texts that are no query.
 MOST_RESULTS = 50
 MOST_QUERY = 2_000
+# "3 days ago", as search engines date fresh results.
 AGO = re.compile(r"(\d+)\s+(minute|hour|day|week|month|year)s?\s+ago", re.IGNORECASE)
 SECONDS = {"minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800, "month": 2_592_000, "year": 31_536_000}
+# Dates that are neither ISO nor RFC 2822: "May 20, 2024", "2024年5月20日".
 SPELLINGS = ("%b %d, %Y", "%B %d, %Y", "%d %b %Y", "%Y/%m/%d", "%Y年%m月%d日", "%Y-%m-%d %H:%M:%S")
+# Tags only: "a < b" has a blank behind the sign and stays.
 MARKUP = re.compile(r"</?[a-zA-Z][^<>]{0,200}>")
 
 
@@ -39,8 +43,9 @@ class TimeRange:
             (self.after is None or when >= self.after) and (self.before is None or when < self.before)
         )
 
-    def last_day(self) -> datetime | None:
+    def get_last_day(self) -> datetime | None:
         """Return the last allowed day; engines accept whole days only."""
+        # ``before`` is exclusive: midnight belongs to the day before.
         return None if self.before is None else self.before - timedelta(microseconds=1)
 
 
@@ -66,7 +71,7 @@ class WebSearch(Protocol):
         """Return at most ``limit`` results, best first; with a time range only results within it.
 
         ``deadline`` is on the monotonic clock in seconds. Raises ``InvalidField`` for query and limit, and the errors
-        of ``fathom.http.HttpClient.request``.
+        of ``fathom.transport.http.HttpClient.request``.
         """
         ...
 
@@ -82,7 +87,7 @@ class NotConfigured(ConfigError):
         super().__init__(f"web search {engine} is off: set {setting}", metadata={"field": setting, "engine": engine})
 
 
-def key_of(engine: str, setting: str, variable: str) -> str:
+def read_key(engine: str, setting: str, variable: str) -> str:
     """Return the key from the environment variable that the setting names; raise ``NotConfigured``."""
     key = os.environ.get(variable, "").strip() if variable else ""
     if not key:
@@ -90,7 +95,7 @@ def key_of(engine: str, setting: str, variable: str) -> str:
     return key
 
 
-def asked(query: str, limit: int, most: int = MOST_RESULTS) -> tuple[str, int]:
+def check_query(query: str, limit: int, most: int = MOST_RESULTS) -> tuple[str, int]:
     """Return query and limit within bounds; raise ``InvalidField``."""
     text = " ".join(query.split())
     if not text:
@@ -102,7 +107,7 @@ def asked(query: str, limit: int, most: int = MOST_RESULTS) -> tuple[str, int]:
     return text, min(limit, most)
 
 
-def rows_of(answer: Any, culprit: str, *path: str) -> list[Mapping[str, Any]]:
+def read_rows(answer: Any, culprit: str, *path: str) -> list[Mapping[str, Any]]:
     """Return the list of objects under ``path``, empty when a part is absent.
 
     Raises ``MalformedAnswer`` if it is no list.
@@ -118,15 +123,16 @@ def rows_of(answer: Any, culprit: str, *path: str) -> list[Mapping[str, Any]]:
     return [row for row in answer if isinstance(row, dict)]
 
 
-def results(
+def make_results(
     found: Iterable[tuple[Any, Any, Any, Any]], engine: str, limit: int, published: TimeRange | None
 ) -> list[WebResult]:
     """Convert rows of url, title, summary and time to results: unique http(s) URLs within the time range."""
     kept: dict[str, WebResult] = {}
     for url, title, summary, when in found:
+        # Other schemes could not be fetched, and the page would show them as links.
         if not isinstance(url, str) or not url.startswith(("http://", "https://")) or url in kept:
             continue
-        result = WebResult(url, plain(title) or url, plain(summary), moment(when), engine)
+        result = WebResult(url, strip_markup(title) or url, strip_markup(summary), parse_time(when), engine)
         if published is None or published.allows(result.published):
             kept[url] = result
         if len(kept) == limit:
@@ -134,19 +140,19 @@ def results(
     return list(kept.values())
 
 
-def plain(text: Any) -> str:
+def strip_markup(text: Any) -> str:
     """Return one line without markup and entities; "" for anything but text."""
     return " ".join(html.unescape(MARKUP.sub("", text)).split()) if isinstance(text, str) else ""
 
 
-def moment(value: Any, now: datetime | None = None) -> datetime | None:
+def parse_time(value: Any, now: datetime | None = None) -> datetime | None:
     """Parse a time as engines write it: ISO, RFC 2822, ``May 20, 2024``, ``3 days ago``; None for anything else."""
     if not isinstance(value, str) or not value.strip():
         return None
     text = value.strip()
     if ago := AGO.search(text):
         return (now or datetime.now(UTC)) - timedelta(seconds=int(ago[1]) * SECONDS[ago[2].lower()])
-    for read in (datetime.fromisoformat, parsedate_to_datetime, *map(reader, SPELLINGS)):
+    for read in (datetime.fromisoformat, parsedate_to_datetime, *map(make_reader, SPELLINGS)):
         try:
             found = read(text)
         except (ValueError, TypeError):
@@ -155,6 +161,6 @@ def moment(value: Any, now: datetime | None = None) -> datetime | None:
     return None
 
 
-def reader(form: str) -> Callable[[str], datetime]:
+def make_reader(form: str) -> Callable[[str], datetime]:
     """Return a parser of one format."""
     return lambda text: datetime.strptime(text, form)

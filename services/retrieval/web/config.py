@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from fathom.config import Settings
+from fathom.core.config import Settings
 
 
 class WebConfig(Settings):

@@ -7,39 +7,47 @@ access was not tried.
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
+import math
+import sys
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from urllib.parse import urlsplit, urlunsplit
 
-from fathom.errors import DependencyFailed, FathomError, InvalidField, NotFound
-from services.retrieval.corpus import Document, Filter
-from services.retrieval.web.base import NotConfigured, TimeRange, WebResult, WebSearch
-from services.retrieval.web.fetcher import PageFetcher
+from fathom.core.cache import BoundedCache
+from fathom.core.errors import DependencyFailed, FathomError, InvalidField, NotFound
+from fathom.services.retrieval.documents.model import Document, Filter
+from fathom.services.retrieval.web.base import NotConfigured, TimeRange, WebResult, WebSearch
+from fathom.services.retrieval.web.fetcher import PageFetcher
 
 TYPE = "page"
+# Turns the inclusive as_of into an exclusive bound.
 LEAST = timedelta(microseconds=1)
 
 
+# A result that is dropped cannot be read any more, so that many more results than pages are held.
+MAX_RESULTS, MAX_RESULT_BYTES = 50_000, 64 * 1024 * 1024
+MAX_PAGES, MAX_PAGE_BYTES = 10_000, 64 * 1024 * 1024
+
+
 class WebCorpus:
-    """The web corpus of one event loop; caches ``remembered`` results and ``kept_chars`` characters of pages."""
+    """The web corpus of one event loop; caches results and pages within the given numbers and bytes of memory."""
 
     def __init__(
         self,
         engines: Sequence[WebSearch],
         fetcher: PageFetcher,
-        remembered: int = 50_000,
-        kept_chars: int = 32_000_000,
+        *,
+        max_results: int = MAX_RESULTS,
+        max_result_bytes: int = MAX_RESULT_BYTES,
+        max_page_bytes: int = MAX_PAGE_BYTES,
     ) -> None:
-        self._engines, self._fetcher, self._remembered, self._kept_chars = (
-            tuple(engines),
-            fetcher,
-            remembered,
-            kept_chars,
+        self._engines, self._fetcher = tuple(engines), fetcher
+        self._known: BoundedCache[str, WebResult] = BoundedCache(
+            max_entries=max_results, max_bytes=max_result_bytes, ttl_s=math.inf
         )
-        self._known: OrderedDict[str, WebResult] = OrderedDict()
-        self._pages: OrderedDict[str, Document] = OrderedDict()
-        self._chars = 0
+        self._pages: BoundedCache[str, Document] = BoundedCache(
+            max_entries=MAX_PAGES, max_bytes=max_page_bytes, ttl_s=math.inf
+        )
 
     async def search(
         self, query: str, limit: int, allowed: Filter | None = None, deadline: float | None = None
@@ -54,13 +62,15 @@ class WebCorpus:
             raise InvalidField("filter.entities", "the web's pages carry no entities")
         if bounds.types and TYPE not in bounds.types:
             return []
-        results = await self._ask(query, limit, ranged(bounds), deadline)
+        results = await self._ask(query, limit, to_time_range(bounds), deadline)
         found: dict[str, Document] = {}
         for result in results:
-            document = shown(result)
+            document = to_document(result)
+            # Engines filter by their own index's dates; the bounds are checked again.
             if bounds.allows(document):
                 found.setdefault(document.id, document)
-                self._remember(document.id, result)
+                size = size_in_memory(document.id, result.url, result.title, result.summary)
+                self._known.put(document.id, result, size)
         return list(found.values())
 
     async def fetch(self, ident: str, as_of: datetime | None = None, deadline: float | None = None) -> Document:
@@ -73,7 +83,8 @@ class WebCorpus:
         if result is None:
             raise NotFound("document", ident)
         visible = Filter(as_of=as_of)
-        if not visible.allows(shown(result)):
+        # By the engine's date first, so that a page that is too new is not even fetched.
+        if not visible.allows(to_document(result)):
             raise NotFound("document", ident)
         document = self._pages.get(ident) or await self._read(ident, result, deadline)
         if not visible.allows(document):
@@ -92,6 +103,7 @@ class WebCorpus:
         for engine in self._engines:
             try:
                 return await engine.search(query, limit, published, deadline)
+            # A fault of the query is the same at every engine.
             except InvalidField:
                 raise
             except FathomError as error:
@@ -110,46 +122,39 @@ class WebCorpus:
             title=page.document.title or result.title,
             text=page.document.text,
             published=max(dates, default=None),
-            source=host(page.url),
+            source=get_host(page.url),
             type=TYPE,
             entities=(),
             language=page.document.language or "en",
         )
-        self._keep(document)
+        self._pages.put(ident, document, size_in_memory(ident, document.title, document.text))
         return document
 
-    def _keep(self, document: Document) -> None:
-        if document.id not in self._pages:
-            self._pages[document.id] = document
-            self._chars += len(document.text)
-        while self._chars > self._kept_chars:
-            self._chars -= len(self._pages.popitem(last=False)[1].text)
 
-    def _remember(self, ident: str, result: WebResult) -> None:
-        self._known[ident] = result
-        self._known.move_to_end(ident)
-        while len(self._known) > self._remembered:
-            self._known.popitem(last=False)
-
-
-def shown(result: WebResult) -> Document:
+def to_document(result: WebResult) -> Document:
     """Convert a result to a document whose text is the summary."""
-    return Document(ident_of(result.url), result.title, result.summary, result.published, host(result.url), TYPE, ())
+    return Document(make_id(result.url), result.title, result.summary, result.published, get_host(result.url), TYPE, ())
 
 
-def ident_of(url: str) -> str:
+def size_in_memory(*texts: str) -> int:
+    """Return the bytes that texts take in memory."""
+    # Not their length: one character beyond Latin-1 doubles the bytes of the whole text, an emoji makes it fourfold.
+    return sum(map(sys.getsizeof, texts))
+
+
+def make_id(url: str) -> str:
     """Return ``web-`` and 24 hexadecimal digits; URLs that differ only in host case or fragment have the same id."""
     parts = urlsplit(url)
     plain = urlunsplit((parts.scheme.lower(), parts.netloc.lower(), parts.path or "/", parts.query, ""))
     return "web-" + hashlib.sha256(plain.encode("utf-8", "replace")).hexdigest()[:24]
 
 
-def host(url: str) -> str:
+def get_host(url: str) -> str:
     """Return the host without ``www.``."""
     return (urlsplit(url).hostname or "").removeprefix("www.")
 
 
-def ranged(allowed: Filter) -> TimeRange:
+def to_time_range(allowed: Filter) -> TimeRange:
     """Convert the times of a filter, of which ``as_of`` is inclusive and ``before`` exclusive."""
     ends = [end for end in (allowed.before, allowed.as_of + LEAST if allowed.as_of else None) if end is not None]
     return TimeRange(allowed.after, min(ends, default=None))

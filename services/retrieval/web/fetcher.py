@@ -12,21 +12,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from fathom.clients.retry import RetryPolicy
-from fathom.errors import DependencyFailed, UnreadableContent, UpstreamRefused
-from fathom.http.body import ENCODINGS, read_body
-from fathom.http.client import failure, httpx
-from fathom.http.retry import POLICY, with_retries
-from services.retrieval.parse import Limits, ParsedDocument, ParseIssue, parse
-from services.retrieval.web.addresses import Resolver, Target, resolve, target
-from services.retrieval.web.config import WebConfig
+from fathom.core.errors import DependencyFailed, UnreadableContent, UpstreamRefused
+from fathom.core.retry import RetryPolicy
+from fathom.services.retrieval.corpus.parse import Limits, ParsedDocument, ParseIssue, parse
+from fathom.services.retrieval.web.addresses import Resolver, Target, resolve, resolve_target
+from fathom.services.retrieval.web.config import WebConfig
+from fathom.transport.http.body import ENCODINGS, read_body
+from fathom.transport.http.client import failure, httpx
+from fathom.transport.http.retry import POLICY, with_retries
 
 READABLE = ("text/html", "application/xhtml+xml", "text/plain", "text/markdown", "application/pdf")
 PAGE_TAGS = 60_000  # takes some seconds to read at worst
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
-def unsupported(host: str, media_type: str) -> UnreadableContent:
+def make_unsupported_error(host: str, media_type: str) -> UnreadableContent:
     """Return the error for content that cannot be read as text; ``media_type`` is the declared one."""
     said = f"{host} sent {media_type or 'no content type'}, which is none of {', '.join(READABLE)}"
     return UnreadableContent(host, said, media_type)
@@ -61,6 +61,8 @@ class PageFetcher:
         Raises ``MissingExtra`` without httpx and ``ValueError`` for a malformed network.
         """
         self._config, self._resolver, self._httpx = config, resolver, httpx()
+        # Created once: reading the certificates takes longer than many a page. trust_env=False ignores variables that
+        # would replace them.
         self._trusted = trusted or self._httpx.create_ssl_context(trust_env=False)
         self._networks = [ipaddress.ip_network(text) for text in config.fetch_networks]
         self._retry = replace(POLICY, attempts=config.fetch_attempts)
@@ -97,16 +99,18 @@ class PageFetcher:
         """Follow redirects to the first response that is none; each target is checked like the first."""
         url = url.partition("#")[0]
         for _ in range(self._config.fetch_redirects + 1):
-            reply = await self._attempts(url, deadline)
+            # httpx's own redirects would connect to addresses that nobody has checked.
+            reply = await self._fetch_with_retries(url, deadline)
             if not reply.location:
                 return url, reply
             url = urljoin(url, reply.location).partition("#")[0]
         raise UpstreamRefused(url, 310, f"more than {self._config.fetch_redirects} redirects")
 
-    async def _attempts(self, url: str, deadline: float) -> Reply:
+    async def _fetch_with_retries(self, url: str, deadline: float) -> Reply:
         async def once() -> Reply:
-            place = await target(url, self._config.fetch_ports, self._networks, self._resolver)
-            async with self._lanes.of(place.host):
+            # Within the retry: another attempt may need another address, which is checked again.
+            place = await resolve_target(url, self._config.fetch_ports, self._networks, self._resolver)
+            async with self._lanes.acquire(place.host):
                 return await self._get(place)
 
         return await with_retries(once, self._retry, deadline, url[:200])
@@ -140,21 +144,23 @@ class PageFetcher:
             raise failure(place.host, status, headers.get("retry-after"), "the page was not given")
         media_type = headers.get("content-type", "")
         kind = media_type.partition(";")[0].strip().lower()
+        # Before the body: an archive of gigabytes is not read to be refused.
         if kind and kind not in READABLE:
-            raise unsupported(place.host, kind)
+            raise make_unsupported_error(place.host, kind)
+        # Raw, as a compressed page is unpacked by ``read_body`` within the limit.
         chunks = response.aiter_raw()
         body = await read_body(chunks, headers.get("content-encoding", ""), self._config.fetch_bytes, place.host)
-        return Reply(media_type if kind else guessed(place.host, body), body)
+        return Reply(media_type if kind else guess_media_type(place.host, body), body)
 
 
-def guessed(host: str, body: bytes) -> str:
+def guess_media_type(host: str, body: bytes) -> str:
     """Guess the media type from the first bytes, for hosts that send none; raise ``UnreadableContent``."""
     start = body[:512].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if start.startswith(b"%pdf-"):
         return "application/pdf"
     if start.startswith((b"<!doctype html", b"<html", b"<head", b"<body")):
         return "text/html"
-    raise unsupported(host, "")
+    raise make_unsupported_error(host, "")
 
 
 class HostLanes:
@@ -166,11 +172,11 @@ class HostLanes:
 
     @property
     def hosts(self) -> Mapping[str, int]:
-        """Number of running and waiting fetches per host."""
+        """Return the number of running and waiting fetches per host."""
         return {host: users for host, (_, users) in self._lanes.items()}
 
     @asynccontextmanager
-    async def of(self, host: str) -> AsyncIterator[None]:
+    async def acquire(self, host: str) -> AsyncIterator[None]:
         """Wait for a free slot of ``host``."""
         lane, users = self._lanes.get(host, (asyncio.Semaphore(self._per_host), 0))
         self._lanes[host] = lane, users + 1
@@ -179,6 +185,7 @@ class HostLanes:
                 yield
         finally:
             lane, users = self._lanes[host]
+            # The last user forgets the host, or every host ever fetched would be remembered.
             if users == 1:
                 del self._lanes[host]
             else:

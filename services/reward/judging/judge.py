@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections import OrderedDict
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,18 +13,24 @@ from prometheus_client import CollectorRegistry, Counter
 
 from fathom.api.policy.v1 import policy_pb2 as pb
 from fathom.clients import Clients
-from fathom.errors import DependencyFailed, FathomError, InvalidField
-from fathom.grading.text import CJK
-from fathom.ids import content_hash, new_id
-from fathom.protocol.messages import Message, Role
-from fathom.protocol.proto import message_to_proto
-from fathom.protocol.quoting import quoted
-from services.reward.judging.prompts import Language, Prompt, Prompts
-from services.reward.judging.replies import Opinion, read, schema
-from services.reward.judging.settings import JudgeSettings, Style
-from services.reward.judging.votes import Judgement, Vote, judged
+from fathom.core.cache import BoundedCache
+from fathom.core.errors import DependencyFailed, FathomError, InvalidField
+from fathom.core.ids import content_hash, new_id
+from fathom.domain.chat.messages import Message, Role
+from fathom.domain.chat.proto import message_to_proto
+from fathom.domain.chat.quoting import quote
+from fathom.domain.grading.text import CJK
+from fathom.services.reward.judging.prompts import Language, Prompt, Prompts
+from fathom.services.reward.judging.replies import Opinion, build_schema, parse_reply
+from fathom.services.reward.judging.settings import JudgeSettings, Style
+from fathom.services.reward.judging.votes import Judgement, Vote, aggregate_votes
 
+# Each vote is two generations: the bound keeps one request from occupying the judge's model.
 MAX_VOTES = 8
+# Bytes of all votes in memory together.
+MAX_KNOWN_BYTES = 64 << 20
+# Bytes counted for a vote beside its text.
+OPINION_BYTES = 256
 
 
 @dataclass(frozen=True)
@@ -53,16 +59,18 @@ class Ballot:
 
     @property
     def key(self) -> str:
-        """Hash of everything that the reply depends on."""
+        """Return a hash of everything that the reply depends on."""
         said = [self.judge, self.prompt.version, self.question, self.reference, self.first, self.second]
+        # The number of the vote is part of it: several votes of one question must not be one reply repeated.
         return content_hash([*said, self.number, self.temperature])
 
     @property
     def messages(self) -> list[Message]:
-        """System prompt and material; every text is quoted, so that none can instruct the judge."""
+        """Return the system prompt and the material."""
+        # Every text is quoted, so that none can instruct the judge.
         parts = [("Question", self.question), ("Reference", self.reference)]
         parts += [("First answer", self.first), ("Second answer", self.second)]
-        said = "\n\n".join(f"# {title}\n{quoted(text)}" for title, text in parts if text or title.endswith("answer"))
+        said = "\n\n".join(f"# {title}\n{quote(text)}" for title, text in parts if text or title.endswith("answer"))
         return [Message(Role.SYSTEM, self.prompt.body), Message(Role.USER, said)]
 
 
@@ -72,8 +80,11 @@ class Judge:
     def __init__(self, settings: JudgeSettings, clients: Clients, registry: CollectorRegistry | None, log: Any) -> None:
         self._settings, self._clients, self._log = settings, clients, log
         self._prompts = Prompts()
+        # One judge model serves all requests; more at once would only queue there, past their deadlines.
         self._places = asyncio.Semaphore(settings.concurrent)
-        self._known: OrderedDict[str, Opinion] = OrderedDict()
+        self._known = BoundedCache[str, Opinion](
+            max_entries=settings.kept_votes, max_bytes=MAX_KNOWN_BYTES, ttl_s=math.inf
+        )
         self._votes = Counter(
             "fathom_reward_judge_votes", "Votes of the judge by how they were had", ("outcome",), registry=registry
         )
@@ -89,13 +100,16 @@ class Judge:
         settings = self._settings
         style, votes = style or settings.style, votes or settings.votes
         self._check(pairs, votes)
+        # Asked each time: votes are cached by the version of the model, which may change while the service runs.
         model = (await self._clients.policy.get_model(pb.GetModelRequest(model=settings.model))).model
         version = f"{model.name}@{model.policy_version}"
         ballots = [self._ballots(pair, style, votes, version) for pair in pairs]
         found = await asyncio.gather(
             *(self._vote(ballot, left_first) for of_pair in ballots for ballot, left_first in of_pair)
         )
-        each = [judged(found[start : start + 2 * votes], settings) for start in range(0, len(found), 2 * votes)]
+        each = [
+            aggregate_votes(found[start : start + 2 * votes], settings) for start in range(0, len(found), 2 * votes)
+        ]
         used = sorted({ballot.prompt.version for of_pair in ballots for ballot, _ in of_pair})
         return each, f"{version}/{'+'.join(used)}"
 
@@ -113,10 +127,13 @@ class Judge:
                     raise InvalidField(f"pairs[{index}].{name}", f"is longer than {settings.max_chars:,} characters")
 
     def _ballots(self, pair: Pair, style: Style, votes: int, judge: str) -> list[tuple[Ballot, bool]]:
+        # The prompt has the language of the question.
         language: Language = "zh" if CJK.search(pair.question) else "en"
         prompt = self._prompts.find(style, language, self._settings.prompt_version)
+        # Greedy votes would all be the same.
         temperature = 0.0 if votes == 1 else self._settings.temperature
         found = []
+        # Judges prefer the first answer, so each vote is taken in both orders.
         for number, left_first in itertools.product(range(votes), (True, False)):
             first, second = (pair.left, pair.right) if left_first else (pair.right, pair.left)
             ballot = Ballot(style, prompt, judge, pair.question, first, second, pair.reference, number, temperature)
@@ -126,43 +143,40 @@ class Judge:
     async def _vote(self, ballot: Ballot, left_first: bool) -> Vote:
         opinion = self._known.get(ballot.key)
         if opinion is not None:
-            self._known.move_to_end(ballot.key)
             self._votes.labels("remembered").inc()
         else:
             try:
                 async with self._places:
-                    opinion = await self._asked(ballot)
+                    opinion = await self._ask(ballot)
+            # One failed vote must not lose the others of a batch.
             except FathomError as error:
                 self._votes.labels("failed").inc()
                 self._log.warning("a vote of the judge failed", error=str(error), reason=error.reason)
                 return Vote(left_first, None, str(error))
-            self._remember(ballot.key, opinion)
+            self._known.put(ballot.key, opinion, OPINION_BYTES + len(opinion.reason.encode()))
             self._votes.labels("read").inc()
+        # The opinion is of the answer shown first; the vote is of the left one.
         return Vote(left_first, opinion.margin if left_first else -opinion.margin, opinion.reason)
 
-    def _remember(self, key: str, opinion: Opinion) -> None:
-        self._known[key] = opinion
-        while len(self._known) > self._settings.kept_votes:
-            self._known.popitem(last=False)
-
-    async def _asked(self, ballot: Ballot) -> Opinion:
+    async def _ask(self, ballot: Ballot) -> Opinion:
         """Return the opinion; send an unreadable reply back with its fault.
 
         Raises ``FathomError`` after the last attempt.
         """
         messages, wrong = ballot.messages, ""
         for attempt in range(self._settings.attempts):
-            text = await self._completed(messages, ballot, attempt)
-            opinion = read(ballot.style, text)
+            text = await self._complete(messages, ballot, attempt)
+            opinion = parse_reply(ballot.style, text)
             if isinstance(opinion, Opinion):
                 return opinion
             wrong = opinion
             self._votes.labels("unreadable").inc()
             said = f"That cannot be read: {wrong}. Reply with the JSON object alone."
+            # The model sees its reply and the fault, as it repeats the mistake otherwise.
             messages = [*messages, Message(Role.ASSISTANT, text), Message(Role.USER, said)]
         raise DependencyFailed("judge", f"no reply could be read in {self._settings.attempts}: {wrong}")
 
-    async def _completed(self, messages: Sequence[Message], ballot: Ballot, attempt: int) -> str:
+    async def _complete(self, messages: Sequence[Message], ballot: Ballot, attempt: int) -> str:
         request = pb.GenerateRequest(
             request_id=new_id("judge"),
             model=self._settings.model,
@@ -170,9 +184,10 @@ class Judge:
             sampling=pb.Sampling(
                 temperature=ballot.temperature,
                 max_tokens=self._settings.max_tokens,
+                # Different for every vote and attempt, and the same when a request is repeated.
                 seed=1 + ballot.number * self._settings.attempts + attempt,
             ),
-            response_schema_json=schema(ballot.style),
+            response_schema_json=build_schema(ballot.style),
         )
         async for response in self._clients.policy.generate(request, timeout_s=self._settings.timeout_s):
             if response.HasField("completion"):

@@ -10,8 +10,8 @@ from typing import Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from fathom.errors import CorruptData, NotFound
-from fathom.ids import sha256
+from fathom.core.errors import CorruptData, NotFound
+from fathom.core.ids import sha256
 
 Language = Literal["en", "zh"]
 HEADER = re.compile(r"\A---\n(.*?)\n---\n", re.DOTALL)
@@ -44,7 +44,8 @@ class Prompt:
 
     @property
     def version(self) -> str:
-        """Id and the start of the text's checksum, so that votes of changed prompts are not mixed up."""
+        """Return the id and the start of the text's checksum."""
+        # With the checksum, cached votes of a prompt that was edited in place are not mixed up.
         return f"{self.header.id}#{sha256(self.body.encode())[:8]}"
 
 
@@ -52,10 +53,11 @@ class Prompts:
     """The package's prompts; raises ``CorruptData`` naming a malformed file."""
 
     def __init__(self) -> None:
-        entries = resources.files("services.reward.prompts").iterdir()
+        entries = resources.files("fathom.services.reward.prompts").iterdir()
         self._prompts = [
             read_prompt(entry.name, entry.read_text(encoding="utf-8"))
             for entry in sorted(entries, key=lambda entry: entry.name)
+            # The folder is a package: it holds __init__.py, too.
             if entry.name.endswith(".md")
         ]
 
@@ -84,6 +86,7 @@ def read_prompt(file: str, text: str) -> Prompt:
     except (yaml.YAMLError, ValidationError) as error:
         raise CorruptData(file, str(error)) from error
     assert found is not None
+    # Versions are cited by id; a file renamed without its header would be another prompt under an old name.
     if f"{header.id}.md" != file:
         raise CorruptData(file, f"its header says {header.id}")
     return Prompt(header, text[found.end() :].strip())

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from fathom.protocol.tolerant import read_object
-from services.reward.judging.settings import Style
+from fathom.domain.chat.tolerant import read_object
+from fathom.services.reward.judging.settings import Style
 
+# Reasons are shown to people and logged; a judge that rambles is cut.
 MAX_REASON = 1_000
 
 
@@ -19,6 +20,7 @@ class Pairwise(BaseModel):
 
     model_config = ConfigDict(title="fathom.judge.pairwise")
 
+    # The reason stands first, so that the model writes it before the scores that follow from it.
     reason: str = ""
     first: int = Field(ge=0, le=10)
     second: int = Field(ge=0, le=10)
@@ -29,7 +31,7 @@ class Pairwise(BaseModel):
 
 
 class Principle(BaseModel):
-    """What counts for this question, and how much in percent."""
+    """Criterion for this question, with its weight in percent."""
 
     principle: str = Field(min_length=1)
     weight: float = Field(gt=0, le=100)
@@ -59,8 +61,9 @@ class Rubric(BaseModel):
 
 
 REPLIES: Mapping[Style, type[Pairwise] | type[Rubric]] = {Style.PAIRWISE: Pairwise, Style.RUBRIC: Rubric}
+# Pairwise scores go from 0 to 10, those of a rubric from 1 to 10.
+# Maximum difference of two scores.
 SCALES: Mapping[Style, int] = {Style.PAIRWISE: 10, Style.RUBRIC: 9}
-"""Maximum difference of two scores."""
 
 
 @dataclass(frozen=True)
@@ -71,12 +74,13 @@ class Opinion:
     reason: str
 
 
-def schema(style: Style) -> str:
+def build_schema(style: Style) -> str:
     """Return the JSON schema of a reply, for engines with guided decoding."""
+    # Sorted: engines may cache the compiled grammar by the text of the schema.
     return json.dumps(REPLIES[style].model_json_schema(), sort_keys=True)
 
 
-def read(style: Style, text: str) -> Opinion | str:
+def parse_reply(style: Style, text: str) -> Opinion | str:
     """Parse a reply; return the opinion, or a message saying what is wrong."""
     found = read_object(text)
     if found is None:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from fathom.config import Settings
+from fathom.core.config import Settings
 
 
 class Style(StrEnum):
@@ -36,6 +36,7 @@ class JudgeSettings(Settings):
     """Result of votes that disagree: an even grade, or one against the left answer."""
     even_margin: float = Field(default=0.05, ge=0, lt=1)
     """Margins up to this are even, as a share of the scale."""
+    # 0.3 of the scale is three points of ten.
     clear_margin: float = Field(default=0.3, gt=0, le=1)
     """Margins from this on are good or bad; smaller ones are rather good or rather bad."""
     max_tokens: int = Field(default=1_200, ge=32)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from services.reward.judging.settings import JudgeSettings
+from fathom.services.reward.judging.settings import JudgeSettings
 
 
 class Grade(IntEnum):
@@ -42,7 +42,7 @@ class Judgement:
     consistent: bool = False
 
 
-def judged(votes: Sequence[Vote], settings: JudgeSettings) -> Judgement:
+def aggregate_votes(votes: Sequence[Vote], settings: JudgeSettings) -> Judgement:
     """Aggregate the votes; without a vote in each order the result is NOT_JUDGED."""
     read = [(vote, vote.margin) for vote in votes if vote.margin is not None]
     failed = len(votes) - len(read)
@@ -53,22 +53,24 @@ def judged(votes: Sequence[Vote], settings: JudgeSettings) -> Judgement:
     # Orders count alike, also where one has lost a vote.
     orders = [[margin for vote, margin in read if vote.left_first is first] for first in (True, False)]
     mean = sum(sum(margins) / len(margins) for margins in orders) / 2
-    signs = [sign(margin, settings.even_margin) for _, margin in read]
+    signs = [find_winner(margin, settings.even_margin) for _, margin in read]
+    # 1 when the first answer wins in every order, 0 when the order makes no difference.
     bias = sum(one if vote.left_first else -one for one, (vote, _) in zip(signs, read, strict=True)) / len(read)
     consistent = len(set(signs)) == 1
+    # Of the vote nearest to the mean, which explains the result best.
     reason = min(read, key=lambda one: abs(one[1] - mean))[0].reason
     if not consistent:
         grade = Grade.EVEN if settings.inconsistent == "neutral" else Grade.RATHER_BAD
         return Judgement(grade, f"votes disagree; {reason}", mean, len(read), failed, bias)
-    return Judgement(graded(mean, signs[0], settings), reason, mean, len(read), failed, bias, True)
+    return Judgement(choose_grade(mean, signs[0], settings), reason, mean, len(read), failed, bias, True)
 
 
-def sign(margin: float, even: float) -> int:
+def find_winner(margin: float, even: float) -> int:
     """Return the winner: 1 the left, -1 the right, 0 neither."""
     return 0 if abs(margin) <= even else (1 if margin > 0 else -1)
 
 
-def graded(margin: float, winner: int, settings: JudgeSettings) -> Grade:
+def choose_grade(margin: float, winner: int, settings: JudgeSettings) -> Grade:
     """Return the grade, one of five, of votes that agree."""
     if winner == 0:
         return Grade.EVEN

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fathom.encoders.loading import LOADING
-from fathom.errors import CorruptData, Internal, InvalidField, MissingExtra
-from services.reward.process.settings import ProcessSettings
+from fathom.core.errors import CorruptData, Internal, InvalidField, MissingExtra
+from fathom.domain.encoders.loading import LOADING
+from fathom.services.reward.process.settings import ProcessSettings
 
 EXTRA = "reward"
 
@@ -33,13 +33,14 @@ class Network:
         if settings.model is None:
             raise InvalidField("process.model", "names no folder")
         try:
-            from fathom.implicit.model import ImplicitRewardModel, Learning, Scoring
+            from fathom.domain.process_reward.model import ImplicitRewardModel, Learning, Scoring
         except ImportError as error:
             raise MissingExtra(error.name or "torch", EXTRA) from error
-        phi = network_from(settings.model, settings.device)
-        reference = network_from(settings.reference or settings.model, settings.device)
+        phi = load_network(settings.model, settings.device)
+        reference = load_network(settings.reference or settings.model, settings.device)
         self._settings = settings
         self.vocabulary = int(phi.get_input_embeddings().weight.shape[0])
+        # Log-ratios compare both models token by token, so their ids must mean the same.
         if int(reference.get_input_embeddings().weight.shape[0]) != self.vocabulary:
             raise CorruptData(str(settings.reference), f"has another vocabulary than {settings.model}")
         self._model = ImplicitRewardModel(
@@ -70,7 +71,7 @@ class Network:
         scored = self._model.score(batch, group_size, outcome)
         rows = scored.rewards.tolist()
         rewards = [row[: len(item.token_ids)] for row, item in zip(rows, items, strict=True)]
-        return rewards, finite(scored.metrics)
+        return rewards, require_finite(scored.metrics)
 
     def update(self, items: Sequence[ProcessItem], group_size: int) -> dict[str, float]:
         """Train one pass over the items.
@@ -78,14 +79,15 @@ class Network:
         Raises ``Internal`` when the loss is not finite, after which the state is unusable.
         """
         batch, outcome = self._batch(items)
-        return finite(self._model.update(batch, outcome, group_size).metrics)
+        return require_finite(self._model.update(batch, outcome, group_size).metrics)
 
     def _batch(self, items: Sequence[ProcessItem]) -> tuple[Any, Any]:
         import torch
 
-        from fathom.implicit.sequences import Sequences, pad
+        from fathom.domain.process_reward.sequences import Sequences, pad
 
         for index, item in enumerate(items):
+            # Checked here: an id outside the embeddings ends a CUDA process without a usable error.
             if max(item.token_ids) >= self.vocabulary or min(item.token_ids) < 0:
                 raise InvalidField(f"items[{index}].token_ids", f"must be 0 to {self.vocabulary - 1:,}")
         padded = pad([item.token_ids for item in items], [item.mask for item in items])
@@ -106,6 +108,7 @@ class Network:
         import torch
 
         try:
+            # weights_only: a checkpoint is data and must not run code when it is read.
             state = torch.load(io.BytesIO(data), map_location=self._settings.device, weights_only=True)
             self._model.load_state(state)
             for group in self._model.optimizer.param_groups:  # the settings go before what was stored
@@ -114,7 +117,7 @@ class Network:
             raise CorruptData(key, f"{type(error).__name__}: {str(error)[:300]}") from error
 
 
-def network_from(folder: Path, device: str) -> Any:
+def load_network(folder: Path, device: str) -> Any:
     """Load a causal language model in float32 from a folder; raise ``MissingExtra`` or ``CorruptData``."""
     try:
         import torch
@@ -124,18 +127,20 @@ def network_from(folder: Path, device: str) -> Any:
         raise MissingExtra(error.name or "transformers", EXTRA) from error
     library.utils.logging.disable_progress_bar()
     try:
+        # The library replaces functions of its own classes while it loads, so two loads must not overlap.
         with LOADING:
             network, report = library.AutoModelForCausalLM.from_pretrained(
                 str(folder), dtype=torch.float32, local_files_only=True, output_loading_info=True
             )
     except Exception as error:  # likewise
         raise CorruptData(str(folder), f"{type(error).__name__}: {str(error)[:300]}") from error
+    # transformers fills missing tensors with random numbers and only warns.
     if report.get("missing_keys") or report.get("mismatched_keys"):
         raise CorruptData(str(folder), "its tensors do not fit its configuration")
     return network.to(device)
 
 
-def finite(metrics: Any) -> dict[str, float]:
+def require_finite(metrics: Any) -> dict[str, float]:
     """Return the metrics; raise ``Internal`` when one is not finite."""
     wrong = [name for name, value in metrics.items() if not math.isfinite(value)]
     if wrong:

@@ -12,10 +12,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 
-from fathom.errors import Conflict, CorruptData
-from fathom.store.base import StoredObject
+from fathom.core.errors import Conflict, CorruptData
+from fathom.transport.store.base import StoredObject
 
 FORMAT = 1
+# Retries come within minutes; the entry has to stay well below the bucket's value limit.
 KEPT_STEPS = 32
 
 
@@ -36,14 +37,15 @@ class History:
     checkpoints: Mapping[int, StoredObject] = field(default_factory=dict)
     steps: Mapping[str, Step] = field(default_factory=dict)
 
-    def answered(self, request_id: str, batch: str) -> Step | None:
+    def find_answer(self, request_id: str, batch: str) -> Step | None:
         """Return the earlier answer to this request, None if it is new; raise ``Conflict`` when its batch differs."""
         step = self.steps.get(request_id)
+        # An id that comes back with other data is a bug of the caller; answering would hide it.
         if step is not None and step.batch != batch:
             raise Conflict(f"request_id {request_id!r} came with another batch", metadata={"field": "request_id"})
         return step
 
-    def after(self, request_id: str, step: Step, checkpoint: StoredObject, kept: int) -> History:
+    def with_step(self, request_id: str, step: Step, checkpoint: StoredObject, kept: int) -> History:
         """Return the history with one more step, without the oldest checkpoints and steps."""
         checkpoints = {**self.checkpoints, step.version: checkpoint}
         steps = {**self.steps, request_id: step}
@@ -77,12 +79,13 @@ class History:
         try:
             parsed = json.loads(data)
             if parsed["format"] != FORMAT:
-                raise CorruptData(key, f"is no entry of format {FORMAT}")
+                raise CorruptData(key, f"is not an entry of format {FORMAT}")
             checkpoints = {int(entry.pop("version")): StoredObject(**entry) for entry in parsed["checkpoints"]}
             steps = {str(name): Step(**entry) for name, entry in parsed["steps"].items()}
             history = cls(int(parsed["version"]), checkpoints, steps)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise CorruptData(key, f"is no history: {type(error).__name__}: {error}") from error
+            raise CorruptData(key, f"is not a version history: {type(error).__name__}: {error}") from error
+        # Version 0 has no checkpoint; any other one cannot be loaded without its own.
         if history.version and history.version not in history.checkpoints:
             raise CorruptData(key, f"has no checkpoint of version {history.version}")
         return history

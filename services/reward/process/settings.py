@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from fathom.config import Settings
+from fathom.core.config import Settings
 
 
 class ProcessSettings(Settings):

@@ -57,7 +57,7 @@ def judge(question: Question, given: Given, reference: Reference) -> Verdict:
         fault = fault_of(expected, given, reference)
         if fault:
             verdict.faults.append(fault)
-    verdict.numbers, verdict.loose = traced(given, question.ask)
+    verdict.numbers, verdict.loose = trace_numbers(given, question.ask)
     return verdict
 
 
@@ -67,7 +67,7 @@ def fault_of(expected: Expected, given: Given, reference: Reference) -> str:
     if expected.figure:
         return "" if given.points >= expected.figure else f"figure of {given.points} points, not {expected.figure}"
     if expected.missing:
-        said = any(LACK.search(part) and named(part, expected.missing) for part in parts_of(text))
+        said = any(LACK.search(part) and has_name(part, expected.missing) for part in parts_of(text))
         return "" if said else f"does not say that {expected.missing[0]} is missing"
     if expected.says:
         wanted = reference.value(expected.says)
@@ -76,7 +76,7 @@ def fault_of(expected: Expected, given: Given, reference: Reference) -> str:
     if expected.order:
         return order_fault(reference.value(expected.order), text)
     value = float(reference.value(expected.is_))
-    near = [number for part in parts_of(text) if named(part, expected.name) for number in numbers_in(part)]
+    near = [number for part in parts_of(text) if has_name(part, expected.name) for number in numbers_in(part)]
     found = any(abs(number - value) <= expected.tol + 1e-9 for number, _ in near)
     return "" if found else f"{'/'.join(expected.name)}: {value:.4f} ({expected.is_}) is not among {near[:12]}"
 
@@ -90,7 +90,7 @@ def order_fault(keys: Sequence[str], text: str) -> str:
     return f"does not name {', '.join(keys)} in this order"
 
 
-def named(part: str, names: Sequence[str]) -> bool:
+def has_name(part: str, names: Sequence[str]) -> bool:
     return any(name.lower() in part.lower() for name in names)
 
 
@@ -107,8 +107,8 @@ def numbers_in(part: str) -> list[tuple[float, int]]:
     return [(float(text), len(text.partition(".")[2])) for text in found]
 
 
-def traced(given: Given, question: str) -> tuple[int, list[str]]:
-    """How many numbers and dates there are, and those that neither the question nor the cited material holds."""
+def trace_numbers(given: Given, question: str) -> tuple[int, list[str]]:
+    """Count the numbers and dates, and list those that neither the question nor the cited material holds."""
     total, loose = 0, []
     for paragraph in re.split(r"\n\n+", given.markdown):
         cited = [int(number) for number in CITATION.findall(paragraph)]

@@ -115,7 +115,7 @@ class Reference:
         s = self._spread(one, other, start, end)
         return f"{s.idxmax():%Y-%m}", float(s.max())
 
-    def inverted(self, one: str, other: str, start: str, end: str) -> int:
+    def count_inversions(self, one: str, other: str, start: str, end: str) -> int:
         return int((self._spread(one, other, start, end) < 0).sum())
 
     # -- growth and macro ---------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ class Reference:
                 found.append(point)
         return [(month, value) for month, value, _ in found]
 
-    def crossed(self, key: str, level: float, start: str) -> str:
+    def find_crossing(self, key: str, level: float, start: str) -> str:
         s = self._of(key)[start:]
         return f"{s[s > level].index[0]:%Y-%m}"
 
@@ -217,7 +217,7 @@ class Reference:
         prices = self._of(key)
         return prices * rate.reindex(prices.index.union(rate.index)).ffill().reindex(prices.index)
 
-    def converted(self, key: str, currency: str, day: str) -> float:
+    def convert(self, key: str, currency: str, day: str) -> float:
         return float(self._in_currency(key, currency)[day])
 
     def ret_in(self, key: str, currency: str, start: str, end: str) -> float:
@@ -231,8 +231,8 @@ class Reference:
         first, last = (at + days, at) if days < 0 else (at, at + days)
         return float((s.iloc[last] / s.iloc[first] - 1) * 100)
 
-    def ranked(self, measure: str, keys: list[str], start: str, end: str = "") -> list[str]:
-        """Best first: the highest return, Sharpe ratio or CAGR, the smallest drawdown."""
+    def rank(self, measure: str, keys: list[str], start: str, end: str = "") -> list[str]:
+        """Return keys best first: the highest return, Sharpe ratio or CAGR, the smallest drawdown."""
         if measure == "return" and not end:
             return sorted(keys, key=lambda key: -self.calendar(key, start))
         function = getattr(self, measure)

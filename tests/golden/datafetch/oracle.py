@@ -68,16 +68,16 @@ class Oracle:
 
     def _of_day(self, cell: Cell) -> float:
         assert cell.day is not None
-        value = self.stored(cell.of, cell.day)
+        value = self.read_value(cell.of, cell.day)
         if cell.measure in MONTHS:
-            return (value / self.stored(cell.of, self._earlier(cell.day, MONTHS[cell.measure])) - 1) * 100
+            return (value / self.read_value(cell.of, self._earlier(cell.day, MONTHS[cell.measure])) - 1) * 100
         if cell.measure in (Measure.RATIO, Measure.CROSS):
-            return value / self.stored(cell.against, cell.day)
+            return value / self.read_value(cell.against, cell.day)
         if cell.measure == Measure.SPREAD:
-            return value - self.stored(cell.against, cell.day)
+            return value - self.read_value(cell.against, cell.day)
         if cell.measure == Measure.CONVERT:
-            euros = value / self.stored("USD.eur_rate", cell.day)
-            return euros if cell.currency == "EUR" else euros * self.stored(f"{cell.currency}.eur_rate", cell.day)
+            euros = value / self.read_value("USD.eur_rate", cell.day)
+            return euros if cell.currency == "EUR" else euros * self.read_value(f"{cell.currency}.eur_rate", cell.day)
         return value
 
     def _of_period(self, cell: Cell) -> float:
@@ -94,15 +94,15 @@ class Oracle:
     def _base(self, series: str, start: date) -> Point:
         """Where a period is measured from: the last value before a month's first day, or the value of the day."""
         if start.day != 1:
-            return Point(start, self.stored(series, start))
+            return Point(start, self.read_value(series, start))
         sql = "select date, value from observations where entity = ? and indicator = ? and date < ? order by 1 desc limit 1"
         row = self._connection.execute(sql, [*series.split("."), start]).fetchone()
         if row is None:
             raise LookupError(f"{series} has nothing before {start}")
         return Point(*row)
 
-    def stored(self, series: str, day: date) -> float:
-        """The value of a day."""
+    def read_value(self, series: str, day: date) -> float:
+        """Return the value of a day."""
         sql = "select value from observations where entity = ? and indicator = ? and date = ?"
         return float(self._one(sql, series, day))
 
@@ -120,8 +120,8 @@ class Oracle:
         """The column of a range."""
         return self.column(wanted.of, wanted.start, wanted.end, wanted.every)
 
-    def computed(self, wanted: Computed) -> list[tuple[date | None, float]]:
-        """The column that a statement makes."""
+    def compute(self, wanted: Computed) -> list[tuple[date | None, float]]:
+        """Return the column that a statement makes."""
         return [(day, float(value)) for day, value in self._connection.execute(wanted.sql).fetchall()]
 
     def days_of(self, cell: Cell) -> list[date]:

@@ -136,7 +136,7 @@ class Question(Closed):
     missing: list[Absent] = Field(default_factory=list)
 
     @model_validator(mode="after")
-    def answered(self) -> Self:
+    def check_expectations(self) -> Self:
         if not (self.cells or self.ranges or self.computed or self.missing):
             raise ValueError(f"{self.id} expects nothing")
         return self
@@ -203,8 +203,8 @@ class Named(Closed):
     names: list[str] = Field(min_length=1)
 
     @property
-    def folded(self) -> set[str]:
-        """The words, case-folded."""
+    def folded_names(self) -> set[str]:
+        """Return the words, case-folded."""
         return {name.casefold() for name in self.names}
 
 

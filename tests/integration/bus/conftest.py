@@ -10,22 +10,28 @@ from pathlib import Path
 
 import pytest
 
-from fathom.bus import Bus, Delivery, open_bus
-from fathom.bus.server import NatsServer
-from fathom.bus.streams import run_durable, run_subject, topology
-from fathom.call import Lane
-from fathom.store import StoredObject
-from fathom.store.memory import MemoryStore
+from fathom.core.call import Lane
+from fathom.transport.bus import Bus, Delivery, open_bus
+from fathom.transport.bus.nats.server import NatsServer
+from fathom.transport.bus.streams import run_durable, run_subject, topology
+from fathom.transport.store import StoredObject
+from fathom.transport.store.memory import MemoryStore
 
 LIMIT_S = 15.0
 
 
 class SpoilableStore(MemoryStore):
-    """A store whose objects can go bad; ``spoiling`` lets each one do so right after it was put."""
+    """A store whose objects can go bad; ``spoiling`` lets each one do so right after it was put.
+
+    While ``is_slow`` its own connection times out.
+    """
 
     spoiling = False
+    is_slow = False
 
     async def put(self, key: str, data: bytes, content_type: str = "application/octet-stream") -> StoredObject:
+        if self.is_slow:
+            raise TimeoutError("of the store's connection")
         stored = await super().put(key, data, content_type)
         if self.spoiling:
             await self.spoil()

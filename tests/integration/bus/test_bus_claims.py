@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fathom.bus import Message
-from fathom.bus.claim import MAX_PAYLOAD, THRESHOLD
-from fathom.bus.delivery import DEAD_CLAIM, DEAD_REASON
-from fathom.bus.streams import ALL_DEAD, events_subject, rpc_subject, run_subject
-from fathom.call import Lane
-from fathom.errors import CorruptData, PayloadTooLarge
+from fathom.core.call import Lane
+from fathom.core.errors import CorruptData, PayloadTooLarge
+from fathom.transport.bus import Message
+from fathom.transport.bus.claim import MAX_PAYLOAD, THRESHOLD
+from fathom.transport.bus.delivery import DEAD_CLAIM, DEAD_REASON
+from fathom.transport.bus.streams import ALL_DEAD, events_subject, rpc_subject, run_subject
 
 if TYPE_CHECKING:
     from tests.integration.bus.conftest import Make

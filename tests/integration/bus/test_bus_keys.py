@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from fathom.bus.base import Entry, KeyValue
-from fathom.bus.keys import MAX_VALUE_BYTES
-from fathom.bus.streams import AWAITED, SERVING
-from fathom.errors import Conflict, InvalidField, NotFound, PayloadTooLarge
+from fathom.core.errors import Conflict, InvalidField, NotFound, PayloadTooLarge
+from fathom.transport.bus.base import Entry, KeyValue
+from fathom.transport.bus.keys import MAX_VALUE_BYTES
+from fathom.transport.bus.streams import AWAITED, SERVING
 from tests.integration.bus.conftest import LIMIT_S, Make
 from tests.support.waiting import eventually
 

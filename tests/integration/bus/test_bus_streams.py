@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fathom.bus import Bus, streams
-from fathom.bus.delivery import DEAD_ATTEMPTS, DEAD_REASON, DEAD_SEQUENCE, DEAD_STREAM, DEAD_SUBJECT
-from fathom.bus.streams import (
+from fathom.core.call import Lane
+from fathom.core.errors import Conflict, InvalidField, Overloaded
+from fathom.transport.bus import Bus, streams
+from fathom.transport.bus.delivery import DEAD_ATTEMPTS, DEAD_REASON, DEAD_SEQUENCE, DEAD_STREAM, DEAD_SUBJECT
+from fathom.transport.bus.streams import (
     ALL_DEAD,
     RUNS,
     events_subject,
@@ -20,8 +22,6 @@ from fathom.bus.streams import (
     run_subject,
     weights_subject,
 )
-from fathom.call import Lane
-from fathom.errors import Conflict, InvalidField, Overloaded
 
 if TYPE_CHECKING:
     from tests.integration.bus.conftest import Make
@@ -166,6 +166,17 @@ async def test_follow_replays_after_a_sequence_then_tails(make: Make) -> None:
     with pytest.raises(Conflict):
         await event.nak()
     assert [d.payload for d in await lab.read(mine, 4)] == [b"0", b"1", b"2", b"3"]
+
+
+async def test_the_last_message_of_a_subject_has_a_place(make: Make) -> None:
+    lab = await make()
+    mine, other = events_subject("run-1"), events_subject("run-2")
+    assert await lab.bus.last_sequence(mine) == 0
+    last = [await lab.bus.publish(mine, b"%d" % n, message_id=f"m{n}") for n in range(3)][-1]
+    assert await lab.bus.publish(other, b"not mine", message_id="o1") > last
+    assert await lab.bus.last_sequence(mine) == last
+    with pytest.raises(InvalidField, match="no stream"):
+        await lab.bus.last_sequence("elsewhere.run-1")
 
 
 async def test_any_model_name_is_one_subject(make: Make) -> None:

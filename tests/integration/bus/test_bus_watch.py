@@ -8,7 +8,7 @@ import pytest
 import structlog
 from prometheus_client import CollectorRegistry
 
-from fathom.bus.watch import BusWatch
+from fathom.transport.bus.watch import BusWatch
 from tests.integration.bus.conftest import Make
 from tests.support.waiting import eventually
 
@@ -43,7 +43,7 @@ async def test_prometheus_is_told_and_told_when_the_bus_is_gone(
     assert registry.get_sample_value("fathom_bus_up") == 1
     assert lab.server is not None
     await lab.server.stop()
-    monkeypatch.setattr("fathom.bus.link.CONFIRM_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("fathom.transport.bus.nats.link.CONFIRM_TIMEOUT_S", 0.3)
     await watch.ask()
     assert registry.get_sample_value("fathom_bus_up") == 0
     assert registry.get_sample_value("fathom_bus_messages", {"stream": "RUNS"}) == 1, "the last figures stay"

@@ -169,11 +169,11 @@ class Cluster:
         started = time.monotonic()
         said, address = pod.workload.container, pod.container.address
         startup, ready, live = (probe(said, f"{name}Probe", address) for name in ("startup", "readiness", "liveness"))
-        if not await succeeded(startup):
+        if not await wait_for_start(startup):
             return
         readiness = asyncio.create_task(self._follow(pod, ready, started))
         try:
-            await failed(live)
+            await wait_for_failure(live)
         finally:
             readiness.cancel()
 
@@ -270,8 +270,8 @@ class Cluster:
             server.close()
 
 
-async def succeeded(startup: Probe) -> bool:
-    """Waits for the startup probe; False when it has failed as often as it may."""
+async def wait_for_start(startup: Probe) -> bool:
+    """Wait for the startup probe; return False when it has failed as often as it may."""
     await asyncio.sleep(startup.delay_s)
     for _ in range(startup.failures):
         if await startup():
@@ -280,8 +280,8 @@ async def succeeded(startup: Probe) -> bool:
     return False
 
 
-async def failed(live: Probe) -> None:
-    """Returns when the liveness probe has failed as often as it may in a row."""
+async def wait_for_failure(live: Probe) -> None:
+    """Return when the liveness probe has failed as often as it may in a row."""
     misses = 0
     while misses < live.failures:
         misses = 0 if await live() else misses + 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.integration.cluster.images import DEVICES, FOLDERS, SETTINGS, SYSTEM, Image
-from tests.integration.cluster.manifests import Surroundings, Unsupported, Workload, expanded
+from tests.integration.cluster.manifests import Surroundings, Unsupported, Workload, expand
 from tests.support.waiting import eventually
 
 RESOLV = "nameserver {server}\nsearch {namespace}.{domain} {domain} cluster.local\noptions ndots:5\n"
@@ -45,7 +45,7 @@ class Container:
         said = self.workload.container
         known = self.surroundings.environment(said, self.pod, self.address)
         command = said.get("command") or list(self.image.entrypoint)
-        return [expanded(word, known) for word in (*command, *said.get("args", ()))]
+        return [expand(word, known) for word in (*command, *said.get("args", ()))]
 
     async def start(self) -> None:
         """Starts the container's process; it is process 1 of the pod."""
@@ -74,7 +74,7 @@ class Container:
         ]
         for name in SYSTEM:
             if Path("/", name).is_symlink():
-                lines.append(f"cp -a /{name} {name}")
+                lines.append(f"cp -P /{name} {name}")  # its owner, root, has no number in the node of another user
             elif Path("/", name).is_dir():
                 lines += bind(Path("/", name), name, read_only=True)
         # A checkout below /tmp would be hidden by the pod's own /tmp: what lies below a volume comes after it.
@@ -91,7 +91,7 @@ class Container:
         lines += [line for path in hidden for line in self._bind_image(path)]
         lines += [f"hostname {self.pod}", "pivot_root . old", "cd /", "umount -l /old"]
         if self.workload.container["securityContext"]["readOnlyRootFilesystem"]:
-            lines.append("mount -o remount,ro /")
+            lines.append("mount -o remount,bind,ro /")  # the mount alone: a remount of tmpfs repeats its owner
         lines += [
             f"cd {shlex.quote(str(self.image.workdir))}",
             "unset OLDPWD",

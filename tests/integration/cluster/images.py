@@ -80,7 +80,7 @@ def stages(dockerfile: str) -> dict[str, list[tuple[str, str]]]:
     return found
 
 
-def compiled() -> None:
-    """Compiles the checkout as ``pip install`` does in an image; the pods cannot, their root is read-only."""
+def compile_checkout() -> None:
+    """Compile the checkout as ``pip install`` does in an image; the pods cannot, their root is read-only."""
     for folder in ("libs", "services"):
         compileall.compile_dir(ROOT / folder, quiet=2)

@@ -27,10 +27,10 @@ from fathom.api.retrieval.v1 import retrieval_pb2 as retrieval
 from fathom.api.reward.v1 import reward_pb2 as reward
 from fathom.api.sandbox.v1 import sandbox_pb2 as sandbox
 from fathom.clients import Clients, connect
-from fathom.clients.retry import RetryPolicy
 from fathom.clients.runs import run
-from fathom.errors import DependencyFailed, FathomError, NotFound, SessionLost
-from fathom.ids import new_id
+from fathom.core.errors import DependencyFailed, FathomError, NotFound, SessionLost
+from fathom.core.ids import new_id
+from fathom.core.retry import RetryPolicy
 
 SERVICES = ("planner", "policy", "retrieval", "datafetch", "memory", "reward")
 QUESTION = "What was the maximum drawdown of Apple in 2020?"

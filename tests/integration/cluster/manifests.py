@@ -74,7 +74,7 @@ def workloads(documents: tuple[Document, ...]) -> Iterator[Workload]:
             continue
         claims = tuple(claim["metadata"]["name"] for claim in spec.get("volumeClaimTemplates", ()))
         template = spec["template"]
-        yield checked(
+        yield check_workload(
             Workload(
                 document["kind"],
                 name,
@@ -93,7 +93,7 @@ def hook(documents: tuple[Document, ...], event: str) -> Workload:
         for document in documents
         if document["metadata"].get("annotations", {}).get("helm.sh/hook") == event and document["kind"] == "Pod"
     ]
-    return checked(Workload("Pod", found["metadata"]["name"], 1, found["metadata"]["labels"], found["spec"]))
+    return check_workload(Workload("Pod", found["metadata"]["name"], 1, found["metadata"]["labels"], found["spec"]))
 
 
 def running(pod: Workload, name: str, command: list[str]) -> Workload:
@@ -102,7 +102,7 @@ def running(pod: Workload, name: str, command: list[str]) -> Workload:
     return replace(pod, name=name, spec={**pod.spec, "containers": [container]})
 
 
-def checked(workload: Workload) -> Workload:
+def check_workload(workload: Workload) -> Workload:
     for what, fields in (("pod", workload.spec), ("container", workload.container)):
         unknown = set(fields) - SIMULATED[what] - set(NOT_SIMULATED[what])
         if unknown:
@@ -145,7 +145,7 @@ class Surroundings:
 
     def _value(self, item: Document, found: Mapping[str, str], fields: Mapping[str, str]) -> str:
         if "valueFrom" not in item:
-            return expanded(item.get("value", ""), found)
+            return expand(item.get("value", ""), found)
         ((kind, reference),) = item["valueFrom"].items()
         if kind == "secretKeyRef":
             return self.secrets[reference["name"]][reference["key"]]
@@ -178,6 +178,6 @@ def limits(container: Document) -> dict[str, str]:
     return {"limits.memory": str(int(memory[:-2]) * UNITS[memory[-2:]])} if memory else {}
 
 
-def expanded(text: str, found: Mapping[str, str]) -> str:
-    """``$(NAME)`` replaced where the name is known, and left as it is where not, as Kubernetes does."""
+def expand(text: str, found: Mapping[str, str]) -> str:
+    """Replace ``$(NAME)`` where the name is known, and leave it as it is where not, as Kubernetes does."""
     return REFERENCE.sub(lambda match: found.get(match[1], match[0]), text)

@@ -20,7 +20,7 @@ import aiohttp
 from tests.chart.rendering import CHART, render
 from tests.integration.cluster.cluster import Cluster, Pod
 from tests.integration.cluster.container import Container, tail
-from tests.integration.cluster.images import compiled
+from tests.integration.cluster.images import compile_checkout
 from tests.integration.cluster.manifests import hook, running
 from tests.integration.cluster.network import NODE
 from tests.support.waiting import eventually
@@ -44,7 +44,7 @@ WARM_S, QUIET_S, SETTLE_S = 5.0, 10.0, 3.0
 async def cluster(folder: Path, *settings: str, ready_s: float = 120.0) -> AsyncIterator[Cluster]:
     """The release of ``VALUES`` with every pod ready, and the object store that it expects outside."""
     (folder / "s3" / "fathom").mkdir(parents=True)
-    compiled()
+    compile_checkout()
     found = Cluster(render("helm4", VALUES, "demo", *settings), SECRETS, folder, {"s3.storage": NODE})
     try:
         await found.start()
@@ -74,17 +74,17 @@ async def smoke(folder: Path) -> dict[str, Any]:
     clock = Laps()
     async with cluster(folder, *ONE_OF_EACH) as found:
         clock("ready")
-        running = {pod.name: await observed(pod) for pod in found.pods}
+        running = {pod.name: await observe(pod) for pod in found.pods}
         base = f"http://{found.lookup_one(f'{PREFIX}-gateway')}"
-        async with aliased() as session:
-            events = [event async for event in asked(session, base, QUESTION)]
+        async with open_aliased_session() as session:
+            events = [event async for event in ask_over_http(session, base, QUESTION)]
         clock("question")
         (gateway,) = (pod for pod in found.pods if pod.workload.component == "gateway")
         command = ["fathom", "ask", "--planner", f"grpc://{PREFIX}-planner:50051", QUESTION]
         terminal = await gateway.container.execute(command)
         clock("terminal")
         (grading,) = (pod for pod in found.pods if pod.workload.component == "grading")
-        grades = await graded(grading.container.address, runs=2)
+        grades = await wait_for_grades(grading.container.address, runs=2)
         clock("graded")
         helm_test = await found.run(hook(found.documents, "test"))
         clock("helm test")
@@ -97,17 +97,17 @@ async def smoke(folder: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-async def graded(address: str, runs: int) -> dict[str, float]:
-    """The counters of the watch over production, once so many runs are graded."""
+async def wait_for_grades(address: str, runs: int) -> dict[str, float]:
+    """Return the counters of the watch over production, once so many runs are graded."""
 
-    async def counted() -> dict[str, float]:
+    async def read_counters() -> dict[str, float]:
         async with aiohttp.ClientSession() as session, session.get(f"http://{address}:9090/metrics") as response:
             lines = [line.rpartition(" ") for line in (await response.text()).splitlines() if line[0] != "#"]
         found = {name: float(value) for name, _, value in lines if name.startswith("fathom_grading_")}
         done = sum(value for name, value in found.items() if name.startswith("fathom_grading_runs_total"))
         return found if done >= runs else {}
 
-    return await eventually(counted, every_s=0.2)
+    return await eventually(read_counters, every_s=0.2)
 
 
 class Laps:
@@ -122,8 +122,8 @@ class Laps:
         self.laps[name], self._last = round(now - self._last, 2), now
 
 
-async def observed(pod: Pod) -> dict[str, Any]:
-    """Command line, environment and user of the pod's process as the kernel has them."""
+async def observe(pod: Pod) -> dict[str, Any]:
+    """Return command line, environment and user of the pod's process as the kernel has them."""
     process = Path(f"/proc/{await pod.container.inner()}")
     command = process.joinpath("cmdline").read_bytes().decode().split("\0")[:-1]
     environment = process.joinpath("environ").read_bytes().decode().split("\0")[:-1]
@@ -161,7 +161,7 @@ async def rolling(folder: Path, stages: str, *settings: str) -> dict[str, Any]:
             in_time = await asyncio.gather(*(found.restart(f"{PREFIX}-{name}") for name in stage.split("+")))
             await asyncio.sleep(SETTLE_S)
             windows.append(Window(stage, began, time.time(), all(in_time)))
-        status = await ended(load)
+        status = await end_load(load)
         crashes = {pod.name: pod.restarts for pod in found.pods if pod.restarts}
         return {
             "windows": [window.__dict__ for window in windows],
@@ -176,8 +176,8 @@ def load_command(found: Cluster) -> list[str]:
     return ["python3", "-m", "tests.integration.cluster.load", PREFIX, str(sandboxes)]
 
 
-async def ended(load: Container) -> int:
-    """Tells the users to come to their ends; gives the exit status of their program."""
+async def end_load(load: Container) -> int:
+    """Tell the users to come to their ends; return the exit status of their program."""
     assert load.process is not None
     os.kill(await load.inner(), signal.SIGTERM)
     async with asyncio.timeout(ENDING_S):
@@ -188,13 +188,13 @@ def operations(log: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in log.splitlines() if line.startswith('{"what"')]
 
 
-def aliased() -> aiohttp.ClientSession:
-    """A session as through ``kubectl port-forward``: the gateway is asked for as localhost."""
+def open_aliased_session() -> aiohttp.ClientSession:
+    """Open a session as through ``kubectl port-forward``: the gateway is asked for as localhost."""
     return aiohttp.ClientSession(headers={"host": "localhost"}, timeout=aiohttp.ClientTimeout(total=120))
 
 
-async def asked(session: aiohttp.ClientSession, base: str, question: str) -> AsyncIterator[dict[str, Any]]:
-    """Starts a run over HTTP and gives its events to the end."""
+async def ask_over_http(session: aiohttp.ClientSession, base: str, question: str) -> AsyncIterator[dict[str, Any]]:
+    """Start a run over HTTP and yield its events to the end."""
     async with session.post(f"{base}/v1/runs", json={"question": question}) as response:
         response.raise_for_status()
         run_id = (await response.json())["run_id"]

@@ -9,12 +9,11 @@ import pytest
 
 from tests.chart.rendering import TOOLS, render
 from tests.integration.cluster.images import image
-from tests.integration.cluster.manifests import expanded
+from tests.integration.cluster.manifests import expand
 from tests.integration.cluster.node import inside, why_not
 from tests.integration.cluster.scenarios import ONE_OF_EACH, SECRETS, VALUES
 
 pytestmark = [
-    pytest.mark.timeout(240),
     pytest.mark.skipif(bool(why_not()), reason=why_not()),
     pytest.mark.skipif(not (TOOLS / "helm4").exists(), reason="no helm: run python deploy/helm.py .fathom/tools"),
 ]
@@ -43,7 +42,7 @@ def test_the_pods_run_what_was_rendered_and_nothing_else(findings: dict[str, Any
         for source in container.get("envFrom", ()):
             expected.update(maps[source["configMapRef"]["name"]])
         for item in container["env"]:
-            expected[item["name"]] = expanded(item.get("value", "") or told(item, pod, container), expected)
+            expected[item["name"]] = expand(item.get("value", "") or resolve_value(item, pod, container), expected)
         command = [*(container.get("command") or stand_in.entrypoint), *container.get("args", ())]
         assert as_written(found["command"], command[0]) == command
         assert set(found["environment"]) == set(stand_in.environment) | set(expected) | ADDED
@@ -68,8 +67,8 @@ def as_written(command: list[str], program: str) -> list[str]:
     return [program, *command[2:]] if Path(command[1]).name == program else command
 
 
-def told(item: dict[str, Any], pod: str, container: dict[str, Any]) -> str:
-    """What a variable with ``valueFrom`` has to hold; the chart asks for pod names, secrets and limits of memory."""
+def resolve_value(item: dict[str, Any], pod: str, container: dict[str, Any]) -> str:
+    """Return what a variable with ``valueFrom`` has to hold; the chart asks for pod names, secrets and limits of memory."""
     (kind, reference), *_ = item["valueFrom"].items()
     if kind == "resourceFieldRef":
         assert container["resources"]["limits"]["memory"] == "2Gi"

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from services.local import Endpoints
+from fathom.services.local import Endpoints
+from fathom.trainers.interfaces import Metrics
+from fathom.trainers.jobs.registry import load_settings
 from tests.integration.learning.toy import overrides, toy_stack, toy_trainer, warm_model
-from trainers.algorithms import configured
-from trainers.roles import Metrics
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 SEEDS = [int(seed) for seed in os.environ.get("FATHOM_PROOF_SEEDS", "7").split(",")]
 ALGORITHMS = os.environ.get("FATHOM_PROOF_ALGORITHMS", "ppo").split(",")
 STEPS = int(os.environ.get("FATHOM_PROOF_STEPS", "8"))
@@ -43,7 +43,7 @@ def warm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 async def test_reward_alone_teaches_to_search(endpoints: Endpoints, warm: tuple[int, Path], algorithm: str) -> None:
     seed, folder = warm
     settings = [*overrides(folder, seed), f"model.name=toy-{algorithm}-{seed}", f"trainer.total_training_steps={STEPS}"]
-    config = configured(algorithm, (), settings)
+    config = load_settings(algorithm, (), settings)
     seen: list[Metrics] = []
 
     def work() -> None:

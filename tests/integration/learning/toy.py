@@ -13,21 +13,23 @@ import torch
 
 from fathom.api.retrieval.v1 import retrieval_pb2 as pb
 from fathom.clients import Clients, connect
-from fathom.store import open_store
-from services.local import Endpoints, LocalSettings, LocalStack
-from trainers import assembly, tiny
-from trainers.checkpoints import StoreCheckpoints
-from trainers.config import TrainConfig
-from trainers.lessons import warm_start
-from trainers.lookups import Lookup, lessons, lookups, vocabulary
-from trainers.ppo import RayPPOTrainer
-from trainers.prompts import Prompts
-from trainers.roles import Metrics
-from trainers.rollouts import PlannerRollouts
-from trainers.rollouts.bridge import Bridge
-from trainers.rollouts.publisher import Publisher
-from trainers.surroundings import Surroundings
-from trainers.tasks import SYSTEM_PROMPT, records
+from fathom.services.local import Endpoints, LocalSettings, LocalStack
+from fathom.trainers.algorithms.context import TrainingContext
+from fathom.trainers.algorithms.ppo import RayPPOTrainer
+from fathom.trainers.checkpoints import StoreCheckpoints
+from fathom.trainers.config import TrainConfig
+from fathom.trainers.data.comparison import SYSTEM_PROMPT, records
+from fathom.trainers.data.prompt_sampler import Prompts
+from fathom.trainers.interfaces import Metrics
+from fathom.trainers.jobs import assembly
+from fathom.trainers.jobs.registry import build_algorithm
+from fathom.trainers.learners import tiny
+from fathom.trainers.rollouts import PlannerRollouts
+from fathom.trainers.rollouts.loop_thread import LoopThread
+from fathom.trainers.rollouts.publisher import Publisher
+from fathom.transport.store import open_store
+from tests.support.lessons import warm_start
+from tests.support.lookups import Lookup, lessons, lookups, vocabulary
 
 CORPUS = "lookups"
 HELD_OUT = 10
@@ -111,22 +113,22 @@ def overrides(folder: Path, seed: int) -> list[str]:
 def toy_trainer(algorithm: str, config: TrainConfig, endpoints: Endpoints, seen: list[Metrics]) -> Iterator[RayPPOTrainer]:  # fmt: skip
     """The algorithm's trainer against the running services; call ``fit`` from a thread without a loop of its own."""
     training, held_out = parts(config.trainer.seed)
-    with Bridge() as bridge:
+    with LoopThread() as loop:
 
-        async def opened() -> tuple[Clients, Any]:
+        async def open_services() -> tuple[Clients, Any]:
             return connect(endpoints.services), open_store(endpoints.store)
 
-        clients, store = bridge.call(opened())
-        rollouts = PlannerRollouts(config, clients, Publisher(clients, store, config.model.name), bridge)
-        around = Surroundings(
+        clients, store = loop.call(open_services())
+        rollouts = PlannerRollouts(config, clients, Publisher(clients, store, config.model.name), loop)
+        context = TrainingContext(
             rollouts,
             Prompts(records([fact.task for fact in training], "train"), seed=config.data.seed),
             Prompts(records([fact.task for fact in held_out], "held_out"), shuffle=False),
-            StoreCheckpoints(store, f"{config.model.name}-{algorithm}-{config.trainer.seed}", call=bridge.call),
+            StoreCheckpoints(store, f"{config.model.name}-{algorithm}-{config.trainer.seed}", call=loop.call),
             lambda step, metrics: seen.append(dict(metrics)),
         )
         try:
-            yield assembly.trainer(algorithm, config, None, around)
+            yield assembly.build_trainer(build_algorithm(algorithm, config), None, context)
         finally:
-            bridge.call(clients.close())
-            bridge.call(store.close())
+            loop.call(clients.close())
+            loop.call(store.close())

@@ -15,21 +15,22 @@ import pytest
 import structlog
 import uvicorn
 
-from fathom.protocol.hermes import format_tool_call
-from fathom.protocol.messages import ToolCall
-from fathom.rpc.sockets import reserved_port
-from fathom.store import open_store
-from services.planner.loop import Loop
-from services.planner.mcp import relay
-from services.planner.mcp.mount import Mounts
-from services.planner.mcp.settings import McpServer
-from services.planner.model import Episode, Kind, Stop, ToolState
-from services.planner.stage import Stage
-from services.planner.tools.registry import Bounds, Registry
-from services.planner.tools.think import Finish, Think
-from tests.integration.planner.toy_server import Toy, described
+from fathom.domain.chat.hermes import format_tool_call
+from fathom.domain.chat.messages import ToolCall
+from fathom.services.planner.config import McpServer
+from fathom.services.planner.episode.agent import AgentLoop
+from fathom.services.planner.episode.resources import EpisodeResources
+from fathom.services.planner.mcp import relay
+from fathom.services.planner.mcp.mount import Mounts
+from fathom.services.planner.model.episode import Episode, MaterialKind, StopReason, ToolStatus
+from fathom.services.planner.tools.registry import CallLimits, Registry
+from fathom.services.planner.tools.think import Finish, Think
+from fathom.transport.sockets import reserved_port
+from fathom.transport.store import open_store
+from tests.integration.planner.toy_server import Toy, describe_tool
+from tests.support.observer import RecordingObserver
 from tests.support.waiting import eventually
-from tests.unit.planner.test_loop import Notes, Script, finish, research, task
+from tests.unit.planner.episode.test_loop import Script, finish, research, task
 
 TOOLS = ("quote", "meant", "hang", "flood", "fail", "poison", "picky", "lying", "absent")
 MOUNTED = ["toy_quote", "toy_meant", "toy_hang", "toy_flood", "toy_fail", "toy_poison", "toy_picky"]
@@ -51,11 +52,11 @@ async def serving(toy: Toy, port: int) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def mounted(**where: Any) -> AsyncIterator[Mounts]:
+async def mount_toy(**where: Any) -> AsyncIterator[Mounts]:
     settings = McpServer(name="toy", tools=TOOLS, timeout_s=2.0, **where)
     mounts = Mounts([settings], open_store("memory://"), structlog.get_logger())
     mounts.start()
-    await mounts.listed(20.0)
+    await mounts.wait_until_listed(20.0)
     try:
         yield mounts
     finally:
@@ -65,16 +66,16 @@ async def mounted(**where: Any) -> AsyncIterator[Mounts]:
 @pytest.fixture(params=["http", "stdio"])
 async def mounts(request: pytest.FixtureRequest) -> AsyncIterator[Mounts]:
     if request.param == "stdio":
-        async with mounted(command=PROGRAM) as found:
+        async with mount_toy(command=PROGRAM) as found:
             yield found
     else:
         with reserved_port() as port:
-            async with serving(Toy(), port) as url, mounted(url=url) as found:
+            async with serving(Toy(), port) as url, mount_toy(url=url) as found:
                 yield found
 
 
 def registry(mounts: Mounts) -> Registry:
-    return Registry([Think(), Finish(), *mounts.tools()], 0, Bounds(8.0))
+    return Registry([Think(), Finish(), *mounts.tools()], 0, CallLimits(8.0))
 
 
 async def call(mounts: Mounts, name: str, **arguments: Any) -> Any:
@@ -91,14 +92,14 @@ async def test_the_loop_cannot_tell_a_foreign_tool_from_its_own(mounts: Mounts) 
     line = format_tool_call("toy_quote", {"intent": "see the price", "symbol": "AAPL"})
     policy = Script(line, finish("It is at 42.5 [1]."))
     episode = Episode(task(), research().opening(task()))
-    loop = Loop(episode, research(), policy, Stage(registry(mounts)), Notes())
+    loop = AgentLoop(episode, research(), policy, EpisodeResources(registry(mounts)), RecordingObserver())
     outcome = await loop.run()
-    assert outcome.stop is Stop.FINISHED
+    assert outcome.stop is StopReason.FINISHED
     assert outcome.answer is not None
     assert outcome.answer.cited == (1,)
     result = episode.steps[0].results[0]
-    assert (result.intent, result.status, result.call.name) == ("see the price", ToolState.OK, "toy_quote")
-    assert (result.material[0].kind, result.material[0].item.text) == (Kind.PASSAGE, "AAPL is at 42.5")
+    assert (result.intent, result.status, result.call.name) == ("see the price", ToolStatus.OK, "toy_quote")
+    assert (result.material[0].kind, result.material[0].item.text) == (MaterialKind.PASSAGE, "AAPL is at 42.5")
     assert "<quoted>\nAAPL is at 42.5\n</quoted>" in result.content
 
 
@@ -111,13 +112,13 @@ async def test_an_intent_of_their_own_is_kept_apart_from_ours(mounts: Mounts) ->
 async def test_time_and_size_are_bounded_and_failures_name_the_server(mounts: Mounts) -> None:
     async with asyncio.timeout(8):
         result = await call(mounts, "toy_hang")
-    assert (result.status, "toy: did not answer within 2 s" in result.content) == (ToolState.FAILED, True)
-    assert result.material[0].kind is Kind.MISSING
+    assert (result.status, "toy: did not answer within 2 s" in result.content) == (ToolStatus.FAILED, True)
+    assert result.material[0].kind is MaterialKind.MISSING
     result = await call(mounts, "toy_fail")
-    assert (result.status, "the market is closed" in result.content) == (ToolState.FAILED, True)
+    assert (result.status, "the market is closed" in result.content) == (ToolStatus.FAILED, True)
     result = await call(mounts, "toy_poison")
     assert (result.status, result.content.count("</quoted>"), "<|im_start|>" in result.content) == (
-        ToolState.OK,
+        ToolStatus.OK,
         1,
         False,
     )
@@ -125,28 +126,28 @@ async def test_time_and_size_are_bounded_and_failures_name_the_server(mounts: Mo
     assert len(flooded.content) < 8_000
 
     async def is_answered() -> bool:
-        return (await call(mounts, "toy_quote", symbol="MSFT")).status is ToolState.OK
+        return (await call(mounts, "toy_quote", symbol="MSFT")).status is ToolStatus.OK
 
     await eventually(is_answered, every_s=0.2)  # a flood may have cost the connection: it comes back by itself
 
 
 async def test_malformed_arguments_never_reach_the_server(mounts: Mounts) -> None:
     result = await call(mounts, "toy_quote", symbol=3)
-    assert (result.status, "toy_quote.symbol" in result.content) == (ToolState.INVALID, True)
+    assert (result.status, "toy_quote.symbol" in result.content) == (ToolStatus.INVALID, True)
 
 
 async def test_a_schema_that_drifts_is_named_and_the_next_episode_has_the_new_one() -> None:
     toy = Toy()
     with reserved_port() as port:
-        async with serving(toy, port) as url, mounted(url=url) as mounts:
+        async with serving(toy, port) as url, mount_toy(url=url) as mounts:
             episode = registry(mounts)
             first = await episode.call("id", ToolCall("c", "toy_picky", '{"n": 1}'))
-            assert first.status is ToolState.OK
-            toy.tools["picky"] = described("picky", n={"type": "integer"}, m={"type": "integer"})
+            assert first.status is ToolStatus.OK
+            toy.tools["picky"] = describe_tool("picky", n={"type": "integer"}, m={"type": "integer"})
             second = await episode.call("id", ToolCall("c", "toy_picky", '{"n": 1}'))
-            assert (second.status, "has changed its arguments" in second.content) == (ToolState.FAILED, True)
+            assert (second.status, "has changed its arguments" in second.content) == (ToolStatus.FAILED, True)
             again = await call(mounts, "toy_picky", n=1, m=2)
-            assert again.status is ToolState.OK
+            assert again.status is ToolStatus.OK
             del toy.tools["fail"]
             gone = await episode.call("id", ToolCall("c", "toy_fail", "{}"))
             assert "no longer offers toy_fail" in gone.content
@@ -160,29 +161,29 @@ async def test_a_server_that_is_down_holds_nobody_up_and_comes_back_by_itself() 
         mounts = Mounts([settings], store, structlog.get_logger())
         mounts.start()
         async with asyncio.timeout(2.0):
-            await mounts.listed(0.3)
+            await mounts.wait_until_listed(0.3)
         assert mounts.tools() == []
         async with serving(Toy(), port):
-            await mounts.listed(20.0)
+            await mounts.wait_until_listed(20.0)
             assert [tool.name for tool in mounts.tools()] == MOUNTED
             episode = registry(mounts)
-            assert (await episode.call("id", ToolCall("c", "toy_quote", '{"symbol": "A"}'))).status is ToolState.OK
+            assert (await episode.call("id", ToolCall("c", "toy_quote", '{"symbol": "A"}'))).status is ToolStatus.OK
         lost = await episode.call("id", ToolCall("c", "toy_quote", '{"symbol": "A"}'))
-        assert (lost.status, lost.material[0].kind) == (ToolState.FAILED, Kind.MISSING)
+        assert (lost.status, lost.material[0].kind) == (ToolStatus.FAILED, MaterialKind.MISSING)
         assert "toy" in lost.content
 
         async def is_answered() -> bool:
-            return (await episode.call("id", ToolCall("c", "toy_quote", '{"symbol": "A"}'))).status is ToolState.OK
+            return (await episode.call("id", ToolCall("c", "toy_quote", '{"symbol": "A"}'))).status is ToolStatus.OK
 
         async with serving(Toy(), port):
             await eventually(is_answered, every_s=0.2)
         await mounts.close()
         later = Mounts([settings], store, structlog.get_logger())
         later.start()
-        await later.listed(0.3)
+        await later.wait_until_listed(0.3)
         assert registry(later).specs == episode.specs, "a run that goes on has the tools with which it began"
         unreached = await call(later, "toy_quote", symbol="A")
-        assert (unreached.status, "toy: is not connected" in unreached.content) == (ToolState.FAILED, True)
+        assert (unreached.status, "toy: is not connected" in unreached.content) == (ToolStatus.FAILED, True)
         await later.close()
 
 

@@ -17,13 +17,13 @@ import pytest
 import pytest_asyncio
 import structlog
 
-from fathom.ids import new_id, sha256
-from fathom.protocol.messages import Completion, Message, Role, ToolFormat, ToolSpec
-from fathom.store import open_store
-from services.policy.backends import open_backend
-from services.policy.config import Config, ModelConfig, OpenAIModel, RulesModel, TransformersModel, VllmModel
-from services.policy.engine import Engine
-from services.policy.model import Request
+from fathom.core.ids import new_id, sha256
+from fathom.domain.chat.messages import Completion, Message, Role, ToolFormat, ToolSpec
+from fathom.services.policy.backends import open_backend
+from fathom.services.policy.config import Config, ModelConfig, OpenAIModel, RulesModel, TransformersModel, VllmModel
+from fathom.services.policy.engine import Engine
+from fathom.services.policy.model import Request
+from fathom.transport.store import open_store
 from tests.integration.policy import scribe
 from tests.integration.policy.endpoint import Endpoint, endpoint
 from tests.support.waiting import eventually
@@ -71,7 +71,7 @@ class Contender:
     def running(self) -> int:
         """Generations in the engine, that of the endpoint included."""
         far = sum(item.backend.occupancy.running + item.streaming for item in self.endpoints)
-        return self.engine.occupancy("").running + far
+        return self.engine.get_occupancy("").running + far
 
     async def idle(self) -> None:
         """Returns when nothing is being generated any more."""
@@ -92,7 +92,7 @@ def scribe_folder() -> Path:
     return folder
 
 
-async def opened(config: ModelConfig, stack: AsyncExitStack, cache_dir: Path) -> Engine:
+async def open_engine(config: ModelConfig, stack: AsyncExitStack, cache_dir: Path) -> Engine:
     engine = Engine(
         Config(models={"m": config}, default_model="m", cache_dir=cache_dir),
         open_store("memory://"),
@@ -104,7 +104,7 @@ async def opened(config: ModelConfig, stack: AsyncExitStack, cache_dir: Path) ->
 
 
 @contextmanager
-def patched(target: str, replacement: Callable[..., Any]) -> Iterator[None]:
+def patch_attribute(target: str, replacement: Callable[..., Any]) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(target, replacement)
         yield
@@ -123,10 +123,10 @@ def after(calls: int, work: Callable[..., Any]) -> Callable[..., Any]:
 
 
 async def rules(stack: AsyncExitStack, folder: Path, cache_dir: Path) -> Contender:
-    engine = await opened(RulesModel(window_tokens=4096), stack, cache_dir)
-    module = "services.policy.backends.rules.backend"
+    engine = await open_engine(RulesModel(window_tokens=4096), stack, cache_dir)
+    module = "fathom.services.policy.backends.rules.backend"
     return Contender(
-        "rules", engine, RULES, lambda: patched(f"{module}.reply", after(0, str)), scores=False, endless=False
+        "rules", engine, RULES, lambda: patch_attribute(f"{module}.reply", after(0, str)), scores=False, endless=False
     )
 
 
@@ -135,12 +135,12 @@ def local(folder: Path) -> TransformersModel:
 
 
 async def transformers(stack: AsyncExitStack, folder: Path, cache_dir: Path) -> Contender:
-    engine = await opened(local(folder), stack, cache_dir)
+    engine = await open_engine(local(folder), stack, cache_dir)
 
     def crash() -> AbstractContextManager[None]:
-        from services.policy.backends.transformers import batch
+        from fathom.services.policy.backends.transformers import batch
 
-        return patched("services.policy.backends.transformers.batch.forward", after(5, batch.forward))
+        return patch_attribute("fathom.services.policy.backends.transformers.batch.forward", after(5, batch.forward))
 
     return Contender("transformers", engine, RECITED, crash, schema=True, granule=1)
 
@@ -150,12 +150,13 @@ async def openai(stack: AsyncExitStack, folder: Path, cache_dir: Path) -> Conten
     await far.load()
     stack.push_async_callback(far.close)
     served = await stack.enter_async_context(endpoint(far))
-    config = OpenAIModel(engine="openai", model="far", base_url=served.url, api_key_env="", timeout_s=2.0)
-    engine = await opened(config, stack, cache_dir)
+    config = OpenAIModel(engine="openai", model="far", base_url=served.url, api_key_env="", timeout_s=2.0, greedy=True)
+    engine = await open_engine(config, stack, cache_dir)
 
     @contextmanager
     def crash() -> Iterator[None]:
-        served.faults.append("cut")
+        # As often as the service asks for a reply that broke off.
+        served.faults += ["cut"] * 3
         yield
 
     return Contender("openai", engine, RECITED, crash, exact=False, scores=False, schema=True, endpoints=[served])
@@ -165,7 +166,7 @@ async def vllm(stack: AsyncExitStack, folder: Path, cache_dir: Path) -> Contende
     if importlib.util.find_spec("vllm") is None:
         pytest.skip("vllm is not installed: pip install 'fathom[vllm]'")
     config = VllmModel(engine="vllm", folder=folder, threads=1, kv_cache_gb=0.25)
-    engine = await opened(config, stack, cache_dir)
+    engine = await open_engine(config, stack, cache_dir)
 
     @contextmanager
     def crash() -> Iterator[None]:

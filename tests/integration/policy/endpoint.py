@@ -10,10 +10,10 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from fathom.errors import InvalidField
-from fathom.ids import new_id
-from fathom.protocol.messages import Completion, Message, Role, Sampling, ToolCall, ToolSpec
-from services.policy.model import Backend, Request
+from fathom.core.errors import InvalidField
+from fathom.core.ids import new_id
+from fathom.domain.chat.messages import Completion, Message, Role, Sampling, ToolCall, ToolSpec
+from fathom.services.policy.model import Backend, Request
 
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
 LENGTH = b"content-length"
@@ -51,7 +51,7 @@ class Endpoint:
     async def _answer(self, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
         fault = self.faults.pop(0) if self.faults else ""
         if fault.isdigit():
-            return await failed(writer, int(fault), "on demand")
+            return await send_error(writer, int(fault), "on demand")
         if fault == "silence":
             await asyncio.Event().wait()
         if fault == "garbage":
@@ -61,7 +61,7 @@ class Endpoint:
             try:
                 first = await anext(items)
             except InvalidField as error:
-                return await failed(writer, 400, error.message)
+                return await send_error(writer, 400, error.message)
             writer.write(STREAM)
             await self._stream(first, items, writer, cut=fault == "cut")
 
@@ -106,8 +106,8 @@ def request_of(body: dict[str, Any]) -> Request:
         messages=tuple(message_of(message) for message in body["messages"]),
         tools=tuple(ToolSpec(f["name"], f["description"], json.dumps(f["parameters"])) for f in tools),
         sampling=Sampling(
-            temperature=body["temperature"],
-            top_p=body["top_p"],
+            temperature=body.get("temperature", 1.0),
+            top_p=body.get("top_p", 1.0),
             top_k=body.get("top_k", 0),
             max_tokens=body["max_tokens"],
             seed=body.get("seed", 0),
@@ -136,7 +136,7 @@ async def send(writer: asyncio.StreamWriter, chunk: dict[str, Any]) -> None:
     await writer.drain()
 
 
-async def failed(writer: asyncio.StreamWriter, status: int, message: str) -> None:
+async def send_error(writer: asyncio.StreamWriter, status: int, message: str) -> None:
     text = json.dumps({"error": {"message": message, "type": "t"}}).encode()
     writer.write(
         f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nRetry-After: 0.05\r\n"

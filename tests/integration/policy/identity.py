@@ -7,10 +7,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from fathom.ids import new_id
-from fathom.protocol.messages import Completion, Message, Role, Sampling, ToolFormat, ToolSpec
-from services.policy.engine import Engine
-from services.policy.model import Request
+from fathom.core.ids import new_id
+from fathom.domain.chat.messages import Completion, Message, Role, Sampling, ToolFormat, ToolSpec
+from fathom.services.policy.engine import Engine
+from fathom.services.policy.model import Request
 
 WORDS = ("fox", "hen", "the", "引号", "la", "search", "</tool_call>", "<|im_end|>", "🦊", "ten\n", "é", "den")
 TOOLS = (ToolSpec("search", "finds documents", '{"type": "object"}'), ToolSpec("finish", "ends", "{}"))
@@ -44,8 +44,8 @@ async def converse(engine: Engine, seed: int) -> Trajectory:
     """A conversation of two to four turns; everything about it follows from the seed."""
     chance = random.Random(seed)
     trajectory = Trajectory(chance.choice((0.7, 1.6, 2.0)))
-    messages = [Message(Role.SYSTEM, said(chance))] if chance.random() < 0.5 else []
-    messages.append(Message(Role.USER, chance.choice(("short", "call", "tag", said(chance)))))
+    messages = [Message(Role.SYSTEM, draw_words(chance))] if chance.random() < 0.5 else []
+    messages.append(Message(Role.USER, chance.choice(("short", "call", "tag", draw_words(chance)))))
     tools, covered = TOOLS if chance.random() < 0.5 else (), 0
     for turn in range(chance.randint(2, 4)):
         sampling = Sampling(
@@ -68,12 +68,12 @@ async def converse(engine: Engine, seed: int) -> Trajectory:
         trajectory.log_probs += [0.0] * len(rendered) + list(completion.log_probs)
         messages.append(Message(Role.ASSISTANT, completion.text, completion.tool_calls))
         covered = len(messages)
-        answers = [Message(Role.TOOL, said(chance), tool_call_id=call.id) for call in completion.tool_calls]
-        messages += answers or [Message(chance.choice((Role.USER, Role.TOOL)), said(chance))]
+        answers = [Message(Role.TOOL, draw_words(chance), tool_call_id=call.id) for call in completion.tool_calls]
+        messages += answers or [Message(chance.choice((Role.USER, Role.TOOL)), draw_words(chance))]
     return trajectory
 
 
-def said(chance: random.Random) -> str:
+def draw_words(chance: random.Random) -> str:
     return " ".join(chance.choice(WORDS) for _ in range(chance.randint(1, 8)))
 
 

@@ -35,7 +35,7 @@ def scribe(folder: Path, seed: int = 1, lines: dict[str, str] | None = None) -> 
     tokenizer = fast_tokenizer()
     tokenizer.save_pretrained(str(folder))
     torch.manual_seed(seed)
-    network = untrained(len(tokenizer))
+    network = make_untrained(len(tokenizer))
     train(network, tokenizer, lines or ANSWERS)
     network.save_pretrained(str(folder))
     return folder
@@ -57,8 +57,8 @@ def fast_tokenizer() -> Any:
     return fast
 
 
-def untrained(size: int, hidden: int = 128) -> Any:
-    """A Llama of two layers, whose heads are as wide as every engine's kernels want them."""
+def make_untrained(size: int, hidden: int = 128) -> Any:
+    """Make a Llama of two layers, whose heads are as wide as every engine's kernels want them."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     settings: Any = {
@@ -82,7 +82,7 @@ def train(network: Any, tokenizer: Any, lines: dict[str, str]) -> None:
     import torch
 
     rows = [
-        [*tokenizer.encode(opened(prompt, system)), *tokenizer.encode(answer)]
+        [*tokenizer.encode(render_opening(prompt, system)), *tokenizer.encode(answer)]
         for prompt, answer in lines.items()
         for system in (None, "Be brief.")
     ]
@@ -101,6 +101,6 @@ def train(network: Any, tokenizer: Any, lines: dict[str, str]) -> None:
             break
 
 
-def opened(prompt: str, system: str | None) -> str:
+def render_opening(prompt: str, system: str | None) -> str:
     before = "" if system is None else f"<|im_start|>system\n{system}<|im_end|>\n"
     return f"{before}<|im_start|>user\n{prompt}<|im_end|>\n<|im_start|>assistant\n"

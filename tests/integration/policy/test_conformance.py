@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from fathom.errors import Conflict, FathomError, InvalidField
-from fathom.ids import new_id
-from fathom.protocol.messages import Completion, FinishReason, Message, Role, Sampling, ToolFormat
-from services.policy.model import Request
+from fathom.core.errors import Conflict, FathomError, InvalidField
+from fathom.core.ids import new_id
+from fathom.domain.chat.messages import Completion, FinishReason, Message, Role, Sampling, ToolFormat
+from fathom.services.policy.model import Request
 from tests.integration.policy.conftest import TOOLS, Ask, Contender, text_of
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 async def test_ids_are_those_sampled_and_text_is_theirs(contender: Contender, ask: Ask) -> None:
     completion = await ask("short")
-    assert completion.exact is contender.exact is contender.engine.model("").exact
+    assert completion.exact is contender.exact is contender.engine.get_model("").exact
     if not contender.exact:
         assert completion.sampled_token_ids == completion.prompt_token_ids == completion.log_probs == ()
         with pytest.raises(InvalidField, match="token ids"):

@@ -9,11 +9,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-from fathom.errors import InvalidField
-from fathom.protocol.messages import FinishReason, Message, Role, Sampling, ToolSpec
+from fathom.core.errors import InvalidField
+from fathom.domain.chat.messages import FinishReason, Message, Role, Sampling, ToolSpec
 from tests.integration.policy.conftest import Ask, Contender
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 SCHEMA = {

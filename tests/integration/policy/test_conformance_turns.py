@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from fathom.errors import InvalidField
-from fathom.ids import new_id
-from fathom.protocol.messages import Completion, FinishReason, Message, Role, Sampling, ToolCall
+from fathom.core.errors import InvalidField
+from fathom.core.ids import new_id
+from fathom.domain.chat.messages import Completion, FinishReason, Message, Role, Sampling, ToolCall
 from tests.integration.policy.conftest import TOOLS, Ask, Contender, text_of
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 @pytest.mark.parametrize("ended", [True, False], ids=["ended", "cut"])

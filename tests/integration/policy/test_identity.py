@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from services.policy.backends.transformers import batch
+from fathom.services.policy.backends.transformers import batch
 from tests.integration.policy.conftest import Contender
 from tests.integration.policy.identity import agreement, conversations
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.asyncio(loop_scope="session")
 exact = pytest.mark.parametrize(
     "contender", ["transformers", pytest.param("vllm", marks=pytest.mark.slow)], indirect=True
 )

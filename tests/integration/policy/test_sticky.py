@@ -6,18 +6,14 @@ import io
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-import pytest
-
 from fathom.api.policy.v1 import policy_pb2 as pb
 from fathom.clients import Clients
-from fathom.ids import new_id
-from fathom.obs import Telemetry
-from fathom.rpc.host import Runtime, dependencies, hosting
-from services.policy.config import Config
-from services.policy.server import build
+from fathom.core.ids import new_id
+from fathom.core.telemetry import Telemetry
+from fathom.hosting.host import Runtime, dependencies, hosting
+from fathom.services.policy.config import Config
+from fathom.services.policy.server import build
 from tests.integration.policy.conftest import local
-
-pytestmark = pytest.mark.timeout(120)
 
 
 async def turn(clients: Clients, messages: list[pb.Message], ids: list[int], covered: int) -> pb.Completion:

@@ -10,18 +10,17 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from fathom.errors import CorruptData
-from fathom.ids import new_id
-from fathom.protocol.messages import Completion, Message, Role, Sampling
-from services.policy.backends import open_backend
-from services.policy.config import VllmModel
-from services.policy.model import Backend, Request
-from tests.integration.policy.scribe import ANSWERS, fast_tokenizer, scribe, untrained
+from fathom.core.errors import CorruptData
+from fathom.core.ids import new_id
+from fathom.domain.chat.messages import Completion, Message, Role, Sampling
+from fathom.services.policy.backends import open_backend
+from fathom.services.policy.config import VllmModel
+from fathom.services.policy.model import Backend, Request
+from tests.integration.policy.scribe import ANSWERS, fast_tokenizer, make_untrained, scribe
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
     pytest.mark.slow,
-    pytest.mark.timeout(400),
     pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vllm is not installed: fathom[vllm]"),
 ]
 
@@ -37,7 +36,7 @@ def folders(scribe_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> di
     for name in ("wide", "cut"):
         made[name] = root / name
         fast_tokenizer().save_pretrained(str(made[name]))
-        untrained(276, 256 if name == "wide" else 128).save_pretrained(str(made[name]))
+        make_untrained(276, 256 if name == "wide" else 128).save_pretrained(str(made[name]))
     cut = made["cut"] / "model.safetensors"
     cut.write_bytes(cut.read_bytes()[:-1000])
     return made

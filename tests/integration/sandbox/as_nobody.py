@@ -19,7 +19,7 @@ NOBODY = 65_534
 
 def open_the_way(paths: list[str]) -> None:
     """Puts an empty folder over the first one that others may not enter, with only the wanted path in it."""
-    from services.sandbox.jail import kernel
+    from fathom.services.sandbox.inside.jail import kernel
 
     kernel.unshare(kernel.CLONE_NEWNS)
     kernel.mount("none", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
@@ -36,11 +36,11 @@ def open_the_way(paths: list[str]) -> None:
 
 async def sessions() -> dict[str, object]:
     """Isolation, and how a few cells ended."""
-    from fathom.obs import Telemetry
-    from services.sandbox.config import Config
-    from services.sandbox.engine import Engine
-    from services.sandbox.events import Outcome
-    from services.sandbox.metrics import Metrics
+    from fathom.core.telemetry import Telemetry
+    from fathom.services.sandbox.config import Config
+    from fathom.services.sandbox.metrics import Metrics
+    from fathom.services.sandbox.supervisor.engine import Engine
+    from fathom.services.sandbox.supervisor.events import Outcome
 
     telemetry = Telemetry("sandbox", stream=io.StringIO())
     config = Config(spares=1, processes=16, memory_bytes=300 << 20)

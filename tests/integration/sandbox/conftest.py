@@ -12,19 +12,20 @@ import pandas as pd
 import pytest
 import pytest_asyncio
 
-from fathom import frames
-from fathom.obs import Telemetry
-from services.sandbox import procfs
-from services.sandbox.cgroups import PREFIX
-from services.sandbox.config import Config
-from services.sandbox.engine import Engine
-from services.sandbox.events import Event, Outcome, Output
-from services.sandbox.front import Front
-from services.sandbox.memory import Memory, sealed
-from services.sandbox.metrics import Metrics
-from services.sandbox.process import WorkerProcess
-from services.sandbox.procfs import snapshot
-from services.sandbox.session import Session
+from fathom.api.sandbox.v1 import sandbox_pb2 as pb
+from fathom.core.telemetry import Telemetry
+from fathom.services.sandbox.config import Config
+from fathom.services.sandbox.front.supervisor_client import SupervisorClient
+from fathom.services.sandbox.ipc.memfd import SealedMemory, create_sealed_memory
+from fathom.services.sandbox.metrics import Metrics
+from fathom.services.sandbox.supervisor.engine import Engine
+from fathom.services.sandbox.supervisor.events import Event, Outcome, Output
+from fathom.services.sandbox.supervisor.host import procfs
+from fathom.services.sandbox.supervisor.host.cgroups import PREFIX
+from fathom.services.sandbox.supervisor.host.procfs import read_snapshot
+from fathom.services.sandbox.supervisor.session import Session
+from fathom.services.sandbox.supervisor.worker.process import WorkerProcess
+from tests.support.tables import to_arrow
 
 FIGURE = "import plotly.graph_objects as go\nfig = go.Figure(go.Scatter(x=list(range({n})), y=list(range({n}))))\n"
 
@@ -40,10 +41,15 @@ def make_engine(**settings: Any) -> Engine:
     return Engine(Config(**settings), telemetry.log, Metrics.register(telemetry.registry).note)
 
 
-def make_front(**settings: Any) -> Front:
+def make_front(**settings: Any) -> SupervisorClient:
     """A front that has not started its supervisor yet."""
     telemetry = make_telemetry()
-    return Front(Config(**settings), telemetry.log, Metrics.register(telemetry.registry).note)
+    return SupervisorClient(Config(**settings), telemetry.log, Metrics.register(telemetry.registry).note)
+
+
+async def open_session(front: SupervisorClient) -> str:
+    """The id of a new session of a supervisor's."""
+    return (await front.open_session(pb.CreateSessionRequest(), "")).session_id
 
 
 async def run(session: Session, code: str, request_id: str = "", wall_ms: int = 0) -> tuple[list[Event], Outcome]:
@@ -59,8 +65,8 @@ async def run_cell(session: Session, code: str, wall_ms: int = 0) -> tuple[str, 
     return "".join(event.text for event in events if isinstance(event, Output)), outcome
 
 
-async def begun(session: Session, code: str, request_id: str = "") -> asyncio.Task[tuple[list[Event], Outcome]]:
-    """The cell as a task, once it has printed its first line, which is added to the code."""
+async def begin_cell(session: Session, code: str, request_id: str = "") -> asyncio.Task[tuple[list[Event], Outcome]]:
+    """Start the cell as a task and return it once it has printed its first line, which is added to the code."""
     started = asyncio.Event()
 
     async def work() -> tuple[list[Event], Outcome]:
@@ -76,19 +82,19 @@ async def begun(session: Session, code: str, request_id: str = "") -> asyncio.Ta
     return task
 
 
-def printed(events: list[Event], stream: str = "stdout") -> str:
-    """What was printed on one stream."""
+def join_output(events: list[Event], stream: str = "stdout") -> str:
+    """Return what was printed on one stream."""
     return "".join(event.text for event in events if isinstance(event, Output) and event.stream == stream)
 
 
-def sheet(frame: pd.DataFrame, name: str = "sheet") -> Memory:
+def sheet(frame: pd.DataFrame, name: str = "sheet") -> SealedMemory:
     """A table as sessions take it."""
-    return sealed(name, frames.to_arrow(frame))
+    return create_sealed_memory(name, to_arrow(frame))
 
 
 def alive(pid: int) -> bool:
     """Whether it still runs; one that only waits for its parent to take note does not."""
-    return procfs.process(pid) is not None
+    return procfs.read_process(pid) is not None
 
 
 def is_gone(worker: WorkerProcess) -> bool:
@@ -98,7 +104,7 @@ def is_gone(worker: WorkerProcess) -> bool:
 
 def descendants(pid: int) -> list[int]:
     """Living processes that descend from one."""
-    children, found = snapshot().children, [pid]
+    children, found = read_snapshot().children, [pid]
     for one in found:
         found += [item.pid for item in children.get(one, [])]
     return found[1:]
@@ -115,7 +121,7 @@ def groups_of_ours(engine: Engine) -> set[str]:
     if jailer is None or jailer.cgroups is None:
         return set()
     jailer.cgroups.sweep()
-    return {folder.name for folder in jailer.cgroups.leftovers() if folder.name.startswith(f"{PREFIX}{os.getpid()}-")}
+    return {folder.name for folder in jailer.cgroups.list_groups() if folder.name.startswith(f"{PREFIX}{os.getpid()}-")}
 
 
 @pytest.fixture(scope="module", params=["namespace", "landlock"])
@@ -124,11 +130,11 @@ def walls(request: pytest.FixtureRequest) -> str:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def walled(walls: str) -> AsyncIterator[Engine]:
-    """An engine at one level of isolation; both levels can be built on the machines that this project is tested on."""
+async def walled_engine(walls: str) -> AsyncIterator[Engine]:
+    """Start an engine at one level of isolation; both levels can be built on the machines that this project is tested on."""
     engine = make_engine(
         walls=walls, min_isolation=walls, max_sessions=4, spares=2, processes=24, memory_bytes=400 << 20,
-        scratch_bytes=32 << 20, flood_bytes=4 << 20, interrupt_grace_s=0.5,
+        scratch_bytes=32 << 20, flood_bytes=4 << 20, interrupt_grace_s=3.0,
     )  # fmt: skip
     await engine.start()
     assert engine.report.walls == walls
@@ -139,7 +145,7 @@ async def walled(walls: str) -> AsyncIterator[Engine]:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def engine() -> AsyncIterator[Engine]:
     """An engine for three sessions, with the walls that a service has by default."""
-    engine = make_engine(max_sessions=3, spares=2, interrupt_grace_s=0.5, flood_bytes=4 << 20, processes=24)
+    engine = make_engine(max_sessions=3, spares=2, interrupt_grace_s=3.0, flood_bytes=4 << 20, processes=24)
     await engine.start()
     yield engine
     await engine.close()

@@ -29,10 +29,10 @@ CELLS = {
 
 def move(folder: Path, owner: int) -> str:
     """Shows this Python and this checkout in the folder; gives the path of the interpreter there."""
-    from services.sandbox.jail import kernel
+    from fathom.services.sandbox.inside.jail import kernel
     from tests.integration.sandbox.as_nobody import open_the_way
 
-    kernel.number("mount_setattr")  # loads its table now: the mount below may hide this Python
+    kernel.find_call_number("mount_setattr")  # loads its table now: the mount below may hide this Python
     open_the_way([sys.base_prefix, sys.prefix, str(ROOT)])
     top = next(parent for parent in folder.parents if parent.exists())
     sources = {name: os.open(path, os.O_PATH) for name, path in ((".venv", sys.prefix), ("checkout", str(ROOT)))}
@@ -52,11 +52,11 @@ def move(folder: Path, owner: int) -> str:
 
 async def look(walls: str) -> dict[str, object]:
     """How the cells ended, and what each of them showed."""
-    from fathom.obs import Telemetry
-    from services.sandbox.config import Config
-    from services.sandbox.engine import Engine
-    from services.sandbox.events import Display, Outcome
-    from services.sandbox.metrics import Metrics
+    from fathom.core.telemetry import Telemetry
+    from fathom.services.sandbox.config import Config
+    from fathom.services.sandbox.metrics import Metrics
+    from fathom.services.sandbox.supervisor.engine import Engine
+    from fathom.services.sandbox.supervisor.events import Display, Outcome
 
     telemetry = Telemetry("sandbox", stream=io.StringIO())
     config = Config(min_isolation=walls, walls=walls, spares=0)

@@ -9,18 +9,18 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from fathom import errors
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
-from fathom.bus import open_bus
 from fathom.clients import Clients
-from fathom.obs import Telemetry
-from fathom.rpc.host import Runtime, hosting
-from fathom.rpc.service import Deps
-from fathom.store import open_store
-from fathom.store.refs import read_ref
-from services.sandbox import server
-from services.sandbox.config import Config
-from services.sandbox.isolation import Level
+from fathom.core import errors
+from fathom.core.telemetry import Telemetry
+from fathom.hosting.deps import Deps
+from fathom.hosting.host import Runtime, hosting
+from fathom.services.sandbox import server
+from fathom.services.sandbox.config import Config
+from fathom.services.sandbox.ipc.levels import Level, list_health_names
+from fathom.transport.bus import open_bus
+from fathom.transport.store import open_store
+from fathom.transport.store.refs import read_ref
 from tests.integration.sandbox.conftest import make_engine, run_cell
 from tests.support.waiting import eventually
 
@@ -89,8 +89,9 @@ async def test_health_names_the_level_and_images_go_by_reference() -> None:
 def test_weaker_levels_are_implied_by_stronger_ones() -> None:
     engine = make_engine()
     with pytest.raises(errors.NotReady):
-        engine.isolation_facts()
+        _ = engine.report
     assert [level.word for level in Level] == ["none", "landlock", "namespace", "guest-kernel", "vm"]
+    assert list_health_names(Level.LANDLOCK) == ["isolation.none", "isolation.landlock"]
 
 
 async def test_the_fork_server_is_renewed_and_old_sessions_go_on() -> None:

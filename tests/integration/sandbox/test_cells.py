@@ -9,12 +9,12 @@ import os
 import pandas as pd
 import pytest
 
-from fathom import errors
-from services.sandbox.engine import Engine
-from services.sandbox.events import Display, Status
-from services.sandbox.files import list_files, read_file, write_file
-from services.sandbox.session import Session
-from tests.integration.sandbox.conftest import alive, begun, printed, run, sheet
+from fathom.core import errors
+from fathom.services.sandbox.supervisor.engine import Engine
+from fathom.services.sandbox.supervisor.events import Display, Status
+from fathom.services.sandbox.supervisor.files import list_files, read_file, write_file
+from fathom.services.sandbox.supervisor.session import Session
+from tests.integration.sandbox.conftest import alive, begin_cell, join_output, run, sheet
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -25,7 +25,7 @@ async def test_state_output_and_result(session: Session) -> None:
     assert {(item.name, item.type, item.shape) for item in first.changed} == {("x", "int", ""), ("y", "list", "2")}
     code = "import os, sys\nprint('out')\nprint('err', file=sys.stderr)\nos.system('echo child')\nx + 22"
     events, second = await run(session, code)
-    assert (printed(events), printed(events, "stderr")) == ("out\nchild\n", "err\n")
+    assert (join_output(events), join_output(events, "stderr")) == ("out\nchild\n", "err\n")
     assert (second.result, second.cell) == ("42", 2)
     assert second.duration_ms >= 0
 
@@ -45,14 +45,14 @@ async def test_frames_are_variables(session: Session) -> None:
     frame = pd.DataFrame({"date": pd.to_datetime(["2020-01-01", "2020-01-02"]), "AAPL.close": [1.5, None]})
     await session.inject("sheet_1", sheet(frame))
     events, _ = await run(session, "print(sheet_1.shape, sheet_1['AAPL.close'].isna().sum(), to_date('2025/7/27'))")
-    assert printed(events) == "(2, 2) 1 2025-07-27 00:00:00\n"
-    assert [item.name for item in await session.variables()] == ["sheet_1"]
+    assert join_output(events) == "(2, 2) 1 2025-07-27 00:00:00\n"
+    assert [item.name for item in await session.list_variables()] == ["sheet_1"]
 
 
 async def test_a_lazy_frame_waits_until_a_cell_names_it(engine: Engine, session: Session) -> None:
     for name, lazy in (("sheet_1", True), ("sheet_2", False)):
         await engine.inject(session.id, name, sheet(pd.DataFrame({"a": [1, 2]})), lazy=lazy)
-    assert [(item.name, item.shape) for item in await session.variables()] == [
+    assert [(item.name, item.shape) for item in await session.list_variables()] == [
         ("sheet_1", "(2, 1)"),
         ("sheet_2", "(2, 1)"),
     ]
@@ -63,7 +63,7 @@ async def test_a_lazy_frame_waits_until_a_cell_names_it(engine: Engine, session:
 
 
 async def test_dirty_dates_and_nulls_can_be_read(session: Session) -> None:
-    """Row R20: a table as vendors send it, its dates in three formats and missing."""
+    """A table as vendors send it, with dates in three formats and missing ones."""
     dirty = {
         "date": ["2025/7/27", "20250207", "2025-02-07", None],
         "close": [1.5, None, 2.5, 3.0],
@@ -73,15 +73,15 @@ async def test_dirty_dates_and_nulls_can_be_read(session: Session) -> None:
     code = "days = to_date(sheet_1['date'])\nprint(list(days.dt.strftime('%Y-%m-%d')), int(sheet_1.isna().sum().sum()))"
     events, outcome = await run(session, code)
     assert outcome.status is Status.OK
-    assert printed(events) == "['2025-07-27', '2025-02-07', '2025-02-07', nan] 3\n"
+    assert join_output(events) == "['2025-07-27', '2025-02-07', '2025-02-07', nan] 3\n"
 
 
 async def test_a_cell_finds_what_was_injected_and_no_tool(session: Session) -> None:
-    """Row R21: injection is the only way in; nothing that is there reaches a tool or a service."""
+    """Injection is the only way in; nothing in the namespace reaches a tool or a service."""
     await session.inject("sheet_1", sheet(pd.DataFrame({"a": [1]})))
     code = "print(sorted(n for n in globals() if n[0] != '_' and n not in ('In', 'Out', 'exit', 'quit', 'get_ipython', 'open')))"
     events, _ = await run(session, code)
-    assert printed(events) == "['np', 'pd', 'sheet_1', 'to_date']\n"
+    assert join_output(events) == "['finance', 'np', 'pd', 'sheet_1', 'show_table', 'to_date']\n"
     for name in ("search", "fetch", "data", "finish", "think", "tools", "clients", "fathom"):
         assert (await run(session, name))[1].error_name == "NameError"
     assert (await run(session, "import fathom.clients"))[1].error_name in ("ModuleNotFoundError", "PermissionError")
@@ -102,7 +102,7 @@ async def test_a_slow_cell_is_interrupted_and_keeps_its_session(session: Session
     events, outcome = await run(session, "print('begun', flush=True)\nwhile True: pass", wall_ms=200)
     assert (outcome.status, outcome.session_lost) == (Status.TIMEOUT, False)
     assert "longer than 0.2 s" in outcome.cause
-    assert printed(events) == "begun\n"
+    assert join_output(events) == "begun\n"
     assert (await run(session, "kept"))[1].result == "1"
 
 
@@ -126,7 +126,7 @@ async def test_a_cell_that_ignores_interrupts_loses_its_worker_and_restart_bring
     [
         ("import os; os._exit(3)", Status.KILLED, "exited with status 3"),
         ("import os; os.kill(os.getpid(), 9)", Status.KILLED, "SIGKILL"),
-        ("x = bytearray(2 << 30)\nfor i in range(0, len(x), 4096): x[i] = 1", Status.OOM, "over"),
+        ("x = bytearray(2 << 30)\nfor i in range(0, len(x), 4096): x[i] = 1", Status.OOM, "805,306,368"),
         ("while True: print('x' * 100_000)", Status.OUTPUT_LIMIT, "of output"),
     ],
 )
@@ -139,7 +139,7 @@ async def test_deaths_are_named(session: Session, code: str, status: Status, cau
 async def test_output_is_bounded_and_what_is_dropped_is_counted(engine: Engine) -> None:
     session = await engine.create(output_bytes=2048)
     events, outcome = await run(session, "print('x' * 10_000)")
-    assert (len(printed(events)), outcome.dropped_output_bytes) == (2048, 7953)
+    assert (len(join_output(events)), outcome.dropped_output_bytes) == (2048, 7953)
     await engine.close_session(session.id)
 
 
@@ -166,7 +166,7 @@ async def test_forged_frames_hurt_nobody_else(engine: Engine, session: Session, 
 async def test_patching_the_interpreter_does_not_break_the_protocol(session: Session) -> None:
     events, outcome = await run(session, "import json\njson.dumps = lambda *a, **k: 1/0\nprint('still')")
     assert outcome.status in (Status.OK, Status.KILLED)
-    assert printed(events) == "still\n"
+    assert join_output(events) == "still\n"
 
 
 async def test_same_request_id_runs_once(session: Session) -> None:
@@ -183,7 +183,7 @@ async def test_admission_interrupt_and_leaving_nothing_behind(engine: Engine) ->
     with pytest.raises(errors.Overloaded) as full:
         await engine.create()
     assert full.value.retry_after_s == 1.0
-    running = await begun(sessions[0], "import time; time.sleep(60)")
+    running = await begin_cell(sessions[0], "import time; time.sleep(60)")
     assert await sessions[0].interrupt()
     assert (await running)[1].status is Status.INTERRUPTED
     assert not await sessions[0].interrupt()
@@ -192,11 +192,11 @@ async def test_admission_interrupt_and_leaving_nothing_behind(engine: Engine) ->
         await engine.close_session(item.id)
     assert not any(alive(pid) for pid in pids)
     with pytest.raises(errors.NotFound):
-        engine.session(sessions[0].id)
+        engine.get_session(sessions[0].id)
 
 
 async def test_a_caller_that_goes_away_interrupts_its_cell(session: Session) -> None:
-    cell = await begun(session, "import time; time.sleep(60)")
+    cell = await begin_cell(session, "import time; time.sleep(60)")
     cell.cancel()
     with pytest.raises(asyncio.CancelledError):
         await cell
@@ -221,5 +221,20 @@ async def test_files_stay_beneath_the_scratch_folder(session: Session) -> None:
 async def test_the_environment_tells_nothing(session: Session) -> None:
     os.environ["FATHOM_CANARY"] = "secret"
     events, _ = await run(session, "import os; print(sorted(k for k in os.environ if 'FATHOM' in k))")
-    assert printed(events) == "[]\n"
+    assert join_output(events) == "[]\n"
     del os.environ["FATHOM_CANARY"]
+
+
+async def test_a_frame_that_a_cell_shows_is_a_table_with_its_text(session: Session) -> None:
+    frame = pd.DataFrame({"name": ["Apple", "Intel"], "return": [0.25, -0.5]})
+    await session.inject("sheet_1", sheet(frame))
+    code = "show_table(sheet_1.head(1), 'Best', units={'return': 'fraction'})\nsheet_1[sheet_1['return'] < 0]"
+    events, outcome = await run(session, code)
+    shown = [json.loads(event.data) for event in events if isinstance(event, Display)]
+    assert [(table["title"], table["is_result"]) for table in shown] == [("Best", False), ("", True)]
+    assert shown[1]["columns"][-1] == {"name": "return", "type": "number", "values": [-0.5]}
+    assert "Intel" in outcome.result
+    # The sheet itself is there already.
+    events, outcome = await run(session, "sheet_1")
+    assert not [event for event in events if isinstance(event, Display)]
+    assert "Apple" in outcome.result

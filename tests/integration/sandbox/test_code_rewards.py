@@ -1,4 +1,4 @@
-"""Cells of the reward ``code_run`` in real sandboxes, with sheets injected (row T05)."""
+"""Cells of the reward ``code_run`` in real sandboxes, with sheets injected."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import pandas as pd
 import pytest
 import pytest_asyncio
 
-from fathom import frames
 from fathom.api.reward.v1 import reward_pb2 as pb
 from fathom.api.sandbox.v1 import sandbox_pb2 as sandbox
-from fathom.call import Call
-from fathom.errors import DependencyFailed
-from fathom.store.memory import MemoryStore
-from fathom.store.refs import to_ref
-from services.reward.config import Config
-from services.sandbox.config import Config as SandboxConfig
-from services.sandbox.front import Front
-from services.sandbox.server import SandboxServicer
+from fathom.core.call import Call
+from fathom.core.errors import DependencyFailed
+from fathom.services.reward.config import Config
+from fathom.services.sandbox.config import Config as SandboxConfig
+from fathom.services.sandbox.front.supervisor_client import SupervisorClient
+from fathom.services.sandbox.server import SandboxServicer
+from fathom.transport.store.memory import MemoryStore
+from fathom.transport.store.refs import to_ref
 from tests.integration.sandbox.conftest import make_front
+from tests.support.tables import to_arrow
 from tests.unit.reward.house import House
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -41,14 +41,14 @@ SLEEP = "import time\ndef wait(n):\n    time.sleep(n)\n    return n\nprint(wait(
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def front() -> AsyncIterator[Front]:
+async def front() -> AsyncIterator[SupervisorClient]:
     front = make_front(max_sessions=4, spares=1)
     await front.start()
     yield front
     await front.close()
 
 
-def house_of(front: Front) -> House:
+def house_of(front: SupervisorClient) -> House:
     store = MemoryStore()
     return House(
         Config(concurrent_cells=2), peers={"sandbox": SandboxServicer(front, store, SandboxConfig())}, store=store
@@ -56,7 +56,7 @@ def house_of(front: Front) -> House:
 
 
 def item(code: str, references: tuple[str, ...] = (), **parameters: float) -> pb.ScoreItem:
-    frame = pb.ScoreFrame(name="sheet_1", arrow=frames.to_arrow(TABLE))
+    frame = pb.ScoreFrame(name="sheet_1", arrow=to_arrow(TABLE))
     return pb.ScoreItem(grader="code_run", response=code, references=references, parameters=parameters, frames=[frame])
 
 
@@ -64,7 +64,7 @@ async def scores(house: House, *items: pb.ScoreItem) -> list[pb.Score]:
     return list((await house.servicer.Score(pb.ScoreRequest(items=items), Call.new(timeout_s=60))).scores)
 
 
-async def test_a_good_cell_runs_on_its_sheet_and_is_paid_for_its_answer(front: Front) -> None:
+async def test_a_good_cell_runs_on_its_sheet_and_is_paid_for_its_answer(front: SupervisorClient) -> None:
     right, wrong, plain = await scores(house_of(front), item(GOOD, ("50%",)), item(GOOD, ("20%",)), item(GOOD))
     assert dict(right.components)["execution"] == 1.0
     assert (right.components["answer"], wrong.components["answer"]) == (1.0, 0.0)
@@ -74,8 +74,8 @@ async def test_a_good_cell_runs_on_its_sheet_and_is_paid_for_its_answer(front: F
     assert plain.components["length"] >= 0.8
 
 
-async def test_errors_timeouts_and_looks_earn_nothing(front: Front) -> None:
-    """Row T05: error 0, timeout 0; row T04: a cell that only looks at a table is worth nothing."""
+async def test_errors_timeouts_and_looks_earn_nothing(front: SupervisorClient) -> None:
+    """Errors and timeouts score 0, and so does a cell that only looks at a table."""
     broken = GOOD.replace("'revenue'", "'sales'")
     error, late, look, text = await scores(
         house_of(front), item(broken, ("50%",)), item(SLEEP, wall_s=1.0), item(LOOK), item("no python at all")
@@ -90,9 +90,9 @@ async def test_errors_timeouts_and_looks_earn_nothing(front: Front) -> None:
     assert text.value == 0.0
 
 
-async def test_sheets_come_by_reference_and_cells_share_nothing(front: Front) -> None:
+async def test_sheets_come_by_reference_and_cells_share_nothing(front: SupervisorClient) -> None:
     house = house_of(front)
-    ref = to_ref(await house.store.put("sheets/1", frames.to_arrow(TABLE)))
+    ref = to_ref(await house.store.put("sheets/1", to_arrow(TABLE)))
     by_ref = item(GOOD, ("0.5",))
     by_ref.frames[0].ref.CopyFrom(ref)
     leak = item("def f():\n    global secret\n    secret = 1\n    return sheet_1.size\nprint(f())")
@@ -106,14 +106,14 @@ async def test_sheets_come_by_reference_and_cells_share_nothing(front: Front) ->
     assert again.components["answer"] == 1.0
 
 
-async def test_no_session_is_left_behind(front: Front) -> None:
+async def test_no_session_is_left_behind(front: SupervisorClient) -> None:
     house = house_of(front)
     for _ in range(2):  # more cells than there are sessions
         await scores(house, *[item(GOOD) for _ in range(5)])
     assert all(one.value > 0.5 for one in await scores(house, *[item(GOOD) for _ in range(3)]))
 
 
-async def test_a_sandbox_that_fails_is_tried_once_more_then_worth_0_and_told(front: Front) -> None:
+async def test_a_sandbox_that_fails_is_tried_once_more_then_worth_0_and_told(front: SupervisorClient) -> None:
     class Failing:
         tries = 0
 
@@ -129,10 +129,10 @@ async def test_a_sandbox_that_fails_is_tried_once_more_then_worth_0_and_told(fro
     assert found.value == 0.0
     assert found.components["failed"] == 1.0
     assert "the sandbox failed" in found.reason
-    assert house.counted("fathom_reward_failures_total", grader="code_run") == 1
+    assert house.read_count("fathom_reward_failures_total", grader="code_run") == 1
 
 
-async def test_a_frame_that_is_none_is_the_callers_fault_not_the_codes(front: Front) -> None:
+async def test_a_frame_that_is_none_is_the_callers_fault_not_the_codes(front: SupervisorClient) -> None:
     bad = item(GOOD)
     bad.frames[0].arrow = b"nothing"
     (found,) = await scores(house_of(front), bad)

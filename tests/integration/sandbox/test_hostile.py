@@ -8,14 +8,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fathom import errors
-from services.sandbox.config import Config
-from services.sandbox.engine import Engine
-from services.sandbox.events import Display, Status
-from services.sandbox.files import list_files
-from services.sandbox.server import outcome_to_proto
-from services.sandbox.session import Session
-from tests.integration.sandbox.conftest import alive, descendants, printed, run, sheet
+from fathom.core import errors
+from fathom.services.sandbox.config import Config
+from fathom.services.sandbox.supervisor.engine import Engine
+from fathom.services.sandbox.supervisor.events import Display, Status
+from fathom.services.sandbox.supervisor.files import list_files
+from fathom.services.sandbox.supervisor.servicer import outcome_to_proto
+from fathom.services.sandbox.supervisor.session import Session
+from tests.integration.sandbox.conftest import alive, descendants, join_output, run, sheet
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -25,7 +25,7 @@ MIB = 1024 * 1024
 async def test_code_that_swallows_the_interrupt_is_still_out_of_time(session: Session) -> None:
     code = "import time\ntry:\n    time.sleep(60)\nexcept BaseException:\n    print('swallowed')"
     events, outcome = await run(session, code, wall_ms=200)
-    assert (outcome.status, outcome.session_lost, printed(events)) == (Status.TIMEOUT, False, "swallowed\n")
+    assert (outcome.status, outcome.session_lost, join_output(events)) == (Status.TIMEOUT, False, "swallowed\n")
     assert outcome.duration_ms >= 200
     code = "import time\ntry:\n    time.sleep(60)\nexcept BaseException as e:\n    raise ValueError('mine') from e"
     _, outcome = await run(session, code, wall_ms=200)
@@ -163,7 +163,7 @@ async def test_a_flood_leaves_the_supervisor_free(engine: Engine, session: Sessi
     assert (await run(other, "6 * 7"))[1].result == "42"
     events, outcome = await flood
     assert outcome.status is Status.OUTPUT_LIMIT
-    assert len(printed(events)) <= Config().output_bytes
+    assert len(join_output(events)) <= Config().output_bytes
     await engine.close_session(other.id)
 
 
@@ -208,7 +208,7 @@ async def test_mischief_inside_the_worker_stays_there(session: Session, code: st
     _, outcome = await run(session, code)
     assert (outcome.status, outcome.traceback) == (Status.OK, "")
     events, after = await run(session, "import os; os.write(1, b'here')\n1 + 1")
-    assert (after.result, printed(events)) == ("2", "here")
+    assert (after.result, join_output(events)) == ("2", "here")
     outcome_to_proto(outcome)
 
 

@@ -14,17 +14,18 @@ from typing import Any
 
 import pytest
 
-from fathom.cli import doctor
-from fathom.errors import DependencyFailed
-from services.sandbox import canary as canary_of
-from services.sandbox import isolation
-from services.sandbox.cgroups import Cgroups
-from services.sandbox.engine import Engine
-from services.sandbox.events import Status
-from services.sandbox.isolation import IsolationTooWeak, Level
-from services.sandbox.jail import kernel, landlock
-from services.sandbox.process import WorkerProcess
-from services.sandbox.procfs import process
+from fathom.core.errors import DependencyFailed
+from fathom.services.sandbox.doctor import check_isolation
+from fathom.services.sandbox.inside.jail import kernel, landlock
+from fathom.services.sandbox.ipc.levels import Level
+from fathom.services.sandbox.supervisor.engine import Engine
+from fathom.services.sandbox.supervisor.events import Status
+from fathom.services.sandbox.supervisor.host.cgroups import Cgroups
+from fathom.services.sandbox.supervisor.host.procfs import read_process
+from fathom.services.sandbox.supervisor.isolation import canary as canary_of
+from fathom.services.sandbox.supervisor.isolation import probe
+from fathom.services.sandbox.supervisor.isolation.probe import IsolationTooWeak
+from fathom.services.sandbox.supervisor.worker.process import WorkerProcess
 from tests.integration.sandbox.conftest import make_engine, run_cell
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -50,7 +51,7 @@ with open('/proc/self/mountinfo') as mounts: print('mounts', len(mounts.readline
 """
 
 
-async def looked(engine: Engine) -> list[str]:
+async def look_around(engine: Engine) -> list[str]:
     session = await engine.create()
     printed, outcome = await run_cell(session, LOOK)
     await engine.close_session(session.id)
@@ -58,8 +59,8 @@ async def looked(engine: Engine) -> list[str]:
     return printed.splitlines()
 
 
-async def test_every_layer_is_active_from_inside(walled: Engine, walls: str) -> None:
-    lines = await looked(walled)
+async def test_every_layer_is_active_from_inside(walled_engine: Engine, walls: str) -> None:
+    lines = await look_around(walled_engine)
     for key in ("CapEff", "CapPrm", "CapAmb"):
         assert f"{key} 0000000000000000" in lines
     assert "NoNewPrivs 1" in lines
@@ -77,8 +78,8 @@ async def test_every_layer_is_active_from_inside(walled: Engine, walls: str) -> 
         assert "noexec True runtime read-only True" in lines
 
 
-async def test_every_layer_is_active_from_outside(walled: Engine, walls: str) -> None:
-    session = await walled.create()
+async def test_every_layer_is_active_from_outside(walled_engine: Engine, walls: str) -> None:
+    session = await walled_engine.create()
     pid = session.worker.pid
     status = read(f"/proc/{pid}/status")
     assert "Seccomp:\t2" in status
@@ -94,7 +95,7 @@ async def test_every_layer_is_active_from_outside(walled: Engine, walls: str) ->
     assert fds == {"/null" if walls == "namespace" else "/dev/null", "pipe", "socket"}
     assert len(os.listdir(f"/proc/{pid}/fd")) == 4
     assert "FATHOM" not in read(f"/proc/{pid}/environ")
-    await walled.close_session(session.id)
+    await walled_engine.close_session(session.id)
 
 
 NAMESPACES = tuple(kernel.NAMESPACES)
@@ -180,11 +181,11 @@ async def test_without_namespaces_the_refusal_names_the_switch_and_what_is_left(
 
 
 async def test_the_doctor_builds_the_walls_before_there_are_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    (good,) = await doctor.walls()
+    (good,) = await check_isolation()
     assert (good.subject, good.good) == ("sandbox", True)
     assert good.detail.startswith("isolation namespace")
     monkeypatch.setenv("FATHOM_SANDBOX_MIN_ISOLATION", "guest-kernel")
-    (bad,) = await doctor.walls()
+    (bad,) = await check_isolation()
     assert not bad.good
     assert "sandbox.min_isolation is guest-kernel" in bad.detail
 
@@ -192,13 +193,13 @@ async def test_the_doctor_builds_the_walls_before_there_are_data(monkeypatch: py
 async def test_a_wall_that_cannot_be_built_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     """A promise that the machine does not keep: here a control file that does not exist stops every fork."""
     engine = make_engine(min_isolation="namespace", spares=0)
-    build = WorkerProcess._plan
+    build = WorkerProcess._build_plan
 
-    def broken(self: Any) -> Any:
+    def break_plan(self: Any) -> Any:
         plan = build(self)
         return type(plan)(**{**plan.__dict__, "cgroups": ("/nonexistent/cgroup.procs",)})
 
-    monkeypatch.setattr(WorkerProcess, "_plan", broken)
+    monkeypatch.setattr(WorkerProcess, "_build_plan", break_plan)
     with pytest.raises(IsolationTooWeak, match=r"/nonexistent/cgroup.procs.*remedy: the error names the path"):
         await engine.start()
     with pytest.raises(DependencyFailed):
@@ -208,7 +209,7 @@ async def test_a_wall_that_cannot_be_built_is_named_with_its_remedy(monkeypatch:
 @pytest.mark.parametrize("verdict", ["CapEff", "Seccomp", "a listener", "namespace is shared", "tcp was not refused"])
 async def test_the_probe_tells_what_does_not_hold(verdict: str, tmp_path: Path) -> None:
     canary = canary_of.Canary(str(tmp_path), "secret", 1, "abstract")
-    canary_of.plant(canary)
+    canary_of.write_canary_file(canary)
     seen = {
         "CapPrm": "0",
         "CapEff": "0",
@@ -228,9 +229,9 @@ async def test_the_probe_tells_what_does_not_hold(verdict: str, tmp_path: Path) 
         "namespace is shared": ({"ns net": "shared"}, printed, 0),
         "tcp was not refused": ({}, printed.replace("tcp refused OSError", "tcp went through"), 0),
     }[verdict]
-    assert isolation.verdicts("namespace", seen, printed, Status.OK, canary) == []
+    assert probe.find_breaches("namespace", seen, printed, Status.OK, canary) == []
     canary.visits = wrong[2]
-    found = isolation.verdicts("namespace", seen | wrong[0], wrong[1], Status.OK, canary)
+    found = probe.find_breaches("namespace", seen | wrong[0], wrong[1], Status.OK, canary)
     assert any(verdict in text for text in found), found
 
 
@@ -248,15 +249,15 @@ async def test_none_has_to_be_asked_for_by_its_full_name() -> None:
 async def test_a_promised_boundary_needs_evidence() -> None:
     with pytest.raises(IsolationTooWeak, match="guest-kernel was promised, but nothing here shows it"):
         await make_engine(min_isolation="guest-kernel", boundary="guest-kernel").start()
-    assert isolation.boundary_shown("vm") is isolation.is_virtual_machine()
-    assert isolation.bounded("namespace", "vm") is Level.VM
-    assert isolation.bounded("namespace", "") is Level.NAMESPACE
-    assert isolation.bounded("seccomp", "vm") is Level.NONE
+    assert probe.is_boundary_evident("vm") is probe.is_virtual_machine()
+    assert probe.combine_level("namespace", "vm") is Level.VM
+    assert probe.combine_level("namespace", "") is Level.NAMESPACE
+    assert probe.combine_level("seccomp", "vm") is Level.NONE
 
 
 async def test_inside_a_kernel_of_its_own_a_filtered_process_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """What gVisor offers, without gVisor: only its evidence is made up here."""
-    monkeypatch.setattr(isolation, "is_gvisor", lambda: True)
+    monkeypatch.setattr(probe, "is_gvisor", lambda: True)
     engine = make_engine(min_isolation="guest-kernel", boundary="guest-kernel", walls="seccomp", spares=0)
     await engine.start()
     assert engine.report.level is Level.GUEST_KERNEL
@@ -270,18 +271,18 @@ async def test_inside_a_kernel_of_its_own_a_filtered_process_is_enough(monkeypat
         await bare.start()
 
 
-async def test_a_dead_fork_server_is_replaced_and_its_sessions_live(walled: Engine) -> None:
-    session = await walled.create()
+async def test_a_dead_fork_server_is_replaced_and_its_sessions_live(walled_engine: Engine) -> None:
+    session = await walled_engine.create()
     await run_cell(session, "kept = 5")
-    old = walled._fork_server.pid
+    old = walled_engine._fork_server.pid
     os.kill(old, 9)
     assert (await run_cell(session, "kept"))[1].result == "5"
-    others = [await walled.create() for _ in range(3)]
+    others = [await walled_engine.create() for _ in range(3)]
     for other in others:
         assert (await run_cell(other, "1"))[1].result == "1"
-    assert walled._fork_server.pid != old
+    assert walled_engine._fork_server.pid != old
     for item in (session, *others):
-        await walled.close_session(item.id)
+        await walled_engine.close_session(item.id)
 
 
 async def test_a_session_gets_no_more_than_its_share_of_the_cores() -> None:
@@ -296,7 +297,7 @@ async def test_a_session_gets_no_more_than_its_share_of_the_cores() -> None:
     before = time.monotonic()
     _, outcome = await run_cell(session, code)
     wall_s = time.monotonic() - before
-    first = process(session.worker.pid)
+    first = read_process(session.worker.pid)
     assert outcome.status is Status.OK
     assert first is not None
     assert first.cpu_s < 0.5 * wall_s + 0.4
@@ -304,4 +305,4 @@ async def test_a_session_gets_no_more_than_its_share_of_the_cores() -> None:
 
 
 async def test_landlock_is_there() -> None:
-    assert landlock.abi() >= 1
+    assert landlock.find_abi() >= 1

@@ -8,11 +8,12 @@ from contextlib import aclosing
 import pandas as pd
 import pytest
 
-from fathom import errors
-from services.sandbox.engine import Engine
-from services.sandbox.events import Display, Output, Status
-from services.sandbox.session import Session
-from tests.integration.sandbox.conftest import FIGURE, begun, is_gone, make_engine, printed, run, sheet
+from fathom.core import errors
+from fathom.services.sandbox.supervisor.engine import Engine
+from fathom.services.sandbox.supervisor.events import Display, Output, Status
+from fathom.services.sandbox.supervisor.session import Session
+from fathom.services.sandbox.supervisor.worker.process import WorkerProcess
+from tests.integration.sandbox.conftest import FIGURE, begin_cell, is_gone, join_output, make_engine, run, sheet
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 async def test_an_interrupted_cell_leaves_its_session_as_it_was(lasting: Session) -> None:
     await run(lasting, "kept = 1")
-    cell = await begun(lasting, "import time; time.sleep(60)")
+    cell = await begin_cell(lasting, "import time; time.sleep(60)")
     assert await lasting.interrupt()
     outcome = (await cell)[1]
     assert (outcome.status, outcome.session_lost, outcome.error_name) == (
@@ -45,7 +46,7 @@ async def test_a_slow_reader_costs_the_cell_nothing(engine: Engine) -> None:
     session = await engine.create(cell_wall_ms=150)
     async with aclosing(session.execute("", "print('a')\n7", 0)) as events:
         assert await anext(events) == Output("stdout", "a\n")
-        await eventually(lambda: not session.busy)
+        await eventually(lambda: not session.is_busy)
         other = await engine.create(cell_wall_ms=150)
         assert (await run(other, "while True: pass"))[1].status is Status.TIMEOUT  # so has the first cell's time passed
         rest = [event async for event in events]
@@ -58,53 +59,71 @@ async def test_a_slow_reader_costs_the_cell_nothing(engine: Engine) -> None:
 async def test_a_repeated_request_sees_the_cell_that_still_runs(lasting: Session) -> None:
     await run(lasting, "runs = 0")
     code = "runs += 1\nimport time; time.sleep(0.3)\nruns"
-    first = await begun(lasting, code, "repeated")
-    second = await begun(lasting, code, "repeated")
+    first = await begin_cell(lasting, code, "repeated")
+    second = await begin_cell(lasting, code, "repeated")
     assert (await first) == (await second)
     assert (await run(lasting, "runs"))[1].result == "1"
 
 
 async def test_one_of_two_readers_may_leave(lasting: Session) -> None:
     code = "import time; time.sleep(0.3)\n'finished'"
-    first = await begun(lasting, code, "shared")
-    second = await begun(lasting, code, "shared")
+    first = await begin_cell(lasting, code, "shared")
+    second = await begin_cell(lasting, code, "shared")
     first.cancel()
     assert (await second)[1].result == "'finished'"
 
 
 async def test_the_outcome_of_a_cell_that_was_left_is_recorded(lasting: Session) -> None:
     code = "import time; time.sleep(60)"
-    cell = await begun(lasting, code, "left")
+    cell = await begin_cell(lasting, code, "left")
     cell.cancel()
-    again = await begun(lasting, code, "left")
+    again = await begin_cell(lasting, code, "left")
     assert (await again)[1].status is Status.INTERRUPTED
     assert (await again)[1].cause == "the caller went away"
 
 
 async def test_a_waiting_cell_that_nobody_wants_is_not_run(lasting: Session) -> None:
-    first = await begun(lasting, "import time; time.sleep(0.3)")
+    first = await begin_cell(lasting, "import time; time.sleep(0.3)")
     second = asyncio.create_task(run(lasting, "wanted = False", "second"))
     await asyncio.sleep(0)
     second.cancel()
     await first
-    assert "wanted" not in [item.name for item in await lasting.variables()]
+    assert "wanted" not in [item.name for item in await lasting.list_variables()]
 
 
 async def test_restart_ends_the_running_cell_and_keeps_the_record(engine: Engine, session: Session) -> None:
     await session.inject("sheet_1", sheet(pd.DataFrame({"a": [1, 2]})))
     await run(session, "x = 1; x", "recorded")
-    cell = await begun(session, "import time; time.sleep(60)")
+    cell = await begin_cell(session, "import time; time.sleep(60)")
     assert await engine.restart(session.id) == ["sheet_1"]
     outcome = (await cell)[1]
     assert (outcome.status, outcome.cause) == (Status.KILLED, "the session was restarted")
-    assert [item.name for item in await session.variables()] == ["sheet_1"]
+    assert [item.name for item in await session.list_variables()] == ["sheet_1"]
     assert (await run(session, "x = 1; x", "recorded"))[1].result == "1"
     assert (await run(session, "int(sheet_1.a.sum())"))[1].result == "3"
 
 
+async def test_a_restarted_session_keeps_its_tighter_memory_limit(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited: list[tuple[int, int]] = []
+    original = WorkerProcess.limit_memory
+
+    def limit(worker: WorkerProcess, memory_bytes: int) -> None:
+        limited.append((id(worker), memory_bytes))
+        original(worker, memory_bytes)
+
+    monkeypatch.setattr(WorkerProcess, "limit_memory", limit)
+    session = await engine.create(memory_bytes=200 << 20)
+    first = session.worker
+    await engine.restart(session.id)
+    assert limited == [(id(first), 200 << 20), (id(session.worker), 200 << 20)]
+    await engine.close_session(session.id)
+
+
 async def test_closing_ends_the_running_cell_and_frees_its_place(engine: Engine) -> None:
     sessions = [await engine.create() for _ in range(3)]
-    cell = await begun(sessions[0], "import time; time.sleep(60)")
+    cell = await begin_cell(sessions[0], "import time; time.sleep(60)")
     worker = sessions[0].worker
     await engine.close_session(sessions[0].id)
     assert (await cell)[1].cause == "the session was closed"
@@ -116,7 +135,7 @@ async def test_closing_ends_the_running_cell_and_frees_its_place(engine: Engine)
 
 async def test_cells_and_queue_are_bounded(engine: Engine) -> None:
     session = await engine.create(cells=10)
-    first = await begun(session, "import time; time.sleep(60)")
+    first = await begin_cell(session, "import time; time.sleep(60)")
     waiting = [asyncio.create_task(run(session, "1")) for _ in range(7)]
     await asyncio.sleep(0)
     with pytest.raises(errors.Overloaded):
@@ -137,7 +156,7 @@ async def test_frames_together_are_bounded(engine: Engine, session: Session) -> 
     await session.inject("a", sheet(frame))
     with pytest.raises(errors.PayloadTooLarge):
         await session.inject("b", sheet(frame))
-    assert [item.name for item in await session.variables()] == ["a"]
+    assert [item.name for item in await session.list_variables()] == ["a"]
 
 
 async def test_an_idle_engine_closes_sessions_and_leaves_nothing() -> None:
@@ -149,7 +168,7 @@ async def test_an_idle_engine_closes_sessions_and_leaves_nothing() -> None:
     async with asyncio.timeout(10):
         await session.worker.exited.wait()
     with pytest.raises(errors.NotFound):
-        engine.session(session.id)
+        engine.get_session(session.id)
     workers = [session.worker, *engine._spares]
     await engine.close()
     assert len(workers) >= 2
@@ -175,10 +194,10 @@ async def test_displays_keep_their_place_and_semicolons_hide(lasting: Session) -
     # What is printed right after a display may overtake it: the two come by different ways.
     assert str(events[0]).startswith("Output(stream='stdout', text='before")
     assert [event for event in events if isinstance(event, Display)] == [Display("text/html", b"<b>x</b>")]
-    assert printed(events) == "before\nafter\n"
+    assert join_output(events) == "before\nafter\n"
     assert outcome.result == ""
     events, _ = await run(lasting, "display(pd.DataFrame({'a': [1]}))")
-    assert "0  1" in printed(events)
+    assert "0  1" in join_output(events)
     _, outcome = await run(lasting, "pd.DataFrame({'a': [1]})")
     assert outcome.result == "   a\n0  1"
 
@@ -188,7 +207,7 @@ async def test_ipython_semantics(session: Session) -> None:
     await run(session, "41")
     assert (await run(session, "_ + 1"))[1].result == "42"
     events, outcome = await run(session, "import asyncio\nawait asyncio.sleep(0)\n!echo shell\n%precision 2\n'价'")
-    assert (outcome.status, outcome.result, printed(events)) == (Status.OK, "'价'", "shell\n")
+    assert (outcome.status, outcome.result, join_output(events)) == (Status.OK, "'价'", "shell\n")
     assert (await run(session, "input()"))[1].status is Status.ERROR
     _, outcome = await run(session, "b = 1\na = np.zeros((2, 3))\npd = 3")
     assert [(item.name, item.shape) for item in outcome.changed] == [("a", "(2, 3)"), ("b", "")]

@@ -16,21 +16,20 @@ import pandas as pd
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from fathom import errors
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
-from fathom.bus import open_bus
 from fathom.clients import Clients
-from fathom.obs import Telemetry
-from fathom.rpc.host import Runtime, hosting
-from fathom.rpc.service import Deps
-from fathom.store import open_store
-from services.sandbox import front as front_of
-from services.sandbox import server
-from services.sandbox.cgroups import PREFIX, Cgroups
-from services.sandbox.config import Config
-from services.sandbox.events import Event, Outcome, Output, Status
-from services.sandbox.front import Front
-from tests.integration.sandbox.conftest import alive, descendants, make_front, sheet
+from fathom.core import errors
+from fathom.core.telemetry import Telemetry
+from fathom.hosting.deps import Deps
+from fathom.hosting.host import Runtime, hosting
+from fathom.services.sandbox import server
+from fathom.services.sandbox.config import Config
+from fathom.services.sandbox.front import supervisor_client as front_of
+from fathom.services.sandbox.front.supervisor_client import SupervisorClient
+from fathom.services.sandbox.supervisor.host.cgroups import PREFIX, Cgroups
+from fathom.transport.bus import open_bus
+from fathom.transport.store import open_store
+from tests.integration.sandbox.conftest import alive, descendants, make_front, open_session, sheet
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -38,7 +37,7 @@ SLEEP = "print('begun', flush=True)\nimport time; time.sleep(60)"
 
 
 @asynccontextmanager
-async def started(**settings: int) -> AsyncIterator[Front]:
+async def start_front(**settings: int) -> AsyncIterator[SupervisorClient]:
     front = make_front(spares=1, **settings)
     await front.start()
     try:
@@ -47,8 +46,15 @@ async def started(**settings: int) -> AsyncIterator[Front]:
         await front.close()
 
 
-async def run(front: Front, session_id: str, code: str) -> list[Event]:
-    return [event async for event in front.execute(session_id, "", code, 0)]
+async def run(front: SupervisorClient, session_id: str, code: str) -> pb.Outcome:
+    """How a cell ended."""
+    request = pb.ExecuteRequest(session_id=session_id, code=code)
+    return [event async for event in front.execute(request)][-1].outcome
+
+
+async def list_variables(front: SupervisorClient, session_id: str) -> pb.ListVariablesResponse:
+    request = pb.ListVariablesRequest(session_id=session_id)
+    return await front.call("ListVariables", request, pb.ListVariablesResponse)
 
 
 async def all_gone(pids: list[int]) -> None:
@@ -57,19 +63,19 @@ async def all_gone(pids: list[int]) -> None:
 
 
 async def test_a_supervisor_that_dies_loses_its_sessions_and_is_replaced() -> None:
-    async with started() as front, aclosing(front.changes()) as changes:
-        sid, other = await front.open_session("", {}, ""), await front.open_session("", {}, "")
-        await front.inject(sid, "sheet_1", sheet(pd.DataFrame({"a": [1]})))
+    async with start_front() as front, aclosing(front.watch_changes()) as changes:
+        sid, other = await open_session(front), await open_session(front)
+        put = pb.PutFrameRequest(session_id=sid, name="sheet_1")
+        await front.call("PutFrame", put, pb.PutFrameResponse, sheet(pd.DataFrame({"a": [1]})))
         old = front.supervisor_pid
         held = [old, *descendants(old)]
         assert len(held) >= 6
-        async with aclosing(front.execute(sid, "", SLEEP, 0)) as cell:
-            assert await anext(cell) == Output("stdout", "begun\n")
+        async with aclosing(front.execute(pb.ExecuteRequest(session_id=sid, code=SLEEP))) as cell:
+            assert (await anext(cell)).output == pb.OutputChunk(stream=pb.OUTPUT_STREAM_STDOUT, text="begun\n")
             os.kill(old, signal.SIGKILL)
-            last = [event async for event in cell][-1]
-        assert isinstance(last, Outcome)
+            last = [event async for event in cell][-1].outcome
         assert (last.status, last.session_lost, last.cause) == (
-            Status.INFRA_ERROR, True, "the sandbox's supervisor ended",
+            pb.EXECUTE_STATUS_INFRA_ERROR, True, "the sandbox's supervisor ended",
         )  # fmt: skip
         with pytest.raises((errors.SessionLost, errors.NotReady)):
             await run(front, other, "1")
@@ -79,17 +85,14 @@ async def test_a_supervisor_that_dies_loses_its_sessions_and_is_replaced() -> No
         with pytest.raises(errors.SessionLost, match="supervisor ended"):
             await run(front, other, "1")
         with pytest.raises(errors.SessionLost, match="supervisor ended"):
-            await front.restart(sid)
-        await front.close_session(sid)
+            await front.call("Restart", pb.RestartRequest(session_id=sid), pb.RestartResponse)
+        await front.close_session(pb.CloseSessionRequest(session_id=sid))
         with pytest.raises(errors.NotFound):
-            await front.variables(sid)
-        fresh = await front.open_session("", {}, "")
-        end = (await run(front, fresh, "6 * 7"))[-1]
-        assert isinstance(end, Outcome)
-        assert end.result == "42"
+            await list_variables(front, sid)
+        assert (await run(front, await open_session(front), "6 * 7")).result == "42"
         await all_gone(held)
         groups = Cgroups()
-        assert groups.why_not or not [path for path in groups.leftovers() if path.name.startswith(f"{PREFIX}{old}-")]
+        assert groups.why_not or not [path for path in groups.list_groups() if path.name.startswith(f"{PREFIX}{old}-")]
 
 
 async def test_a_front_that_would_be_too_weak_does_not_start_and_leaves_nothing() -> None:
@@ -102,7 +105,7 @@ async def test_a_front_that_would_be_too_weak_does_not_start_and_leaves_nothing(
 
 async def test_one_that_will_not_stay_up_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(front_of, "RESTARTS", 1)
-    async with started() as front, aclosing(front.changes()) as changes:
+    async with start_front() as front, aclosing(front.watch_changes()) as changes:
         os.kill(front.supervisor_pid, signal.SIGKILL)
         assert [await anext(changes), await anext(changes)] == [False, True]
         os.kill(front.supervisor_pid, signal.SIGKILL)
@@ -110,13 +113,13 @@ async def test_one_that_will_not_stay_up_is_given_up(monkeypatch: pytest.MonkeyP
         with pytest.raises(errors.DependencyFailed, match="2 times within a minute"):
             await anext(changes)
         with pytest.raises(errors.NotReady):
-            await front.open_session("", {}, "")
+            await open_session(front)
 
 
 async def test_one_that_hangs_is_ended_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(front_of, "PING_S", 0.1)
     monkeypatch.setattr(front_of, "PING_TIMEOUT_S", 1.0)
-    async with started() as front, aclosing(front.changes()) as changes:
+    async with start_front() as front, aclosing(front.watch_changes()) as changes:
         old = front.supervisor_pid
         os.kill(old, signal.SIGSTOP)
         async with asyncio.timeout(30):
@@ -125,19 +128,17 @@ async def test_one_that_hangs_is_ended_and_replaced(monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_caller_that_goes_away_interrupts_its_cell_across_the_socket() -> None:
-    async with started() as front:
-        sid = await front.open_session("", {}, "")
-        async with aclosing(front.execute(sid, "", SLEEP, 0)) as cell:
+    async with start_front() as front:
+        sid = await open_session(front)
+        async with aclosing(front.execute(pb.ExecuteRequest(session_id=sid, code=SLEEP))) as cell:
             await anext(cell)
         async with asyncio.timeout(10):
-            end = (await run(front, sid, "'here'"))[-1]
-        assert isinstance(end, Outcome)
-        assert end.result == "'here'"
+            assert (await run(front, sid, "'here'")).result == "'here'"
 
 
 async def test_the_supervisor_holds_no_secret_and_no_port(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FATHOM_CANARY", "secret")
-    async with started() as front:
+    async with start_front() as front:
         root = Path(f"/proc/{front.supervisor_pid}")
         assert b"FATHOM" not in (root / "environ").read_bytes()
         held = {os.readlink(path) for path in (root / "fd").iterdir()}
@@ -152,12 +153,13 @@ async def test_the_supervisor_holds_no_secret_and_no_port(monkeypatch: pytest.Mo
 DOOMED = """
 import asyncio, sys
 sys.path[:0] = {paths!r}
-from tests.integration.sandbox.conftest import make_front
+from fathom.api.sandbox.v1 import sandbox_pb2 as pb
+from tests.integration.sandbox.conftest import make_front, open_session
 async def main():
     front = make_front(spares=1)
     await front.start()
-    sid = await front.open_session("", {{}}, "")
-    async for event in front.execute(sid, "", {code!r}, 0):
+    cell = pb.ExecuteRequest(session_id=await open_session(front), code={code!r})
+    async for event in front.execute(cell):
         print(front.supervisor_pid, flush=True)
 asyncio.run(main())
 """
@@ -183,8 +185,8 @@ async def test_health_and_metrics_follow_the_supervisor() -> None:
     deps = Deps(Clients({}, telemetry), store, await open_bus("memory://", store), telemetry)
     service = server.build(Config(spares=0), deps)
     assert isinstance(service.servicer, server.SandboxServicer)
-    front = service.servicer._engine
-    assert isinstance(front, Front)
+    front = service.servicer._supervisor
+    assert isinstance(front, SupervisorClient)
     async with hosting(service, deps, Runtime()) as hosted:
         await hosted.warm
         client = Clients({"sandbox": hosted.url}, telemetry).sandbox

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from services.sandbox.engine import Engine
-from services.sandbox.events import Display, Status
-from services.sandbox.procfs import process
-from tests.integration.sandbox.conftest import make_engine, printed, run
+from fathom.services.sandbox.supervisor.engine import Engine
+from fathom.services.sandbox.supervisor.events import Display, Status
+from fathom.services.sandbox.supervisor.host.procfs import read_process
+from tests.integration.sandbox.conftest import join_output, make_engine, run
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -17,39 +17,39 @@ px.line(pd.DataFrame({'date': pd.date_range('2020-01-01', periods=9), 'value': r
 """
 
 
-async def test_a_figure_is_drawn_and_is_no_text(walled: Engine) -> None:
-    session = await walled.create()
+async def test_a_figure_is_drawn_and_is_no_text(walled_engine: Engine) -> None:
+    session = await walled_engine.create()
     for code in (FIGURE, f"{FIGURE.strip()}.show()"):
         events, outcome = await run(session, code)
         assert [event.media_type for event in events if isinstance(event, Display)] == [
             "application/vnd.plotly.v1+json"
         ]
-        assert (outcome.status, outcome.result, printed(events)) == (Status.OK, "", "")
-    await walled.close_session(session.id)
+        assert (outcome.status, outcome.result, join_output(events)) == (Status.OK, "", "")
+    await walled_engine.close_session(session.id)
 
 
-async def test_the_first_figure_of_a_session_imports_nothing_more(walled: Engine) -> None:
-    session = await walled.create()
+async def test_the_first_figure_of_a_session_imports_nothing_more(walled_engine: Engine) -> None:
+    session = await walled_engine.create()
     _, outcome = await run(session, f"import sys\nbefore = set(sys.modules)\n{FIGURE}\nlen(set(sys.modules) - before)")
     # What python imports for a cell's own text, not the four hundred modules of plotly's first figure.
     assert int(outcome.result) < 20
-    await walled.close_session(session.id)
+    await walled_engine.close_session(session.id)
 
 
-async def test_temporary_files_have_a_folder(walled: Engine) -> None:
-    session = await walled.create()
+async def test_temporary_files_have_a_folder(walled_engine: Engine) -> None:
+    session = await walled_engine.create()
     code = "import tempfile\nwith tempfile.NamedTemporaryFile(suffix='.csv') as file: print(file.write(b'x'))"
     events, outcome = await run(session, code)
-    assert (outcome.status, printed(events)) == (Status.OK, "1\n"), outcome.traceback
-    await walled.close_session(session.id)
+    assert (outcome.status, join_output(events)) == (Status.OK, "1\n"), outcome.traceback
+    await walled_engine.close_session(session.id)
 
 
-async def test_types_of_files_can_be_guessed(walled: Engine) -> None:
+async def test_types_of_files_can_be_guessed(walled_engine: Engine) -> None:
     """Writers of Excel files read every table of types that the machine has."""
-    session = await walled.create()
+    session = await walled_engine.create()
     _, outcome = await run(session, "import mimetypes\nmimetypes.init()\nmimetypes.guess_type('a.png')[0]")
     assert (outcome.status, outcome.result) == (Status.OK, "'image/png'"), outcome.traceback
-    await walled.close_session(session.id)
+    await walled_engine.close_session(session.id)
 
 
 async def test_the_home_and_tmp_share_one_quota() -> None:
@@ -74,6 +74,6 @@ async def test_services_of_different_sizes_leave_each_others_sessions_alone() ->
         await first.close_session(session.id)
     for session in theirs:
         assert (await run(session, "1 + 1"))[1].result == "2"
-        assert process(session.worker.pid) is not None
+        assert read_process(session.worker.pid) is not None
     await first.close()
     await second.close()

@@ -16,10 +16,10 @@ sys.path[:0] = [str(ROOT / "libs"), str(ROOT)]
 
 def refuse_namespaces() -> None:
     """Enters a user namespace in which this user is itself, and forbids any below it."""
-    from services.sandbox.jail import kernel
+    from fathom.services.sandbox.inside.jail import kernel
 
     uid, gid = os.geteuid(), os.getegid()
-    kernel.dumpable()
+    kernel.make_dumpable()
     kernel.unshare(kernel.CLONE_NEWUSER)
     kernel.write("/proc/self/setgroups", "deny")
     kernel.write("/proc/self/uid_map", f"{uid} {uid} 1")
@@ -29,7 +29,7 @@ def refuse_namespaces() -> None:
 
 async def start(min_isolation: str) -> str:
     """The level achieved, or why there is none."""
-    from services.sandbox.isolation import IsolationTooWeak
+    from fathom.services.sandbox.supervisor.isolation.probe import IsolationTooWeak
     from tests.integration.sandbox.conftest import make_engine
 
     engine = make_engine(min_isolation=min_isolation, spares=0)

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from fathom.clients import Clients, connect
-from services.local import Endpoints, LocalSettings, LocalStack
+from fathom.services.local import Endpoints, LocalSettings, LocalStack
 from tests.integration.stack.scripted_model import ScriptedModel, entry
 
 MODELS = {"rules": {"engine": "rules"}}

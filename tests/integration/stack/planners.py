@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fathom.bus.server import NatsServer
 from fathom.clients import Clients, connect
-from fathom.rpc.contract import Method, contract
-from fathom.rpc.host import Runtime, dependencies, hosting
-from fathom.rpc.service import Service
-from services.local import Endpoints, serving
+from fathom.hosting.host import Runtime, dependencies, hosting
+from fathom.services.local import Endpoints, wait_until_serving
+from fathom.transport.bus.nats.server import NatsServer
+from fathom.transport.rpc.contract import Method, contract
+from fathom.transport.rpc.service import Service
 
 ROOT = Path(__file__).resolve().parents[3]
 Before = Callable[[str, str], Awaitable[None]]
@@ -73,13 +73,13 @@ class Planners:
     def holder(self, run_id: str) -> str:
         """The planner that took the run up last."""
         taken = {
-            name: [line for line in log.read_text().splitlines() if "run taken up" in line and run_id in line]
+            name: [line for line in log.read_text().splitlines() if "run acquired" in line and run_id in line]
             for name, log in self.logs.items()
         }
         return max((name for name in taken if taken[name]), key=lambda name: json.loads(taken[name][-1])["attempt"])
 
-    def asked(self, method: str) -> list[str]:
-        """Request ids of the calls of one method, in order."""
+    def list_calls(self, method: str) -> list[str]:
+        """Return request ids of the calls of one method, in order."""
         return [request_id for name, request_id in self.seen if name == method]
 
 
@@ -109,7 +109,7 @@ async def start(
     stack: AsyncExitStack, found: Planners, name: str, folder: Path, bus: str, store: str, urls: dict[str, str]
 ) -> None:
     """Starts one planner as a process and waits until it serves."""
-    from fathom.rpc.sockets import reserved_port
+    from fathom.transport.sockets import reserved_port
 
     port = stack.enter_context(reserved_port())
     environ = {
@@ -125,14 +125,14 @@ async def start(
     found.logs[name] = folder / f"{name}.log"
     with found.logs[name].open("ab") as log:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "services.planner", env=environ, cwd=ROOT, stdout=log, stderr=log,
+            sys.executable, "-m", "fathom.services.planner", env=environ, cwd=ROOT, stdout=log, stderr=log,
             stdin=asyncio.subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
     found.processes[name] = process
     found.urls[name] = f"grpc://127.0.0.1:{port}"
     stack.push_async_callback(stop, process)
     async with asyncio.timeout(30):
-        await serving("planner", found.urls[name])
+        await wait_until_serving("planner", found.urls[name])
 
 
 async def stop(process: asyncio.subprocess.Process) -> None:

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.policy.backends.rules.tokenizer import RulesTokenizer, load_vocabulary
+from fathom.services.policy.backends.rules.tokenizer import RulesTokenizer, load_vocabulary
 
 Line = tuple[str, dict[str, Any]]
 Said = Sequence[Mapping[str, Any]]
@@ -75,7 +75,17 @@ class ScriptedModel:
         return delta, "tool_calls", tokens
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One request per connection."""
+        """Answer the one request of a connection, and close it whatever comes of it.
+
+        A connection that a broken handler leaves open warns when it is collected: in the middle of another test.
+        """
+        try:
+            await self.reply(reader, writer)
+        finally:
+            writer.close()
+
+    async def reply(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Read a request and write the reply; raise where the script has no line for it."""
         head = await reader.readuntil(b"\r\n\r\n")
         size = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
         body = json.loads(await reader.readexactly(int(size.group(1)))) if size else {}
@@ -98,7 +108,6 @@ class ScriptedModel:
             writer.write(f"data: {json.dumps(chunk)}\n\n".encode())
         writer.write(b"data: [DONE]\n\n")
         await writer.drain()
-        writer.close()
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[str]:

@@ -4,40 +4,39 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, field
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from fathom.clients import Clients
-from fathom.protocol.messages import Completion, FinishReason, Sampling, ToolCall, Usage
-from fathom.store import open_store
-from fathom.store.refs import read_ref
-from services.local import Endpoints
-from services.planner.answering.ending import CheckedEnding
-from services.planner.answering.evidence import Evidence
-from services.planner.answering.figures import Figures
-from services.planner.model import Answer, Doubt, Episode, Limits, Material, Step, Task, ToolResult, ToolState
-from services.planner.tools.data import Data
-from services.planner.tools.python import Python
-from services.planner.tools.session import Session
-from services.planner.tools.tool import Reply
+from fathom.domain.chat.messages import Completion, FinishReason, Sampling, ToolCall, Usage
+from fathom.services.local import Endpoints
+from fathom.services.planner.answering.rendering.figures import Figures
+from fathom.services.planner.answering.rendering.finish import CheckedEnding
+from fathom.services.planner.answering.verification.evidence import Evidence
+from fathom.services.planner.model.episode import (
+    Answer,
+    Episode,
+    FindingKind,
+    Limits,
+    Material,
+    Step,
+    Task,
+    ToolResult,
+    ToolStatus,
+)
+from fathom.services.planner.tools.data import Data
+from fathom.services.planner.tools.python import Python
+from fathom.services.planner.tools.session import Session
+from fathom.services.planner.tools.tables.results import ResultTables
+from fathom.services.planner.tools.tool import Reply
+from fathom.transport.store import open_store
+from fathom.transport.store.refs import read_ref
+from tests.support.coder import Coder
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 GOOD = "import plotly.express as px\npx.line(sheet_1, x='date', y='AAPL.close_adj', title='Apple')"
 BROKEN = "import plotly.express as px\npx.line(sheet_1, x='Date', y='nothing')"
-
-
-@dataclass
-class Coder:
-    """Mends with one code, and keeps the tracebacks that it was shown."""
-
-    code: str
-    asked: list[str] = field(default_factory=list)
-
-    async def mend(self, request_id: str, episode: Episode, code: str, traceback: str) -> str:
-        self.asked.append(traceback)
-        return self.code
 
 
 def block(code: str) -> str:
@@ -54,17 +53,18 @@ async def test_figures_of_an_answer(
     store = open_store(endpoints.store)
     run_id = f"run_figure_{time.monotonic_ns()}"
     session = Session(clients, run_id, 60.0)
-    python = Python(session, store, Counter("cells", "x", ("style",), registry=CollectorRegistry()), run_id)
+    styles = Counter("cells", "x", ("style",), registry=CollectorRegistry())
+    python = Python(session, store, styles, run_id, ResultTables(clients, store, run_id, 60.0))
     coder = Coder(mended)
     try:
         made = await Data(clients, session, None, 60.0)(f"{run_id}-0-0", {"question": "Apple adjusted close in 2020"})
         reply = made if isinstance(made, Reply) else made(1)
-        material = tuple(Material(n, f.kind, f.item, f.variable) for n, f in enumerate(reply.findings, start=1))
+        material = tuple(Material(n, f.kind, f.item, f.variable) for n, f in enumerate(reply.material, start=1))
         task = Task(run_id, "Apple in 2020?", "m", Sampling(), Limits(5, 10_000, time.monotonic() + 120))
         episode = Episode(task, ())
         completion = Completion((), (), (), "", (), FinishReason.STOP, 0, 0, Usage(), True, "m")
         episode.append(
-            Step(0, (), completion, (ToolResult(ToolCall("c", "data", "{}"), "", "", ToolState.OK, 0, material),))
+            Step(0, (), completion, (ToolResult(ToolCall("c", "data", "{}"), "", "", ToolStatus.OK, 0, material),))
         )
         text = f"Apple closed 2020 at 130.74 USD [1].\n\n{block(first)}\n\nThe end."
         answer = await CheckedEnding(Evidence(store), Figures(python, coder), correct=False).finish(
@@ -86,6 +86,6 @@ async def test_figures_of_an_answer(
             f"{{{{figure:code_{answer.material[-1].number}}}}}",
             "{{table:sheet_1}}",
         ]
-        assert [mark.kind for mark in answer.findings] == [Doubt.FIGURE]
+        assert [mark.kind for mark in answer.findings] == [FindingKind.FIGURE]
         assert "ValueError" in coder.asked[0]
     await store.close()

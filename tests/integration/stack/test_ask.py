@@ -11,15 +11,16 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fathom import errors, frames
 from fathom.api.datafetch.v1 import datafetch_pb2 as data
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.clients import Clients
 from fathom.clients.runs import run, watch
-from fathom.rpc.server import PortInUse
-from services.local import Endpoints, LocalSettings, LocalStack
+from fathom.core import errors
+from fathom.domain import frames
+from fathom.services.local import Endpoints, LocalSettings, LocalStack
+from fathom.transport.sockets import PortInUse
 from tests.integration.stack.conftest import MODELS, prepare
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
@@ -71,6 +72,10 @@ async def test_the_run_is_recorded_watched_and_joined(stack: Stack) -> None:
         assert [event async for event in watch(clients, "run-comparison", after=events[-1].sequence)] == []
     found = (await clients.planner.get_run(pb.GetRunRequest(run_id="run-comparison"))).trajectory
     assert found.exact
+    # The system prompt ends in what datafetch has, and the record says in which words.
+    opening = found.steps[0].new_messages[0].content
+    assert "- stock: 21 (AAPL," in opening
+    assert found.prompts["data"].startswith("data.")
     assert len(found.token_ids) == len(found.mask) == len(found.log_probs) > 0
     assert [step.index for step in found.steps] == list(range(len(found.steps)))
     listed = await clients.planner.list_runs(pb.ListRunsRequest(page_size=1000))
@@ -184,7 +189,7 @@ async def test_every_tool_asks_for_its_intent(stack: Stack) -> None:
     _, clients = stack
     models = await clients.planner.list_tools(pb.ListToolsRequest())
     assert [tool.name for tool in models.tools] == [
-        "data", "delegate", "fetch", "finish", "python", "recall", "search", "think", "todo",
+        "catalogue", "data", "delegate", "fetch", "finish", "python", "recall", "search", "sql", "think", "todo",
     ]  # fmt: skip
     assert all('"intent"' in tool.parameters_json for tool in models.tools)
 
@@ -245,10 +250,10 @@ async def test_the_command_line_chooses_what_makes_room(stack: Stack) -> None:
 
 async def test_the_doctor_tells_who_answers(stack: Stack) -> None:
     """What `helm test` asks of a cluster, asked of this stack: all well, and one that is not there."""
-    from fathom.cli.doctor import ready
+    from fathom.cli.doctor import check_ready
 
     endpoints, _ = stack
     asked = [*endpoints.services.values(), endpoints.gateway]
-    findings = await ready([*asked, "grpc://127.0.0.1:1", "http://127.0.0.1:1"])
+    findings = await check_ready([*asked, "grpc://127.0.0.1:1", "http://127.0.0.1:1"])
     assert [finding.good for finding in findings] == [True] * len(asked) + [False, False]
     assert all(finding.detail for finding in findings)

@@ -16,8 +16,8 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from fathom.clients import Clients
-from fathom.rpc.sockets import reserved_port
-from services.local import Endpoints
+from fathom.services.local import Endpoints
+from fathom.transport.sockets import reserved_port
 from tests.support.waiting import until_listening
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
@@ -39,7 +39,16 @@ async def call(client: Client, name: str, **arguments: Any) -> tuple[dict[str, A
 
 async def check_tools(client: Client) -> None:
     listed = (await client.list_tools()).tools
-    assert [tool.name for tool in listed] == ["data", "fetch", "python", "search", "think", "todo"]
+    assert [tool.name for tool in listed] == [
+        "catalogue",
+        "data",
+        "fetch",
+        "python",
+        "search",
+        "sql",
+        "think",
+        "todo",
+    ]
     assert all(tool.input_schema["required"][0] == "intent" for tool in listed)
     head, _, wrong = await call(client, "search", intent="find it", query="maximum drawdown")
     assert not wrong

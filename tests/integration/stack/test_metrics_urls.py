@@ -7,10 +7,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fathom.cli.doctor import services
-from fathom.cli.local import read_endpoints
+from fathom.cli.doctor import check_services
 from fathom.clients import Clients
-from services.local import ORDER, Endpoints, LocalSettings, LocalStack
+from fathom.clients.local import read_endpoints
+from fathom.services.local import ORDER, Endpoints, LocalSettings, LocalStack
 from tests.integration.stack.conftest import MODELS, prepare
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
@@ -30,7 +30,7 @@ async def check_metrics(home: Path) -> None:
 async def test_every_service_of_one_process_has_metrics_of_its_own(stack: tuple[Endpoints, Clients]) -> None:
     home = Path(stack[0].store.removeprefix("file://")).parent
     await check_metrics(home)
-    told = {finding.subject: finding.detail for finding in await services(home)}
+    told = {finding.subject: finding.detail for finding in await check_services(home)}
     assert stack[0].metrics["policy"] in told["policy"]
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from fathom import errors
 from fathom.api.planner.v1 import planner_pb2 as pb
-from fathom.cli.prompt import scored
 from fathom.clients import Clients
-from services.local import Endpoints
-from services.planner.prompts.compare import compare
+from fathom.core import errors
+from fathom.services.local import Endpoints
+from fathom.services.planner.commands.prompt import score_question
+from fathom.services.planner.prompts.tools.compare import compare
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 Stack = tuple[Endpoints, Clients]
@@ -19,7 +19,8 @@ async def test_questions_under_two_variants_are_compared(stack: Stack) -> None:
     _, clients = stack
     question = "What is maximum drawdown?"
     scores = [
-        await scored(clients, question, ["drawdown"], "answer", name, "rules") for name in ("evidence", "sections")
+        await score_question(clients, question, ["drawdown"], "answer", name, "rules")
+        for name in ("evidence", "sections")
     ]
     lines = compare(scores)
     assert [line.prompt for line in lines] == ["answer.evidence.v1.en", "answer.sections.v1.en"]
@@ -35,7 +36,7 @@ async def test_a_prompt_that_is_not_there_stops_the_run_by_name(stack: Stack) ->
 
 
 async def test_what_was_asked_is_restated_in_the_trace_and_not_in_the_answer(stack: Stack) -> None:
-    """Row L04, on by default."""
+    """On by default."""
     _, clients = stack
     question = "What is maximum   drawdown?"
     events = [response.event async for response in clients.planner.run(pb.RunRequest(question=question, model="rules"))]

@@ -13,10 +13,10 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.clients import Clients
 from fathom.clients.runs import run
-from fathom.ids import new_id
-from services.local import Endpoints
+from fathom.core.ids import new_id
+from fathom.services.local import Endpoints
 
-pytestmark = [pytest.mark.asyncio(loop_scope="package"), pytest.mark.timeout(120)]
+pytestmark = pytest.mark.asyncio(loop_scope="package")
 Stack = tuple[Endpoints, Clients]
 QUESTIONS = (
     "Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020",
@@ -34,7 +34,7 @@ class Seen:
     record: trajectory.Trajectory
 
     @property
-    def finished(self) -> pb.RunFinished:
+    def end(self) -> pb.RunFinished:
         return self.events[-1].finished
 
 
@@ -53,7 +53,7 @@ async def runs(stack: Stack) -> list[Seen]:
 
 
 async def test_thoughts_are_short_and_every_result_follows_its_intent(runs: list[Seen]) -> None:
-    """Rows R01, R07, R11: thought and call in turn; a median of at most 200 characters."""
+    """Thought and call in turn; a median of at most 200 characters."""
     thoughts = [event.thought.text for seen in runs for event in seen.events if event.HasField("thought")]
     assert statistics.median(len(text) for text in thoughts) <= 200
     for seen in runs:
@@ -68,7 +68,6 @@ async def test_thoughts_are_short_and_every_result_follows_its_intent(runs: list
 
 
 async def test_a_search_shows_four_fields_and_never_the_text(runs: list[Seen]) -> None:
-    """Rows M02, R10."""
     hits, texts = [], []
     for seen in runs:
         for event in seen.events:
@@ -84,28 +83,28 @@ async def test_a_search_shows_four_fields_and_never_the_text(runs: list[Seen]) -
 
 
 async def test_every_sheet_is_a_variable_at_once(runs: list[Seen]) -> None:
-    """Row R17: no NameError in any cell."""
-    codes = [item.code for seen in runs for item in seen.finished.material if item.HasField("code")]
+    """No NameError in any cell."""
+    codes = [item.code for seen in runs for item in seen.end.material if item.HasField("code")]
     assert any("sheet_1" in code.code for code in codes)
     assert [code.traceback for code in codes if "NameError" in code.traceback] == []
     assert all(code.ok for code in codes)
 
 
 async def test_the_largest_request_of_a_run_is_in_its_trace_and_within_the_window(runs: list[Seen]) -> None:
-    """Row X06: measured for each request, before it is sent; 24k at most."""
+    """Measured for each request, before it is sent; 40k at most."""
     for seen in runs:
         sizes = [step.context_tokens for step in seen.record.steps]
         assert all(sizes)
-        assert max(sizes) <= 24_000
+        assert max(sizes) <= 40_000
         told = [event.sampled for event in seen.events if event.HasField("sampled")]
         assert [one.prompt_tokens for one in told] == [
             step.completion.usage.prompt_tokens for step in seen.record.steps
         ]
-        assert {one.window_tokens for one in told} == {24_000}
+        assert {one.window_tokens for one in told} == {40_000}
 
 
 async def test_simple_questions_are_not_planned(runs: list[Seen]) -> None:
-    """Rows A05, P06, R09, X02: two calls for one value; a first plan has at most five entries."""
+    """Two calls for one value; a first plan has at most five entries."""
     assert len(runs[-1].record.steps) <= 2
     for seen in runs:
         first = next((event.todo_changed for event in seen.events if event.HasField("todo_changed")), None)
@@ -113,7 +112,7 @@ async def test_simple_questions_are_not_planned(runs: list[Seen]) -> None:
 
 
 async def test_what_was_not_found_is_material_text_and_page_alike(stack: Stack) -> None:
-    """Rows D24, L01: the answer of any run carries the checks' report, empty where all holds."""
+    """The answer of any run carries the checks' report, empty where all holds."""
     _, clients = stack
     run_id = new_id("run")
     request = pb.RunRequest(request_id=run_id, question="Compare the share price of Tencent and Apple since 2018")

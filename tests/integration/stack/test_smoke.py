@@ -8,7 +8,7 @@ import pytest
 
 from deploy import smoke
 from fathom.clients import Clients
-from services.local import Endpoints
+from fathom.services.local import Endpoints
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 

@@ -15,7 +15,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as otlp
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc
 
-from services.local import LocalSettings, LocalStack
+from fathom.services.local import LocalSettings, LocalStack
 from tests.integration.stack.conftest import MODELS, prepare
 
 QUESTION = "What was the highest close of Apple in 2019?"
@@ -48,8 +48,8 @@ def collecting() -> Iterator[tuple[Collector, str]]:
         server.stop(None).wait()
 
 
-async def answered(client: httpx.AsyncClient, run_id: str) -> dict[str, Any]:
-    """The run when it has ended, as its event stream tells it."""
+async def wait_for_answer(client: httpx.AsyncClient, run_id: str) -> dict[str, Any]:
+    """Return the run when it has ended, as its event stream tells it."""
     async with asyncio.timeout(90), client.stream("GET", f"/v1/runs/{run_id}/events", timeout=90) as stream:
         async for _ in stream.aiter_lines():
             pass
@@ -67,7 +67,7 @@ async def test_one_question_is_one_trace_without_orphans(
             headers = {"traceparent": f"00-{TRACE}-{CALLER}-01"}
             async with httpx.AsyncClient(base_url=endpoints.gateway, headers=headers, timeout=60) as client:
                 run_id = (await client.post("/v1/runs", json={"question": QUESTION})).json()["run_id"]
-                run = await answered(client, run_id)
+                run = await wait_for_answer(client, run_id)
         # The end of the stack has sent what its services had not sent yet.
         spans = list(collector.spans)
     assert run["trajectory"]["stop_reason"] == "STOP_REASON_FINISHED", run["trajectory"]["error"]

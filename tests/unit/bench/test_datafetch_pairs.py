@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.bench.datafetch_pairs import Bigrams, grams, recall
+from tests.bench.datafetch.datafetch_pairs import Bigrams, grams, recall
 from tests.golden.datafetch.schema import Pair
 
 PAIRS = [Pair(text="jobs", lang="en", ids=["a", "b"]), Pair(text="工作", lang="zh", ids=["c"])]

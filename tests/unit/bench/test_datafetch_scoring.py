@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from tests.bench.datafetch_scoring import Answer, Given, Lack, judge, same, unit
+from tests.bench.datafetch.datafetch_scoring import Answer, Given, Lack, judge, same, unit
 from tests.golden.datafetch.schema import Question
 
 DAY, NEXT = date(2020, 3, 16), date(2020, 3, 17)

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.bench.perturbation import Asked, Kind, Thing, of_finglm, of_gold, perturb, variants
-from tests.bench.perturbation.dates import Mention, mentions, relative, respelt, spellings
-from tests.bench.perturbation.variants import compound
-from tests.bench.perturbation.words import FIT, HELD, colloquial, in_unit, misspelt, renamed, slips_of
+from tests.bench.datafetch.perturbation import Asked, Kind, Thing, of_finglm, of_gold, perturb, variants
+from tests.bench.datafetch.perturbation.dates import Mention, mentions, relative, respelt, spellings
+from tests.bench.datafetch.perturbation.variants import compound
+from tests.bench.datafetch.perturbation.words import FIT, HELD, colloquial, in_unit, misspelt, replace_name, slips_of
 from tests.golden.datafetch.schema import Question, load_names, load_questions
 
 NAMES = load_names()
@@ -117,11 +117,11 @@ def test_names_are_those_given_and_codes_keep_clear_of_years() -> None:
     assert variant is not None
     forms = {"平安银行", "000001", "000001.SZ", "SZ000001"}
     texts = {
-        renamed("2020年平安银行股份有限公司2020年", ("平安银行股份有限公司", *forms), "zh", random.Random(n))
+        replace_name("2020年平安银行股份有限公司2020年", ("平安银行股份有限公司", *forms), "zh", random.Random(n))
         for n in range(40)
     }
     assert texts == {"2020年平安银行2020年", "2020年000001 2020年", "2020年000001.SZ 2020年", "2020年SZ000001 2020年"}
-    assert "苹果" not in {renamed("Apple", ("Apple", "AAPL", "苹果"), "en", random.Random(n)) for n in range(9)}
+    assert "苹果" not in {replace_name("Apple", ("Apple", "AAPL", "苹果"), "en", random.Random(n)) for n in range(9)}
 
 
 @given(st.sampled_from(["Microsoft", "Johnson & Johnson", "平安银行股份有限公司", "可口可乐"]), st.integers(0, 999))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from tests.golden.agent.grading import Given, judge, traced
+from tests.golden.agent.grading import Given, judge, trace_numbers
 from tests.golden.agent.reference import Reference
 from tests.golden.agent.schema import HELD, SEEN, Expected, Question, load_questions
 
@@ -92,4 +92,4 @@ def test_wrong_answers_are_found(reference: Reference, before: str, after: str, 
     ],
 )
 def test_numbers_and_dates_must_stand_in_what_is_cited(text: str, loose: list[str]) -> None:
-    assert traced(Given(text, MATERIAL), "From 2015 on?")[1] == loose
+    assert trace_numbers(Given(text, MATERIAL), "From 2015 on?")[1] == loose

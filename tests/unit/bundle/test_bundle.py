@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from fathom.bundle import build as building
-from fathom.bundle import packages
-from fathom.bundle.build import Converted, build
-from fathom.bundle.command import run_build
-from fathom.bundle.manifest import verify
-from fathom.bundle.packages import Package, Reader, fetch, reader
-from fathom.errors import CorruptData, DependencyFailed, MissingExtra
-from fathom.ids import sha256
+from fathom.core.errors import CorruptData, DependencyFailed, MissingExtra
+from fathom.core.ids import sha256
+from fathom.domain.bundle import build as building
+from fathom.domain.bundle import packages
+from fathom.domain.bundle.build import Converted, build
+from fathom.domain.bundle.command import run_build
+from fathom.domain.bundle.manifest import verify
+from fathom.domain.bundle.packages import Package, Reader, fetch, reader
 
 
 def package(file: Path) -> Package:

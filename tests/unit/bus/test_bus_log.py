@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fathom.bus.base import Message
-from fathom.bus.log import Log
-from fathom.bus.streams import Durable, Retention, Stream
+from fathom.transport.bus.base import Message
+from fathom.transport.bus.log import Log
+from fathom.transport.bus.streams import Durable, Retention, Stream
 
 WORKERS = Durable("workers", "work.*", ack_wait_s=10.0, max_ack_pending=2)
 

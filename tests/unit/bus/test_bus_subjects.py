@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from fathom.bus import open_bus, streams
-from fathom.bus.claim import CLAIM_HEADER, MAX_PAYLOAD, THRESHOLD, ClaimCheck
-from fathom.bus.streams import matches, topology
-from fathom.call import Lane
-from fathom.config import ConfigError
-from fathom.errors import CorruptData, InvalidField, PayloadTooLarge
-from fathom.ids import sha256
-from fathom.store.memory import MemoryStore
+from fathom.core.call import Lane
+from fathom.core.config import ConfigError
+from fathom.core.errors import CorruptData, InvalidField, PayloadTooLarge
+from fathom.core.ids import sha256
+from fathom.transport.bus import open_bus, streams
+from fathom.transport.bus.claim import CLAIM_HEADER, MAX_PAYLOAD, THRESHOLD, ClaimCheck
+from fathom.transport.bus.streams import matches, topology
+from fathom.transport.store.memory import MemoryStore
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,6 @@ def test_every_subject_belongs_to_exactly_one_stream() -> None:
         streams.events_subject("run_1"): streams.EVENTS,
         streams.rollout_subject(Lane.TRAINING): streams.ROLLOUTS,
         streams.trajectory_subject("ro_1", "0000-00"): streams.TRAJECTORIES,
-        streams.feedback_subject("run_1"): streams.FEEDBACK,
         streams.weights_subject("org/model-1.5"): streams.WEIGHTS,
         streams.dead_subject("RUNS", "planner-training"): streams.DEAD_LETTERS,
         "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.RUNS.planner-training": streams.DEAD_LETTERS,
@@ -76,7 +75,7 @@ def test_each_lane_has_one_durable_per_depth_and_work_queues_overlap_nowhere() -
 
 def test_parts_of_subjects_cannot_smuggle_tokens() -> None:
     for spell in (
-        streams.events_subject, streams.trajectory_subject, streams.feedback_subject,
+        streams.events_subject, streams.trajectory_subject,
         lambda text: streams.rpc_subject(text, "Search"), lambda text: streams.rpc_subject("retrieval", text),
     ):  # fmt: skip
         for text in ("a.b", "*", ">", "", "a b"):

@@ -157,15 +157,15 @@ class Handler(BaseHTTPRequestHandler):
         if failure:
             failure.times -= 1
             if failure.after:
-                routed(self.server.state, method, split.path, query, body)
+                route_request(self.server.state, method, split.path, query, body)
             if not failure.status:
-                return self.broken()
+                return self.break_connection()
             return self.send(failure.status, failure.body)
         if query.get("watch") in ("true", "True"):
             return self.watch(split.path, query)
         if split.path.endswith("/log"):
             return self.log(split.path)
-        self.send(*routed(self.server.state, method, split.path, query, body))
+        self.send(*route_request(self.server.state, method, split.path, query, body))
 
     def send(self, code: int, content: Object | str) -> None:
         data = (content if isinstance(content, str) else json.dumps(content)).encode()
@@ -175,7 +175,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def broken(self) -> None:
+    def break_connection(self) -> None:
         self.close_connection = True
         self.connection.close()
 
@@ -189,11 +189,11 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
         if end == DROP:
             self.wfile.flush()
-            return self.broken()
+            return self.break_connection()
         self.wfile.write(b"0\r\n\r\n")
 
     def watch(self, path: str, query: dict[str, str]) -> None:
-        refusal = denied(self.server.state, "watch", path)
+        refusal = deny_access(self.server.state, "watch", path)
         if refusal:
             return self.send(*refusal)
         name = query["fieldSelector"].removeprefix("metadata.name=")
@@ -210,7 +210,7 @@ class Handler(BaseHTTPRequestHandler):
         self.chunks(lines, act.end)
 
     def log(self, path: str) -> None:
-        refusal = denied(self.server.state, "get", path.removesuffix("/log"), "pods/log")
+        refusal = deny_access(self.server.state, "get", path.removesuffix("/log"), "pods/log")
         if refusal:
             return self.send(*refusal)
         if not self.server.state.logs:
@@ -220,10 +220,10 @@ class Handler(BaseHTTPRequestHandler):
         self.chunks(*self.server.state.logs.popleft())
 
 
-def routed(
+def route_request(
     state: FakeApiServer, method: str, path: str, query: dict[str, str], body: Object
 ) -> tuple[int, Object | str]:
-    """(status, content) of a request that is neither a watch nor a log."""
+    """Return (status, content) of a request that is neither a watch nor a log."""
     if path == "/version":
         return 200, {"major": "1", "minor": state.version.split(".")[1], "gitVersion": state.version}
     if path.endswith("/selfsubjectaccessreviews"):
@@ -233,11 +233,11 @@ def routed(
         return 201, {**body, "status": {"allowed": not wanted & state.denied}}
     parts = path.strip("/").split("/")
     if parts[0] == "apis" and len(parts) == 3:
-        return discovered(state, "/".join(parts[1:]))
-    if parts[0] == "apis" and parts[3:4] == ["namespaces"] and not known(state, parts):
+        return discover_group(state, "/".join(parts[1:]))
+    if parts[0] == "apis" and parts[3:4] == ["namespaces"] and not knows_resource(state, parts):
         return 404, "404 page not found\n"
     verb = {"GET": "get" if path in state.objects else "list", "POST": "create", "DELETE": "delete"}[method]
-    refusal = denied(state, verb, path)
+    refusal = deny_access(state, verb, path)
     if refusal:
         return refusal
     if method == "POST":
@@ -255,11 +255,11 @@ def routed(
     }
 
 
-def known(state: FakeApiServer, parts: list[str]) -> bool:
+def knows_resource(state: FakeApiServer, parts: list[str]) -> bool:
     return parts[5] in state.groups.get("/".join(parts[1:3]), [])
 
 
-def discovered(state: FakeApiServer, group: str) -> tuple[int, Object | str]:
+def discover_group(state: FakeApiServer, group: str) -> tuple[int, Object | str]:
     if group not in state.groups:
         return 404, "404 page not found\n"
     resources = [{"name": name, "namespaced": True, "kind": name} for name in state.groups[group]]
@@ -292,7 +292,7 @@ def create(state: FakeApiServer, path: str, body: Object) -> tuple[int, Object]:
     return 201, state.put(f"{path}/{name}", body)
 
 
-def denied(state: FakeApiServer, verb: str, path: str, resource: str = "") -> tuple[int, Object] | None:
+def deny_access(state: FakeApiServer, verb: str, path: str, resource: str = "") -> tuple[int, Object] | None:
     parts = path.strip("/").split("/")
     resource = resource or (parts[-2] if single(path) or path in state.objects else parts[-1])
     if not {(verb, resource), ("*", resource)} & state.denied:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fathom.cluster.api import Cluster, Patience, connect
-from fathom.cluster.following import Pace
+from fathom.core.retry import RetryPolicy
+from fathom.operations.cluster.api import Cluster, Patience, connect
+from fathom.operations.cluster.following import Pace
 from tests.unit.cluster.apiserver import FakeApiServer, Object
 
 BASE = Path(__file__).parents[3] / "deploy" / "k8s" / "base"
@@ -32,13 +33,13 @@ def plural(kind: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def applied() -> str:
-    """The release as text: each test gets objects of its own."""
+def release_text() -> str:
+    """Return the release as text: each test gets objects of its own."""
     return json.dumps([document for document in release() if document["kind"] in PLACES])
 
 
 @pytest.fixture
-def server(applied: str) -> Iterator[FakeApiServer]:
+def server(release_text: str) -> Iterator[FakeApiServer]:
     state = FakeApiServer(
         groups={
             "ray.io/v1": ["rayjobs", "rayclusters", "rayservices"],
@@ -46,7 +47,7 @@ def server(applied: str) -> Iterator[FakeApiServer]:
             "networking.k8s.io/v1": ["networkpolicies"],
         }
     )
-    for document in json.loads(applied):
+    for document in json.loads(release_text):
         place = f"{PLACES[document['kind']]}/namespaces/{NAMESPACE}/{plural(document['kind'])}"
         state.put(f"{place}/{document['metadata']['name']}", document)
     with state.running():
@@ -61,9 +62,11 @@ def kubeconfig(server: FakeApiServer, tmp_path: Path) -> Path:
 @pytest.fixture
 def cluster(kubeconfig: Path) -> Cluster:
     """No wait between attempts."""
-    return connect(kubeconfig=kubeconfig, patience=Patience(attempts=3, backoff_s=0.0))
+    return connect(kubeconfig=kubeconfig, patience=Patience(retry=RetryPolicy(attempts=3, first_delay_s=0.0)))
 
 
 @pytest.fixture
 def pace() -> Pace:
-    return Pace(window_s=1.0, silence_s=1.0, attempts=4, backoff_s=0.0, deadline_s=60.0, patience_s=0.0)
+    return Pace(
+        window_s=1.0, silence_s=1.0, retry=RetryPolicy(attempts=4, first_delay_s=0.0), deadline_s=60.0, patience_s=0.0
+    )

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fathom.cli.doctor import Finding
 from fathom.cli.doctor_cluster import OLDEST, TRAINING, examine_cluster, findings, numbers
-from fathom.cli.on_cluster import Place
-from fathom.cluster.api import Cluster
+from fathom.cli.findings import Finding
+from fathom.operations.cluster.api import Cluster, ReleasePlace
 from tests.unit.cluster.apiserver import Failure, FakeApiServer, Object
 from tests.unit.cluster.recorded import event, put_event, waiting
 
@@ -68,7 +67,7 @@ def report(cluster: Cluster) -> dict[str, Finding]:
 def test_a_sound_release_has_nothing_to_mend(
     sound: FakeApiServer, kubeconfig: Path, cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert examine_cluster(Place(kubeconfig=kubeconfig)) == 0
+    assert examine_cluster(ReleasePlace(kubeconfig=kubeconfig)) == 0
     assert "✗" not in capsys.readouterr().out
     found = report(cluster)
     assert [name for name, finding in found.items() if not finding.good] == []
@@ -99,7 +98,7 @@ def refused_pods(server: FakeApiServer) -> None:
     put_event(server, "e", event("fathom-sandbox", "FailedCreate", said, kind="StatefulSet"))
 
 
-def unrolled(server: FakeApiServer) -> None:
+def raise_generation(server: FakeApiServer) -> None:
     server.objects[f"{APPS}/deployments/fathom-reward"]["metadata"]["generation"] = 2
 
 
@@ -131,7 +130,7 @@ WRONG: dict[str, tuple[Change, str, str, str]] = {
     "a kind": (lambda s: needs(s, kinds=["keda.sh/v1alpha1/scaledobjects"]), "scaledobjects.keda.sh", "not installed", "install KEDA"),
     "a pod that waits": (unready, "fathom-planner", "1/2 ready; image registry.example.com/fathom-gpu:1.2.3 cannot be pulled", "image.tag"),
     "pods that are refused": (refused_pods, "fathom-sandbox", "0/2 ready; Pod Security refuses its pods", "restricted profile"),
-    "a change that is not rolled out": (unrolled, "fathom-reward", "a change is not rolled out", "logs"),
+    "a change that is not rolled out": (raise_generation, "fathom-reward", "a change is not rolled out", "logs"),
     "a volume": (unbound, "pvc/data-fathom-memory-0", "Pending", "kubectl describe pvc"),
     "a secret": (lambda s: void(s.objects.pop(f"{CORE}/secrets/fathom-object-store")), "secret/fathom-object-store", "missing",
                  "--from-literal=AWS_ACCESS_KEY_ID"),
@@ -160,7 +159,7 @@ def test_what_is_wrong_fails_and_says_how_to_mend_it(
     assert found[subject].needed
     assert detail in found[subject].detail
     assert remedy in found[subject].remedy
-    assert examine_cluster(Place(kubeconfig=kubeconfig)) == 1
+    assert examine_cluster(ReleasePlace(kubeconfig=kubeconfig)) == 1
 
 
 HINTS: dict[str, tuple[Change, str, str]] = {
@@ -184,7 +183,7 @@ def test_what_serving_does_without_is_a_hint(
     assert (found.good, found.needed) == (False, False)
     assert detail in found.detail
     assert found.remedy
-    assert examine_cluster(Place(kubeconfig=kubeconfig)) == 0
+    assert examine_cluster(ReleasePlace(kubeconfig=kubeconfig)) == 0
 
 
 def test_a_server_that_is_away_is_one_line(sound: FakeApiServer, cluster: Cluster) -> None:

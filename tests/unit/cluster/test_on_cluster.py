@@ -12,28 +12,29 @@ from typing import Any
 import pytest
 import yaml
 
-from fathom.cli.on_cluster import Asked, Place, train_on_cluster
-from fathom.cluster.api import RAYJOBS, Cluster, Patience, connect
-from fathom.cluster.following import Follower, Pace
-from fathom.cluster.pending import QUEUE
-from fathom.cluster.rayjob import Wanted, filled, full_name, submit, template
-from fathom.config import ConfigError
-from fathom.errors import Conflict, DeadlineExceeded, FailedPrecondition, InvalidField, NotReady, UpstreamRefused
-from tests.chart.test_ray import broken
+from fathom.core.config import ConfigError
+from fathom.core.errors import Conflict, DeadlineExceeded, FailedPrecondition, InvalidField, NotReady, UpstreamRefused
+from fathom.core.retry import RetryPolicy
+from fathom.operations.cluster.api import RAYJOBS, Cluster, Patience, ReleasePlace, connect
+from fathom.operations.cluster.following import Follower, Pace
+from fathom.operations.cluster.pending import QUEUE
+from fathom.operations.cluster.rayjob import Wanted, fill_template, full_name, load_template, submit
+from fathom.trainers.commands.on_cluster import Asked, train_on_cluster
+from fathom.trainers.jobs.ray_job import parse_arguments, read_settings
+from tests.chart.test_ray import find_broken_rules
 from tests.unit.cluster.apiserver import CLOSE, DROP, Act, Failure, FakeApiServer, Object, status
 from tests.unit.cluster.recorded import JOBS, PODS, becomes, lines, ray_failed, submitter
-from trainers.ray_job import parsed, settings_of
 
 NAME = "train-grpo-a1"
 SMALL = ["rollout.n=2", "data.train_files=[store:prompts/train.parquet]"]
 
 
 @pytest.fixture
-def place(kubeconfig: Path) -> Place:
-    return Place(kubeconfig=kubeconfig)
+def place(kubeconfig: Path) -> ReleasePlace:
+    return ReleasePlace(kubeconfig=kubeconfig)
 
 
-def asked(*overrides: str, **more: Any) -> Asked:
+def make_request(*overrides: str, **more: Any) -> Asked:
     return Asked("grpo", overrides=[*SMALL, *overrides], job="a1", **more)
 
 
@@ -48,15 +49,15 @@ def succeeds(server: FakeApiServer) -> None:
     )
 
 
-def submitted(server: FakeApiServer) -> Object:
+def read_submitted(server: FakeApiServer) -> Object:
     return server.objects[f"{JOBS}/{NAME}"]
 
 
 def test_a_training_is_submitted_and_followed_to_its_end(
-    server: FakeApiServer, place: Place, pace: Pace, capsys: pytest.CaptureFixture[str]
+    server: FakeApiServer, place: ReleasePlace, pace: Pace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     succeeds(server)
-    assert train_on_cluster(asked(), place, pace) == 0
+    assert train_on_cluster(make_request(), place, pace) == 0
     said = capsys.readouterr().out.splitlines()
     assert said[0] == f"{NAME} submitted to namespace research"
     order = [line for line in said if line.startswith(f"{NAME}: ")]
@@ -67,37 +68,38 @@ def test_a_training_is_submitted_and_followed_to_its_end(
     assert [line for line in said if line.startswith("{") or line == "done"] == ['{"step": 1}', '{"step": 2}', "done"]
 
 
-def test_the_job_is_what_the_operator_takes_and_the_trainer_reads(server: FakeApiServer, place: Place) -> None:
-    assert train_on_cluster(asked("trainer.total_epochs=3", follow=False), place) == 0
-    job = submitted(server)
-    assert broken(job) == []
+def test_the_job_is_what_the_operator_takes_and_the_trainer_reads(server: FakeApiServer, place: ReleasePlace) -> None:
+    assert train_on_cluster(make_request("trainer.total_epochs=3", follow=False), place) == 0
+    job = read_submitted(server)
+    assert find_broken_rules(job) == []
     assert server.asked_for("POST", JOBS)[0][2]["fieldValidation"] == "Strict"
     head = job["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
     environ = {item["name"]: item.get("value", "") for item in head["env"]}
     assert json.loads(environ["FATHOM_RUNTIME_ENDPOINTS"])["planner"].startswith("grpc://")
     arguments = job["spec"]["entrypoint"].split()
-    assert arguments[:3] == ["python3", "-m", "trainers.ray_job"]
-    config = settings_of(parsed(arguments[3:], environ))
+    assert arguments[:3] == ["python3", "-m", "fathom.trainers.jobs.ray_job"]
+    config = read_settings(parse_arguments(arguments[3:], environ))
     assert (config.rollout.n, config.trainer.total_epochs, config.trainer.output.name) == (2, 3, NAME)
 
 
 def test_dollars_in_settings_reach_the_trainer_as_they_are(cluster: Cluster) -> None:
     """The kubelet would replace $(PATH)."""
     wanted = Wanted("grpo", yaml.safe_dump({"rollout": {"system_prompt": "say $(PATH) and $1"}}), "a1")
-    job = filled(template(cluster, "fathom"), wanted, "fathom")
+    job = fill_template(load_template(cluster, "fathom"), wanted, "fathom")
     env = job["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]["containers"][0]["env"]
     assert "say $$(PATH) and $1" in env[-1]["value"]
 
 
 def test_workers_and_gpus_replace_the_templates(cluster: Cluster) -> None:
-    given = template(cluster, "fathom")
-    job = filled(given, Wanted("grpo", "", "a1", workers=3, gpus=2), "fathom")
+    given = load_template(cluster, "fathom")
+    job = fill_template(given, Wanted("grpo", "", "a1", workers=3, gpus=2), "fathom")
     (group,) = job["spec"]["rayClusterSpec"]["workerGroupSpecs"]
     assert (group["replicas"], group["minReplicas"], group["maxReplicas"]) == (3, 3, 3)
     assert group["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == 2
-    assert broken(job) == []
+    assert find_broken_rules(job) == []
     assert (
-        "workerGroupSpecs" not in filled(given, Wanted("grpo", "", "a1", workers=0), "fathom")["spec"]["rayClusterSpec"]
+        "workerGroupSpecs"
+        not in fill_template(given, Wanted("grpo", "", "a1", workers=0), "fathom")["spec"]["rayClusterSpec"]
     )
 
 
@@ -106,10 +108,10 @@ def test_the_queue_of_the_values_stays_on_the_job() -> None:
     golden = (Path(__file__).parents[2] / "golden" / "chart" / "full.yaml").read_text()
     documents = yaml.load_all(golden, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     (held,) = [one for one in documents if one["metadata"]["name"] == "demo-fathom-rayjob"]
-    job = filled(json.loads(held["data"]["rayjob.json"]), Wanted("grpo", "", "a1", workers=2), "demo")
+    job = fill_template(json.loads(held["data"]["rayjob.json"]), Wanted("grpo", "", "a1", workers=2), "demo")
     assert job["metadata"]["labels"][QUEUE] == "training"
     assert job["spec"]["suspend"] is True
-    assert broken(job) == []
+    assert find_broken_rules(job) == []
 
 
 @pytest.mark.parametrize(
@@ -127,33 +129,33 @@ def test_the_queue_of_the_values_stays_on_the_job() -> None:
     ],
 )  # fmt: skip
 def test_the_exit_status_is_the_trainings(
-    server: FakeApiServer, place: Place, pace: Pace, capsys: pytest.CaptureFixture[str],
+    server: FakeApiServer, place: ReleasePlace, pace: Pace, capsys: pytest.CaptureFixture[str],
     deployment: str, job: str, more: dict[str, Any], code: int, said: str,
 ) -> None:  # fmt: skip
     server.acts.append(Act(becomes(deployment, job, **more)))
-    assert train_on_cluster(asked(), place, pace) == code
+    assert train_on_cluster(make_request(), place, pace) == code
     assert said in capsys.readouterr().err
 
 
 def test_the_same_job_id_again_submits_nothing_and_follows_the_first(
-    server: FakeApiServer, place: Place, pace: Pace, capsys: pytest.CaptureFixture[str]
+    server: FakeApiServer, place: ReleasePlace, pace: Pace, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert train_on_cluster(asked(follow=False), place) == 0
+    assert train_on_cluster(make_request(follow=False), place) == 0
     assert "--job-id a1" in capsys.readouterr().out
     server.acts.append(Act(becomes("Complete", "SUCCEEDED")))
-    assert train_on_cluster(asked(), place, pace) == 0
+    assert train_on_cluster(make_request(), place, pace) == 0
     assert "is there already" in capsys.readouterr().out
     assert len([path for path in server.objects if path.startswith(JOBS)]) == 1
 
 
-def test_the_same_job_id_with_other_settings_is_a_conflict(server: FakeApiServer, place: Place) -> None:
-    train_on_cluster(asked(follow=False), place)
+def test_the_same_job_id_with_other_settings_is_a_conflict(server: FakeApiServer, place: ReleasePlace) -> None:
+    train_on_cluster(make_request(follow=False), place)
     with pytest.raises(Conflict, match="other settings"):
-        train_on_cluster(asked("rollout.n=8", follow=False), place)
+        train_on_cluster(make_request("rollout.n=8", follow=False), place)
 
 
 def test_an_answer_that_is_lost_makes_no_second_job(server: FakeApiServer, cluster: Cluster) -> None:
-    job = filled(template(cluster, "fathom"), Wanted("grpo", "", "a1"), "fathom")
+    job = fill_template(load_template(cluster, "fathom"), Wanted("grpo", "", "a1"), "fathom")
     server.failures.append(Failure("POST", "rayjobs", 0, after=True))
     _, new = submit(cluster, job)
     assert len(server.asked_for("POST", "rayjobs")) == 2
@@ -163,13 +165,15 @@ def test_an_answer_that_is_lost_makes_no_second_job(server: FakeApiServer, clust
 
 def test_a_server_that_is_busy_is_asked_again(server: FakeApiServer, cluster: Cluster) -> None:
     server.failures.append(Failure("GET", "configmaps", 503, "etcd leader changed", times=2))
-    assert template(cluster, "fathom")["kind"] == "RayJob"
+    assert load_template(cluster, "fathom")["kind"] == "RayJob"
     server.failures.append(Failure("GET", "configmaps", 503, "etcd leader changed", times=9))
     with pytest.raises(NotReady, match="503"):
-        template(cluster, "fathom")
+        load_template(cluster, "fathom")
 
 
-def test_a_watch_that_breaks_or_is_too_old_is_begun_again(server: FakeApiServer, place: Place, pace: Pace) -> None:
+def test_a_watch_that_breaks_or_is_too_old_is_begun_again(
+    server: FakeApiServer, place: ReleasePlace, pace: Pace
+) -> None:
     gone = status(410, "Expired", "too old resource version: 100 (4711)")
     server.acts.extend(
         [
@@ -179,21 +183,21 @@ def test_a_watch_that_breaks_or_is_too_old_is_begun_again(server: FakeApiServer,
             Act(becomes("Complete", "SUCCEEDED")),
         ]
     )
-    assert train_on_cluster(asked(), place, pace) == 0
+    assert train_on_cluster(make_request(), place, pace) == 0
 
 
 def test_a_server_that_stays_away_ends_the_following_and_not_the_job(
-    server: FakeApiServer, place: Place, pace: Pace
+    server: FakeApiServer, place: ReleasePlace, pace: Pace
 ) -> None:
     server.acts.extend([Act(end=DROP)] * 10)
     with pytest.raises(NotReady):
-        train_on_cluster(asked(), place, pace)
-    assert len(server.acts) == 10 - pace.attempts
-    assert submitted(server)
+        train_on_cluster(make_request(), place, pace)
+    assert len(server.acts) == 10 - (pace.retry.attempts or 0)
+    assert read_submitted(server)
 
 
 def test_a_log_that_breaks_goes_on_without_losing_or_doubling_a_line(
-    server: FakeApiServer, place: Place, pace: Pace, capsys: pytest.CaptureFixture[str]
+    server: FakeApiServer, place: ReleasePlace, pace: Pace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server.put(f"{PODS}/{NAME}-t5qzc", submitter(NAME))
     server.acts.append(Act(becomes("Running", "RUNNING")))
@@ -202,28 +206,28 @@ def test_a_log_that_breaks_goes_on_without_losing_or_doubling_a_line(
     server.logs.extend([
         (lines("a", "b"), DROP), ([*lines("b", start=1), twice[0]], DROP), ([*twice, *lines("e", start=3)], CLOSE),
     ])  # fmt: skip
-    assert train_on_cluster(asked(), place, pace) == 0
+    assert train_on_cluster(make_request(), place, pace) == 0
     assert [line for line in capsys.readouterr().out.splitlines() if len(line) == 1] == ["a", "b", "c", "d", "e"]
 
 
-def test_a_job_that_is_deleted_meanwhile_is_said(server: FakeApiServer, place: Place, pace: Pace) -> None:
+def test_a_job_that_is_deleted_meanwhile_is_said(server: FakeApiServer, place: ReleasePlace, pace: Pace) -> None:
     server.acts.append(Act(delete=True))
     with pytest.raises(FailedPrecondition, match="is gone"):
-        train_on_cluster(asked(), place, pace)
+        train_on_cluster(make_request(), place, pace)
 
 
 def test_the_deadline_of_following_leaves_the_job(server: FakeApiServer, cluster: Cluster, pace: Pace) -> None:
-    submit(cluster, filled(template(cluster, "fathom"), Wanted("grpo", "", "a1"), "fathom"))
+    submit(cluster, fill_template(load_template(cluster, "fathom"), Wanted("grpo", "", "a1"), "fathom"))
     now = iter(range(0, 10_000, 40))
     follower = Follower(cluster, NAME, lambda _: None, lambda _: None, replace(pace, deadline_s=100), lambda: next(now))
     with pytest.raises(DeadlineExceeded, match="goes on"):
         follower.run()
-    assert submitted(server)
+    assert read_submitted(server)
 
 
 @pytest.mark.parametrize("stop", [False, True])
 def test_ctrl_c_lets_the_job_go_on_unless_it_is_told_to_stop_it(
-    server: FakeApiServer, place: Place, pace: Pace, capsys: pytest.CaptureFixture[str], stop: bool
+    server: FakeApiServer, place: ReleasePlace, pace: Pace, capsys: pytest.CaptureFixture[str], stop: bool
 ) -> None:
     succeeds(server)
 
@@ -234,7 +238,7 @@ def test_ctrl_c_lets_the_job_go_on_unless_it_is_told_to_stop_it(
                 signal_self()
 
     server.requests = Interrupting(server.requests)
-    assert train_on_cluster(asked(stop=stop), place, pace) == 130
+    assert train_on_cluster(make_request(stop=stop), place, pace) == 130
     said = capsys.readouterr().out
     assert ("is deleted" in said) == stop
     assert ("goes on" in said) != stop
@@ -257,37 +261,42 @@ def signal_self() -> None:
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_is_submitted(
-    server: FakeApiServer, place: Place, overrides: list[str], more: dict[str, str], kind: type[Exception], said: str
+    server: FakeApiServer,
+    place: ReleasePlace,
+    overrides: list[str],
+    more: dict[str, str],
+    kind: type[Exception],
+    said: str,
 ) -> None:
     with pytest.raises(kind, match=said):
-        train_on_cluster(replace(asked(*overrides), **more), place)  # type: ignore[arg-type]
+        train_on_cluster(replace(make_request(*overrides), **more), place)  # type: ignore[arg-type]
     assert not server.asked_for("POST", "")
 
 
-def test_a_cluster_without_the_operator_says_who_installs_it(server: FakeApiServer, place: Place) -> None:
+def test_a_cluster_without_the_operator_says_who_installs_it(server: FakeApiServer, place: ReleasePlace) -> None:
     del server.groups["ray.io/v1"]
     with pytest.raises(FailedPrecondition, match="KubeRay's operator is not installed"):
-        train_on_cluster(asked(), place)
+        train_on_cluster(make_request(), place)
 
 
 def test_a_release_that_is_not_there_is_named(server: FakeApiServer, kubeconfig: Path) -> None:
     with pytest.raises(FailedPrecondition, match=r"no release 'other'.*'research'.*other-fathom-rayjob"):
-        train_on_cluster(asked(), Place(release="other", kubeconfig=kubeconfig))
+        train_on_cluster(make_request(), ReleasePlace(release="other", kubeconfig=kubeconfig))
 
 
-def test_what_the_account_may_not_is_told_with_the_servers_words(server: FakeApiServer, place: Place) -> None:
+def test_what_the_account_may_not_is_told_with_the_servers_words(server: FakeApiServer, place: ReleasePlace) -> None:
     server.denied.add(("create", "rayjobs"))
     with pytest.raises(UpstreamRefused, match=r"403.*cannot create resource") as caught:
-        train_on_cluster(asked(), place)
+        train_on_cluster(make_request(), place)
     assert caught.value.status == 403
 
 
 def test_a_log_that_may_not_be_read_does_not_end_the_following(
-    server: FakeApiServer, place: Place, pace: Pace, capsys: pytest.CaptureFixture[str]
+    server: FakeApiServer, place: ReleasePlace, pace: Pace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     succeeds(server)
     server.denied.add(("get", "pods/log"))
-    assert train_on_cluster(asked(), place, pace) == 0
+    assert train_on_cluster(make_request(), place, pace) == 0
     assert capsys.readouterr().out.count("its log cannot be read") == 1
 
 
@@ -308,7 +317,7 @@ def test_a_server_that_is_not_there_is_out_of_reach(tmp_path: Path) -> None:
     with state.running():
         path = state.kubeconfig(tmp_path)
     with pytest.raises(NotReady, match="out of reach"):
-        connect(kubeconfig=path, patience=Patience(attempts=2, backoff_s=0.0)).read(RAYJOBS, "x")
+        connect(kubeconfig=path, patience=Patience(retry=RetryPolicy(attempts=2, first_delay_s=0.0))).read(RAYJOBS, "x")
 
 
 @pytest.mark.parametrize("release", ["n", "my-fathom-2", "a" * 53])

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fathom.cluster.api import RAYJOBS, Cluster
-from fathom.cluster.following import Follower, Pace
-from fathom.cluster.pending import QUEUE, Reason, observed, reasons
+from fathom.operations.cluster.api import RAYJOBS, Cluster
+from fathom.operations.cluster.following import Follower, Pace
+from fathom.operations.cluster.pending import QUEUE, Reason, observe, reasons
 from tests.unit.cluster.apiserver import Act, FakeApiServer, Object
 from tests.unit.cluster.recorded import (
     CLUSTERS,
@@ -39,15 +39,15 @@ def job(server: FakeApiServer) -> Object:
     return server.put(f"{JOBS}/{NAME}", content)
 
 
-def found(cluster: Cluster, *, silent: bool = False) -> list[Reason]:
-    return reasons(observed(cluster, cluster.read(RAYJOBS, NAME)), silent=silent)
+def find_reasons(cluster: Cluster, *, silent: bool = False) -> list[Reason]:
+    return reasons(observe(cluster, cluster.read(RAYJOBS, NAME)), silent=silent)
 
 
 def pod(kind: str = "worker", **status: object) -> Around:
     return lambda server: void(server.put(f"{PODS}/{RAY}-{kind}-b6xq4", ray_pod(kind, **status)))
 
 
-def told(subject: str, reason: str, message: str, **more: str) -> Around:
+def put_reason(subject: str, reason: str, message: str, **more: str) -> Around:
     return lambda server: put_event(server, f"{subject}.{reason}", event(subject, reason, message, **more))
 
 
@@ -102,19 +102,19 @@ CASES: dict[str, tuple[Around, list[tuple[str, str]]]] = {
         [(f"pod {RAY}-head-b6xq4 does not stay up (CrashLoopBackOff", f"kubectl logs {RAY}-head-b6xq4 --previous")],
     ),
     "a quota": (
-        told(RAY, "FailedToCreateWorkerPod", 'pods "x" is forbidden: exceeded quota: gpus, requested: requests.nvidia.com/gpu=4, used: 8, limited: 8'),
+        put_reason(RAY, "FailedToCreateWorkerPod", 'pods "x" is forbidden: exceeded quota: gpus, requested: requests.nvidia.com/gpu=4, used: 8, limited: 8'),
         [("quota is used up: gpus, requested: requests.nvidia.com/gpu=4, used: 8", "ResourceQuota")],
     ),
     "pod security": (
-        told(RAY, "FailedToCreateHeadPod", 'pods "x" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true'),
+        put_reason(RAY, "FailedToCreateHeadPod", 'pods "x" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true'),
         [('Pod Security refuses its pods: "restricted:latest": runAsNonRoot != true', "restricted profile")],
     ),
     "an account": (
-        told(NAME, "FailedCreate", 'error looking up service account research/fathom-trainer: serviceaccount "fathom-trainer" not found', kind="Job"),
+        put_reason(NAME, "FailedCreate", 'error looking up service account research/fathom-trainer: serviceaccount "fathom-trainer" not found', kind="Job"),
         [("serviceaccount fathom-trainer is missing", "make it")],
     ),
     "a volume of a secret": (
-        told(f"{RAY}-head-b6xq4", "FailedMount", 'MountVolume.SetUp failed for volume "nats-ca" : secret "nats-tls" not found', kind="Pod"),
+        put_reason(f"{RAY}-head-b6xq4", "FailedMount", 'MountVolume.SetUp failed for volume "nats-ca" : secret "nats-tls" not found', kind="Pod"),
         [("secret nats-tls is missing", "nats.tlsSecret")],
     ),
 }  # fmt: skip
@@ -126,7 +126,7 @@ def test_what_a_job_waits_for_is_said_with_what_mends_it(
 ) -> None:
     around, wanted = CASES[case]
     around(server)
-    said = found(cluster)
+    said = find_reasons(cluster)
     assert len(said) == len(wanted), said
     for reason, (what, remedy) in zip(said, wanted, strict=True):
         assert what in reason.what
@@ -135,28 +135,28 @@ def test_what_a_job_waits_for_is_said_with_what_mends_it(
 
 def test_the_autoscaler_is_at_work(server: FakeApiServer, cluster: Cluster, job: Object) -> None:
     pod(conditions=unschedulable(GPU))(server)
-    told(f"{RAY}-worker-b6xq4", "TriggeredScaleUp", "pod triggered scale-up: [{gpu 1->2}]", kind="Pod", type="Normal")(
-        server
-    )
-    (reason,) = found(cluster)
+    put_reason(
+        f"{RAY}-worker-b6xq4", "TriggeredScaleUp", "pod triggered scale-up: [{gpu 1->2}]", kind="Pod", type="Normal"
+    )(server)
+    (reason,) = find_reasons(cluster)
     assert "autoscaler is adding one" in reason.what
 
 
 def test_events_of_others_say_nothing(server: FakeApiServer, cluster: Cluster, job: Object) -> None:
-    told("another-job", "FailedCreate", "exceeded quota: x")(server)
-    assert found(cluster) == []
+    put_reason("another-job", "FailedCreate", "exceeded quota: x")(server)
+    assert find_reasons(cluster) == []
 
 
 def test_a_queue_that_does_not_admit_is_quoted(server: FakeApiServer, cluster: Cluster, job: Object) -> None:
     job["metadata"]["labels"][QUEUE] = "training"
     job["spec"]["suspend"] = True
-    (reason,) = found(cluster)
+    (reason,) = find_reasons(cluster)
     assert "Kueue has made no workload" in reason.what
     server.groups["kueue.x-k8s.io/v1beta1"] = ["workloads"]
     said = "couldn't assign flavors to pod set learners: insufficient unused quota for nvidia.com/gpu in flavor a100, 4 more needed"
     server.put(f"{WORKLOADS}/x", workload("someone-else", ("QuotaReserved", "False", "Pending", "not ours")))
     server.put(f"{WORKLOADS}/w", workload(job["metadata"]["uid"], ("QuotaReserved", "False", "Pending", said)))
-    (reason,) = found(cluster)
+    (reason,) = find_reasons(cluster)
     assert "4 more needed" in reason.what
     assert "--gpus" in reason.remedy
     server.put(
@@ -165,13 +165,13 @@ def test_a_queue_that_does_not_admit_is_quoted(server: FakeApiServer, cluster: C
             job["metadata"]["uid"], ("QuotaReserved", "False", "Inadmissible", "LocalQueue training doesn't exist")
         ),
     )
-    (reason,) = found(cluster)
+    (reason,) = find_reasons(cluster)
     assert "kubectl get localqueues" in reason.remedy
 
 
 def test_a_job_suspended_by_hand_is_told_how_to_go_on(server: FakeApiServer, cluster: Cluster, job: Object) -> None:
     job["spec"]["suspend"] = True
-    (reason,) = found(cluster)
+    (reason,) = find_reasons(cluster)
     assert reason.remedy.startswith(f"kubectl patch rayjob {NAME}")
 
 
@@ -179,8 +179,8 @@ def test_an_operator_that_says_nothing_is_named_after_a_while(
     server: FakeApiServer, cluster: Cluster, job: Object
 ) -> None:
     del job["status"]
-    assert found(cluster) == []
-    (reason,) = found(cluster, silent=True)
+    assert find_reasons(cluster) == []
+    (reason,) = find_reasons(cluster, silent=True)
     assert "operator has not touched it" in reason.what
 
 
@@ -188,11 +188,11 @@ def test_what_may_not_be_seen_is_said_and_the_rest_is_explained(
     server: FakeApiServer, cluster: Cluster, job: Object
 ) -> None:
     server.denied |= {("list", "events"), ("get", "rayclusters")}
-    said = found(cluster)
+    said = find_reasons(cluster)
     assert {"events" in reason.what or "rayclusters" in reason.what for reason in said} == {True}
     assert all("get, list and watch" in reason.remedy for reason in said)
     pod(conditions=unschedulable(GPU))(server)
-    assert [reason.what for reason in found(cluster)][-1] == "4 nodes without a free GPU"
+    assert [reason.what for reason in find_reasons(cluster)][-1] == "4 nodes without a free GPU"
 
 
 def test_a_reason_is_said_once_and_again_when_it_changes(
@@ -200,11 +200,11 @@ def test_a_reason_is_said_once_and_again_when_it_changes(
 ) -> None:
     pod(conditions=unschedulable(GPU))(server)
 
-    def freed(content: Object) -> None:
+    def free_pod(content: Object) -> None:
         pod(conditions=unschedulable("0/5 nodes are available: 5 Insufficient cpu."))(server)
         becomes("Initializing", failed=1)(content)
 
-    server.acts.extend([Act(), Act(), Act(freed), Act(), Act(becomes("Complete", "SUCCEEDED"))])
+    server.acts.extend([Act(), Act(), Act(free_pod), Act(), Act(becomes("Complete", "SUCCEEDED"))])
     said: list[str] = []
     assert Follower(cluster, NAME, said.append, said.append, pace).run().status == 0
     assert [line for line in said if "waits:" in line] == [

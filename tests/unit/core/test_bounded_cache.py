@@ -5,17 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fathom.cache import BoundedCache
-
-
-class Clock:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+from fathom.core.cache import BoundedCache
+from tests.support.clock import Clock
 
 
 def test_the_entry_used_longest_ago_makes_room() -> None:
@@ -35,7 +26,7 @@ def test_a_value_over_the_bound_is_refused_and_costs_nothing_else() -> None:
 
 
 def test_what_has_expired_is_gone_whatever_is_asked_for_and_however_lately_it_was_used() -> None:
-    clock = Clock()
+    clock = Clock(0.0)
     cache = BoundedCache[str, int](max_entries=9, max_bytes=100, ttl_s=10, clock=clock)
     cache.put("a", 1, 60)
     clock.now = 9.0
@@ -48,7 +39,7 @@ def test_what_has_expired_is_gone_whatever_is_asked_for_and_however_lately_it_wa
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 40), st.integers(0, 4))))
 def test_the_bounds_hold_after_every_step(steps: list[tuple[int, int, int]]) -> None:
-    clock, sizes = Clock(), dict[int, int]()
+    clock, sizes = Clock(0.0), dict[int, int]()
     cache = BoundedCache[int, int](max_entries=4, max_bytes=60, ttl_s=8, clock=clock)
     for key, size, pause in steps:
         clock.now += pause

@@ -6,8 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fathom import codestyle
-from fathom.codestyle import LengthBand, check, code_reward, execution_reward, hacks, length, length_reward
+from fathom.domain.grading import code_style
+from fathom.domain.grading.code_style import (
+    LengthBand,
+    check,
+    code_reward,
+    execution_reward,
+    hacks,
+    length,
+    length_reward,
+)
 
 GOOD = """
 import numpy as np
@@ -59,7 +67,7 @@ def test_style(code: str, problem: str) -> None:
     style = check(code)
     assert style.ok is (problem == "")
     assert problem in style.correction
-    assert style.reward == 1.0 if style.ok else style.reward <= codestyle.MOST_WITHOUT_STYLE
+    assert style.reward == 1.0 if style.ok else style.reward <= code_style.MOST_WITHOUT_STYLE
 
 
 def test_the_nearer_the_more_it_earns() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fathom.config import ConfigError, Settings, load
+from fathom.core.config import ConfigError, Settings, load
 
 
 class Sample(Settings):

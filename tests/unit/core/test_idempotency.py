@@ -10,10 +10,10 @@ from google.protobuf.message import Message
 from prometheus_client import CollectorRegistry, Gauge
 
 from fathom.api.sandbox.v1 import sandbox_pb2 as sandbox
-from fathom.call import Call
-from fathom.errors import Conflict, FailedPrecondition, Overloaded
-from fathom.rpc.contract import Method, contract, once
-from fathom.rpc.idempotency import REQUEST_BYTES, Idempotency
+from fathom.core.call import Call
+from fathom.core.errors import Conflict, FailedPrecondition, Overloaded
+from fathom.transport.rpc.contract import Method, contract, once
+from fathom.transport.rpc.idempotency import REQUEST_BYTES, Idempotency
 from tests.support.waiting import eventually
 
 PUT = contract("sandbox").methods["PutFile"]

@@ -5,14 +5,16 @@ from __future__ import annotations
 import grpc
 import pytest
 
-from fathom import errors
 from fathom.api.common.v1.common_pb2 import ErrorReason
-from fathom.call import Call, Lane
-from fathom.rpc.status import from_grpc, from_status, to_status
+from fathom.core import errors
+from fathom.core.call import Call, Lane
+from fathom.core.config import ConfigError
+from fathom.transport.status import from_grpc, from_status, to_status
 
 SAMPLES: list[errors.FathomError] = [
     errors.InvalidField("a.b", "is wrong"),
     errors.PayloadTooLarge(3, 2),
+    errors.ContextTooLong("far", 8_192, "8,300 tokens"),
     errors.NotFound("company", "Appel", ["Apple", "AMD"]),
     errors.Conflict("no"),
     errors.SessionLost("s1", "oom"),
@@ -47,6 +49,12 @@ def test_round_trip(error: errors.FathomError) -> None:
 def test_reasons_are_those_of_the_contract_and_each_has_a_class() -> None:
     names = {name.removeprefix("ERROR_REASON_") for name in ErrorReason.DESCRIPTOR.values_by_name} - {"UNSPECIFIED"}
     assert {type(error).reason for error in SAMPLES} == names
+
+
+def test_an_error_of_settings_comes_back_as_a_wrong_field_without_a_name() -> None:
+    back = from_status(to_status(ConfigError("environment variable OPENAI_API_KEY is not set")))
+    assert isinstance(back, errors.InvalidField)
+    assert (back.field, back.message) == ("", "environment variable OPENAI_API_KEY is not set")
 
 
 def test_attributes_come_back() -> None:

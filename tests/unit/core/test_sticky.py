@@ -11,10 +11,10 @@ from google.protobuf.message import Message
 
 from fathom.api.policy.v1 import policy_pb2 as pb
 from fathom.api.sandbox.v1 import sandbox_pb2 as sandbox
-from fathom.call import Call
 from fathom.clients.sticky import DOWN_S, StickyTransport, affinity, one
-from fathom.errors import DependencyFailed, NotFound, SessionLost
-from fathom.rpc.contract import Method, contract
+from fathom.core.call import Call
+from fathom.core.errors import DependencyFailed, NotFound, SessionLost
+from fathom.transport.rpc.contract import Method, contract
 
 GENERATE = contract("policy").methods["Generate"]
 CREATE, EXECUTE = (contract("sandbox").methods[name] for name in ("CreateSession", "Execute"))

@@ -8,7 +8,7 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
-from fathom.tracing import AmbientTelemetry
+from fathom.core.tracing import AmbientTelemetry
 
 SENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from services.datafetch.config import Config
-from services.datafetch.engine import Engine
+from fathom.services.datafetch.config import Config
+from fathom.services.datafetch.engine import Engine
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

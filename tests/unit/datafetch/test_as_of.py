@@ -6,7 +6,7 @@ from datetime import date, datetime
 
 import pytest
 
-from services.datafetch.server import last_whole_day
+from fathom.services.datafetch.server import find_last_whole_day
 
 
 @pytest.mark.parametrize(
@@ -21,4 +21,4 @@ from services.datafetch.server import last_whole_day
     ],
 )
 def test_a_day_that_is_not_over_is_not_known(moment: datetime, day: date) -> None:
-    assert last_whole_day(moment) == day
+    assert find_last_whole_day(moment) == day

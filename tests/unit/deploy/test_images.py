@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 
 import fathom
 from deploy import images, locks, sbom
-from tests.images.dockerfile import Stage, ignored, stages
+from tests.images.dockerfile import Stage, is_ignored, stages
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCKERFILE = ROOT / "deploy" / "docker" / "Dockerfile"
@@ -61,7 +61,7 @@ def test_labels_say_what_it_is(target: str) -> None:
     assert said["licenses"] == EXTRAS["license"]
     assert (said["version"], said["revision"]) == ("${VERSION}", "${REVISION}")
     assert said["description"]
-    passed = images.command("buildah", target, {})
+    passed = images.build_command("buildah", target, {})
     assert f"--build-arg=VERSION={fathom.__version__}" in passed
     assert any(re.fullmatch(r"--build-arg=REVISION=\S+", item) for item in passed)
 
@@ -99,11 +99,11 @@ def test_what_is_copied_is_there_and_in_the_context() -> None:
     for source in sources:
         for name in {source.replace("${ENGINE}", engine) for engine in ("cpu", "cuda")}:
             assert (ROOT / name).exists(), name
-            assert not ignored(name, rules), f"{name} is not in the context"
+            assert not is_ignored(name, rules), f"{name} is not in the context"
     assert {"libs", "services", "trainers", "pyproject.toml"} <= sources
     for kept in (".git/config", ".venv/bin/python", ".fathom/data", "tests/conftest.py", "docs/operations.md", "charts/x",
                  "deploy/images.py", "services/planner/__pycache__/x.pyc", ".env", "shared/specs"):  # fmt: skip
-        assert ignored(kept, rules), f"{kept} would be sent to the builder"
+        assert is_ignored(kept, rules), f"{kept} would be sent to the builder"
 
 
 def test_copies_between_stages_name_stages() -> None:
@@ -114,7 +114,7 @@ def test_copies_between_stages_name_stages() -> None:
     assert set(images.TARGETS) <= set(BUILT)
 
 
-def locked(name: str) -> dict[str, str]:
+def read_lock(name: str) -> dict[str, str]:
     """Return the versions of a lock for Python 3.11, by canonical name; every wheel must have a checksum."""
     found: dict[str, str] = {}
     for text in locks.path_of(name).read_text().splitlines()[1:]:
@@ -141,7 +141,7 @@ def direct(extras: tuple[str, ...]) -> list[Requirement]:
 
 @pytest.mark.parametrize("name", list(locks.LOCKS))
 def test_locks_meet_what_the_package_asks_for(name: str) -> None:
-    lock, versions = locks.LOCKS[name], locked(name)
+    lock, versions = locks.LOCKS[name], read_lock(name)
     asked = [*(direct(lock.extras) if lock.extras else []), *map(Requirement, lock.packages)]
     assert asked
     for requirement in asked:
@@ -151,25 +151,27 @@ def test_locks_meet_what_the_package_asks_for(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, lock in locks.LOCKS.items() if lock.base])
 def test_what_runs_is_what_was_tested(name: str) -> None:
-    base = locked(locks.LOCKS[name].base)
-    assert {package: base.get(package) for package in locked(name)} == locked(name)
+    base = read_lock(locks.LOCKS[name].base)
+    assert {package: base.get(package) for package in read_lock(name)} == read_lock(name)
 
 
 def test_images_without_cuda_have_none() -> None:
     for name in ("sandbox", "core", "gpu-cpu"):
-        assert not [package for package in locked(name) if package.startswith("nvidia-")], name
-    assert locked("core")["torch"].endswith("+cpu")
-    assert locked("gpu-cuda")["torch"] == locked("core")["torch"].removesuffix("+cpu")
-    assert not {"torch", "transformers", "fastapi", "duckdb", "openai", "ray"} & set(locked("sandbox"))
+        assert not [package for package in read_lock(name) if package.startswith("nvidia-")], name
+    assert read_lock("core")["torch"].endswith("+cpu")
+    assert read_lock("gpu-cuda")["torch"] == read_lock("core")["torch"].removesuffix("+cpu")
+    assert not {"torch", "transformers", "fastapi", "duckdb", "openai", "ray"} & set(read_lock("sandbox"))
 
 
 def test_a_release_wants_its_base_by_digest(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(ValueError, match="by digest"):
-        images.command("buildah", "core", {"RELEASE": "1", "BASE": "docker.io/library/python:3.11.14-slim-bookworm"})
+        images.build_command(
+            "buildah", "core", {"RELEASE": "1", "BASE": "docker.io/library/python:3.11.14-slim-bookworm"}
+        )
     base = f"docker.io/library/python@sha256:{'0' * 64}"
-    assert f"--build-arg=BASE={base}" in images.command("docker", "core", {"RELEASE": "1", "BASE": base})
+    assert f"--build-arg=BASE={base}" in images.build_command("docker", "core", {"RELEASE": "1", "BASE": base})
     monkeypatch.setenv("BUILDER", "kaniko")
     assert images.main(["core"]) == 1
     assert "kaniko" in capsys.readouterr().err
@@ -179,7 +181,7 @@ def test_a_release_wants_its_base_by_digest(
 
 def test_a_builder_gets_target_name_and_options() -> None:
     environ = {"TAG": "1.2", "REPOSITORY": "reg/fathom", "BUILDER_OPTIONS": "--isolation chroot", "ENGINE": "cpu"}
-    step = images.command("buildah", "gpu", environ)
+    step = images.build_command("buildah", "gpu", environ)
     assert step[:3] == ["buildah", "bud", "--layers"]
     assert step[step.index("--tag") + 1] == "reg/fathom-gpu:1.2"
     assert step[step.index("--target") + 1] == "gpu"
@@ -202,7 +204,7 @@ def test_an_sbom_names_what_was_asked_for_with_versions(document: dict[str, Any]
     described = document["metadata"]["component"]
     assert (described["name"], described["version"]) == ("fathom", fathom.__version__)
     components = {canonicalize_name(item["name"]): item for item in document["components"]}
-    versions = locked("sandbox")
+    versions = read_lock("sandbox")
     assert set(components) == set(versions)
     for requirement in direct(("sandbox",)):
         item = components[canonicalize_name(requirement.name)]
@@ -218,7 +220,7 @@ def test_debian_packages_are_components_too(tmp_path: Path) -> None:
         "Package: gone\nStatus: deinstall ok config-files\nArchitecture: all\nVersion: 1\n\n"
         "Package: login\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1:4.13+dfsg1-1\nDescription: x\n y\n"
     )
-    assert [item["purl"] for item in sbom.debian(tmp_path)] == [
+    assert [item["purl"] for item in sbom.list_debian_packages(tmp_path)] == [
         "pkg:deb/debian/libc6@2.36-9%2Bdeb12u14?arch=amd64",
         "pkg:deb/debian/login@1%3A4.13%2Bdfsg1-1?arch=amd64",
     ]

@@ -54,6 +54,14 @@ def test_an_environment_for_running_is_widened_for_tests(tmp_path: Path, steps: 
     assert not install.set_up("run", tmp_path / "v")
 
 
+def test_an_environment_for_tests_stays_one_when_a_lock_changes(tmp_path: Path, steps: Steps) -> None:
+    install.set_up("dev", tmp_path / "v")
+    (tmp_path / "v" / install.STAMP).write_text(json.dumps({"dev": "digest of an older lock"}))
+    assert install.set_up("run", tmp_path / "v")
+    assert steps[2:] == [("create", "v"), ("install", "dev")]
+    assert not install.set_up("dev", tmp_path / "v")
+
+
 @pytest.mark.parametrize("interruption", ["marker", "stamp", "lock"])
 def test_an_environment_that_is_not_whole_is_made_anew(tmp_path: Path, steps: Steps, interruption: str) -> None:
     venv = tmp_path / "v"

@@ -51,26 +51,26 @@ esac""",
     return log
 
 
-def asked(calls: Path, start: str) -> list[str]:
+def find_calls(calls: Path, start: str) -> list[str]:
     return [line for line in calls.read_text().splitlines() if line.startswith(start)]
 
 
 def test_a_cluster_is_made_once_and_the_images_are_put_into_it(calls: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (kind.main(["up"]), kind.main(["up"])) == (0, 0)
-    assert len(asked(calls, "kind create cluster --name fathom")) == 1
-    loaded = asked(calls, "kind load docker-image")
+    assert len(find_calls(calls, "kind create cluster --name fathom")) == 1
+    loaded = find_calls(calls, "kind load docker-image")
     assert loaded == [f"kind load docker-image fathom-{name}:dev --name fathom" for name in ("core", "sandbox")] * 2
     assert "no training jobs" in capsys.readouterr().out
 
 
 def test_the_overlay_is_applied_with_a_secret_that_is_made_once(calls: Path, tmp_path: Path) -> None:
     assert (kind.main(["deploy"]), kind.main(["deploy"])) == (0, 0)
-    assert all("--context kind-fathom" in line for line in asked(calls, "kubectl")), "never another cluster"
-    assert len(asked(calls, "kubectl --context kind-fathom apply -f -")) == 1
+    assert all("--context kind-fathom" in line for line in find_calls(calls, "kubectl")), "never another cluster"
+    assert len(find_calls(calls, "kubectl --context kind-fathom apply -f -")) == 1
     secret = yaml.safe_load((tmp_path / "secret").read_text())
     assert (secret["kind"], secret["metadata"]) == ("Secret", {"name": kind.STORE, "namespace": kind.NAMESPACE})
     assert set(secret["data"]) == {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
-    order = [line.split("kind-fathom ")[1] for line in asked(calls, "kubectl")]
+    order = [line.split("kind-fathom ")[1] for line in find_calls(calls, "kubectl")]
     assert order[0].startswith("apply -f"), "the namespace and its label come first"
     assert any(f"apply -k {kind.OVERLAY}" in line for line in order)
     assert len([line for line in order if "rollout status" in line]) == 4
@@ -127,7 +127,7 @@ class Door(BaseHTTPRequestHandler):
         self.wfile.write(b'{"run_id": "run-1"}')
 
 
-def finished(**answer: Any) -> dict[str, Any]:
+def make_finished(**answer: Any) -> dict[str, Any]:
     return {
         "stop_reason": "STOP_REASON_FINISHED", "material": [{"number": 1}, {"number": 2}],
         "answer": {"markdown": ANSWER, "cited": [1, 2], "model": "rules", **answer},
@@ -137,7 +137,7 @@ def finished(**answer: Any) -> dict[str, Any]:
 @pytest.fixture
 def gateway(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gateway]:
     server = Gateway(("127.0.0.1", 0), Door)
-    server.finished, server.seen = finished(), []
+    server.finished, server.seen = make_finished(), []
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     monkeypatch.setenv("GATEWAY_PORT", str(server.server_address[1]))
@@ -154,7 +154,7 @@ def test_the_question_goes_through_a_port_of_its_own(
     gateway.drops = 2
     assert kind.main(["smoke"]) == 0
     assert "smoke: ok, 2 citations, model rules" in capsys.readouterr().out
-    assert asked(calls, "kubectl")[-1].endswith("port-forward svc/fathom-gateway :80")
+    assert find_calls(calls, "kubectl")[-1].endswith("port-forward svc/fathom-gateway :80")
     assert [path for path in gateway.seen if "events" in path][-1].endswith("after=4"), (
         "what was seen is not sent again"
     )
@@ -163,10 +163,10 @@ def test_the_question_goes_through_a_port_of_its_own(
 @pytest.mark.parametrize(
     ("end", "said"),
     [
-        (finished(cited=[]), "nothing is cited"),
-        (finished(markdown="short [1]"), "9 characters"),
-        (finished(markdown="x" * 200), "no citation stands in the text"),
-        (finished(cited=[1, 7]), "cited but not there: [7]"),
+        (make_finished(cited=[]), "nothing is cited"),
+        (make_finished(markdown="short [1]"), "9 characters"),
+        (make_finished(markdown="x" * 200), "no citation stands in the text"),
+        (make_finished(cited=[1, 7]), "cited but not there: [7]"),
         ({"stop_reason": "STOP_REASON_FAILED", "error": "no model", "culprit": "policy"}, "no model (policy)"),
     ],
 )

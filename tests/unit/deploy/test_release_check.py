@@ -18,9 +18,9 @@ from deploy.release_check import ReleaseError
 
 WANTED = {
     "fathom/py.typed", "fathom/api/policy/v1/policy_pb2.py", "fathom/api/policy/v1/policy_pb2.pyi",
-    "services/planner/prompts/system.md", "services/reward/prompts/judge.md", "services/retrieval/notes/cpi.en.md",
-    "services/gateway/static/index.html", "services/datafetch/frameworks/stock.yaml",
-    "services/datafetch/library/markets.yaml", "trainers/config/presets/grpo.yaml",
+    "fathom/services/planner/prompts/system.md", "fathom/services/reward/prompts/judge.md", "fathom/services/retrieval/corpus/notes/cpi.en.md",
+    "fathom/services/gateway/static/index.html", "fathom/services/datafetch/catalog/frameworks/stock.yaml",
+    "fathom/services/datafetch/catalog/library/markets.yaml", "fathom/trainers/config/presets/grpo.yaml",
 }  # fmt: skip
 
 
@@ -31,7 +31,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def changed(wheel: Path, tmp_path: Path) -> Callable[[Callable[[str, bytes], bytes | None]], Path]:
+def change_wheel(wheel: Path, tmp_path: Path) -> Callable[[Callable[[str, bytes], bytes | None]], Path]:
     """Return a function that copies the wheel with each member replaced, or left out for None."""
 
     def copy(change: Callable[[str, bytes], bytes | None]) -> Path:
@@ -50,17 +50,17 @@ def test_the_wheel_of_this_checkout_is_complete_and_holds_nothing_else(wheel: Pa
     release_check.check_wheel(wheel, release_check.ROOT, fathom.__version__)
 
 
-def test_a_file_that_the_wheel_lacks_is_named(changed: Callable[..., Path]) -> None:
-    lacking = changed(lambda name, content: None if name == "fathom/py.typed" else content)
+def test_a_file_that_the_wheel_lacks_is_named(change_wheel: Callable[..., Path]) -> None:
+    lacking = change_wheel(lambda name, content: None if name == "fathom/py.typed" else content)
     with pytest.raises(ReleaseError, match=r"lacks 1 files: fathom/py\.typed"):
         release_check.check_wheel(lacking, release_check.ROOT, fathom.__version__)
 
 
-def test_a_wheel_of_another_version_is_refused(wheel: Path, changed: Callable[..., Path]) -> None:
+def test_a_wheel_of_another_version_is_refused(wheel: Path, change_wheel: Callable[..., Path]) -> None:
     with pytest.raises(ReleaseError, match=r"has no fathom-9\.9\.9\.dist-info/METADATA"):
         release_check.check_wheel(wheel, release_check.ROOT, "9.9.9")
     version = f"\nVersion: {fathom.__version__}\n".encode()
-    other = changed(lambda name, content: content.replace(version, b"\nVersion: 9.9.9\n", 1))
+    other = change_wheel(lambda name, content: content.replace(version, b"\nVersion: 9.9.9\n", 1))
     with pytest.raises(ReleaseError, match=r"version is 9\.9\.9, and fathom.__version__ is"):
         release_check.check_wheel(other, release_check.ROOT, fathom.__version__)
 
@@ -77,10 +77,10 @@ def test_malformed_metadata_is_refused_with_the_field() -> None:
 @pytest.mark.parametrize(
     ("held", "wanted", "problem"),
     [
-        ({*WANTED, "services/notes.txt"}, WANTED, r"1 files that git does not track: services/notes\.txt"),
-        (WANTED - {"trainers/config/presets/grpo.yaml"}, WANTED - {"trainers/config/presets/grpo.yaml"},
-         r"has no trainers/config/presets/\*\.yaml"),
-        ({*WANTED, "trainers/test_ppo.py"}, {*WANTED, "trainers/test_ppo.py"}, r"has tests: trainers/test_ppo\.py"),
+        ({*WANTED, "fathom/services/notes.txt"}, WANTED, r"1 files that git does not track: fathom/services/notes\.txt"),
+        (WANTED - {"fathom/trainers/config/presets/grpo.yaml"}, WANTED - {"fathom/trainers/config/presets/grpo.yaml"},
+         r"has no fathom/trainers/config/presets/\*\.yaml"),
+        ({*WANTED, "fathom/trainers/test_ppo.py"}, {*WANTED, "fathom/trainers/test_ppo.py"}, r"has tests: fathom/trainers/test_ppo\.py"),
         ({*WANTED, "fathom/tests/data.txt"}, {*WANTED, "fathom/tests/data.txt"}, "has tests: fathom/tests/data"),
     ],
 )  # fmt: skip
@@ -94,12 +94,12 @@ def test_only_what_git_tracks_belongs_in_the_wheel(tmp_path: Path) -> None:
     for name in ("libs/fathom/a.py", "services/b.py", "services/draft.py", "trainers/c.yaml", "tests/d.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
-    everything = {"fathom/a.py", "services/b.py", "services/draft.py", "trainers/c.yaml"}
+    everything = {"fathom/a.py", "fathom/services/b.py", "fathom/services/draft.py", "fathom/trainers/c.yaml"}
     assert release_check.list_package_files(tmp_path) == everything
     subprocess.run(["git", "-C", str(tmp_path), "init", "--quiet"], check=True)
     tracked = ["libs", "services/b.py", "trainers", "tests"]
     subprocess.run(["git", "-C", str(tmp_path), "add", "--", *tracked], check=True)
-    assert release_check.list_package_files(tmp_path) == everything - {"services/draft.py"}
+    assert release_check.list_package_files(tmp_path) == everything - {"fathom/services/draft.py"}
 
 
 def test_a_step_that_fails_is_named_with_its_own_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

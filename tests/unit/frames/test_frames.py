@@ -1,4 +1,4 @@
-"""Frames over Arrow, and the digest that a model sees (rows R15, R16)."""
+"""Frames over Arrow, and the digest that a model sees."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from fathom import frames
-from fathom.errors import CorruptData, InvalidField
+from fathom.core.errors import CorruptData, InvalidField
+from fathom.domain import frames
+from tests.support.tables import to_arrow
 
 
 def sample(rows: int) -> pd.DataFrame:
@@ -19,7 +20,7 @@ def sample(rows: int) -> pd.DataFrame:
 
 def test_round_trip_keeps_values_types_and_nulls() -> None:
     frame = pd.DataFrame({"d": [pd.Timestamp("2020-01-01"), pd.NaT], "v": [1.5, None], "s": ["a", None], "i": [1, 2]})
-    again = frames.from_arrow(frames.to_arrow(frame))
+    again = frames.from_arrow(to_arrow(frame))
     assert again["v"].isna().tolist() == again["s"].isna().tolist() == again["d"].isna().tolist() == [False, True]
     assert again["i"].tolist() == [1, 2]
     assert again["d"].iloc[0] == pd.Timestamp("2020-01-01")
@@ -41,23 +42,23 @@ def test_parquet_keeps_every_type_and_no_metadata() -> None:
     assert again.schema.metadata is None
     assert again.equals(table)
     for empty in (table.slice(0, 0), pa.table({})):
-        assert frames.read_stored(frames.write_parquet(empty), frames.PARQUET).schema.equals(empty.schema)
+        assert frames.decode_table(frames.write_parquet(empty), frames.PARQUET).schema.equals(empty.schema)
 
 
 def test_what_is_stored_is_read_as_its_content_type_says() -> None:
-    table = frames.read_table(frames.to_arrow(sample(3)))
+    table = frames.read_table(to_arrow(sample(3)))
     for kind, data in (
         (frames.PARQUET, frames.write_parquet(table)), (frames.ARROW_STREAM, frames.write_table(table)),
         ("", frames.write_table(table)),
     ):  # fmt: skip
-        assert frames.read_stored(data, kind).equals(table)
+        assert frames.decode_table(data, kind).equals(table)
     with pytest.raises(InvalidField, match="text/csv"):
-        frames.read_stored(b"a,b", "text/csv")
+        frames.decode_table(b"a,b", "text/csv")
     with pytest.raises(CorruptData, match="sheet_1"):
-        frames.read_stored(frames.write_parquet(table)[:-9], frames.PARQUET, "sheet_1")
+        frames.decode_table(frames.write_parquet(table)[:-9], frames.PARQUET, "sheet_1")
 
 
-@pytest.mark.parametrize("data", [b"", b"garbage", frames.to_arrow(sample(50))[:-200]])
+@pytest.mark.parametrize("data", [b"", b"garbage", to_arrow(sample(50))[:-200]])
 def test_bytes_that_are_no_table_are_named(data: bytes) -> None:
     with pytest.raises(CorruptData, match="sheet_1"):
         frames.from_arrow(data, "sheet_1")

@@ -26,8 +26,8 @@ async def open_door(**settings: Any) -> AsyncIterator[Door]:
 
 
 @pytest.fixture
-def opened() -> Callable[..., AbstractAsyncContextManager[Door]]:
-    """``opened(token="x")``: a door with other settings."""
+def open_with() -> Callable[..., AbstractAsyncContextManager[Door]]:
+    """Return ``open_with(token="x")``: it opens a door with other settings."""
     return open_door
 
 

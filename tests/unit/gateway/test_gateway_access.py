@@ -15,8 +15,8 @@ Opened = Callable[..., AbstractAsyncContextManager[Door]]
 
 
 @pytest.mark.parametrize("path", ["/", "/static/app.js", "/v1/runs", "/v1/models", "/metrics", "/openapi.json"])
-async def test_a_token_closes_every_route(opened: Opened, path: str) -> None:
-    async with opened(token="secret") as (client, _):
+async def test_a_token_closes_every_route(open_with: Opened, path: str) -> None:
+    async with open_with(token="secret") as (client, _):
         refused = await client.get(path)
         assert (refused.status_code, refused.json()["field"]) == (401, "authorization")
         assert refused.headers["www-authenticate"] == "Bearer"
@@ -24,14 +24,14 @@ async def test_a_token_closes_every_route(opened: Opened, path: str) -> None:
         assert (await client.get(path, headers={"authorization": "bearer secret"})).status_code == 200
 
 
-async def test_health_needs_no_token(opened: Opened) -> None:
-    async with opened(token="secret") as (client, _):
+async def test_health_needs_no_token(open_with: Opened) -> None:
+    async with open_with(token="secret") as (client, _):
         assert (await client.get("/healthz/live")).status_code == 200
         assert (await client.get("/healthz/ready", headers={"host": "10.0.0.7:8080"})).status_code == 200
 
 
-async def test_a_browser_swaps_the_token_for_a_cookie(opened: Opened) -> None:
-    async with opened(token="secret") as (client, _):
+async def test_a_browser_swaps_the_token_for_a_cookie(open_with: Opened) -> None:
+    async with open_with(token="secret") as (client, _):
         assert (await client.get("/?access_token=wrong")).status_code == 401
         entry = await client.get("/?access_token=secret&embed=1")
         assert (entry.status_code, entry.headers["location"]) == (303, "/?embed=1")
@@ -43,12 +43,12 @@ async def test_a_browser_swaps_the_token_for_a_cookie(opened: Opened) -> None:
         assert (await client.get("/v1/models?access_token=secret")).status_code == 401
 
 
-async def test_only_known_host_names_are_answered(door: Door, opened: Opened) -> None:
+async def test_only_known_host_names_are_answered(door: Door, open_with: Opened) -> None:
     refused = await door[0].get("/v1/models", headers={"host": "evil.example"})
     assert (refused.status_code, refused.json()["field"]) == (421, "host")
     for host in ("localhost:8080", "[::1]:8080", "127.0.0.1"):
         assert (await door[0].get("/v1/models", headers={"host": host})).status_code == 200
-    async with opened(allowed_hosts=["*"]) as (client, _):
+    async with open_with(allowed_hosts=["*"]) as (client, _):
         assert (await client.get("/v1/models", headers={"host": "gateway.example"})).status_code == 200
 
 
@@ -69,8 +69,8 @@ async def test_every_answer_keeps_the_page_to_itself(door: Door, path: str) -> N
     assert headers["x-content-type-options"] == "nosniff"
 
 
-async def test_only_the_embedded_page_may_be_framed(opened: Opened) -> None:
-    async with opened(frame_ancestors="https://terminal.example") as (client, _):
+async def test_only_the_embedded_page_may_be_framed(open_with: Opened) -> None:
+    async with open_with(frame_ancestors="https://terminal.example") as (client, _):
         embedded = (await client.get("/?embed=1")).headers["content-security-policy"]
         whole = (await client.get("/")).headers["content-security-policy"]
     assert "frame-ancestors https://terminal.example" in embedded
@@ -80,10 +80,10 @@ async def test_only_the_embedded_page_may_be_framed(opened: Opened) -> None:
 async def test_a_defect_is_a_problem_without_its_cause(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
     client, house = door
 
-    async def broken(request: object, call: object) -> None:
+    async def raise_defect(request: object, call: object) -> None:
         raise RuntimeError("a secret that must not leave the server")
 
-    monkeypatch.setattr("services.gateway.engine.as_json", broken)
+    monkeypatch.setattr("fathom.services.gateway.engine.to_json", raise_defect)
     answer = await client.get("/v1/models")
     assert (answer.status_code, answer.json()["reason"]) == (500, "INTERNAL")
     assert "secret" not in answer.text

@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from fathom.errors import MissingExtra
-from services.gateway.page import STATIC, read_bundle
+from fathom.core.errors import MissingExtra
+from fathom.services.gateway.page import STATIC, read_bundle
 from tests.e2e.replay import ReplayHouse
 from tests.e2e.script import ANSWER, HOSTILE, Script
 
@@ -84,10 +84,10 @@ def test_references_stand_on_their_own_wherever_they_are_written() -> None:
 
 
 @needs_node
-def test_tables_with_figures_typed_by_the_model_are_flagged() -> None:
+def test_tables_of_the_model_are_tables() -> None:
     [answer, words] = trees(ANSWER, "| a | b |\n|---|---|\n| x | y |")
-    assert [node["numbers"] for node in answer if node["tag"] == "x-table"] == [True]
-    assert words[0]["numbers"] is False
+    assert len([node for node in answer if node["tag"] == "x-table"]) == 1
+    assert words[0]["tag"] == "x-table"
 
 
 HOSTILE_TEXTS = [
@@ -228,11 +228,13 @@ def test_what_a_citation_rests_on_is_found() -> None:
     rows = [["2015-01-02T00:00:00", 24.532], ["2015-01-05T00:00:00", 23.841]]
     page = {"columns": [{"name": "date"}, {"name": "AAPL.close"}], "rows": rows}
     program = (
-        "const { cellIn, closest, sentencesOf } = await import(STATIC + '/evidence.js');"
+        "const { cellIn, closest, passageOf, sentencesOf } = await import(STATIC + '/evidence.js');"
         "print([cellIn(input, 'On 2015-01-05 it was 23.84'), cellIn(input, 'On 2015-01-02 it was 23.84'),"
         " cellIn(input, 'It was 24.5'), cellIn(input, 'no number'),"
         " closest(['return 12.3', 'drawdown -38.5'], 'It fell by 38.5%'), closest(['a'], 'b'),"
-        " sentencesOf('One. Two!\\n三。四')]);"
+        " sentencesOf('One. Two!\\n三。四'),"
+        " passageOf('A note. The price return leaves out dividends. With adjusted prices it does not. End.',"
+        " 'The price return was 5%'), passageOf('A note.', 'Nothing alike')]);"
     )
     assert run_module(program, page) == [
         {"day": "2015-01-05", "column": "AAPL.close", "value": 23.841, "dated": True},
@@ -242,6 +244,8 @@ def test_what_a_citation_rests_on_is_found() -> None:
         "drawdown -38.5",
         "",
         ["One.", "Two!", "三。", "四"],
+        "The price return leaves out dividends. With adjusted prices it does not.",
+        "",
     ]
 
 
@@ -289,7 +293,7 @@ def test_a_missing_bundle_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> No
     def absent(package: str) -> Any:
         raise ModuleNotFoundError(package)
 
-    monkeypatch.setattr("services.gateway.page.resources.files", absent)
+    monkeypatch.setattr("fathom.services.gateway.page.resources.files", absent)
     with pytest.raises(MissingExtra, match="plotly"):
         read_bundle()
 

@@ -12,10 +12,11 @@ import httpx
 import pytest
 
 from fathom.api.common.v1 import common_pb2 as common
+from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
-from fathom.errors import FathomError
-from fathom.store.refs import to_ref
-from services.gateway.problems import STATUS, problem_of
+from fathom.core.errors import FathomError
+from fathom.services.gateway.problems import STATUS, to_problem
+from fathom.transport.store.refs import to_ref
 from tests.e2e.replay import ReplayHouse
 from tests.e2e.script import SHEET_ID
 from tests.support.waiting import eventually
@@ -54,6 +55,15 @@ async def test_what_becomes_of_long_conversations_may_be_chosen(door: Door) -> N
     for body, field in (({"window": "keep"}, "window"), ({"window_tokens": -1}, "window_tokens")):
         answer = await client.post("/v1/runs", json={"question": "why?", **body})
         assert (answer.status_code, answer.json()["field"]) == (400, field)
+
+
+async def test_the_effort_of_a_question_may_be_chosen(door: Door) -> None:
+    client, house = door
+    await ask(client, request_id="run_1", effort="deep")
+    await ask(client, request_id="run_2")
+    assert [asked.effort for asked in house.planner.asked] == [planner.EFFORT_DEEP, planner.EFFORT_UNSPECIFIED]
+    answer = await client.post("/v1/runs", json={"question": "why?", "effort": "heroic"})
+    assert (answer.status_code, answer.json()["field"]) == (400, "effort")
 
 
 async def test_a_run_is_accepted_followed_and_read(door: Door) -> None:
@@ -106,8 +116,8 @@ async def test_a_broken_planner_stream_is_taken_up_without_loss_or_repetition(
     assert house.planner.watched == [0, 3]
 
 
-async def test_a_planner_that_stays_away_ends_the_stream_with_its_name(opened: Opened) -> None:
-    async with opened(patience_s=0.01) as (client, house):
+async def test_a_planner_that_stays_away_ends_the_stream_with_its_name(open_with: Opened) -> None:
+    async with open_with(patience_s=0.01) as (client, house):
         run_id = await ask(client)
         house.planner.gone = "is restarting"
         [(kind, ident, failure)] = await read_events(client, f"/v1/runs/{run_id}/events")
@@ -138,8 +148,8 @@ async def test_a_run_is_stopped_and_judged(door: Door) -> None:
     assert house.memory.feedback[0].tags == ["clear"]
 
 
-async def test_a_run_that_waits_in_its_queue_is_accepted(opened: Opened) -> None:
-    async with opened(start_timeout_s=0.05) as (client, house):
+async def test_a_run_that_waits_in_its_queue_is_accepted(open_with: Opened) -> None:
+    async with open_with(start_timeout_s=0.05) as (client, house):
         house.planner.hold(before=1)
         answer = await client.post("/v1/runs", json={"question": "why?", "request_id": "run_3"})
     assert answer.status_code == 202
@@ -208,7 +218,7 @@ def test_every_reason_of_the_contract_has_a_status() -> None:
 def test_every_typed_error_is_a_problem(kind: type[FathomError]) -> None:
     error = kind.__new__(kind)
     FathomError.__init__(error, "told", metadata={"field": "f", "culprit": "c"}, retry_after_s=2.4)
-    answer = problem_of(error)
+    answer = to_problem(error)
     content = json.loads(bytes(answer.body))
     assert content["reason"] == kind.reason
     assert (content["field"], content["culprit"], content["detail"]) == ("f", "c", "told")
@@ -239,7 +249,7 @@ async def test_a_figure_is_read_through_its_own_run_only(door: Door) -> None:
 
 
 async def test_a_table_is_filtered_as_a_whole(door: Door) -> None:
-    """Row G05: each word must occur in the row, as the row is shown; the total is what is left."""
+    """Each word must occur in the row as it is displayed; the total counts the rows that match."""
     client = door[0]
     path = f"/v1/tables/{SHEET_ID}"
     whole = (await client.get(path, params={"limit": 1000})).json()
@@ -279,8 +289,8 @@ async def test_bad_pages_are_problems(door: Door, params: dict[str, Any], field:
     assert (answer.status_code, answer.json()["field"]) == (400, field)
 
 
-async def test_a_table_over_the_limit_is_refused(opened: Opened) -> None:
-    async with opened(max_table_bytes=1_000) as (client, _):
+async def test_a_table_over_the_limit_is_refused(open_with: Opened) -> None:
+    async with open_with(max_table_bytes=1_000) as (client, _):
         assert (await client.get(f"/v1/tables/{SHEET_ID}")).status_code == 413
 
 

@@ -9,9 +9,9 @@ import pytest
 from fathom.api.planner.v1 import trajectory_pb2 as pb
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.cli.answers import Sample
-from fathom.errors import InvalidField
-from fathom.grading.episodes import answer_item, cell_items, frames, tool_steps
-from fathom.monitoring.grades import read_references
+from fathom.core.errors import InvalidField
+from fathom.domain.grading.episodes import answer_item, cell_items, frames, tool_steps
+from fathom.operations.monitoring.grades import read_references
 
 
 def step(*calls: tuple[str, str, str, int]) -> pb.Step:

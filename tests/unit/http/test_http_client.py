@@ -12,9 +12,16 @@ from email.utils import format_datetime
 import pytest
 from aiohttp import web
 
-from fathom.clients.retry import RetryPolicy
-from fathom.errors import DeadlineExceeded, DependencyFailed, Overloaded
-from fathom.http import AnswerTooLarge, HttpClient, HttpPolicy, MalformedAnswer, UpstreamRefused, retry_after_s
+from fathom.core.errors import DeadlineExceeded, DependencyFailed, Overloaded
+from fathom.core.retry import RetryPolicy
+from fathom.transport.http import (
+    AnswerTooLarge,
+    HttpClient,
+    HttpPolicy,
+    MalformedAnswer,
+    UpstreamRefused,
+    retry_after_s,
+)
 from tests.servers import Servers
 from tests.support.waiting import eventually
 

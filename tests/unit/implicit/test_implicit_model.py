@@ -9,12 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from fathom.errors import InvalidField
-from fathom.implicit.model import ImplicitRewardModel, Learning, Scoring, forward_q, log_probs
-from fathom.implicit.rewards import step_credit
-from fathom.implicit.sequences import Sequences, micro_batches, pad
-from trainers.prime import prime_core_algos
-from trainers.tiny import build_model
+from fathom.core.errors import InvalidField
+from fathom.domain.process_reward.model import ImplicitRewardModel, Learning, Scoring, forward_q, log_probs
+from fathom.domain.process_reward.sequences import Sequences, micro_batches, pad
+from fathom.trainers.learners.tiny import build_model
+from fathom.trainers.prime import prime_core_algos
 
 WORDS = [f"w{number}" for number in range(24)]
 PLAIN = Scoring(beta=1.0, norm="none", include_last_token=True)
@@ -37,7 +36,7 @@ def batch(rows: int = 4, seed: int = 0) -> Sequences:
 
 
 def test_q_equals_a_token_by_token_computation() -> None:
-    """Row PR10: for every token the whole prefix anew through both networks."""
+    """For every token the whole prefix anew through both networks."""
     phi, reference = models()
     given = batch()
     q = forward_q(phi, given, reference.eval())
@@ -67,7 +66,6 @@ def test_gradient_flows_through_q_and_not_through_scores_or_reference() -> None:
 
 
 def test_old_log_probs_take_the_place_of_a_reference() -> None:
-    """Row PR11."""
     phi, reference = models()
     given = batch()
     with torch.no_grad():
@@ -100,7 +98,7 @@ def test_padding_on_either_side_changes_nothing() -> None:
 
 @pytest.mark.parametrize("max_tokens", [1, 20, 40, 10_000])
 def test_batching_changes_neither_scores_nor_the_order_of_q(max_tokens: int) -> None:
-    """Row PR16; the recipe puts only the scores back in order."""
+    """The recipe puts only the scores back in order."""
     phi, reference = models()
     given = batch(8)
     outcome = torch.tensor([1.0, 0.0] * 4)
@@ -113,7 +111,7 @@ def test_batching_changes_neither_scores_nor_the_order_of_q(max_tokens: int) -> 
 
 @pytest.mark.parametrize(("lam", "expected"), [(0.0, [1.0, 2.0, 4.0]), (0.5, [3.0, 4.0, 4.0]), (1.0, [7.0, 6.0, 4.0])])
 def test_direct_and_gae_mode(lam: float, expected: list[float]) -> None:
-    """Rows PR12 and PR13: suffix sums for 1, their closed form for a half, over an observation between two turns."""
+    """Suffix sums for 1, their closed form for a half, over an observation between two turns."""
     q = torch.tensor([[9.0, 1.0, 2.0, 9.0, 9.0, 4.0, 9.0]])
     mask = torch.tensor([[0, 1, 1, 0, 0, 1, 0]])
     found = prime_core_algos.implicit_rewards(q, mask, beta=1.0, lam=lam)
@@ -122,7 +120,6 @@ def test_direct_and_gae_mode(lam: float, expected: list[float]) -> None:
 
 
 def test_whole_granularity_pays_the_sum_at_the_end_and_ground_truth_is_reached() -> None:
-    """Rows PR13 and PR14."""
     phi, reference = models()
     given, outcome = batch(), torch.tensor([1.0, 0.0, 0.0, 1.0])
     whole = ImplicitRewardModel(phi, reference, replace(PLAIN, granularity="whole")).score(given, 2)
@@ -137,7 +134,6 @@ def test_whole_granularity_pays_the_sum_at_the_end_and_ground_truth_is_reached()
 
 
 def test_norm_bounds_every_return() -> None:
-    """Row PR15."""
     phi, reference = models()
     given = batch(8)
     scaled = ImplicitRewardModel(phi, reference, replace(PLAIN, norm="batch_norm")).score(given, 4).rewards
@@ -148,7 +144,7 @@ def test_norm_bounds_every_return() -> None:
 
 @pytest.mark.parametrize("loss", ["ce", "dpo", "bon_acc", "bon_rm"])
 def test_each_loss_falls_and_orders_the_group(loss: str) -> None:
-    """Row PR17, and PR09's share of it: phi moves, the reference does not."""
+    """And PR09's share of it: phi moves, the reference does not."""
     phi, reference = models()
     reference = copy.deepcopy(phi)
     learning = Learning(loss=loss, lr=3e-3)  # type: ignore[arg-type]
@@ -176,7 +172,7 @@ def test_unknown_loss_and_groups_that_do_not_fit_are_refused() -> None:
     ("loss", "reduction"), [("ce", "mean"), ("dpo", "mean"), ("bon_rm", "sum"), ("bon_acc", "mean")]
 )
 def test_gradient_does_not_depend_on_the_cut_into_passes(loss: str, reduction: str) -> None:
-    """Row PR17's fix: a pass weighs as many rows as it has."""
+    """A pass weighs as many rows as it has."""
 
     def gradient(max_tokens: int) -> tuple[float, list[Tensor]]:
         phi, reference = models()
@@ -194,15 +190,9 @@ def test_gradient_does_not_depend_on_the_cut_into_passes(loss: str, reduction: s
     assert max(float((a - b).abs().max()) for a, b in zip(whole, cut, strict=True)) < 1e-5
 
 
-def test_credit_is_summed_per_step() -> None:
-    rewards = torch.tensor([[9.0, 1.0, 2.0, 9.0, 4.0, 9.0], [5.0, 9.0, 9.0, 9.0, 9.0, 9.0]])
-    mask = torch.tensor([[0, 1, 1, 0, 1, 0], [1, 0, 0, 0, 0, 0]])
-    assert step_credit(rewards, mask).tolist() == [[3.0, 4.0], [5.0, 0.0]]
-
-
 @pytest.mark.parametrize("deciding", [0, 1])
 def test_the_tool_step_that_decides_gets_credit_and_none_before_it(deciding: int) -> None:
-    """Row J03: outcomes say only whether an episode was right; the process reward finds the call that made it so.
+    """Outcomes say only whether an episode was right; the process reward finds the call that made it so.
 
     Two turns with what a tool said between them; the token of one decides, that of the other is as often right as
     wrong. What comes after the decision may share its credit, for it is sampled knowing it; what came before may not.
@@ -216,7 +206,8 @@ def test_the_tool_step_that_decides_gets_credit_and_none_before_it(deciding: int
     model = ImplicitRewardModel(phi, copy.deepcopy(phi), replace(PLAIN, beta=0.5), learning)
     for _ in range(30):
         model.update(given, right, 4)
-    credit = step_credit(model.score(given, 4, right).rewards, given.mask)
+    # One sampled token per turn: its reward is the turn's.
+    credit = model.score(given, 4, right).rewards[given.mask.bool()].reshape(-1, 2)
     gap = (credit[right > 0].mean(dim=0) - credit[right == 0].mean(dim=0)).tolist()
     assert gap[deciding] > 1.0
     if deciding == 1:
@@ -268,8 +259,8 @@ def test_micro_batches_hold_every_row_once_within_the_limit() -> None:
 
 def test_formulas_have_one_home() -> None:
     """The trainers' names are those of the shared modules, not copies."""
-    from fathom.implicit import accuracy, losses, masked, rewards
-    from trainers import masked as trainers_masked
+    from fathom.domain.process_reward import accuracy, losses, masked, rewards
+    from fathom.trainers.objectives import masked as trainers_masked
 
     assert prime_core_algos.prime_norm is rewards.prime_norm
     assert prime_core_algos.compute_ce_dpo_loss_rm is losses.compute_ce_dpo_loss_rm

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fathom import errors
-from services.memory import database
-from services.memory.database import Database
+from fathom.core import errors
+from fathom.services.memory import database
+from fathom.services.memory.database import Database
 
 
 def insert(db: sqlite3.Connection) -> None:
@@ -26,9 +26,9 @@ async def test_the_file_and_its_folder_are_made_and_kept(tmp_path: Path) -> None
     for expected in (0, 1):
         found = Database(path)
         await found.open()
-        assert await found.do(count) == expected
+        assert await found.run_transaction(count) == expected
         if not expected:
-            await found.do(insert)
+            await found.run_transaction(insert)
         await found.close()
         await found.close()
 
@@ -42,19 +42,19 @@ async def test_a_transaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
         raise errors.NotFound("thing", "x")
 
     with pytest.raises(errors.NotFound):
-        await found.do(half)
-    assert await found.do(count) == 0
+        await found.run_transaction(half)
+    assert await found.run_transaction(count) == 0
     await found.close()
     with pytest.raises(errors.DependencyFailed, match="not open"):
-        await found.do(count)
+        await found.run_transaction(count)
 
 
 async def test_services_may_start_on_one_file_at_once(tmp_path: Path) -> None:
     for turn in range(20):
         many = [Database(tmp_path / f"memory-{turn}.sqlite3") for _ in range(4)]
         await asyncio.gather(*(found.open() for found in many))
-        await many[0].do(insert)
-        assert await many[1].do(count) == 1
+        await many[0].run_transaction(insert)
+        assert await many[1].run_transaction(count) == 1
         await asyncio.gather(*(found.close() for found in many))
 
 
@@ -100,8 +100,8 @@ async def test_what_cannot_be_reached_is_not_called_corrupt(tmp_path: Path, monk
     holder = sqlite3.connect(tmp_path / "memory.sqlite3", isolation_level=None)
     holder.execute("begin immediate")
     with pytest.raises(errors.DependencyFailed, match="locked"):
-        await found.do(count)
+        await found.run_transaction(count)
     holder.execute("rollback")
     holder.close()
-    assert await found.do(count) == 0
+    assert await found.run_transaction(count) == 0
     await found.close()

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from fathom import errors
-from services.memory.engine import Engine, Turn
+from fathom.core import errors
+from fathom.services.memory.engine import Engine, Turn
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def turn(number: int) -> Turn:
 async def test_window_keeps_two_answers_and_ten_turns(engine: Engine, count: int) -> None:
     for number in range(1, count + 1):
         await engine.append(f"r{number}", "c1", turn(number))
-    window, omitted = await engine.window("c1", 2, 10)
+    window, omitted = await engine.get_window("c1", 2, 10)
     kept = range(max(1, count - 9), count + 1)
     full = [number > count - 2 for number in kept]
     assert [item.number for item in window] == list(kept)
@@ -56,7 +56,7 @@ async def test_window_keeps_two_answers_and_ten_turns(engine: Engine, count: int
 
 async def test_a_window_of_no_turns_is_refused_for_what_is_wrong(engine: Engine) -> None:
     with pytest.raises(errors.InvalidField, match="max_turns: must be 1 or more"):
-        await engine.window("c1", 0, 0)
+        await engine.get_window("c1", 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ async def test_a_window_has_the_size_that_is_asked_for(
 ) -> None:
     for number in range(1, 5):
         await engine.append(f"r{number}", "c1", turn(number))
-    window, omitted = await engine.window("c1", full_turns, max_turns)
+    window, omitted = await engine.get_window("c1", full_turns, max_turns)
     assert [item.number for item in window] == numbers
     assert sum(bool(item.answer) for item in window) == answers
     assert omitted == 4 - len(numbers)
@@ -76,13 +76,13 @@ async def test_a_window_has_the_size_that_is_asked_for(
 
 async def test_a_question_that_stands_alone_is_kept_as_asked(engine: Engine) -> None:
     await engine.append("r1", "c1", replace(turn(1), rewritten=""))
-    assert (await engine.window("c1", 2, 10))[0][0].question == "question 1?"
+    assert (await engine.get_window("c1", 2, 10))[0][0].question == "question 1?"
 
 
 async def test_an_unknown_conversation_has_an_empty_window(engine: Engine) -> None:
-    assert await engine.window("none", 2, 10) == ([], 0)
+    assert await engine.get_window("none", 2, 10) == ([], 0)
     with pytest.raises(errors.NotFound):
-        await engine.turns("none")
+        await engine.list_turns("none")
 
 
 async def test_a_turn_is_appended_once_also_over_a_restart(engine: Engine, tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ async def test_a_turn_is_appended_once_also_over_a_restart(engine: Engine, tmp_p
     again = Engine(tmp_path / "memory.sqlite3")
     await again.start()
     assert await again.append("r1", "c1", turn(1)) == first
-    assert await again.turns("c1") == ([first], "")
+    assert await again.list_turns("c1") == ([first], "")
     await again.close()
 
 
@@ -111,7 +111,7 @@ async def test_a_request_id_belongs_to_one_turn(engine: Engine, other: Turn) -> 
     for conversation, said in (("c1", other), ("c2", turn(1))):
         with pytest.raises(errors.Conflict):
             await engine.append("r1", conversation, said)
-    assert len((await engine.turns("c1"))[0]) == 1
+    assert len((await engine.list_turns("c1"))[0]) == 1
 
 
 async def test_given_bullets_are_kept(engine: Engine) -> None:
@@ -124,11 +124,11 @@ async def test_turns_come_in_pages_that_add_up(engine: Engine) -> None:
     for number in range(1, 8):
         await engine.append(f"r{number}", "c1", turn(number))
     seen: list[int] = []
-    page, token = await engine.turns("c1", 3)
+    page, token = await engine.list_turns("c1", 3)
     await engine.append("r8", "c1", turn(8))
     seen += [item.number for item in page]
     while token:
-        page, token = await engine.turns("c1", 3, token)
+        page, token = await engine.list_turns("c1", 3, token)
         seen += [item.number for item in page]
     assert seen == [1, 2, 3, 4, 5, 6, 7, 8]
 
@@ -138,11 +138,11 @@ async def test_conversations_come_in_pages_by_use(engine: Engine) -> None:
         await engine.append(f"r{number}", f"c{number}", turn(number))
     await engine.update("c2", None, True)
     seen: list[str] = []
-    page, token = await engine.conversations(2)
+    page, token = await engine.list_conversations(2)
     await engine.append("late", "c9", turn(9))
     seen += [item.id for item in page]
     while token:
-        page, token = await engine.conversations(2, token)
+        page, token = await engine.list_conversations(2, token)
         seen += [item.id for item in page]
     assert seen == ["c2", "c6", "c5", "c4", "c3", "c1", "c0"], "what came meanwhile repeats nothing"
 
@@ -150,31 +150,31 @@ async def test_conversations_come_in_pages_by_use(engine: Engine) -> None:
 async def test_conversations_are_listed_renamed_pinned_deleted(engine: Engine) -> None:
     for name in ("c1", "c2"):
         await engine.append(f"r-{name}", name, turn(1))
-    assert [item.id for item in (await engine.conversations())[0]] == ["c2", "c1"]
+    assert [item.id for item in (await engine.list_conversations())[0]] == ["c2", "c1"]
     changed = await engine.update("c1", "  A  title ", True)
     assert (changed.title, changed.pinned, changed.turns) == ("A title", True, 1)
     assert (await engine.update("c1", None, None)).title == "A title"
-    assert [item.id for item in (await engine.conversations())[0]] == ["c1", "c2"]
+    assert [item.id for item in (await engine.list_conversations())[0]] == ["c1", "c2"]
     assert await engine.delete("c1") == 1
-    assert [item.id for item in (await engine.conversations())[0]] == ["c2"]
-    assert await engine.window("c1", 2, 10) == ([], 0)
-    for missing in (engine.delete("c1"), engine.update("c1", "x", None), engine.turns("c1")):
+    assert [item.id for item in (await engine.list_conversations())[0]] == ["c2"]
+    assert await engine.get_window("c1", 2, 10) == ([], 0)
+    for missing in (engine.delete("c1"), engine.update("c1", "x", None), engine.list_turns("c1")):
         with pytest.raises(errors.NotFound):
             await missing
 
 
 async def test_deletion_takes_the_judgements_along(engine: Engine) -> None:
     await engine.append("r1", "c1", turn(1))
-    await engine.feedback("f1", "run_1", True, ["good"], "")
+    await engine.record_feedback("f1", "run_1", True, ["good"], "")
     with pytest.raises(errors.Conflict):
-        await engine.feedback("f1", "run_1", False, ["good"], "")
+        await engine.record_feedback("f1", "run_1", False, ["good"], "")
     await engine.delete("c1")
-    await engine.feedback("f1", "run_1", False, [], "the first one is gone, so this is no conflict")
+    await engine.record_feedback("f1", "run_1", False, [], "the first one is gone, so this is no conflict")
 
 
 async def test_a_judgement_is_kept_once(engine: Engine, database: Path) -> None:
     for _ in range(2):
-        await engine.feedback("f1", "run_1", True, ["good", "清楚"], "")
+        await engine.record_feedback("f1", "run_1", True, ["good", "清楚"], "")
     with closing(sqlite3.connect(database)) as db:
         stored = db.execute("select request, run, helpful, tags, comment from feedback").fetchall()
     assert stored == [("f1", "run_1", 1, '["good", "清楚"]', "")]
@@ -193,18 +193,18 @@ A_TURN = turn(1)
         (lambda e: e.append("r", "c", replace(A_TURN, answer="x" * 1_000_001)), "turn.answer"),
         (lambda e: e.append("r", "c", replace(A_TURN, bullets=("",))), "turn.bullets"),
         (lambda e: e.append("r", "c", replace(A_TURN, bullets=("x",) * 51)), "turn.bullets"),
-        (lambda e: e.window("c", -1, 10), "full_turns"),
-        (lambda e: e.window("c", 2, -1), "max_turns"),
-        (lambda e: e.turns("c", -1), "page_size"),
-        (lambda e: e.turns("c", 1_001), "page_size"),
-        (lambda e: e.turns("c", 1, "²"), "page_token"),
-        (lambda e: e.conversations(1, "1"), "page_token"),
+        (lambda e: e.get_window("c", -1, 10), "full_turns"),
+        (lambda e: e.get_window("c", 2, -1), "max_turns"),
+        (lambda e: e.list_turns("c", -1), "page_size"),
+        (lambda e: e.list_turns("c", 1_001), "page_size"),
+        (lambda e: e.list_turns("c", 1, "²"), "page_token"),
+        (lambda e: e.list_conversations(1, "1"), "page_token"),
         (lambda e: e.update("c", "", None), "title"),
         (lambda e: e.update("c", "x" * 201, None), "title"),
-        (lambda e: e.feedback("f", "../x", True, [], ""), "run_id"),
-        (lambda e: e.feedback("f", "run", True, [""], ""), "tags"),
-        (lambda e: e.feedback("f", "run", True, ["x"] * 33, ""), "tags"),
-        (lambda e: e.feedback("f", "run", True, [], "x" * 10_001), "comment"),
+        (lambda e: e.record_feedback("f", "../x", True, [], ""), "run_id"),
+        (lambda e: e.record_feedback("f", "run", True, [""], ""), "tags"),
+        (lambda e: e.record_feedback("f", "run", True, ["x"] * 33, ""), "tags"),
+        (lambda e: e.record_feedback("f", "run", True, [], "x" * 10_001), "comment"),
     ],
 )
 async def test_bad_input_is_named(engine: Engine, act: Callable[[Engine], Awaitable[Any]], field: str) -> None:

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from fathom import errors
 from fathom.api.memory.v1 import memory_pb2 as pb
-from fathom.call import Call
-from fathom.rpc.contract import contract
-from services.memory.config import Config
-from services.memory.engine import Engine
-from services.memory.server import MemoryServicer
+from fathom.core import errors
+from fathom.core.call import Call
+from fathom.services.memory.config import Config
+from fathom.services.memory.engine import Engine
+from fathom.services.memory.server import MemoryServicer
+from fathom.transport.rpc.contract import contract
 
 CALL = Call("req_1")
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.memory.points import points
+from fathom.services.memory.points import extract_points
 
 
 @pytest.mark.parametrize(
@@ -31,22 +31,22 @@ from services.memory.points import points
     ],
 )
 def test_points(answer: str, expected: list[str]) -> None:
-    assert [" ".join(point.split()) for point in points(answer)] == expected
+    assert [" ".join(point.split()) for point in extract_points(answer)] == expected
 
 
 def test_a_long_point_is_cut_at_a_word() -> None:
-    (point,) = points("value 1.2345 " * 40)
+    (point,) = extract_points("value 1.2345 " * 40)
     assert len(point) <= 200
     assert point.endswith(("value…", "1.2345…"))
 
 
 @given(st.text(st.sampled_from(list("ab1 .*_`[]()|#>-\n。{}<")), max_size=300))
 def test_points_are_few_and_short(answer: str) -> None:
-    found = points(answer)
+    found = extract_points(answer)
     assert len(found) <= 3
     assert all(0 < len(point) <= 200 for point in found)
 
 
 @pytest.mark.parametrize("piece", ["**", "*a", "[", "```", "<figure", "_a ", ">", "`", "{{", "[1", ". ", " "])
 def test_hostile_markup_costs_no_more_than_its_length(piece: str) -> None:
-    assert len(points(piece * 5_000)) <= 3
+    assert len(extract_points(piece * 5_000)) <= 3

@@ -17,19 +17,19 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.api.reward.v1 import reward_pb2 as reward
-from fathom.bus.base import Bus
-from fathom.bus.memory import MemoryBus
-from fathom.bus.streams import events_subject, topology
-from fathom.call import Call
 from fathom.clients import Clients, RetryPolicy
-from fathom.errors import DependencyFailed, FathomError, InvalidField, NotFound
-from fathom.ids import new_id
-from fathom.monitoring.config import Config
-from fathom.monitoring.watch import Watch
-from fathom.obs import Telemetry
-from fathom.rpc.dispatch import Dispatcher
-from fathom.rpc.service import Service
-from fathom.store.memory import MemoryStore
+from fathom.core.call import Call
+from fathom.core.errors import DependencyFailed, FathomError, InvalidField, NotFound
+from fathom.core.ids import new_id
+from fathom.core.telemetry import Telemetry
+from fathom.operations.monitoring.config import Config
+from fathom.operations.monitoring.watch import Watch
+from fathom.transport.bus.base import Bus
+from fathom.transport.bus.memory import MemoryBus
+from fathom.transport.bus.streams import events_subject, topology
+from fathom.transport.rpc.dispatch import Dispatcher
+from fathom.transport.rpc.service import Service
+from fathom.transport.store.memory import MemoryStore
 
 
 class Planner:
@@ -143,15 +143,15 @@ class Copy:
         self.registry = CollectorRegistry()
         self.watch = Watch(config, production.clients, bus, self.registry, production.log, production.clock)
 
-    def counted(self, name: str, **labels: str) -> float:
-        """A metric's value, 0 where it was never counted."""
+    def read_count(self, name: str, **labels: str) -> float:
+        """Return a metric's value, 0 where it was never counted."""
         return self.registry.get_sample_value(name, labels) or 0.0
 
     def grades(self, grader: str = "tool_steps", model: str = "rules") -> float:
-        return self.counted("fathom_grading_value_count", grader=grader, model=model)
+        return self.read_count("fathom_grading_value_count", grader=grader, model=model)
 
     def lacking(self, grader: str, reason: str) -> float:
-        return self.counted("fathom_grading_ungraded_total", grader=grader, reason=reason)
+        return self.read_count("fathom_grading_ungraded_total", grader=grader, reason=reason)
 
 
 @asynccontextmanager

@@ -8,11 +8,11 @@ import urllib.request
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from fathom.monitoring.door import Door
-from fathom.rpc.server import PortInUse
+from fathom.operations.monitoring.door import Door
+from fathom.transport.sockets import PortInUse
 
 
-def asked(port: int, path: str) -> tuple[int, str]:
+def fetch(port: int, path: str) -> tuple[int, str]:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as response:
             return response.status, response.read().decode()
@@ -26,13 +26,13 @@ def test_metrics_and_health_are_answered_and_nothing_else() -> None:
     door = Door(registry, {"/healthz/ready": lambda: well[0]})
     port = door.open("grading", "127.0.0.1", 0)
     try:
-        assert asked(port, "/healthz/ready")[0] == 503
+        assert fetch(port, "/healthz/ready")[0] == 503
         well[0] = True
-        assert asked(port, "/healthz/ready") == (200, "ok\n")
-        status, text = asked(port, "/metrics")
+        assert fetch(port, "/healthz/ready") == (200, "ok\n")
+        status, text = fetch(port, "/metrics")
         assert status == 200
         assert "fathom_seen_total 1.0" in text
-        assert asked(port, "/")[0] == 404
+        assert fetch(port, "/")[0] == 404
         with pytest.raises(PortInUse, match=str(port)):
             Door(registry, {}).open("grading", "127.0.0.1", port)
     finally:

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from fathom.api.common.v1 import common_pb2 as common
-from fathom.bus.streams import GRADED
-from fathom.errors import DependencyFailed, Internal, InvalidField
-from fathom.monitoring import metrics
-from fathom.monitoring.config import Config
-from fathom.monitoring.ledger import Claim, Held, Ledger
-from tests.support.clock import loop_time, pass_time, simulated
+from fathom.core.errors import DependencyFailed, Internal, InvalidField
+from fathom.operations.monitoring import metrics
+from fathom.operations.monitoring.config import Config
+from fathom.operations.monitoring.ledger import Claim, Held, Ledger
+from fathom.transport.bus.streams import GRADED
+from tests.support.clock import loop_time, pass_time, simulate_time
 from tests.support.waiting import eventually
 from tests.unit.monitoring.production import Production, at_work
 
@@ -26,9 +26,9 @@ async def test_each_run_is_graded_once_also_after_a_restart() -> None:
         await house.ends("run_2", model="smollm2")
         await eventually(lambda: first.grades(model="smollm2") == 1)
         assert first.watch.ready
-    assert (first.grades(), first.counted("fathom_grading_runs_total", model="rules")) == (1, 1)
+    assert (first.grades(), first.read_count("fathom_grading_runs_total", model="rules")) == (1, 1)
     below, above = (
-        first.counted("fathom_grading_value_bucket", grader="tool_steps", model="smollm2", le=le)
+        first.read_count("fathom_grading_value_bucket", grader="tool_steps", model="smollm2", le=le)
         for le in ("0.4", "0.5")
     )
     assert (below, above) == (0, 1), "the value is 0.5"
@@ -67,7 +67,7 @@ async def test_two_copies_grade_each_run_once_between_them() -> None:
     assert set(house.reward.asked.values()) == {1}
 
 
-@simulated
+@simulate_time
 async def test_what_a_lost_copy_held_is_graded_when_its_lease_is_over() -> None:
     house = Production(clock=loop_time)
     await house.ends("run_1")
@@ -85,7 +85,7 @@ async def test_what_a_lost_copy_held_is_graded_when_its_lease_is_over() -> None:
     assert await Ledger(house.bus.bucket(GRADED), 1.0).position() == 4
 
 
-@simulated
+@simulate_time
 async def test_runs_wait_while_reward_or_planner_are_away_and_are_graded_afterwards() -> None:
     house = Production(clock=loop_time)
     copy = house.watch(attempts=2)
@@ -181,7 +181,7 @@ async def test_an_end_in_hand_is_finished_before_the_watch_stops_and_the_rest_is
     assert isinstance(await ledger.claim("run_2", 0), Claim), "what was not begun is anybody's"
 
 
-@simulated
+@simulate_time
 async def test_a_watch_that_is_cut_off_leaves_its_run_to_the_next_one_at_once() -> None:
     house = Production(clock=loop_time)
     await house.ends("run_1")

@@ -1,4 +1,4 @@
-"""A planner's worker without services: a scripted policy, tools that count, a bus and a store in memory."""
+"""Planner worker without services: scripted policy, counting tools, bus and store in memory."""
 
 from __future__ import annotations
 
@@ -9,43 +9,48 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fathom.api.planner.v1 import planner_pb2 as pb
-from fathom.bus.base import Bus
-from fathom.bus.memory import MemoryBus
-from fathom.bus.streams import MAX_DEPTH, topology
-from fathom.call import Lane, current_origin
 from fathom.clients import Clients
-from fathom.obs import Telemetry
-from fathom.protocol.hermes import format_tool_call, parse_tool_calls
-from fathom.protocol.messages import Completion, FinishReason, Sampling, ToolSpec, Usage
-from fathom.store import ObjectStore
-from fathom.store.memory import MemoryStore
-from services.planner.config import Config
-from services.planner.delegation import Allowance, Delegation
-from services.planner.engine import Engine
-from services.planner.events import follow
-from services.planner.model import Kind, Step, Task, ToolState
-from services.planner.playing import AnyProtocol
-from services.planner.prompting import Prompts
-from services.planner.prompts.catalogue import catalogue
-from services.planner.protocols import Research
-from services.planner.record import Record
-from services.planner.runs import Runs
-from services.planner.stage import Stage
-from services.planner.todo import Todo
-from services.planner.tools.delegate import Delegate
-from services.planner.tools.registry import Registry
-from services.planner.tools.session import Session
-from services.planner.tools.think import Finish, Think
-from services.planner.tools.todo import TodoList
-from services.planner.tools.tool import Finding, Numbered, Reply, Tool, schema
-from services.planner.window.view import View
-from services.planner.worker import Worker
+from fathom.core.call import Lane, current_origin
+from fathom.core.telemetry import Telemetry
+from fathom.domain.chat.hermes import format_tool_call
+from fathom.services.planner.config import Config
+from fathom.services.planner.engine import AnyProtocol, Engine
+from fathom.services.planner.episode.dialogue import Research
+from fathom.services.planner.episode.resources import EpisodeResources
+from fathom.services.planner.model.episode import MaterialKind, Step, Task, ToolStatus
+from fathom.services.planner.model.todo import Todo
+from fathom.services.planner.prompts.catalogue import load_catalogue
+from fathom.services.planner.prompts.selection import Prompts
+from fathom.services.planner.questions.routing import Mode, Route, Scene
+from fathom.services.planner.runs.api import Runs
+from fathom.services.planner.runs.event_log import follow
+from fathom.services.planner.runs.repository import RunRepository
+from fathom.services.planner.runs.subruns import Allowance, SubRunClient
+from fathom.services.planner.runs.worker import Worker
+from fathom.services.planner.tools.delegate import Delegate
+from fathom.services.planner.tools.registry import Registry
+from fathom.services.planner.tools.session import Session
+from fathom.services.planner.tools.think import Finish, Think
+from fathom.services.planner.tools.todo import TodoList
+from fathom.services.planner.tools.tool import NewMaterial, NumberedReply, Reply, Tool, make_schema
+from fathom.transport.bus.base import Bus
+from fathom.transport.bus.memory import MemoryBus
+from fathom.transport.bus.streams import MAX_DEPTH, topology
+from fathom.transport.store import ObjectStore
+from fathom.transport.store.memory import MemoryStore
 from tests.support.clock import loop_time
+from tests.support.policy import FakePolicy, PolicyRequest
 
 
 def echo(*texts: str) -> str:
-    """A completion with one call per text."""
+    """Return a completion with one call per text."""
     return "\n".join(format_tool_call("echo", {"intent": f"to hear {text}", "text": text}) for text in texts)
+
+
+async def choose_route(question: str) -> Route:
+    """Return the route of a question in these tests: a plan for "How profitable …", the agent for any other."""
+    mode = Mode.WORKFLOW if question.startswith("How profitable") else Mode.RESEARCH
+    return Route(Scene.QUESTION_ANSWERING, mode, 1.0, "by its first words")
 
 
 def finish(answer: str) -> str:
@@ -53,8 +58,8 @@ def finish(answer: str) -> str:
 
 
 @dataclass
-class Script:
-    """A policy that says line n in round n, whichever worker asks; it counts what was sampled."""
+class Script(FakePolicy):
+    """Policy that returns line n in round n, for any worker; it records the sampled request ids."""
 
     lines: Sequence[str]
     by_question: dict[str, Sequence[str]] = field(default_factory=dict)
@@ -63,30 +68,19 @@ class Script:
     """For whom and in which trace each was sampled."""
     hold: Mapping[int, asyncio.Event] = field(default_factory=dict)
 
-    async def generate(
-        self,
-        request_id: str,
-        task: Task,
-        view: View,
-        tools: Sequence[ToolSpec],
-        sampling: Sampling,
-        hear: Callable[[str], None] | None = None,
-    ) -> Completion:
-        index = int(request_id.removeprefix(f"{task.run_id}-"))
-        if index in self.hold:
-            await self.hold[index].wait()
-        self.sampled.append(request_id)
+    model: str = "s"
+
+    async def write(self, request: PolicyRequest) -> str:
+        if request.index in self.hold:
+            await self.hold[request.index].wait()
+        self.sampled.append(request.request_id)
         self.origins.append(current_origin())
-        line = self.by_question.get(task.question, self.lines)[index]
-        ids = (200 + index, 201 + index)
-        calls = parse_tool_calls(line)[1]
-        usage = Usage(10, 5, 0, 1)
-        return Completion((100 + index,), ids, (-0.5, -0.25), line, calls, FinishReason.STOP, 1, 1, usage, True, "s")
+        return self.by_question.get(request.task.question, self.lines)[request.index]
 
 
 @dataclass
 class Echo:
-    """A tool that finds what it is told; "wait…" waits for ``release``. It counts what was done."""
+    """Tool that returns its argument; "wait…" waits for ``release``. It records its calls."""
 
     called: list[str]
     release: asyncio.Event
@@ -94,15 +88,15 @@ class Echo:
     name = "echo"
     description = "Says it again."
     reads = False
-    parameters = schema(["text"], text={"type": "string"})
+    parameters = make_schema(["text"], text={"type": "string"})
 
-    async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Numbered:
+    async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> NumberedReply:
         text = arguments["text"]
         if text.startswith("wait"):
             await self.release.wait()
         self.called.append(f"{call_id} {text}")
-        found = Finding(Kind.MISSING, {"subject": text, "reason": "NO_MATCH"})
-        return lambda first: Reply(ToolState.OK, {"material": first, "hits": []}, text, (found,))
+        found = NewMaterial(MaterialKind.MISSING, {"subject": text, "reason": "NO_MATCH"})
+        return lambda first: Reply(ToolStatus.OK, {"material": first, "hits": []}, text, (found,))
 
 
 class House:
@@ -118,7 +112,7 @@ class House:
     ) -> None:
         self.store: Any = store or MemoryStore()
         self.bus: Any = bus or MemoryBus(self.store, topology(ack_wait_s=ack_wait_s), loop_time)
-        self.record = Record(self.store)
+        self.record = RunRepository(self.store)
         self.config = Config(heartbeat_s=0.05, **settings)
         self.policy = Script(lines)
         """Says the same in each run, unless ``by_question`` has lines of its own for its question."""
@@ -126,35 +120,34 @@ class House:
         self.release = asyncio.Event()
         self.telemetry = Telemetry("test", log_level="critical")
         self.clients = Clients({}, self.telemetry)
-        self.runs = Runs(self.config, self.worker(), self.record, self.clients)
+        self.runs = Runs(self.config, self.worker(), self.record, self.clients, choose_route)
 
-    def stage(self, task: Task, steps: Sequence[Step], cut_short: Step | None) -> Stage:
+    def stage(self, task: Task, steps: Sequence[Step], cut_short: Step | None) -> EpisodeResources:
         known = [*steps, *([cut_short] if cut_short else [])]
         material = sum(len(result.material) for step in known for result in step.results)
-        todo = Todo.rebuilt(known)
+        todo = Todo.from_steps(known)
         tools: list[Tool] = [Echo(self.called, self.release), Think(), Finish(), TodoList(todo)]
-        delegation = Delegation(self.bus, self.record, task, Allowance(runs=2))
-        if delegation.allowed:
-            tools.append(Delegate(delegation, Session.rebuilt(self.clients, task.run_id, 1.0, [])))
+        delegation = SubRunClient(self.bus, self.record, task, Allowance(runs=2))
+        if delegation.is_allowed:
+            tools.append(Delegate(delegation, Session.from_material(self.clients, task.run_id, 1.0, [])))
         registry = Registry(tools, material, known=cut_short.results if cut_short else ())
-        return Stage(registry, todo=todo)
+        return EpisodeResources(registry, todo=todo)
 
     def worker(self, make: Callable[[], Engine] | None = None) -> Worker:
         engine = make() if make else Engine(lambda protocol: self.policy, self.stage)
         return Worker(self.config, engine, self.protocols(), self.record, self.clients, self.bus, self.telemetry.log)
 
     def protocols(self) -> dict[int, AnyProtocol]:
-        research = Research(Prompts.of(catalogue(), self.config))
+        research = Research(Prompts.of(load_catalogue(), self.config))
         return {0: research, 1: research}
 
     async def ask(self, run_id: str = "run_1", **fields: Any) -> None:
         request = pb.RunRequest(request_id=run_id, **{"question": "why?", "model": "s", **fields})
-        header = await self.runs.begin(request)
-        await self.runs.queue(header, Lane.INTERACTIVE)
+        await self.runs.ask(request, Lane.INTERACTIVE)
 
     @asynccontextmanager
     async def working(self, worker: Worker | None = None) -> AsyncIterator[list[asyncio.Task[None]]]:
-        """A worker at work; what it had begun goes back to the queue at the end."""
+        """Run a worker inside the block; its unfinished runs return to the queue at the end."""
         chosen = worker or self.runs.worker
         tasks = [asyncio.create_task(chosen.work(Lane.INTERACTIVE, depth)) for depth in range(MAX_DEPTH + 1)]
         try:
@@ -165,7 +158,7 @@ class House:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def events(self, run_id: str = "run_1", leg: int = 0, until: str = "") -> list[pb.RunEvent]:
-        """The run's events to the end of its leg, or to the first one of a kind."""
+        """Return the run's events to the end of its leg, or to the first one of a kind."""
         found: list[pb.RunEvent] = []
         async with asyncio.timeout(10), aclosing(follow(self.bus, run_id, 0, leg)) as events:
             async for event in events:

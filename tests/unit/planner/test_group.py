@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from fathom.protocol.messages import Sampling
-from services.planner.engine import Engine
-from services.planner.model import Limits, Task
+from fathom.domain.chat.messages import Sampling
+from fathom.services.planner.engine import Engine
+from fathom.services.planner.model.episode import Limits, Task
 
 PLACES = [(0, 0), (0, 1), (0, 2)]
 
@@ -31,7 +31,7 @@ class Gated(Engine):
 
     def episodes(self) -> AsyncGenerator[tuple[int, int, Any], None]:
         task = Task("run", "question", "model", Sampling(seed=7), Limits(5, 100, 0.0))
-        return self.group([task], 3, 3, None, None, PLACES)  # type: ignore[arg-type, return-value]
+        return self.play_group([task], 3, 3, None, None, PLACES)  # type: ignore[arg-type, return-value]
 
 
 async def test_episodes_come_as_they_end_each_with_a_seed_of_its_own() -> None:

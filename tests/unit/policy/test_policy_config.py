@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from fathom.config import ConfigError, load
-from services.policy.config import Config, OpenAIModel, RulesModel, TransformersModel
+from fathom.core.config import ConfigError, load
+from fathom.services.policy.config import Config, OpenAIModel, RulesModel, TransformersModel
 
 
 def test_defaults_serve_without_a_key() -> None:

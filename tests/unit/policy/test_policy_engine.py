@@ -12,8 +12,8 @@ import pytest
 import pytest_asyncio
 import structlog
 
-from fathom.call import Call, Lane, calling
-from fathom.errors import (
+from fathom.core.call import Call, Lane, calling
+from fathom.core.errors import (
     CorruptData,
     DeadlineExceeded,
     DependencyFailed,
@@ -25,15 +25,15 @@ from fathom.errors import (
     Overloaded,
     VersionMismatch,
 )
-from fathom.protocol.messages import Completion, Message, Role, Sampling, ToolSpec
-from fathom.store import open_store
-from fathom.store.base import StoredObject
-from services.policy import engine as engine_module
-from services.policy import line as line_module
-from services.policy.backends import open_backend
-from services.policy.config import Config, RulesModel, TransformersModel
-from services.policy.engine import Engine
-from services.policy.model import Request, State, checked
+from fathom.domain.chat.messages import Completion, Message, Role, Sampling, ToolSpec
+from fathom.services.policy import engine as engine_module
+from fathom.services.policy.backends import open_backend
+from fathom.services.policy.config import Config, RulesModel, TransformersModel
+from fathom.services.policy.engine import Engine
+from fathom.services.policy.model import Request, State, validate_request
+from fathom.services.policy.serving import model_versions as versions_module
+from fathom.transport.store import open_store
+from fathom.transport.store.base import StoredObject
 from tests.support.waiting import settle
 
 ASK = Request("r1", "", (Message(Role.USER, "hello"),), tools=(ToolSpec("finish", "ends", "{}"),))
@@ -68,7 +68,7 @@ async def test_unknown_models_are_not_found_with_the_nearest(engine: Engine) -> 
     with pytest.raises(NotFound, match="rules"):
         await ask(engine, replace(ASK, model="rule"))
     with pytest.raises(NotFound):
-        engine.model("none")
+        engine.get_model("none")
 
 
 async def test_a_version_that_is_not_served_is_refused(engine: Engine) -> None:
@@ -128,7 +128,7 @@ async def test_tokens_bound_what_runs(tmp_path: Path) -> None:
     )
     made = Engine(config, open_store("memory://"), structlog.get_logger())
     await made.start()
-    admission = made._lines["rules"].admission
+    admission = made._models["rules"].admission
     most = 0
     requests = [replace(ASK, request_id=f"r{index}") for index in range(12)]
     tasks = [asyncio.create_task(ask(made, request)) for request in requests]
@@ -142,7 +142,7 @@ async def test_tokens_bound_what_runs(tmp_path: Path) -> None:
 
 
 async def test_rules_take_no_weights_and_give_no_scores(engine: Engine) -> None:
-    with pytest.raises(FailedPrecondition, match="takes no weights"):
+    with pytest.raises(FailedPrecondition, match="does not support weight updates"):
         await engine.load_weights("rules", StoredObject("k", 1, "0" * 64, ""), 1)
     with pytest.raises(InvalidField, match="model"):
         await engine.score("", [(1, 2)], 0.0)
@@ -196,7 +196,7 @@ async def test_scoring_is_bounded(engine: Engine, sequences: Any, temperature: f
 )
 def test_bad_requests_name_their_field(change: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidField) as raised:
-        checked(replace(ASK, **change))
+        validate_request(replace(ASK, **change))
     assert raised.value.field == field
 
 
@@ -215,21 +215,21 @@ async def test_a_model_that_cannot_load_fails_alone(
 ) -> None:
     original = open_backend
 
-    def broken(name: str, config: Any, cache_dir: Path) -> Any:
+    def fail_for_big(name: str, config: Any, cache_dir: Path) -> Any:
         if name == "big":
             raise error
         return original(name, config, cache_dir)
 
-    monkeypatch.setattr(engine_module, "open_backend", broken)
+    monkeypatch.setattr(engine_module, "open_backend", fail_for_big)
     config = Config(models={"rules": RulesModel(), "big": TransformersModel(threads=1)}, cache_dir=tmp_path)
     made = Engine(config, open_store("memory://"), structlog.get_logger())
     with pytest.raises(NotReady):
         await ask(made, replace(ASK, model="big"))
-    assert made.model("big").state is State.WARMING
+    assert made.get_model("big").state is State.WARMING
     await made.start()
     await ask(made, ASK)
-    assert made.model("big").state is State.FAILED
-    assert made.model("big").detail == str(error)
+    assert made.get_model("big").state is State.FAILED
+    assert made.get_model("big").detail == str(error)
     with pytest.raises(type(error)):
         await ask(made, replace(ASK, model="big", request_id="r3"))
     await made.close()
@@ -238,10 +238,10 @@ async def test_a_model_that_cannot_load_fails_alone(
 async def test_a_default_model_that_cannot_load_fails_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(name: str, config: Any, cache_dir: Path) -> Any:
+    def fail_to_load(name: str, config: Any, cache_dir: Path) -> Any:
         raise CorruptData("folder", "no config")
 
-    monkeypatch.setattr(engine_module, "open_backend", broken)
+    monkeypatch.setattr(engine_module, "open_backend", fail_to_load)
     made = Engine(Config(cache_dir=tmp_path), open_store("memory://"), structlog.get_logger())
     with pytest.raises(CorruptData):
         await made.start()
@@ -269,9 +269,9 @@ def engine_opening(
     return Engine(Config(models=models, cache_dir=tmp_path), open_store("memory://"), structlog.get_logger()), opened
 
 
-async def loaded(made: Engine) -> None:
+async def wait_for_load(made: Engine) -> None:
     """Wait until the load of "big" has ended."""
-    opening = made._lines["big"]._opening
+    opening = made._models["big"]._opening
     assert opening is not None
     await opening
 
@@ -281,14 +281,14 @@ async def test_a_model_that_waits_for_a_request_is_loaded_by_the_first_one(
 ) -> None:
     made, opened = engine_opening(tmp_path, monkeypatch, [])
     await made.start()
-    assert (opened, made.model("big").state) == (["rules"], State.IDLE)
+    assert (opened, made.get_model("big").state) == (["rules"], State.IDLE)
     with pytest.raises(NotReady):
-        made.occupancy("big")
-    assert made.model("big").state is State.IDLE, "looking at a model must not load it"
+        made.get_occupancy("big")
+    assert made.get_model("big").state is State.IDLE, "looking at a model must not load it"
     with pytest.raises(NotReady):
         await ask(made, replace(ASK, model="big"))
-    await loaded(made)
-    assert (opened, made.model("big").state) == (["rules", "big"], State.READY)
+    await wait_for_load(made)
+    assert (opened, made.get_model("big").state) == (["rules", "big"], State.READY)
     await ask(made, replace(ASK, model="big", request_id="r2"))
     await made.close()
 
@@ -297,7 +297,7 @@ async def test_a_role_s_model_is_loaded_at_the_start(tmp_path: Path, monkeypatch
     config = Config(models={"rules": RulesModel(load="request")}, cache_dir=tmp_path)
     made = Engine(config, open_store("memory://"), structlog.get_logger())
     await made.start()
-    assert made.model("rules").state is State.READY
+    assert made.get_model("rules").state is State.READY
     await made.close()
 
 
@@ -310,13 +310,13 @@ async def test_a_load_is_tried_again_only_after_a_failure_that_may_pass(
     await made.start()
     with pytest.raises(NotReady):
         await ask(made, replace(ASK, model="big"))
-    await loaded(made)
+    await wait_for_load(made)
     with pytest.raises(type(failure)):
         await ask(made, replace(ASK, model="big", request_id="r2"))
     assert opened == ["rules", "big"], "the next attempt comes after a pause"
-    monkeypatch.setattr(line_module, "RETRY_FAILED_LOAD_S", 0.0)
+    monkeypatch.setattr(versions_module, "RETRY_FAILED_LOAD_S", 0.0)
     with pytest.raises(type(failure)):
         await ask(made, replace(ASK, model="big", request_id="r3"))
-    await loaded(made)
-    assert made.model("big").state is (State.READY if passes else State.FAILED)
+    await wait_for_load(made)
+    assert made.get_model("big").state is (State.READY if passes else State.FAILED)
     await made.close()

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import structlog
 
-from fathom.smollm2 import smollm2_folder
-from fathom.store import open_store
-from services.policy import engine as engine_module
-from services.policy.config import Config, ModelConfig, TransformersModel
-from services.policy.engine import Engine
-from trainers.config.sections import ModelConfig as TrainedModel
+from fathom.domain.smollm2 import smollm2_folder
+from fathom.services.policy import engine as engine_module
+from fathom.services.policy.config import Config, ModelConfig, TransformersModel
+from fathom.services.policy.engine import Engine
+from fathom.trainers.config.sections import ModelConfig as TrainedModel
+from fathom.transport.store import open_store
 
 
 @pytest.mark.parametrize("given", [True, False])

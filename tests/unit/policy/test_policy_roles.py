@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 import structlog
 
-from fathom.call import Call, Lane, calling
-from fathom.config import ConfigError, load
-from fathom.errors import InvalidField, NotFound
-from fathom.protocol.messages import Completion, Message, Role
-from fathom.store import open_store
-from services.policy.config import Config, RulesModel
-from services.policy.engine import Engine
-from services.policy.model import Request
+from fathom.core.call import Call, Lane, calling
+from fathom.core.config import ConfigError, load
+from fathom.core.errors import InvalidField, NotFound
+from fathom.domain.chat.messages import Completion, Message, Role
+from fathom.services.policy.config import Config, RulesModel
+from fathom.services.policy.engine import Engine
+from fathom.services.policy.model import Request
+from fathom.transport.store import open_store
 
 MODELS = {name: RulesModel() for name in ("rules", "big", "small")}
 
@@ -45,7 +45,7 @@ async def test_roles_are_models_of_the_settings_by_lane(tmp_path: Path) -> None:
     assert await answered_by(engine, "writer", Lane.INTERACTIVE) == "rules"
     assert await answered_by(engine, "", Lane.INTERACTIVE) == "rules"
     assert await answered_by(engine, "small", Lane.INTERACTIVE) == "small"
-    assert engine.model("coder").name == "rules"
+    assert engine.get_model("coder").name == "rules"
     with pytest.raises(NotFound):
         await answered_by(engine, "painter", Lane.INTERACTIVE)
     with pytest.raises(InvalidField, match="role"):

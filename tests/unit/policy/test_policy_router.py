@@ -25,7 +25,7 @@ class Pending:
 
 def router(calls: dict[str, int]) -> Any:
     """The router without Serve around it; ``calls`` is what it knows of the replicas' load."""
-    from services.policy.serve_app import PrefixRouter
+    from fathom.services.policy.ray_serve import PrefixRouter
 
     class Alone(PrefixRouter):
         replica_queue_len_cache = calls  # type: ignore[assignment]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fathom.protocol.negation import Denial, denial_ahead, find_denials, find_exclusions
+from fathom.domain.chat.negation import Denial, denial_ahead, find_denials, find_exclusions
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from fathom.protocol.hermes import format_tool_call, parse_tool_calls
+from fathom.domain.chat.hermes import format_tool_call, parse_tool_calls
 
 GOOD = '{"name": "search", "arguments": {"query": "q"}}'
 SEARCH = ("search", {"query": "q"})

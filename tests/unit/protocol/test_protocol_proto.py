@@ -3,8 +3,8 @@
 import pytest
 
 from fathom.api.policy.v1 import policy_pb2 as pb
-from fathom.errors import InvalidField
-from fathom.protocol.messages import (
+from fathom.core.errors import InvalidField
+from fathom.domain.chat.messages import (
     Completion,
     FinishReason,
     Message,
@@ -15,7 +15,7 @@ from fathom.protocol.messages import (
     ToolSpec,
     Usage,
 )
-from fathom.protocol.proto import (
+from fathom.domain.chat.proto import (
     completion_from_proto,
     completion_to_proto,
     message_from_proto,
@@ -32,7 +32,7 @@ CALL = ToolCall("c1", "search", '{"query": "问"}')
 
 @pytest.mark.parametrize("role", Role)
 def test_messages(role: Role) -> None:
-    message = Message(role, "文", (CALL,), "c0")
+    message = Message(role, "文", (CALL,), "c0", '{"origin": "far"}')
     assert message_from_proto(message_to_proto(message)) == message
 
 
@@ -51,8 +51,8 @@ def test_tools_and_sampling() -> None:
 
 @pytest.mark.parametrize("reason", FinishReason)
 def test_completions(reason: FinishReason) -> None:
-    usage = Usage(1, 2, 3, 4)
-    completion = Completion((1, 2), (3,), (-0.5,), "t", (CALL,), reason, 1, 2, usage, True, "m")
+    usage = Usage(1, 2, 3, 4, 1, True, 0.5)
+    completion = Completion((1, 2), (3,), (-0.5,), "t", (CALL,), reason, 1, 2, usage, True, "m", 1, "hm", "{}")
     assert completion_from_proto(completion_to_proto(completion)) == completion
 
 

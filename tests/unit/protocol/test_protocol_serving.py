@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from fathom.call import Lane
-from fathom.errors import CorruptData, InvalidField
-from fathom.protocol.serving import Notice, Serving, key_of
-from fathom.store.base import StoredObject
+from fathom.core.call import Lane
+from fathom.core.errors import CorruptData, InvalidField
+from fathom.domain.weights.serving import Notice, Serving, key_of
+from fathom.transport.store.base import StoredObject
 
 ONE = StoredObject("weights/tiny/1/manifest-a.json", 10, "a" * 64, "application/json")
 TWO = StoredObject("weights/tiny/2/manifest-b.json", 10, "b" * 64, "application/json")

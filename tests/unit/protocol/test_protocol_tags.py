@@ -1,8 +1,8 @@
-"""Search-R1's tags (rl.md 2.2, 2.3)."""
+"""Search-R1's tags."""
 
 import pytest
 
-from fathom.protocol.tags import Action, cut_after_action, information_block, parse_action
+from fathom.domain.chat.tags import Action, cut_after_action, information_block, parse_action
 
 
 @pytest.mark.parametrize(

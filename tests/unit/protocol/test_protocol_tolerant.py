@@ -1,4 +1,4 @@
-"""The tolerant readers on what models really write (rows P02, P07): every case is one habit."""
+"""The tolerant readers on what models really write: every case is one habit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fathom.protocol.tolerant import Entry, read_array, read_choice, read_list, read_object, read_xml
+from fathom.domain.chat.tolerant import read_array, read_object
 
 PLAN = {"tool": "search", "query": "apple"}
 
@@ -61,83 +61,11 @@ def test_arrays(text: str, expected: list[Any] | None) -> None:
     assert read_array(text) == expected
 
 
-REPORT_SEARCH = [Entry("Apple annual report 2020", "report"), Entry("analyst views on Apple", "search")]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "1. report: Apple annual report 2020\n2. search: analyst views on Apple",
-        "1. report: Apple annual report 2020 2. search: analyst views on Apple",
-        "1) report: Apple annual report 2020\n2) search: analyst views on Apple",
-        "(1) report: Apple annual report 2020\n(2) search: analyst views on Apple",
-        "（1）report：Apple annual report 2020\n（2）search：analyst views on Apple",
-        "（一）report：Apple annual report 2020\n（二）search：analyst views on Apple",
-        "一、report：Apple annual report 2020\n二、search：analyst views on Apple",
-        "① report: Apple annual report 2020\n② search: analyst views on Apple",
-        "①report: Apple annual report 2020；②search: analyst views on Apple",
-        "Step 1: report: Apple annual report 2020\nStep 2: search: analyst views on Apple",
-        "第一步：report：Apple annual report 2020\n第二步：search：analyst views on Apple",
-        "- report: Apple annual report 2020\n- search: analyst views on Apple",
-        "* **report**: Apple annual report 2020\n* **search**: analyst views on Apple",
-        "• Report: Apple annual report 2020\n• SEARCH: analyst views on Apple",
-        "a) report: Apple annual report 2020\nb) search: analyst views on Apple",
-        "report: Apple annual report 2020\nsearch: analyst views on Apple",
-        "I will do this:\n\n1. report: Apple annual report 2020\n2. search: analyst views on Apple\n\nHope it helps!",
-        "1. report: Apple annual\n   report 2020\n2. search: analyst views on Apple",
-        "1. greeting: hello\n2. report: Apple annual report 2020\n3. search: analyst views on Apple\n4. note: none",
-        '["report: Apple annual report 2020", "search: analyst views on Apple"]',
-        "```\n1. report: Apple annual report 2020\n2. search: analyst views on Apple\n```",
-        "1. [report]: Apple annual report 2020\n2. [search]: analyst views on Apple",
-    ],
-)
-def test_labelled_lists_drop_what_does_not_belong(text: str) -> None:
-    assert read_list(text, ("report", "search")) == REPORT_SEARCH
-
-
-def test_lists_without_labels_and_numbers_that_are_no_numbering() -> None:
-    assert read_list("1. Revenue grew 3.5 percent\n2. Margin was 12.1") == [
-        Entry("Revenue grew 3.5 percent"),
-        Entry("Margin was 12.1"),
-    ]
-    assert read_list("nothing numbered here") == []
-    assert read_list("1. \n2. x") == [Entry("x")]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("<plan>a</plan><why>b</why>", {"plan": ["a"], "why": ["b"]}),
-        ("<plan>a</plan>\n<plan>b</plan>", {"plan": ["a", "b"], "why": []}),
-        ("<PLAN>a</Plan>", {"plan": ["a"], "why": []}),
-        ("＜plan＞a＜／plan＞", {"plan": ["a"], "why": []}),
-        ("<plan>a <why>b</why>", {"plan": ["a"], "why": ["b"]}),
-        ("<plan>never closed", {"plan": ["never closed"], "why": []}),
-        ("```xml\n<plan>a</plan>\n```", {"plan": ["a"], "why": []}),
-        ('<plan id="1">\n a < b \n</plan>', {"plan": ["a < b"], "why": []}),
-        ("no tags", {"plan": [], "why": []}),
-    ],
-)
-def test_xml(text: str, expected: dict[str, list[str]]) -> None:
-    assert read_xml(text, ("plan", "why")) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [("The answer is easy.", "easy"), ('{"level": "hard"}', "hard"), ("easy or hard", None), ("easily", None)],
-)
-def test_choices(text: str, expected: str | None) -> None:
-    assert read_choice(text, ("easy", "hard")) == expected
-
-
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=200))
 def test_no_text_breaks_a_reader(text: str) -> None:
     assert isinstance(read_object(text), dict | None)
     assert isinstance(read_array(text), list | None)
-    assert all(isinstance(entry, Entry) for entry in read_list(text))
-    assert read_xml(text, ("a", "b")).keys() == {"a", "b"}
-    assert read_choice(text, ("a",)) in ("a", None)
 
 
 VALUES = st.recursive(

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fathom.errors import CorruptData, InvalidField, NotFound
-from fathom.protocol.weights import WeightManifest, fetch, publish
-from fathom.store import open_store
+from fathom.core.errors import CorruptData, InvalidField, NotFound
+from fathom.domain.weights.manifest import WeightManifest, fetch, publish
+from fathom.transport.store import open_store
 
 
 def model_folder(path: Path) -> Path:
@@ -99,8 +99,8 @@ async def test_publish_refuses_what_no_reader_could_load(tmp_path: Path) -> None
         await publish(store, tmp_path / "in", "../tiny", 1)
 
 
-def changed(data: bytes, places: int) -> bytes:
-    """The same length, with some bytes that differ."""
+def change_bytes(data: bytes, places: int) -> bytes:
+    """Return as many bytes, some of which differ."""
     result = bytearray(data)
     for index in range(places):
         result[(index * 7919) % len(result)] ^= 0x5A
@@ -113,16 +113,16 @@ async def test_a_difference_is_small_and_the_result_exact(tmp_path: Path) -> Non
     data = bytes(range(256)) * 400
     (folder / "model.safetensors").write_bytes(data)
     whole = await publish(store, folder, "tiny", 1)
-    (folder / "model.safetensors").write_bytes(changed(data, 20))
+    (folder / "model.safetensors").write_bytes(change_bytes(data, 20))
     second = await publish(store, folder, "tiny", 2, delta_to=whole)
-    (folder / "model.safetensors").write_bytes(changed(data, 40))
+    (folder / "model.safetensors").write_bytes(change_bytes(data, 40))
     third = await publish(store, folder, "tiny", 3, delta_to=second)  # refers to the whole one as well
     for ref, places in ((second, 20), (third, 40)):
         manifest = WeightManifest.from_json(await store.get(ref.key))
         [weights] = [file for file in manifest.files if file.delta]
         assert len(await store.get(weights.key)) < len(data) / 50
         await fetch(store, ref, tmp_path / "out" / str(places))
-        assert (tmp_path / "out" / str(places) / "model.safetensors").read_bytes() == changed(data, places)
+        assert (tmp_path / "out" / str(places) / "model.safetensors").read_bytes() == change_bytes(data, places)
         assert await fetch(store, ref, tmp_path / "out" / str(places)) == manifest
 
 
@@ -133,7 +133,7 @@ async def test_a_difference_uses_what_was_fetched_before(tmp_path: Path) -> None
     (folder / "model.safetensors").write_bytes(data)
     whole = await publish(store, folder, "tiny", 1)
     await fetch(store, whole, tmp_path / "out" / "1")
-    (folder / "model.safetensors").write_bytes(changed(data, 3))
+    (folder / "model.safetensors").write_bytes(change_bytes(data, 3))
     ref = await publish(store, folder, "tiny", 2, delta_to=whole)
     manifest = WeightManifest.from_json(await store.get(whole.key))
     await store.delete(next(file.key for file in manifest.files if file.path == "model.safetensors"))
@@ -148,7 +148,7 @@ async def test_a_spoilt_difference_leaves_nothing_behind(tmp_path: Path) -> None
     data = bytes(range(256)) * 40
     (folder / "model.safetensors").write_bytes(data)
     whole = await publish(store, folder, "tiny", 1)
-    (folder / "model.safetensors").write_bytes(changed(data, 3))
+    (folder / "model.safetensors").write_bytes(change_bytes(data, 3))
     ref = await publish(store, folder, "tiny", 2, delta_to=whole)
     key = next(file.key for file in WeightManifest.from_json(await store.get(ref.key)).files if file.delta)
     good = await store.get(key)

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from fathom.bundle.manifest import NAME, FileEntry, Manifest
-from fathom.ids import sha256
-from fathom.store.memory import MemoryStore
-from services.retrieval.config import Config
-from services.retrieval.engine import Engine
+from fathom.core.ids import sha256
+from fathom.domain.bundle.manifest import NAME, FileEntry, Manifest
+from fathom.services.retrieval.config import Config
+from fathom.services.retrieval.engine import Engine
+from fathom.transport.store.memory import MemoryStore
 
 ROWS: list[dict[str, Any]] = [
     {"id": "old", "title": "Bank profits", "text": "Bank profits rose in 2001. Nothing else happened. More follows.",

@@ -12,12 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fathom import errors
-from fathom.store.memory import MemoryStore
-from services.retrieval.config import Config
-from services.retrieval.corpus import EVERYTHING, Filter
-from services.retrieval.engine import Engine, Page
-from services.retrieval.paging import read_token, write_token
+from fathom.core import errors
+from fathom.services.retrieval.config import Config
+from fathom.services.retrieval.documents.model import EVERYTHING, Filter
+from fathom.services.retrieval.engine import Engine, Page
+from fathom.transport.store.memory import MemoryStore
 
 Write = Callable[[list[dict[str, Any]]], Path]
 BANKS = {"old", "new", "note", "undated"}
@@ -133,19 +132,6 @@ async def test_pages_are_the_text(engine: Engine, size: int) -> None:
     assert [len(part) for part in parts[:-1]] == [size] * (len(parts) - 1)
 
 
-@given(st.text(min_size=1, max_size=20), st.integers(1, 10**6))
-def test_a_token_reads_as_it_was_written(ident: str, position: int) -> None:
-    token = write_token("snapshot", ident, position)
-    assert read_token(token, "snapshot", ident, position + 1) == position
-    for snapshot, other, length in (
-        ("else", ident, position + 1),
-        ("snapshot", f"{ident}x", position + 1),
-        ("snapshot", ident, position),
-    ):
-        with pytest.raises(errors.InvalidField):
-            read_token(token, snapshot, other, length)
-
-
 @pytest.mark.parametrize("token", ["%%%", "bm90", "-1", "a" * 10_000, base64.urlsafe_b64encode(b"\xff\xfe").decode()])
 async def test_a_strange_token_is_refused(engine: Engine, token: str) -> None:
     with pytest.raises(errors.InvalidField) as bad:
@@ -181,8 +167,8 @@ async def test_bad_fetches_are_refused_by_field(engine: Engine, fields: dict[str
 
 
 async def test_unknown_corpora_and_snapshots(engine: Engine) -> None:
-    active = (await engine.library.snapshot("")).id
-    assert (await engine.library.snapshot("bundled", active)).id == active
+    active = (await engine.corpora.get_snapshot("")).id
+    assert (await engine.corpora.get_snapshot("bundled", active)).id == active
     with pytest.raises(errors.InvalidField, match="corpus"):
         await engine.search(["bank"], corpus="other")
     with pytest.raises(errors.NotFound) as unknown:
@@ -232,5 +218,5 @@ async def test_a_changed_or_missing_file_is_named(write_bundle: Write) -> None:
 async def test_line_separators_inside_a_text_split_no_row(write_bundle: Write) -> None:
     engine = Engine(Config(corpus_dir=write_bundle([row(text="one\u2028two\x85three")])), MemoryStore())
     await engine.start()
-    assert (await engine.library.snapshot("")).table.documents[0].text == "one\u2028two\x85three"
+    assert (await engine.corpora.get_snapshot("")).table.documents[0].text == "one\u2028two\x85three"
     await engine.close()

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from fathom import errors
 from fathom.api.common.v1.common_pb2 import TimeRange
 from fathom.api.retrieval.v1 import retrieval_pb2 as pb
-from fathom.call import Call
-from fathom.rpc.contract import contract
-from fathom.rpc.status import from_status
-from services.retrieval.engine import Engine
-from services.retrieval.server import RetrievalServicer
+from fathom.core import errors
+from fathom.core.call import Call
+from fathom.services.retrieval.engine import Engine
+from fathom.services.retrieval.server import RetrievalServicer
+from fathom.transport.rpc.contract import contract
+from fathom.transport.status import from_status
 
 CALL = Call("req_1")
 YEAR_2010, NEVER = Timestamp(seconds=1_262_304_000), Timestamp(seconds=10**13)
@@ -96,7 +96,7 @@ async def test_rankings_need_their_index(servicer: RetrievalServicer) -> None:
     assert words.results[0].hits
 
 
-async def sent(*requests: pb.IngestRequest) -> AsyncIterator[pb.IngestRequest]:
+async def send_requests(*requests: pb.IngestRequest) -> AsyncIterator[pb.IngestRequest]:
     for request in requests:
         yield request
 
@@ -104,7 +104,7 @@ async def sent(*requests: pb.IngestRequest) -> AsyncIterator[pb.IngestRequest]:
 async def test_ingest_takes_documents_and_files(servicer: RetrievalServicer) -> None:
     document = pb.Document(title="Copper", text="Copper rose.", publish_time=YEAR_2010, entities=["HG"], type="news")
     done = await servicer.Ingest(
-        sent(
+        send_requests(
             pb.IngestRequest(corpus="metals", document=document),
             pb.IngestRequest(corpus="metals", document=pb.Document(id="empty")),
             pb.IngestRequest(data=b'{"id": "a", "contents": "\\"Tin\\"\\nTin fell."}\n{oops\n{"_id"', source="w.jsonl"),
@@ -120,15 +120,15 @@ async def test_ingest_takes_documents_and_files(servicer: RetrievalServicer) -> 
     found = await servicer.Search(pb.SearchRequest(queries=["tin", "copper HG"], corpus="metals"), CALL)
     assert [[hit.title for hit in result.hits] for result in found.results] == [["Tin"], ["Copper"]]
     with pytest.raises(errors.Conflict):
-        await servicer.Ingest(sent(pb.IngestRequest(corpus="a"), pb.IngestRequest(corpus="b")), CALL)
+        await servicer.Ingest(send_requests(pb.IngestRequest(corpus="a"), pb.IngestRequest(corpus="b")), CALL)
     with pytest.raises(errors.InvalidField, match="stream"):
-        await servicer.Ingest(sent(), CALL)
+        await servicer.Ingest(send_requests(), CALL)
 
 
 async def test_snapshots_are_made_and_switched(servicer: RetrievalServicer) -> None:
     before = (await servicer.ListCorpora(pb.ListCorporaRequest(), CALL)).corpora[0].snapshot
     more = pb.IngestRequest(document=pb.Document(id="more", title="Bank merger", text="Two banks merged."))
-    after = (await servicer.Ingest(sent(more), CALL)).snapshot
+    after = (await servicer.Ingest(send_requests(more), CALL)).snapshot
     made = (await servicer.CreateSnapshot(pb.CreateSnapshotRequest(), CALL)).snapshot
     assert (made.id, made.documents) == (after, 7)
     assert made.manifest.key.endswith(f"{after}.json")

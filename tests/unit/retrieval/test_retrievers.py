@@ -1,36 +1,18 @@
-"""Search-R1's retrievers: one interface for both (SR30), BM25 by its formula (SR28), exact inner products (SR29)."""
+"""Search-R1's retriever interface over the service's indexes: BM25 by its formula, and exact inner products."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from fathom.encoders.base import Kind
-from fathom.errors import InvalidField
-from services.retrieval.corpus import Document
-from services.retrieval.retrievers import BaseRetriever, BM25Retriever, DenseRetriever
-from services.retrieval.text import tokens
-from tests.unit.retrieval.test_lexical import TEXTS, by_formula
+from fathom.core.errors import InvalidField
+from fathom.services.retrieval.documents.model import Document
+from fathom.services.retrieval.index.text import tokenise
+from tests.support.letters import Letters
+from tests.support.retrievers import BaseRetriever, BM25Retriever, DenseRetriever
+from tests.unit.retrieval.index.test_lexical import TEXTS, by_formula
 
 DOCUMENTS = [Document(f"d{at}", f"Title {at}", text, None, "", "", ()) for at, text in enumerate(TEXTS)]
-
-
-class Letters:
-    """Vectors by counted letters; notes what it was asked for as what."""
-
-    name, dim = "letters", 26
-
-    def __init__(self) -> None:
-        self.kinds: list[Kind] = []
-
-    def encode(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
-        self.kinds.append(kind)
-        counts = [[1e-3 + text.lower().count(chr(97 + letter)) for letter in range(26)] for text in texts]
-        found = np.array(counts, dtype=np.float32)
-        return found / np.linalg.norm(found, axis=1, keepdims=True)
 
 
 @pytest.fixture(params=["bm25", "dense"])
@@ -38,7 +20,7 @@ def retriever(request: pytest.FixtureRequest) -> BaseRetriever:
     return BM25Retriever(DOCUMENTS) if request.param == "bm25" else DenseRetriever(DOCUMENTS, Letters())
 
 
-def test_sr30_both_answer_alike(retriever: BaseRetriever) -> None:
+def test_both_retrievers_have_one_interface(retriever: BaseRetriever) -> None:
     found, scores = retriever.search("gold price", num=2, return_score=True)
     assert [set(item) for item in found] == [{"id", "contents"}] * 2
     assert found[0]["contents"].startswith('"Title ')
@@ -53,15 +35,15 @@ def test_sr30_both_answer_alike(retriever: BaseRetriever) -> None:
 
 
 @pytest.mark.parametrize("query", ["gold price", "黄金价格", "AAPL", "nothing known"])
-def test_sr28_words_rank_by_the_formula_in_both_languages(query: str) -> None:
-    wanted = by_formula([tokens(document.contents) for document in DOCUMENTS], tokens(query))
+def test_ranks_by_its_formula_in_both_languages(query: str) -> None:
+    wanted = by_formula([tokenise(document.contents) for document in DOCUMENTS], tokenise(query))
     found, scores = BM25Retriever(DOCUMENTS).search(query, 10, return_score=True)
     order = [at for at in np.argsort(-np.array(wanted), kind="stable") if wanted[at] > 0]
     assert [item["id"] for item in found] == [f"d{at}" for at in order]
     assert scores == pytest.approx([wanted[at] for at in order], rel=1e-4)
 
 
-def test_sr29_vectors_rank_by_inner_product_with_the_kinds_of_their_texts() -> None:
+def test_vectors_rank_by_inner_product_and_texts_get_their_prefix() -> None:
     encoder = Letters()
     retriever = DenseRetriever(DOCUMENTS, encoder)
     found, scores = retriever.search("the price of silver", 7, return_score=True)
@@ -69,4 +51,4 @@ def test_sr29_vectors_rank_by_inner_product_with_the_kinds_of_their_texts() -> N
     products = passages @ Letters().encode(["the price of silver"], "query")[0]
     assert [item["id"] for item in found] == [f"d{at}" for at in np.argsort(-products.round(5), kind="stable")]
     assert scores == pytest.approx(sorted(products.tolist(), reverse=True), abs=1e-6)
-    assert encoder.kinds == ["passage", "query"], "which is what E5's prefixes follow from"
+    assert [kind for kind, _ in encoder.encoded] == ["passage", "query"], "which is what E5's prefixes follow from"

@@ -12,18 +12,18 @@ from typing import Any
 import httpx
 import pytest
 
-from fathom import errors
-from fathom.config import load
-from fathom.store.memory import MemoryStore
-from services.retrieval.config import Config
-from services.retrieval.corpus import Document, Filter
-from services.retrieval.door import Door
-from services.retrieval.doorway import scorer_of
-from services.retrieval.engine import Engine, Page
-from services.retrieval.intake import Chunk
-from services.retrieval.rows import parsers
-from services.retrieval.web.base import NotConfigured
-from tests.unit.retrieval.test_snapshots import items
+from fathom.core import errors
+from fathom.core.config import load
+from fathom.services.retrieval.config import Config
+from fathom.services.retrieval.corpus.ingest import Chunk
+from fathom.services.retrieval.corpus.rows import list_parsers
+from fathom.services.retrieval.documents.model import Document, Filter
+from fathom.services.retrieval.engine import Engine, Page
+from fathom.services.retrieval.http.api import HttpApi
+from fathom.services.retrieval.http.server import load_reranker
+from fathom.services.retrieval.web.base import NotConfigured
+from fathom.transport.store.memory import MemoryStore
+from tests.unit.retrieval.corpus.test_snapshots import items
 
 HTML = """<html><head><title>Copper market</title><meta name="date" content="2020-03-01"></head><body><article>
 <h1>Copper market</h1><p>Copper rose because mines were closed, and buyers in Asia looked for metal everywhere they
@@ -33,7 +33,7 @@ could find it, which is why inventories at the exchanges fell to the lowest leve
 
 @pytest.fixture
 async def engine() -> AsyncIterator[Engine]:
-    engine = Engine(Config(corpus_dir=None, corpus_name="main"), MemoryStore(), parsers())
+    engine = Engine(Config(corpus_dir=None, corpus_name="main"), MemoryStore(), list_parsers())
     await engine.start()
     yield engine
     await engine.close()
@@ -112,12 +112,12 @@ def server() -> Iterator[str]:
         thread.join()
 
 
-def configured(**fields: Any) -> Config:
+def load_settings(**fields: Any) -> Config:
     return load(Config, "retrieval", environ={}, overrides={"corpus_dir": None, "corpus_name": "main", **fields})
 
 
 async def test_the_web_is_searched_and_only_what_was_shown_is_read(server: str) -> None:
-    engine = Engine(configured(web={"searxng_url": server}), MemoryStore())
+    engine = Engine(load_settings(web={"searxng_url": server}), MemoryStore())
     await engine.start()
     snapshot, (hits,) = await engine.search(["gold"], corpus="web", run="run_1")
     assert not isinstance(hits, errors.FathomError), hits
@@ -139,7 +139,7 @@ async def test_the_web_is_searched_and_only_what_was_shown_is_read(server: str) 
 
 async def test_a_remote_encoder_by_its_name(server: str) -> None:
     remote = {"far": {"kind": "tei", "url": server, "dim": 3}}
-    engine = Engine(configured(remote_encoders=remote, recipe={"encoder": "far"}), MemoryStore())
+    engine = Engine(load_settings(remote_encoders=remote, recipe={"encoder": "far"}), MemoryStore())
     await engine.start()
     texts = ["x" * 3, "x" * 30]
     documents = [Document(f"d{len(text)}", "", text, None, "", "", ()) for text in texts]
@@ -150,14 +150,14 @@ async def test_a_remote_encoder_by_its_name(server: str) -> None:
 
 
 async def test_a_remote_reranker_behind_the_door(server: str, engine: Engine) -> None:
-    app = Door(Config(), engine, scorer=scorer_of(Config(reranker=server))).app()
+    app = HttpApi(Config(), engine, scorer=load_reranker(Config(reranker=server))).make_app()
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://door") as client:
         body = {"queries": ["q"], "documents": [["a", "ccc", "bb"]], "return_scores": True}
         (hits,) = (await client.post("/rerank", json=body)).json()["result"]
     assert [hit["document"] for hit in hits] == ["ccc", "bb", "a"]
-    assert scorer_of(Config()) is None
+    assert load_reranker(Config()) is None
 
 
 def test_vectors_of_the_settings_are_named_when_wrong() -> None:
     with pytest.raises(errors.FathomError, match="remote_encoders"):
-        configured(remote_encoders={"far": {"url": "http://x"}})
+        load_settings(remote_encoders={"far": {"url": "http://x"}})

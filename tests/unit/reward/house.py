@@ -5,17 +5,18 @@ from __future__ import annotations
 import io
 from typing import Any
 
-from fathom.bus.memory import MemoryBus
-from fathom.bus.streams import topology
 from fathom.clients import Clients
-from fathom.clients.retry import RetryPolicy
-from fathom.obs import Telemetry
-from fathom.rpc.dispatch import Dispatcher
-from fathom.rpc.service import Deps, Service
-from fathom.store.memory import MemoryStore
-from services.reward.config import Config
-from services.reward.engine import Engine
-from services.reward.server import RewardServicer, build
+from fathom.core.retry import RetryPolicy
+from fathom.core.telemetry import Telemetry
+from fathom.hosting.deps import Deps
+from fathom.services.reward.config import Config
+from fathom.services.reward.engine import Engine
+from fathom.services.reward.server import RewardServicer, build
+from fathom.transport.bus.memory import MemoryBus
+from fathom.transport.bus.streams import topology
+from fathom.transport.rpc.dispatch import Dispatcher
+from fathom.transport.rpc.service import Service
+from fathom.transport.store.memory import MemoryStore
 
 
 class House:
@@ -56,6 +57,6 @@ class House:
     def engine(self) -> Engine:
         return self.servicer._engine
 
-    def counted(self, name: str, **labels: str) -> float:
-        """A metric's value, 0 where it was never counted."""
+    def read_count(self, name: str, **labels: str) -> float:
+        """Return a metric's value, 0 where it was never counted."""
         return self.telemetry.registry.get_sample_value(name, labels) or 0.0

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from fathom.api.policy.v1 import policy_pb2 as pb
-from fathom.call import Call
+from fathom.core.call import Call
 
 Reply = Callable[[pb.GenerateRequest], "str | Exception"]
 
@@ -40,14 +40,14 @@ def rules_policy() -> Any:
     """A servicer on the real rules engine."""
     import io
 
-    from fathom.bus.memory import MemoryBus
-    from fathom.bus.streams import topology
     from fathom.clients import Clients
-    from fathom.obs import Telemetry
-    from fathom.rpc.service import Deps
-    from fathom.store.memory import MemoryStore
-    from services.policy.config import Config
-    from services.policy.server import build
+    from fathom.core.telemetry import Telemetry
+    from fathom.hosting.deps import Deps
+    from fathom.services.policy.config import Config
+    from fathom.services.policy.server import build
+    from fathom.transport.bus.memory import MemoryBus
+    from fathom.transport.bus.streams import topology
+    from fathom.transport.store.memory import MemoryStore
 
     store, telemetry = MemoryStore(), Telemetry("policy", stream=io.StringIO())
     deps = Deps(Clients({}, telemetry), store, MemoryBus(store, topology()), telemetry)

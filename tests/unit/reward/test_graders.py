@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fathom.errors import InvalidField
-from fathom.grading import verifier
-from fathom.grading.graders import GRADERS, Grader, Item, Score
-from fathom.grading.verifier import graded
-from services.reward.config import Config
-from services.reward.engine import checked
-from services.reward.work import Work
+from fathom.core.errors import InvalidField
+from fathom.domain.grading import verifier
+from fathom.domain.grading.graders import GRADERS, Grader, Item, Score
+from fathom.domain.grading.verifier import grade_item
+from fathom.services.reward.config import Config
+from fathom.services.reward.engine import validate_request
+from fathom.services.reward.request import GradingRequest
 from tests.unit.reward.house import House
 
 NONE: Mapping[str, float] = {}
@@ -30,7 +30,7 @@ def grade(
 
 def only(grader: str, item: Item) -> Score:
     """The checked item's score."""
-    score = graded(grader, checked("items[0]", Work(grader, item), GRADERS, {}).item)
+    score = grade_item(grader, validate_request("items[0]", GradingRequest(grader, item), GRADERS, {}).item)
     assert isinstance(score, Score)
     return score
 
@@ -38,13 +38,13 @@ def only(grader: str, item: Item) -> Score:
 async def score(items: list[tuple[str, Item]], max_items: int = 100) -> list[Score]:
     """The same by way of the engine."""
     house = House(Config(max_items=max_items))
-    return await house.engine.score([Work(name, item) for name, item in items])
+    return await house.engine.score([GradingRequest(name, item) for name, item in items])
 
 
 @pytest.mark.parametrize(
     ("grader", "answer", "references", "expected"),
     [
-        # Search-R1's exact match (row SR20): several targets, articles, punctuation, case, blanks.
+        # Search-R1's exact match: several targets, articles, punctuation, case, blanks.
         ("em", "The Beijing.", ["beijing"], 1.0), ("em", "Shanghai", ["Beijing"], 0.0), ("em", "", ["a"], 0.0),
         ("em", "b", ["a", "b"], 1.0), ("em", "  new \n york ", ["New York"], 1.0), ("em", "U.S.", ["us"], 1.0),
         ("em", "Beijing, China", ["Beijing"], 0.0), ("em", "the", ["an"], 0.0), ("em", "北京！", ["北京"], 1.0),
@@ -173,24 +173,24 @@ async def test_scores_are_aligned_with_the_items() -> None:
     assert [item.value for item in await score(items, 4)] == [1.0, 0.0, 1.0, 0.0]
 
 
-def broken(item: Item) -> Score:
+def raise_error(item: Item) -> Score:
     raise ValueError("cannot")
 
 
 @pytest.mark.parametrize(
-    "bad", [lambda i: Score(math.nan), lambda i: Score(math.inf), lambda i: Score(0.0, {"part": math.nan}), broken]
+    "bad", [lambda i: Score(math.nan), lambda i: Score(math.inf), lambda i: Score(0.0, {"part": math.nan}), raise_error]
 )
 async def test_a_failing_grader_is_worth_0_and_told(
     monkeypatch: pytest.MonkeyPatch, bad: Callable[[Item], Score]
 ) -> None:
-    """Row PR31: no score that is not finite leaves, and what fails does not take the batch with it."""
+    """A score that is not finite becomes a failure of its item, and the rest of the batch is graded."""
     house = House()
     monkeypatch.setattr(verifier, "GRADERS", {**GRADERS, "f1": Grader(bad, "")})
-    found = await house.engine.score([Work("em", A), Work("f1", A)])
+    found = await house.engine.score([GradingRequest("em", A), GradingRequest("f1", A)])
     assert [one.value for one in found] == [1.0, 0.0]
     assert found[1].components == {"failed": 1.0}
     assert found[1].reason.startswith("failed: ")
-    assert house.counted("fathom_reward_failures_total", grader="f1") == 1
+    assert house.read_count("fathom_reward_failures_total", grader="f1") == 1
     assert "a grader failed" in house.log.getvalue()
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import time
+import resource
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fathom.grading.brevity import brevity, group_brevity
-from fathom.grading.graders import GRADERS, Item, Score, ToolStep
-from fathom.grading.mathematics import final_answer, same_value, value_of
-from fathom.grading.text import loosened
+from fathom.domain.grading.brevity import brevity
+from fathom.domain.grading.graders import GRADERS, Item, Score, ToolStep
+from fathom.domain.grading.mathematics import final_answer, same_value
+from fathom.domain.grading.pool import Pool, Verifier
+from fathom.domain.grading.text import normalize_spelling
+from fathom.domain.grading.verifier import MAX_BYTES
 
 
 @pytest.mark.parametrize(
@@ -26,8 +29,10 @@ from fathom.grading.text import loosened
         ("2\\pi", "6.283185307", True), ("(1, 2)", "(1,2)", True), ("(1, 2)", "(2,1)", False), ("(1,2,3)", "(1,2)", False), ("(1/2, 3)", "(0.5, 3.0)", True),
         ("50%", "0.5", True), ("50%", "50", True), ("50\\%", "50", True), ("50%", "5", False), ("x = 4", "4", True), ("x=2+2", "4", True),
         ("\\$5", "5", True), ("90^\\circ", "90", True), ("5 \\text{ cm}", "5", True), ("\\left(1, 2\\right)", "(1,2)", True), ("\\frac{\\sqrt{9}}{3}", "1", True),
-        ("x^2 + 1", "x^2+1", True), ("x+1", "1+x", False), ("", "1", False), ("nothing", "1", False), ("1e3", "1000", True), ("0.333333333", "1/3", True), ("0.33", "1/3", False),
+        ("x^2 + 1", "x^2+1", True), ("x+1", "1+x", True), ("x+1", "x-1", False), ("", "1", False), ("nothing", "1", False), ("1e3", "1000", True), ("0.333333333", "1/3", True), ("0.33", "1/3", False),
         ("9**9**9**9", "1", False), ("1/0", "1", False), ("__import__('os')", "1", False), ("(-1)**0.5", "1", False), ("１２", "12", True),
+        ("2x(x^4-3x^2)", "2x^5-6x^3", True), ("\\{1, 2\\}", "\\{2, 1\\}", True), ("[0, 1)", "[0, 1]", False), ("\\sin^2 x + \\cos^2 x", "1", True),
+        ("1.07e16", "1.07 \\times 10^{16}", True), ("3.3e-10", "3.4e-10", False), ("\\frac{\\ln 2}{0.1}", "10\\ln 2", True), ("\\pm 2", "-2, 2", True),
     ],
 )  # fmt: skip
 def test_values_are_compared(given_answer: str, reference: str, same: bool) -> None:
@@ -43,25 +48,47 @@ def test_values_are_compared(given_answer: str, reference: str, same: bool) -> N
         "2**" * 130 + "2",
         "\\frac{1}{" * 60,
         "1+" * 300 + "1",
-        "10**256**256",
+        "10^{10^{10}}",
+        "10^9!",
         "\\boxed{" * 500,
         "answer is " * 500,
     ],
 )
-def test_no_expression_keeps_the_grader_busy(hostile: str) -> None:
-    started = time.process_time()
-    same_value(hostile, "1")
-    assert time.process_time() - started < 0.5
+async def test_no_expression_keeps_the_grader_busy(hostile: str) -> None:
+    pool = Pool(1, 60.0)
+    try:
+        found = await pool.grade([("math", Item(hostile, ["1"])), ("math", Item("2/4", ["1/2"]))])
+        assert [score.value for score in found if isinstance(score, Score)] == [0.0, 1.0]
+    finally:
+        await pool.close()
 
 
+async def test_an_expression_has_no_more_memory_than_the_verifier() -> None:
+    verifier = Verifier(60.0)
+    try:
+        await verifier.grade([("math", Item("1", ["2"]))])
+        assert verifier._process is not None
+        limit = resource.prlimit(verifier._process.pid, resource.RLIMIT_AS)
+        assert limit == (MAX_BYTES, MAX_BYTES)
+    finally:
+        await verifier.close()
+
+
+def test_a_thread_grades_mathematics_as_a_process_does() -> None:
+    with ThreadPoolExecutor(1) as threads:
+        assert threads.submit(same_value, "x+1", "1+x").result()
+
+
+@settings(deadline=None, max_examples=30)
 @given(st.fractions(max_denominator=10_000), st.fractions(max_denominator=10_000))
 def test_fractions_are_exact(first: object, second: object) -> None:
     assert same_value(f"\\boxed{{{first}}}", str(second)) is (first == second)
 
 
+@settings(deadline=None, max_examples=30)
 @given(st.text(max_size=60))
 def test_any_text_is_read_without_an_error(text: str) -> None:
-    value_of(text)
+    assert same_value(text, "no value") is (text.strip() == "no value")
     assert isinstance(final_answer(text), str)
 
 
@@ -81,7 +108,7 @@ def test_tolerant_matches(grader: str, answer: str, reference: str, expected: fl
 
 def test_loosened_leaves_single_chinese_digits() -> None:
     """三星 is a name, no 3星."""
-    assert loosened("三星 电子 二〇二三") == "三星电子2023"
+    assert normalize_spelling("三星 电子 二〇二三") == "三星电子2023"
 
 
 def steps(text: str) -> list[ToolStep]:
@@ -121,24 +148,8 @@ def test_no_call_earns_nothing() -> None:
     [(0, True, 0.5), (64, True, 0.5), (544, True, 0.0), (1024, True, -0.5), (9999, True, -0.5), (0, False, 0.0), (64, False, 0.0), (784, False, -0.25), (9999, False, -0.5)],
 )  # fmt: skip
 def test_short_thinking_pays_and_wrong_answers_are_never_paid(length: int, right: bool, value: float) -> None:
-    """Row Z06."""
     assert brevity(length, right, target=64, most=1024) == pytest.approx(value)
     response = f"<think>{'word ' * length}</think><answer>{'7' if right else '8'}</answer>"
     score = GRADERS["short_thinking"].grade(Item("", ["7"], {"target": 64.0, "most": 1024.0}, response))
     assert score.value == pytest.approx(value)
     assert score.components == {"thinking_tokens": float(length), "correct": float(right)}
-
-
-def test_group_brevity_by_hand() -> None:
-    assert group_brevity([10, 20, 30, 30], [True, True, True, False]) == [0.5, 0.0, -0.5, -0.5]
-    assert group_brevity([10, 30], [False, True]) == [0.0, -0.5]
-    assert group_brevity([5, 5], [True, False]) == [0.0, 0.0]
-
-
-@given(st.lists(st.tuples(st.integers(0, 500), st.booleans()), min_size=1, max_size=8))
-def test_longer_is_never_better_among_equals(drawn: list[tuple[int, bool]]) -> None:
-    found = group_brevity([length for length, _ in drawn], [right for _, right in drawn])
-    for (length, right), value in zip(drawn, found, strict=True):
-        for (other_length, other_right), other in zip(drawn, found, strict=True):
-            if right == other_right and length < other_length:
-                assert value >= other

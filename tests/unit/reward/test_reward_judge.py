@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.api.reward.v1 import reward_pb2 as pb
-from fathom.call import Call
-from fathom.errors import CorruptData, Internal, InvalidField, NotFound
-from services.reward.config import Config
-from services.reward.judging.judge import Pair
-from services.reward.judging.prompts import Prompts, read_prompt
-from services.reward.judging.replies import Opinion, read, schema
-from services.reward.judging.settings import JudgeSettings, Style
-from services.reward.judging.votes import Grade, Vote, judged
+from fathom.core.call import Call
+from fathom.core.errors import CorruptData, Internal, InvalidField, NotFound
+from fathom.services.reward.config import Config
+from fathom.services.reward.judging.judge import Pair
+from fathom.services.reward.judging.prompts import Prompts, read_prompt
+from fathom.services.reward.judging.replies import Opinion, build_schema, parse_reply
+from fathom.services.reward.judging.settings import JudgeSettings, Style
+from fathom.services.reward.judging.votes import Grade, Vote, aggregate_votes
 from tests.unit.reward.house import House
 from tests.unit.reward.scripted_policy import Reply, ScriptedPolicy, rules_policy
 
@@ -28,13 +28,13 @@ SETTINGS = JudgeSettings()
 ANSWERS = re.compile(r"# (First|Second) answer\n<quoted>\n(.*?)\n</quoted>", re.DOTALL)
 
 
-def shown(request: policy.GenerateRequest) -> dict[str, str]:
+def read_answers(request: policy.GenerateRequest) -> dict[str, str]:
     return dict(ANSWERS.findall(request.messages[1].content))
 
 
 def longest_wins(request: policy.GenerateRequest) -> str:
     """A judge that scores by length, whatever the order."""
-    answers = shown(request)
+    answers = read_answers(request)
     return json.dumps(
         {"reason": "length", "first": min(10, len(answers["First"])), "second": min(10, len(answers["Second"]))}
     )
@@ -94,7 +94,7 @@ async def test_nothing_is_asked_twice_of_one_judge_and_another_version_is_asked_
     turned = await home.servicer.JudgePairs(pb.JudgePairsRequest(pairs=pairs(("b", "aa"))), CALL)
     assert turned.judgements[0].margin == -first.judgements[0].margin
     assert len(peer.seen) == 2, "the turned pair is the same two ballots"
-    assert home.counted("fathom_reward_judge_votes_total", outcome="remembered") == 4
+    assert home.read_count("fathom_reward_judge_votes_total", outcome="remembered") == 4
     peer.version = 2
     again = await home.servicer.JudgePairs(request, CALL)
     assert len(peer.seen) == 4
@@ -123,14 +123,14 @@ async def test_an_unreadable_reply_is_told_so_and_tried_again_within_a_bound() -
 
 async def test_a_judge_that_fails_leaves_only_its_own_pair_unjudged() -> None:
     def reply(request: policy.GenerateRequest) -> str | Exception:
-        return Internal("broken") if "poison" in shown(request).values() else longest_wins(request)
+        return Internal("broken") if "poison" in read_answers(request).values() else longest_wins(request)
 
     home, _ = house(reply)
     request = pb.JudgePairsRequest(pairs=pairs(("aaaa", "b"), ("poison", "b"), ("b", "aaaa")))
     found = (await home.servicer.JudgePairs(request, CALL)).judgements
     assert [one.grade for one in found] == [pb.GRADE_GOOD, pb.GRADE_UNSPECIFIED, pb.GRADE_BAD]
     assert found[1].margin == 0
-    assert home.counted("fathom_reward_judge_votes_total", outcome="failed") == 2
+    assert home.read_count("fathom_reward_judge_votes_total", outcome="failed") == 2
 
 
 async def test_answers_cannot_speak_to_the_judge() -> None:
@@ -157,7 +157,7 @@ async def test_rubrics_and_languages_choose_their_prompt() -> None:
         "second": 1,
     }
     turned = {**rubric, "first": 1, "second": 10}
-    home, peer = house(lambda request: json.dumps(rubric if shown(request)["First"] == "x" else turned))
+    home, peer = house(lambda request: json.dumps(rubric if read_answers(request)["First"] == "x" else turned))
     request = pb.JudgePairsRequest(
         pairs=[pb.Pair(question="茅台的收入是多少？", left="x", right="y", reference="1,000亿")],
         style=pb.JUDGE_STYLE_RUBRIC,
@@ -230,7 +230,7 @@ def votes(*margins: tuple[bool, float | None]) -> list[Vote]:
     ],
 )
 def test_what_votes_make(given_votes: list[Vote], grade: Grade, margin: float) -> None:
-    found = judged(given_votes, SETTINGS)
+    found = aggregate_votes(given_votes, SETTINGS)
     assert found.grade == grade
     assert found.margin == pytest.approx(margin)
     assert found.votes + found.failed == len(given_votes)
@@ -238,8 +238,10 @@ def test_what_votes_make(given_votes: list[Vote], grade: Grade, margin: float) -
 
 @given(st.lists(st.tuples(st.booleans(), st.one_of(st.none(), st.floats(-1, 1))), min_size=1, max_size=8))
 def test_turning_a_pair_turns_its_judgement(drawn: list[tuple[bool, float | None]]) -> None:
-    there = judged(votes(*drawn), SETTINGS)
-    back = judged(votes(*[(not first, None if margin is None else -margin) for first, margin in drawn]), SETTINGS)
+    there = aggregate_votes(votes(*drawn), SETTINGS)
+    back = aggregate_votes(
+        votes(*[(not first, None if margin is None else -margin) for first, margin in drawn]), SETTINGS
+    )
     assert back.margin == pytest.approx(-there.margin)
     assert back.position_bias == pytest.approx(there.position_bias)
     assert (back.grade == Grade.NOT_JUDGED) == (there.grade == Grade.NOT_JUDGED)
@@ -266,7 +268,7 @@ def test_turning_a_pair_turns_its_judgement(drawn: list[tuple[bool, float | None
     ],
 )  # fmt: skip
 def test_replies_are_read_tolerantly_and_checked_strictly(style: Style, text: str, expected: float | str) -> None:
-    found = read(style, text)
+    found = parse_reply(style, text)
     if isinstance(expected, str):
         assert isinstance(found, str)
         assert expected in found
@@ -281,8 +283,8 @@ def test_prompts_are_there_in_both_languages_and_show_their_schema() -> None:
         for language in ("en", "zh"):
             prompt = prompts.find(style, language)
             example = prompt.body[prompt.body.index('{"') :]
-            assert isinstance(read(style, example), Opinion), prompt.version
-            assert json.loads(schema(style))["title"] == f"fathom.judge.{style}"
+            assert isinstance(parse_reply(style, example), Opinion), prompt.version
+            assert json.loads(build_schema(style))["title"] == f"fathom.judge.{style}"
     with pytest.raises(NotFound, match=r"judge\.pairwise\.v1\.en"):
         prompts.find("pairwise", "en", 7)
     with pytest.raises(CorruptData, match="says judge"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 
 import pytest
@@ -11,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fathom.api.reward.v1 import reward_pb2 as pb
-from fathom.call import Call
-from fathom.grading.graders import GRADERS, Item, Score, ToolStep
-from fathom.grading.pool import CHUNK, Pool, Verifier
-from fathom.grading.verifier import answered, encoded, graded, item_from, serve
+from fathom.core.call import Call
+from fathom.domain.grading.graders import GRADERS, Item, Score, ToolStep
+from fathom.domain.grading.pool import CHUNK, Pool, Verifier
+from fathom.domain.grading.verifier import decode_score, encode_item, grade_item, item_from, serve
+from tests.support.processes import suspend
 from tests.support.waiting import eventually
 from tests.unit.reward.house import House
 
@@ -41,7 +41,7 @@ async def test_a_late_item_fails_alone_and_the_rest_goes_on() -> None:
         await verifier.grade(EM[:1])
         process = verifier._process
         assert process is not None
-        os.kill(process.pid, signal.SIGSTOP)
+        suspend(process.pid)
         found = await verifier.grade(EM[:5])
         assert found[0] == "took longer than 2 s"
         assert [one.value for one in found[1:] if isinstance(one, Score)] == [1.0, 0.0, 0.0, 1.0]
@@ -103,12 +103,12 @@ def test_items_and_answers_survive_the_way(
 
     parameters = {name: parameter.default for name, parameter in GRADERS[grader].parameters.items()}
     item = Item(answer, references, parameters, response, tuple(steps), tools)
-    line = encoded(grader, item)
+    line = encode_item(grader, item)
     assert line.count(b"\n") == 1
     assert item_from(json.loads(line)) == item
     said = io.BytesIO()
     serve(io.BytesIO(line), said)
-    assert answered(said.getvalue()) == graded(grader, item)
+    assert decode_score(said.getvalue()) == grade_item(grader, item)
 
 
 async def test_the_service_grades_in_processes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,15 +11,15 @@ import pytest
 
 from fathom.api.common.v1 import common_pb2 as common
 from fathom.api.reward.v1 import reward_pb2 as pb
-from fathom.call import Call
-from fathom.errors import Conflict, CorruptData, FailedPrecondition, InvalidField, MissingExtra, NotFound
-from fathom.store.memory import MemoryStore
-from fathom.store.refs import to_ref
-from services.reward.config import Config
-from services.reward.process.settings import ProcessSettings
+from fathom.core.call import Call
+from fathom.core.errors import Conflict, CorruptData, FailedPrecondition, InvalidField, MissingExtra, NotFound
+from fathom.services.reward.config import Config
+from fathom.services.reward.process.settings import ProcessSettings
+from fathom.trainers.learners import tiny
+from fathom.transport.store.memory import MemoryStore
+from fathom.transport.store.refs import to_ref
 from tests.support.waiting import settle
 from tests.unit.reward.house import House
-from trainers import tiny
 
 CALL = Call("req_1")
 WORDS = [f"w{number}" for number in range(16)]
@@ -142,7 +142,7 @@ async def test_a_corrupt_checkpoint_is_named(folder: Path) -> None:
         await two.servicer.ScoreProcess(request(), CALL)
 
 
-def changed(**values: Any) -> pb.ScoreProcessRequest:
+def change_request(**values: Any) -> pb.ScoreProcessRequest:
     batch = request()
     for name, value in values.items():
         if isinstance(value, list):
@@ -159,15 +159,15 @@ def changed(**values: Any) -> pb.ScoreProcessRequest:
         (pb.ScoreProcessRequest(group_size=1), "items"),
         (pb.ScoreProcessRequest(items=request().items, group_size=3), "group_size"),
         (pb.ScoreProcessRequest(items=request().items), "group_size"),
-        (changed(token_ids=[1]), "items[1].token_ids"),
-        (changed(token_ids=[10, 11, 12, 999]), "items[1].token_ids"),
-        (changed(token_ids=[10, 11, 12, -1]), "items[1].token_ids"),
-        (changed(mask=[0, 1]), "items[1].mask"),
-        (changed(mask=[0, 0, 2, 1]), "items[1].mask"),
-        (changed(mask=[1, 0, 1, 1]), "items[1].mask"),
-        (changed(mask=[0, 0, 0, 0]), "items[1].mask"),
-        (changed(outcome=1.5), "items[1].outcome"),
-        (changed(outcome=float("nan")), "items[1].outcome"),
+        (change_request(token_ids=[1]), "items[1].token_ids"),
+        (change_request(token_ids=[10, 11, 12, 999]), "items[1].token_ids"),
+        (change_request(token_ids=[10, 11, 12, -1]), "items[1].token_ids"),
+        (change_request(mask=[0, 1]), "items[1].mask"),
+        (change_request(mask=[0, 0, 2, 1]), "items[1].mask"),
+        (change_request(mask=[1, 0, 1, 1]), "items[1].mask"),
+        (change_request(mask=[0, 0, 0, 0]), "items[1].mask"),
+        (change_request(outcome=1.5), "items[1].outcome"),
+        (change_request(outcome=float("nan")), "items[1].outcome"),
     ],
 )
 async def test_bad_items_are_named(folder: Path, bad: pb.ScoreProcessRequest, field: str) -> None:
@@ -195,7 +195,7 @@ async def test_without_model_or_torch_it_says_what_is_missing(
         await House().servicer.ScoreProcess(request(), CALL)
     with pytest.raises(CorruptData, match=str(tmp_path)):
         await House(config(tmp_path)).servicer.ScoreProcess(request(), CALL)
-    for name in [name for name in sys.modules if name.startswith("fathom.implicit.")]:
+    for name in [name for name in sys.modules if name.startswith("fathom.domain.process_reward.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingExtra, match=r"fathom\[reward\]"):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from fathom.api.reward.v1 import reward_pb2 as pb
-from fathom.call import Call
-from fathom.errors import InvalidField
-from fathom.grading.graders import GRADERS
-from fathom.rpc.contract import contract
-from services.reward.config import Config
+from fathom.core.call import Call
+from fathom.core.errors import InvalidField, MissingExtra
+from fathom.domain.grading.graders import GRADERS
+from fathom.services.reward.config import Config
+from fathom.transport.rpc.contract import contract
 from tests.unit.reward.house import House
 
 CALL = Call("req_1")
@@ -61,3 +61,9 @@ async def test_bad_pages_are_refused() -> None:
 def test_every_rpc_is_built() -> None:
     servicer = House().servicer
     assert all(hasattr(servicer, name) for name in contract("reward").methods)
+
+
+def test_reward_does_not_start_without_what_compares_mathematics(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fathom.core.extras.find_spec", lambda module: None)
+    with pytest.raises(MissingExtra, match=r"fathom\[math\]"):
+        House()

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fathom.grading.tags import contents, fault, last_answer, spammed
-from fathom.grading.text import normalised, numbers, tokens
+from fathom.domain.grading.tags import contents, fault, is_spam, last_answer
+from fathom.domain.grading.text import normalize_text, numbers, tokens
 
 
 @pytest.mark.parametrize(
@@ -23,14 +23,14 @@ from fathom.grading.text import normalised, numbers, tokens
     ],
 )  # fmt: skip
 def test_normalisation(text: str, expected: str) -> None:
-    assert normalised(text) == expected
+    assert normalize_text(text) == expected
 
 
 @given(st.text(st.characters(max_codepoint=127)))
 def test_ascii_is_normalised_as_squad_does(text: str) -> None:
     """The reference's four steps, written out: lower, punctuation, articles, whitespace."""
     lowered = "".join(character for character in text.lower() if character not in set(string.punctuation))
-    assert normalised(text) == " ".join(re.sub(r"\b(a|an|the)\b", " ", lowered).split())
+    assert normalize_text(text) == " ".join(re.sub(r"\b(a|an|the)\b", " ", lowered).split())
 
 
 @pytest.mark.parametrize(
@@ -137,8 +137,8 @@ def test_contents_are_those_of_the_lazy_expression(response: str) -> None:
 
 
 def test_only_more_than_ten_tags_are_spam() -> None:
-    assert [spammed("<answer>" * n) for n in (0, 10, 11)] == [False, False, True]
-    assert spammed("</answer>" * 11)
+    assert [is_spam("<answer>" * n) for n in (0, 10, 11)] == [False, False, True]
+    assert is_spam("</answer>" * 11)
 
 
 @pytest.mark.parametrize("piece", ["<answer>", "</answer>", "<think></think>", "1,", "1", ".", "-", "e1", ",111", "1 "])

@@ -9,15 +9,17 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from fathom import errors, frames
-from services.sandbox.checks import checked_code, checked_name
-from services.sandbox.config import Config
-from services.sandbox.tables import examined
+from fathom.core import errors
+from fathom.domain import frames
+from fathom.services.sandbox.config import Config
+from fathom.services.sandbox.front.checks import validate_code, validate_frame_name
+from fathom.services.sandbox.front.tables import inspect_table
+from tests.support.tables import to_arrow
 
 
 @pytest.mark.parametrize("name", ["sheet_1", "df", "数据", "A", "x" * 64, "match"])
 def test_good_names(name: str) -> None:
-    assert checked_name(name) == name
+    assert validate_frame_name(name) == name
 
 
 @pytest.mark.parametrize(
@@ -27,20 +29,20 @@ def test_good_names(name: str) -> None:
 )  # fmt: skip
 def test_bad_names_are_refused(name: str) -> None:
     with pytest.raises(errors.InvalidField, match="name"):
-        checked_name(name)
+        validate_frame_name(name)
 
 
 @pytest.mark.parametrize("code", ["", "x" * 262_145, "价" * 90_000])
 def test_code_has_bounds(code: str) -> None:
     with pytest.raises(errors.InvalidField, match="code"):
-        checked_code(code)
+        validate_code(code)
 
 
 @pytest.mark.parametrize("kind", ["", frames.ARROW_STREAM, frames.PARQUET])
 def test_digest_and_rows_do_not_come_from_the_worker(kind: str) -> None:
-    data = frames.to_arrow(pd.DataFrame({"a": [1, None]}))
+    data = to_arrow(pd.DataFrame({"a": [1, None]}))
     kept = frames.write_parquet(frames.read_table(data)) if kind == frames.PARQUET else data
-    arrow, digest, rows = examined("sheet_1", kept, kind, Config())
+    arrow, digest, rows = inspect_table("sheet_1", kept, kind, Config())
     assert (frames.read_table(arrow).equals(frames.read_table(data)), rows) == (True, 2)
     assert digest.startswith("sheet_1: 2 rows × 1 columns")
 
@@ -51,14 +53,14 @@ def test_a_column_of_nulls_is_no_way_round_the_limit(write: Callable[[Any], byte
     assert len(bomb) < 400_000
     kind = frames.PARQUET if write is frames.write_parquet else ""
     with pytest.raises(errors.InvalidField, match="cells"):
-        examined("n", bomb, kind, Config())
+        inspect_table("n", bomb, kind, Config())
 
 
 def test_a_small_file_that_says_much_is_left() -> None:
     bomb = frames.write_parquet(pa.table({"n": pa.repeat(pa.scalar("x" * 1_000), 300_000)}))
     assert len(bomb) < 200_000
     with pytest.raises(errors.InvalidField, match="more than 268,435,456 bytes"):
-        examined("n", bomb, frames.PARQUET, Config())
+        inspect_table("n", bomb, frames.PARQUET, Config())
 
 
 @pytest.mark.parametrize(
@@ -66,4 +68,4 @@ def test_a_small_file_that_says_much_is_left() -> None:
 )
 def test_bytes_that_are_no_table_are_the_callers_fault(data: bytes, kind: str) -> None:
     with pytest.raises(errors.InvalidField, match="data"):
-        examined("n", data, kind, Config())
+        inspect_table("n", data, kind, Config())

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.sandbox.events import Gap, Output
-from services.sandbox.output import Transcript
+from fathom.services.sandbox.supervisor.events import Gap, Output
+from fathom.services.sandbox.supervisor.output import OutputBudget
 
 
-def shown(transcript: Transcript, pieces: list[tuple[str, bytes]]) -> list[Output | Gap]:
+def pass_through(transcript: OutputBudget, pieces: list[tuple[str, bytes]]) -> list[Output | Gap]:
     now = [Output(stream, text) for stream, data in pieces if (text := transcript.take(stream, data))]
     return [*now, *transcript.finish()]
 
@@ -19,44 +19,44 @@ def text(events: list[Output | Gap], stream: str) -> str:
 
 
 def test_head_gap_and_tail() -> None:
-    transcript = Transcript(8)
-    assert shown(transcript, [("stdout", b"0123456789")]) == [
+    transcript = OutputBudget(8)
+    assert pass_through(transcript, [("stdout", b"0123456789")]) == [
         Output("stdout", "012345"),
         Gap("stdout", 2),
         Output("stdout", "89"),
     ]
-    assert (transcript.seen, transcript.dropped) == (10, 2)
+    assert (transcript.seen_bytes, transcript.dropped_bytes) == (10, 2)
 
 
 def test_what_fits_is_whole_and_has_no_gap() -> None:
-    events = shown(Transcript(8), [("stdout", b"0123"), ("stderr", b"45"), ("stdout", b"67")])
+    events = pass_through(OutputBudget(8), [("stdout", b"0123"), ("stderr", b"45"), ("stdout", b"67")])
     assert (text(events, "stdout"), text(events, "stderr")) == ("012367", "45")
     assert not [event for event in events if isinstance(event, Gap)]
 
 
 def test_both_streams_share_the_budget() -> None:
-    transcript = Transcript(100)
-    events = shown(transcript, [("stdout", b"o" * 1_000), ("stderr", b"e" * 10)])
+    transcript = OutputBudget(100)
+    events = pass_through(transcript, [("stdout", b"o" * 1_000), ("stderr", b"e" * 10)])
     assert text(events, "stderr") == "e" * 10
     assert len(text(events, "stdout")) == 90
-    assert transcript.dropped == 910
+    assert transcript.dropped_bytes == 910
 
 
 def test_characters_are_not_split_between_pieces() -> None:
     data = "价格上涨".encode()
-    events = shown(Transcript(1_000), [("stdout", data[i : i + 1]) for i in range(len(data))])
+    events = pass_through(OutputBudget(1_000), [("stdout", data[i : i + 1]) for i in range(len(data))])
     assert text(events, "stdout") == "价格上涨"
 
 
 def test_a_gap_within_a_character_leaves_no_broken_half() -> None:
-    transcript = Transcript(40)
-    events = shown(transcript, [("stdout", "价".encode() * 100)])
+    transcript = OutputBudget(40)
+    events = pass_through(transcript, [("stdout", "价".encode() * 100)])
     assert set(text(events, "stdout")) == {"价"}
 
 
 def test_bytes_that_are_no_text_are_replaced() -> None:
-    assert text(shown(Transcript(100), [("stdout", b"a\xff\x00b")]), "stdout") == "a\ufffd\x00b"
-    assert text(shown(Transcript(100), [("stdout", b"a\xe4\xbb")]), "stdout") == "a\ufffd"
+    assert text(pass_through(OutputBudget(100), [("stdout", b"a\xff\x00b")]), "stdout") == "a\ufffd\x00b"
+    assert text(pass_through(OutputBudget(100), [("stdout", b"a\xe4\xbb")]), "stdout") == "a\ufffd"
 
 
 @given(
@@ -64,12 +64,12 @@ def test_bytes_that_are_no_text_are_replaced() -> None:
     st.lists(st.tuples(st.sampled_from(["stdout", "stderr"]), st.binary(max_size=60)), max_size=20),
 )
 def test_nothing_is_lost_without_being_counted(limit: int, pieces: list[tuple[str, bytes]]) -> None:
-    transcript = Transcript(limit)
-    events = shown(transcript, pieces)
+    transcript = OutputBudget(limit)
+    events = pass_through(transcript, pieces)
     total = sum(len(data) for _, data in pieces)
-    assert transcript.seen == total
-    assert (transcript.dropped > 0) == (total > limit)
-    assert transcript.dropped >= total - limit
+    assert transcript.seen_bytes == total
+    assert (transcript.dropped_bytes > 0) == (total > limit)
+    assert transcript.dropped_bytes >= total - limit
     if total <= limit:
         for stream in ("stdout", "stderr"):
             whole = b"".join(data for owner, data in pieces if owner == stream)
@@ -78,8 +78,8 @@ def test_nothing_is_lost_without_being_counted(limit: int, pieces: list[tuple[st
 
 @given(st.integers(4, 60), st.lists(st.tuples(st.sampled_from(["stdout", "stderr"]), st.text("ab", max_size=40))))
 def test_kept_text_is_never_over_the_budget(limit: int, pieces: list[tuple[str, str]]) -> None:
-    transcript = Transcript(limit)
-    events = shown(transcript, [(stream, piece.encode()) for stream, piece in pieces])
+    transcript = OutputBudget(limit)
+    events = pass_through(transcript, [(stream, piece.encode()) for stream, piece in pieces])
     kept = len(text(events, "stdout")) + len(text(events, "stderr"))
     assert kept <= limit
-    assert kept + transcript.dropped == transcript.seen
+    assert kept + transcript.dropped_bytes == transcript.seen_bytes

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from fathom import errors
-from services.sandbox.files import (
+from fathom.core import errors
+from fathom.services.sandbox.supervisor.files import (
     MAX_FILE_BYTES,
     MAX_FILES,
-    checked_path,
     list_files,
     read_file,
     remove_tree,
+    validate_path,
     write_file,
 )
 
@@ -37,7 +37,7 @@ def at(root: Path) -> int:
 )
 def test_paths_that_are_refused(path: str) -> None:
     with pytest.raises(errors.InvalidField):
-        checked_path(path)
+        validate_path(path)
 
 
 def test_round_trip_in_folders(root: Path) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fathom import frames
-from services.sandbox.memory import sealed
-from services.sandbox.sheets import Sheets, size
+from fathom.services.sandbox.inside.sheets import Sheets, measure_frame
+from fathom.services.sandbox.ipc.memfd import create_sealed_memory
+from tests.support.tables import to_arrow
 
 ROWS = 1_000
 
@@ -19,7 +19,7 @@ def frame(start: int = 0) -> pd.DataFrame:
 
 
 def descriptor(table: pd.DataFrame, name: str = "sheet") -> int:
-    return sealed(name, frames.to_arrow(table)).descriptor
+    return create_sealed_memory(name, to_arrow(table)).descriptor
 
 
 @pytest.fixture
@@ -40,13 +40,13 @@ def fill(sheets: Sheets, count: int, *, lazy: bool, bound: int) -> None:
 def test_an_eager_sheet_is_there_at_once(sheets: Sheets, namespace: dict[str, Any]) -> None:
     sheets.put("sheet_1", descriptor(frame()), False, 1 << 30)
     pd.testing.assert_frame_equal(namespace["sheet_1"], frame())
-    assert sheets.waiting() == []
+    assert sheets.list_unloaded() == []
 
 
 def test_a_lazy_sheet_comes_when_it_is_named(sheets: Sheets, namespace: dict[str, Any]) -> None:
     fill(sheets, 3, lazy=True, bound=1 << 30)
     assert namespace == {}
-    assert (sheets.waiting()[0]["name"], sheets.waiting()[0]["shape"]) == ("sheet_1", "(1000, 2)")
+    assert (sheets.list_unloaded()[0]["name"], sheets.list_unloaded()[0]["shape"]) == ("sheet_1", "(1000, 2)")
     sheets.load_named("print(sheet_12, my_sheet_1)")
     assert namespace == {}
     sheets.load_named("def f():\n    return sheet_2.n.sum()")
@@ -61,7 +61,7 @@ def test_code_that_reaches_names_in_another_way_gets_all(sheets: Sheets, namespa
 
 
 def test_the_least_recently_used_go_first_and_come_back(sheets: Sheets, namespace: dict[str, Any]) -> None:
-    one = size(frame())
+    one = measure_frame(frame())
     fill(sheets, 4, lazy=False, bound=2 * one)
     assert sorted(namespace) == ["sheet_3", "sheet_4"]
     sheets.load_named("sheet_1")
@@ -70,7 +70,7 @@ def test_the_least_recently_used_go_first_and_come_back(sheets: Sheets, namespac
 
 
 def test_a_changed_sheet_is_never_dropped(sheets: Sheets, namespace: dict[str, Any]) -> None:
-    one = size(frame())
+    one = measure_frame(frame())
     sheets.put("sheet_1", descriptor(frame(1)), False, one)
     namespace["sheet_1"].loc[0, "x"] = 9.0
     sheets.put("sheet_2", descriptor(frame(2)), False, one)

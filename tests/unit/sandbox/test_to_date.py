@@ -1,4 +1,4 @@
-"""Dates as dirty tables hold them (row R20)."""
+"""Dates in the formats of vendors' tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from services.sandbox.preload import to_date
+from fathom.services.sandbox.inside.preload import to_date
 
 DAY = pd.Timestamp("2025-02-07")
 

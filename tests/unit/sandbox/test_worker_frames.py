@@ -11,11 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.sandbox import claims
-from services.sandbox.claims import PLOTLY, Done
-from services.sandbox.events import Display, Outcome, Status, Variable
-from services.sandbox.server import outcome_to_proto
-from services.sandbox.wire import HEADER, MAX_FRAME, BadFrame, length, pack, unpack
+from fathom.services.sandbox.ipc.frames import (
+    HEADER,
+    MAX_FRAME,
+    MEDIA_TYPES,
+    PLOTLY,
+    BadFrame,
+    pack,
+    read_length,
+    unpack,
+)
+from fathom.services.sandbox.supervisor.events import Display, Outcome, Status, Variable
+from fathom.services.sandbox.supervisor.servicer import outcome_to_proto
+from fathom.services.sandbox.supervisor.worker import reports
+from fathom.services.sandbox.supervisor.worker.reports import WorkerResult
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -25,7 +34,7 @@ JSON = st.recursive(
 FIELDS = st.sampled_from(
     ["kind", "nonce", "result", "traceback", "error_name", "error_value", "variables", "media_type", "data", "name"]
 )
-TYPES = st.sampled_from([*claims.MEDIA_TYPES, "text/x"])
+TYPES = st.sampled_from([*MEDIA_TYPES, "text/x"])
 
 
 def b64(data: bytes) -> str:
@@ -34,13 +43,13 @@ def b64(data: bytes) -> str:
 
 def test_round_trip() -> None:
     frame = pack({"kind": "done", "result": "价\ud800"})
-    assert length(frame[: HEADER.size]) == len(frame) - HEADER.size
+    assert read_length(frame[: HEADER.size]) == len(frame) - HEADER.size
     assert unpack(frame[HEADER.size :]) == {"kind": "done", "result": "价\ud800"}
 
 
 def test_a_frame_over_the_limit_is_refused_before_it_is_read() -> None:
     with pytest.raises(BadFrame):
-        length(HEADER.pack(MAX_FRAME + 1))
+        read_length(HEADER.pack(MAX_FRAME + 1))
 
 
 @pytest.mark.parametrize(
@@ -61,21 +70,21 @@ def test_any_bytes_are_read_or_refused(body: bytes) -> None:
 def test_any_object_is_read_or_refused_and_what_is_read_can_be_sent_on(frame: dict[str, Any]) -> None:
     received = unpack(pack(frame)[HEADER.size :])
     with suppress(BadFrame):
-        done = claims.done(received)
+        done = reports.parse_result(received)
         outcome = Outcome(
             Status.OK, done.result, done.traceback, done.error_name, done.error_value, changed=done.variables
         )
         sent = outcome_to_proto(outcome)
         assert type(sent).FromString(sent.SerializeToString()) == sent
     with suppress(BadFrame):
-        claims.display(received)
+        reports.parse_display(received)
 
 
 @given(TYPES, st.binary(max_size=80).map(b64) | st.text(max_size=40))
 def test_any_display_is_read_dropped_or_refused(media_type: str, data: str) -> None:
     with suppress(BadFrame):
-        found = claims.display({"media_type": media_type, "data": data})
-        assert found is None or claims.is_valid(found.media_type, found.data)
+        found = reports.parse_display({"media_type": media_type, "data": data})
+        assert found is None or reports.is_valid(found.media_type, found.data)
 
 
 @pytest.mark.parametrize(
@@ -91,25 +100,27 @@ def test_any_display_is_read_dropped_or_refused(media_type: str, data: str) -> N
 )
 def test_wrong_shapes_end_the_session(frame: dict[str, Any]) -> None:
     with pytest.raises(BadFrame):
-        claims.done(frame)
+        reports.parse_result(frame)
 
 
 def test_texts_are_cut_and_encodable() -> None:
-    done = claims.done({"result": "x" * 1_000_000, "error_name": "\ud800" * 999, "variables": [{"name": "a"}] * 999})
-    assert (len(done.result), done.error_name, len(done.variables)) == (claims.TEXT, "?" * 200, 200)
+    done = reports.parse_result(
+        {"result": "x" * 1_000_000, "error_name": "\ud800" * 999, "variables": [{"name": "a"}] * 999}
+    )
+    assert (len(done.result), done.error_name, len(done.variables)) == (reports.TEXT, "?" * 200, 200)
     assert done.variables[0] == Variable("a", "", "")
-    assert claims.done({}) == Done()
+    assert reports.parse_result({}) == WorkerResult()
 
 
 def test_displays_are_what_their_type_says() -> None:
     figure = json.dumps({"data": [], "layout": {}}).encode()
-    good = [(PLOTLY, figure), ("image/png", claims.PNG + b"rest"), ("text/html", "<b>价</b>".encode())]
+    good = [(PLOTLY, figure), ("image/png", reports.PNG + b"rest"), ("text/html", "<b>价</b>".encode())]
     for media_type, data in good:
-        assert claims.display({"media_type": media_type, "data": b64(data)}) == Display(media_type, data)
+        assert reports.parse_display({"media_type": media_type, "data": b64(data)}) == Display(media_type, data)
     bad = [(PLOTLY, b"[]"), (PLOTLY, b"no"), (PLOTLY, b"[" * 100_000), ("image/png", b"GIF89a"), ("text/html", b"\xff")]
     for media_type, data in bad:
-        assert claims.display({"media_type": media_type, "data": b64(data)}) is None
-    assert claims.display({"media_type": "text/html", "data": "no base64!"}) is None
+        assert reports.parse_display({"media_type": media_type, "data": b64(data)}) is None
+    assert reports.parse_display({"media_type": "text/html", "data": "no base64!"}) is None
 
 
 @pytest.mark.parametrize(
@@ -117,4 +128,4 @@ def test_displays_are_what_their_type_says() -> None:
 )
 def test_displays_of_a_wrong_shape_end_the_session(frame: dict[str, Any]) -> None:
     with pytest.raises(BadFrame):
-        claims.display(frame)
+        reports.parse_display(frame)

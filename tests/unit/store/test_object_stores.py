@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from fathom.config import ConfigError
-from fathom.errors import CorruptData, DependencyFailed, InvalidField, NotFound
-from fathom.ids import sha256
-from fathom.store import ObjectStore, StoredObject, open_store
-from fathom.store.refs import from_ref, read_ref, to_ref
+from fathom.core.config import ConfigError
+from fathom.core.errors import CorruptData, DependencyFailed, InvalidField, NotFound
+from fathom.core.ids import sha256
+from fathom.transport.store import ObjectStore, StoredObject, open_store
+from fathom.transport.store.refs import from_ref, read_ref, to_ref
 
 BAD_KEYS = [
     "", "/etc/passwd", "a/", "a//b", ".", "..", "../a", "a/../b", "a/..", ".hidden", "a/.tmp", "a\\b", "a\x00b",
@@ -82,6 +82,16 @@ async def test_list_takes_any_prefix_and_sorts(store: ObjectStore) -> None:
         "z": [],
     }
     assert (await store.list("other"))[0].sha256 == sha256(b"other/x")
+
+
+async def test_keys_are_listed_in_pages(store: ObjectStore) -> None:
+    for key in ("runs/b", "runs/a/2", "runs/a/10", "run", "other/x"):
+        await store.put(key, key.encode())
+    assert await store.keys("runs/") == ["runs/a/10", "runs/a/2", "runs/b"]
+    assert await store.keys("runs/", limit=2) == ["runs/a/10", "runs/a/2"]
+    assert await store.keys("runs/", after="runs/a/2", limit=2) == ["runs/b"]
+    assert await store.keys("runs/", after="runs/a/11") == ["runs/a/2", "runs/b"]
+    assert await store.keys("z") == []
 
 
 @pytest.mark.parametrize("key", BAD_KEYS)
@@ -181,6 +191,6 @@ def test_wrong_urls_are_setting_errors(url: str) -> None:
 
 
 def test_opening_a_local_store_does_not_load_minio() -> None:
-    program = "import sys; from fathom.store import open_store; open_store('memory://'); print('minio' in sys.modules)"
+    program = "import sys; from fathom.transport.store import open_store; open_store('memory://'); print('minio' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout.strip() == "False"

@@ -1,4 +1,4 @@
-"""DataProto: fields and groups stay together under every operation; what does not fit is named (PR29, PR30)."""
+"""DataProto: fields and groups stay together under every operation; what does not fit is named."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fathom.errors import InvalidField
-from trainers.data_proto import DataProto, pad_to_divisor, unpad
+from fathom.core.errors import InvalidField
+from fathom.trainers.batch import DataProto
 
 
 def groups(count: int, size: int) -> DataProto:
@@ -53,15 +53,6 @@ def test_interleaved_repetition_makes_groups(count: int, times: int) -> None:
     data.repeat(times).require_groups(times)
     assert rows_of(data.repeat(times)) == [row for row in range(count) for _ in range(times)]
     assert rows_of(data.repeat(times, interleave=False)) == list(range(count)) * times
-
-
-@given(st.integers(1, 9), st.integers(1, 9))
-def test_padding_to_a_divisor_is_undone(count: int, divisor: int) -> None:
-    data = groups(count, 1)
-    padded, added = pad_to_divisor(data, divisor)
-    assert len(padded) % divisor == 0
-    assert added < divisor
-    assert rows_of(unpad(padded, added)) == list(range(count))
 
 
 def test_union_keeps_both_sides_and_refuses_what_differs() -> None:
@@ -150,7 +141,6 @@ def test_parts_that_do_not_divide_are_refused() -> None:
     for call in (
         lambda: data.chunk(2), lambda: data.split(0), lambda: data.repeat(0), lambda: data.reorder([0, 0, 1]),
         lambda: DataProto.concat([]), lambda: DataProto.concat([data, data.select(["acc"])]),
-        lambda: pad_to_divisor(data[:0], 2),
     ):  # fmt: skip
         with pytest.raises(InvalidField):
             call()

@@ -7,20 +7,21 @@ import time
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
-from fathom.errors import InvalidField, VersionMismatch
-from fathom.protocol.hermes import format_tool_call, parse_tool_calls
-from fathom.protocol.messages import Completion, FinishReason, Message, ToolFormat, ToolSpec, Usage
-from services.policy.backends.chat import rendered
-from services.policy.backends.rules import search_r1
-from services.policy.backends.rules.judging import judge_reply
-from services.policy.backends.rules.operations.script import Call
-from services.policy.backends.rules.planning import next_call
-from services.policy.backends.rules.reading import Reading, read
-from services.policy.backends.rules.stages.reply import stage_text
-from services.policy.backends.rules.tokenizer import END_ID, RulesTokenizer, load_vocabulary
-from services.policy.config import RulesModel
-from services.policy.model import Occupancy, Request
+from fathom.core.errors import InvalidField, VersionMismatch
+from fathom.domain.chat.hermes import format_tool_call, parse_tool_calls
+from fathom.domain.chat.messages import Completion, FinishReason, Message, ToolFormat, ToolSpec, Usage
+from fathom.services.policy.backends.chat import render_prompt
+from fathom.services.policy.backends.rules import search_r1
+from fathom.services.policy.backends.rules.judging import judge_reply
+from fathom.services.policy.backends.rules.operations.script import Call
+from fathom.services.policy.backends.rules.planning import next_call
+from fathom.services.policy.backends.rules.reading import Reading, read
+from fathom.services.policy.backends.rules.stages.reply import stage_text
+from fathom.services.policy.backends.rules.tokenizer import END_ID, RulesTokenizer, load_vocabulary
+from fathom.services.policy.config import RulesModel
+from fathom.services.policy.model import Item, Occupancy, Request
 
+# About a line: pieces must be small enough to show that answers stream, and few enough not to cost time.
 PIECE_CHARS = 80
 RESTATED, MAX_RESTATED = "restated_question", 300
 NO_TOOLS = "No tool is on offer, and without one the reference policy knows nothing."
@@ -49,10 +50,12 @@ class RulesBackend:
     async def load(self) -> None:
         """Do nothing, because there is nothing to load."""
 
-    async def generate(self, request: Request) -> AsyncGenerator[str | Completion, None]:
+    async def generate(self, request: Request) -> AsyncGenerator[Item, None]:
         """Yield pieces of about a line each, then the completion."""
         self._running += 1
         try:
+            # In a thread, because reading a long conversation takes milliseconds of pure Python, which would stall
+            # other streams.
             completion = await asyncio.to_thread(self._complete, request)
             for start in range(0, len(completion.text), PIECE_CHARS):
                 yield completion.text[start : start + PIECE_CHARS]
@@ -64,13 +67,14 @@ class RulesBackend:
     def _complete(self, request: Request) -> Completion:
         started, tokenizer = time.monotonic(), self._tokenizer
         check_ids(request.context_token_ids, tokenizer, "context_token_ids")
-        prompt = rendered(tokenizer, request)
+        prompt = render_prompt(tokenizer, request)
         whole = len(request.context_token_ids) + len(prompt.ids)
         room = self._config.window_tokens - whole
         if room < 1:
             raise InvalidField("messages", f"take {whole:,} tokens; the window has {self._config.window_tokens:,}")
         limit = min(request.sampling.max_tokens or self._config.max_tokens, room)
         sampled, finish = self._sampled(reply(request), request.sampling.stop, limit)
+        # Decoded from the ids and not taken from the rules: cut at the limit, the ids may end within a character.
         text = tokenizer.decode(sampled[:-1] if sampled[-1] == END_ID else sampled)
         calls = parse_tool_calls(text)[1] if request.tool_format is ToolFormat.HERMES else ()
         return Completion(
@@ -127,6 +131,7 @@ def reply(request: Request) -> str:
         return stage_text(request.messages) or NO_TOOLS
     reading = read(request.messages)
     call = next_call(reading, [tool.name for tool in request.tools])
+    # An endpoint that offers no such tool expects the answer as plain text.
     if call.tool == "finish" and all(tool.name != "finish" for tool in request.tools):
         return str(call.arguments["answer"])
     first = format_tool_call(call.tool, {**restated(call, reading, request.tools), **call.arguments})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from services.policy.backends.rules.sheets import Series
+from fathom.services.policy.backends.rules.sheets import Series
 
 SUMMARY = '''\
 import json

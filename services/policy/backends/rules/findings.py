@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from services.policy.backends.rules.passages import Quote, quotes_of
-from services.policy.backends.rules.question import Question
-from services.policy.backends.rules.reading import Reading, json_object
-from services.policy.backends.rules.sheets import Series, series_of, sheets_of
+from fathom.services.policy.backends.rules.passages import Quote, quotes_of
+from fathom.services.policy.backends.rules.question import Question
+from fathom.services.policy.backends.rules.reading import Reading, json_object
+from fathom.services.policy.backends.rules.sheets import Series, series_of, sheets_of
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,10 @@ class Row:
     def number(self, name: str) -> float | int | None:
         """Return a finite number by name; None when it is absent or not finite."""
         value = self.values.get(name)
+        # JSON's true is an int in Python.
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return None
+        # Python prints NaN and Infinity into JSON, and reads them back.
         return value if math.isfinite(value) else None
 
 
@@ -61,8 +63,7 @@ def collect(reading: Reading, question: Question) -> Findings:
         for item in step.head["missing"]
         if isinstance(item, dict)
     }
-    # Data gives no other item without a reason.
-    strange = tuple(item for item in missing.values() if item.get("reason") == "UNSPECIFIED")
+    strange = tuple(item for item in missing.values() if item.get("reason") == "NOT_UNDERSTOOD")
     lacking = [item for item in missing.values() if item not in strange]
     return Findings(
         sheets=tuple(sheets),
@@ -78,7 +79,8 @@ def collect(reading: Reading, question: Question) -> Findings:
         errors=tuple(
             f"{step.tool}: {first_line(str(step.head.get('error', '')))}"
             for step in reading.steps
-            if step.head.get("status") in ("failed", "invalid")
+            # A draft that was sent back is not a step that would have given anything.
+            if step.tool != "finish" and step.head.get("status") in ("failed", "invalid")
         ),
     )
 

@@ -10,14 +10,17 @@ import json
 import re
 from collections.abc import Sequence
 
-from fathom.protocol.messages import Message, Role
-from fathom.protocol.quoting import unquoted
-from services.policy.backends.rules.terms import is_chinese, words
+from fathom.domain.chat.messages import Message, Role
+from fathom.domain.chat.quoting import unquote
+from fathom.services.policy.backends.rules.terms import is_chinese, words
 
 PAIRWISE, RUBRIC = "fathom.judge.pairwise", "fathom.judge.rubric"
+# A title and the quotation below it: ``# First answer``, then ``<quoted>``, the text, ``</quoted>`` on lines of their
+# own.
 SECTION = re.compile(r"^# (Question|Reference|First answer|Second answer)\n(<quoted>\n.*?\n</quoted>)$", re.M | re.S)
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 SOURCE = re.compile(r"\[\d+\]|https?://")
+# Above this an answer is taken for padded and loses points.
 MANY_WORDS = 300
 
 
@@ -27,8 +30,9 @@ def judge_reply(schema_json: str, messages: Sequence[Message]) -> str | None:
     if title not in (PAIRWISE, RUBRIC):
         return None
     asked = next((message.content for message in messages if message.role is Role.USER), "")
-    said = {name: unquoted(quotation) for name, quotation in SECTION.findall(asked)}
+    said = {name: unquote(quotation) for name, quotation in SECTION.findall(asked)}
     question, reference = said.get("Question", ""), said.get("Reference", "")
+    # Each answer is scored by itself, so the order in which they are shown cannot matter.
     first, second = (score(said.get(f"{name} answer", ""), question, reference) for name in ("First", "Second"))
     if title == PAIRWISE:
         return json.dumps({"reason": reason(first, second, question), "first": first, "second": second})

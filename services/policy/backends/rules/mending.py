@@ -1,7 +1,8 @@
-"""Correction of a draft that the verification rejected.
+"""Correction of a draft that the planner returned.
 
 The reference policy knows no more than the list of findings. Where a finding names the right word or date, that is
-written; every other sentence with a finding is removed, and the answer states how many were.
+written; every other sentence with a finding is removed, and the answer states how many were. A draft that was returned
+because parts of the question stay open is given again: all that the policy can look for it has looked for.
 """
 
 from __future__ import annotations
@@ -11,24 +12,24 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fathom.protocol.language import language_of
-from services.policy.backends.rules.reading import Reading
+from fathom.domain.chat.language import language_of
+from fathom.domain.text.months import MONTH_NAMES
+from fathom.services.policy.backends.rules.reading import Reading
 
+# One finding of a correction request: ``- time: '3 May 2020': this is the value of 2020-05-04``. The words are a Python
+# literal, in either kind of quotes.
 FINDING = re.compile(r"""^- ([a-z ]+): ('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"): (.+)$""", re.MULTILINE)
 SAYS = re.compile(r"the text says (['\"])(.+?)\1, the material (['\"])(.+?)\3")
 VALUE_OF = re.compile(r"this is the value of (\d{4})-(\d\d)-(\d\d)$")
+# Up to a full stop that is followed by a blank or the end, so that "3.5" ends no sentence.
 SENTENCE = re.compile(r"[^\n.!?。！？]*(?:[.!?](?!\s|$)[^\n.!?。！？]*)*(?:[.!?。！？]|(?=\n)|$)[ \t]*")
-MONTHS = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
-    "December",
-)  # fmt: skip
 DATES: tuple[tuple[re.Pattern[str], Callable[[int, int, int], str]], ...] = (
     (re.compile(r"\d{4}-\d\d-\d\d"), lambda year, month, day: f"{year}-{month:02d}-{day:02d}"),
     (
-        re.compile(rf"\d{{1,2}} (?:{'|'.join(MONTHS)}) \d{{4}}"),
-        lambda year, month, day: f"{day} {MONTHS[month - 1]} {year}",
+        re.compile(rf"\d{{1,2}} (?:{'|'.join(MONTH_NAMES)}) \d{{4}}"),
+        lambda year, month, day: f"{day} {MONTH_NAMES[month - 1]} {year}",
     ),
-    (re.compile(rf"(?:{'|'.join(MONTHS)}) \d{{4}}"), lambda year, month, day: f"{MONTHS[month - 1]} {year}"),
+    (re.compile(rf"(?:{'|'.join(MONTH_NAMES)}) \d{{4}}"), lambda year, month, day: f"{MONTH_NAMES[month - 1]} {year}"),
     (re.compile(r"\d{4}年\d{1,2}月\d{1,2}日"), lambda year, month, day: f"{year}年{month}月{day}日"),
     (re.compile(r"\d{4}年\d{1,2}月"), lambda year, month, day: f"{year}年{month}月"),
 )
@@ -44,11 +45,15 @@ class Finding:
 
 
 def mended(reading: Reading) -> str | None:
-    """Return the corrected answer; None when the last message is no list of findings."""
+    """Return the corrected answer; None when the last message does not return a draft."""
     last = reading.steps[-1] if reading.steps else None
-    if last is None or last.tool != "finish" or last.head.get("status") != "invalid":
+    if last is None or last.tool != "finish" or last.head.get("status") not in ("invalid", "open"):
         return None
     draft = str(last.arguments.get("answer", ""))
+    if last.head.get("status") == "open":
+        # Made anew from the calls, a draft that was corrected before would have its findings again.
+        return draft or None
+    # literal_eval undoes repr() and runs no code.
     found = [Finding(kind, str(ast.literal_eval(text)), why) for kind, text, why in FINDING.findall(last.body)]
     return rewritten(draft, found) if draft and found else None
 
@@ -97,5 +102,6 @@ def corrected(sentence: str, finding: Finding) -> str | None:
     for pattern, form in DATES:
         found = pattern.findall(sentence)
         if found:
+            # With two dates in the sentence nobody says which of them is wrong.
             return pattern.sub(form(year, month, day), sentence) if len(found) == 1 else None
     return None

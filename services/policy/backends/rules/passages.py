@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from services.policy.backends.rules.question import Kind, Question
-from services.policy.backends.rules.reading import Reading, Step
-from services.policy.backends.rules.terms import is_chinese, keywords, sentences, words
+from fathom.services.policy.backends.rules.question import Kind, Question
+from fathom.services.policy.backends.rules.reading import Reading, Step
+from fathom.services.policy.backends.rules.terms import is_chinese, keywords, sentences, words
 
-MAX_QUOTE_CHARS = 360
+# Three or four sentences: enough for a statement with its conditions, short enough to be a quotation.
+MAX_QUOTE_CHARS, MAX_PROSE_CHARS = 600, 2_000
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ def best_hit(
 
     def shared(hit: Mapping[str, Any]) -> int:
         title, summary = set(words(str(hit.get("title", "")))), set(words(str(hit.get("summary", ""))))
+        # One shared term is chance: "rate" stands in half of the documents.
         fits = len(wanted & (title | summary)) >= min(2, len(wanted)) and (not needed or needed & (title | summary))
         return 2 * len(wanted & title) + len(wanted & summary) if fits else 0
 
@@ -87,6 +89,7 @@ def speaks_of(step: Step, text: str) -> bool:
     """Return whether a document has at least half of the question's terms and all of its years."""
     wanted, there = set(words(text)), set(words(f"{step.head.get('title', '')}\n{step.body}"))
     years = {word for word in wanted if re.fullmatch(r"(?:19|20)\d\d", word)}
+    # A document of another year answers another question, however many words it shares.
     return years <= there and 2 * len(wanted & there) >= len(wanted)
 
 
@@ -97,7 +100,11 @@ def queries_before(reading: Reading, fetch: Step) -> list[str]:
 
 
 def quote_of(step: Step, query: str) -> Quote | None:
-    """Return the sentence of a document that shares most terms with ``query``, joined with the next one when short."""
+    """Return the sentence of a document that shares most terms with ``query``, with what follows it directly.
+
+    What follows often limits what is said ("it leaves out dividends; with adjusted prices, however, …"), so the next
+    sentence always belongs to the quote, and others as long as there is room.
+    """
     wanted = set(words(query))
     title = str(step.head.get("title", ""))
     parts = sentences(step.body)
@@ -107,18 +114,18 @@ def quote_of(step: Step, query: str) -> Quote | None:
         return None
     best = max(range(len(parts)), key=lambda index: (scores[index], -index))
     text = parts[best]
-    if len(text) < MAX_QUOTE_CHARS // 2 and best + 1 < len(parts):
-        following = parts[best + 1]
+    for place, following in enumerate(parts[best + 1 :]):
         joined = f"{text}{'' if is_chinese(text) else ' '}{following}"
         # Only what follows directly may be joined: the words between are part of the document, too.
-        if len(joined) <= MAX_QUOTE_CHARS and joined in step.body:
-            text = joined
+        if joined not in step.body or (place and len(joined) > MAX_QUOTE_CHARS):
+            break
+        text = joined
     return Quote(shortened(re.sub(r"\s+", " ", text)), title, step.material)
 
 
 def shortened(text: str) -> str:
-    """Return at most ``MAX_QUOTE_CHARS`` characters, cut at a word."""
-    if len(text) <= MAX_QUOTE_CHARS:
+    """Return at most ``MAX_PROSE_CHARS`` characters, cut at a word; only text without full stops is as long."""
+    if len(text) <= MAX_PROSE_CHARS:
         return text
-    cut = text[:MAX_QUOTE_CHARS]
+    cut = text[:MAX_PROSE_CHARS]
     return (cut.rsplit(" ", 1)[0] if " " in cut[-40:] else cut) + "…"

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from services.policy.backends.rules import code
-from services.policy.backends.rules.findings import Findings, collect
-from services.policy.backends.rules.mending import mended
-from services.policy.backends.rules.operations.answering import played
-from services.policy.backends.rules.operations.script import Call
-from services.policy.backends.rules.passages import best_hit, context_query, method_query, query_of, read_ids
-from services.policy.backends.rules.question import Kind, Question, read_question
-from services.policy.backends.rules.reading import Reading
-from services.policy.backends.rules.sheets import Series, shown_rows
-from services.policy.backends.rules.terms import keywords
-from services.policy.backends.rules.words import CHINESE, ENGLISH, Words
-from services.policy.backends.rules.writing import answer
+from fathom.services.policy.backends.rules import code
+from fathom.services.policy.backends.rules.findings import Findings, collect
+from fathom.services.policy.backends.rules.mending import mended
+from fathom.services.policy.backends.rules.operations.answering import played
+from fathom.services.policy.backends.rules.operations.script import Call
+from fathom.services.policy.backends.rules.passages import best_hit, context_query, method_query, query_of, read_ids
+from fathom.services.policy.backends.rules.prose.words import CHINESE, ENGLISH, Words
+from fathom.services.policy.backends.rules.prose.writing import answer
+from fathom.services.policy.backends.rules.question import Kind, Question, read_question
+from fathom.services.policy.backends.rules.reading import Reading
+from fathom.services.policy.backends.rules.sheets import Series, shown_rows
+from fathom.services.policy.backends.rules.terms import keywords
 
+# A third attempt with the same rules would repeat the second.
 ATTEMPTS = 2
 
 
@@ -209,4 +210,5 @@ def next_call(reading: Reading, tools: Sequence[str]) -> Call:
     if again is not None:
         words = CHINESE if read_question(reading.question).chinese else ENGLISH
         return Call("finish", {"intent": words.intent_finish, "answer": again})
+    # Operations first: they understand the question better than the general plan, which always has an answer.
     return played(reading, tools) or Plan(reading, tools).next()

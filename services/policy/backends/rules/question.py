@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from services.policy.backends.rules.terms import is_chinese, words
+from fathom.domain.text.months import MONTH_NAMES
+from fathom.services.policy.backends.rules.terms import is_chinese, words
 
 
 class Kind(StrEnum):
@@ -60,11 +61,14 @@ ASPECTS = (
     (r"cagr|annuali[sz]ed return|compound|年化", Aspect("growth", "compound annual growth rate", "年化收益率", True)),
     (r"return|perform|gain|收益|表现|涨幅|跌幅", Aspect("return", "total return", "总收益率", True)),
 )
+# Greetings and small talk as the whole question ("Hi there!", 你好), or questions about the assistant and the weather
+# anywhere.
 CHAT = re.compile(
     r"^\W*(?:hi|hello|hey|thanks?|thank you|good (?:morning|evening|day)|bye)\b[^?]{0,20}\W*$|who are you|"
     r"what can you do|\bweather\b|tell me a joke|^\W*(?:你好|您好|谢谢|再见)\W*$|你是谁|你能做什么|天气|讲个笑话",
     re.IGNORECASE,
 )
+# What only a text can say: "what does beta mean", "how is CPI calculated", 什么是夏普比率.
 DOCUMENT = re.compile(
     r"\bnews\b|headline|what (?:does|do) .* mean|\bdefin|\bexplain|\bmeaning\b|how (?:is|are) .* "
     r"(?:calculated|computed|measured|defined)|\bwho\b|新闻|消息|什么是|是什么意思|是什么|定义|解释|含义|怎么计算|如何计算|介绍",
@@ -72,19 +76,21 @@ DOCUMENT = re.compile(
 )
 DEFINITION = re.compile(r"^\W*what(?:'s| is| are)\b", re.IGNORECASE)
 BACKGROUND = re.compile(r"\bwhy\b|reason|cause|behind|background|为什么|为何|原因|背景", re.IGNORECASE)
+# Courses and comparisons: "how did A do versus B", "from 2015", 走势对比.
 ANALYSIS = re.compile(
     r"compar|versus|\bvs\.?\b|\btrend|perform|draw-?down|volatil|return|develop|evol|chang|over (?:the|time)|since|"
     r"between .* and|from \d{4}|highest|lowest|how (?:did|have|has)|history|plot|chart|rank|better|worse|"
     r"比较|对比|相比|走势|趋势|表现|回撤|波动|收益|涨幅|跌幅|变化|以来|历史|最高|最低|哪个更|画|图|排名|至今|情况",
     re.IGNORECASE,
 )
+# A figure that a table holds: "closing price", "how much", 失业率.
 NUMERIC = re.compile(
     r"price|close|rate|yield|level|value|index|how much|how many|number|figure|latest|current|gdp|cpi|inflation|"
     r"unemployment|payroll|exchange|价格|股价|收盘|汇率|利率|收益率|失业率|多少|点位|指数|通胀|数据|最新",
     re.IGNORECASE,
 )
 LATEST = re.compile(r"latest|current|\bnow\b|today|most recent|最新|目前|现在|今天|最近", re.IGNORECASE)
-MONTHS = "january february march april may june july august september october november december".split()  # noqa: SIM905
+MONTHS = [name.lower() for name in MONTH_NAMES]
 YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 
 
@@ -112,6 +118,7 @@ def kind_of(text: str) -> Kind:
         return Kind.DOCUMENT
     if DOCUMENT.search(text) and not dated and not (numeric and latest):
         return Kind.DOCUMENT
+    # "What is the yield curve" is a definition, "what was it in 2020" is a look-up.
     if DEFINITION.search(text) and not dated and not latest and not re.search(r"compar|versus|\bvs\b", text, re.I):
         return Kind.DOCUMENT
     if (
@@ -137,6 +144,7 @@ def moment_of(text: str) -> str:
         found = {f"{y}-{int(m):02d}" for y, m in re.findall(r"((?:19|20)\d\d)[-/年](\d{1,2})(?!\d)", text)}
     if not found:
         found = english_moments(text)
+    # Two dates make a range, which is no look-up of one value.
     return found.pop() if len(found) == 1 else ""
 
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fathom.protocol.guidance import question_of
-from fathom.protocol.hermes import OPEN, parse_tool_calls
-from fathom.protocol.messages import Message, Role, ToolCall
-from fathom.protocol.notices import is_note
-from fathom.protocol.quoting import unquoted
+from fathom.domain.chat.guidance import question_of
+from fathom.domain.chat.hermes import OPEN, parse_tool_calls
+from fathom.domain.chat.messages import Message, Role, ToolCall
+from fathom.domain.chat.notices import is_note
+from fathom.domain.chat.quoting import unquote
 
 UNREADABLE = "the result is not in the agreed form"
 
@@ -51,6 +51,7 @@ class Reading:
 
 def read(messages: Sequence[Message]) -> Reading:
     """Read the last question of the conversation and the steps since then, ignoring notes."""
+    # Notes on budget and todo list are the planner's; taken for the user's they would become the question.
     messages = [message for message in messages if not is_note(message)]
     start = question_index(messages)
     calls: dict[str, ToolCall] = {}
@@ -62,6 +63,7 @@ def read(messages: Sequence[Message]) -> Reading:
             calls.update((call.id, call) for call in made)
             unanswered = list(made)
         elif message.role is Role.TOOL:
+            # Endpoints without call ids: results come in the order of the calls.
             call = calls.get(message.tool_call_id) or (unanswered[0] if unanswered else None)
             if call in unanswered:
                 unanswered.remove(call)
@@ -95,7 +97,7 @@ def step_of(call: ToolCall | None, content: str) -> Step:
         head, body = {"status": "failed", "error": UNREADABLE}, content
     tool = call.name if call else str(head.get("tool", ""))
     arguments = json_object(call.arguments_json) if call else None
-    return Step(tool, arguments or {}, head, unquoted(body).strip())
+    return Step(tool, arguments or {}, head, unquote(body).strip())
 
 
 def json_object(text: str) -> dict[str, Any] | None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from fathom.protocol.messages import Message, Role
-from fathom.protocol.tags import parse_action
-from services.policy.backends.rules.terms import keywords, sentences, words
+from fathom.domain.chat.messages import Message, Role
+from fathom.domain.chat.tags import parse_action
+from fathom.domain.text.months import MONTH_NAMES
+from fathom.services.policy.backends.rules.terms import keywords, sentences, words
 
 INFORMATION = re.compile(r"<information>(.*?)(?:</information>|\Z)", re.DOTALL)
 QUESTION = re.compile(r"Question:\s*(.+?)\s*\Z", re.DOTALL)
 DOCUMENT = re.compile(r"Doc \d+\s*\(Title: *\"?(.*?)\"?\)", re.DOTALL)
+# Capitalised words, joined by small ones: "University of Cambridge", "Ludwig van Beethoven", "J.P. Morgan".
 NAME = re.compile(r"\b(?:[A-Z][\w.&'-]*)(?:\s+(?:of|the|and|de|van|von|[A-Z][\w.&'-]*))*\s*(?:[A-Z][\w.&'-]*)?")
+# "3 May 1998", "May 3, 1998", "1998-05-03", 1998年5月3日, or a bare year from 1500 on.
 DATE = re.compile(
-    r"\b(?:\d{1,2} )?(?:January|February|March|April|May|June|July|August|September|October|November|December)"
+    rf"\b(?:\d{{1,2}} )?(?:{'|'.join(MONTH_NAMES)})"
     r"(?: \d{1,2},)? \d{4}|\d{4}-\d\d-\d\d|\d{4}年(?:\d{1,2}月)?(?:\d{1,2}日)?|\b(?:1[5-9]|20)\d\d\b"
 )
 NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?%?")
@@ -63,5 +66,6 @@ def short_answer(question: str, information: str) -> str:
     else:
         pattern = NAME
     candidates = [match.group().strip(" ,.") for match in pattern.finditer(best)]
+    # An answer that only repeats words of the question says nothing.
     new = [candidate for candidate in candidates if words(candidate) and not set(words(candidate)) & wanted]
     return new[0] if new else best

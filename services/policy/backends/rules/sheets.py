@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from services.policy.backends.rules.reading import Reading, Step
+from fathom.services.policy.backends.rules.reading import Reading, Step
 
+# More lines than these make a chart unreadable and an answer a table.
 MAX_SERIES = 8
 PRICE = re.compile(r"close|price|nav\b|adj", re.IGNORECASE)
 # ``return(close_adj)``, ``yoy(cpi)``, ``a / b``: what is made of a price has no return and no drawdown of its own.

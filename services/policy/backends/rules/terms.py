@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from fathom.protocol.language import language_of
+from fathom.domain.chat.language import language_of
+from fathom.domain.text.scripts import HAN, HAN_CHARACTER
 
-TOKEN = re.compile(r"[a-z0-9]+(?:[.&'-][a-z0-9]+)*|[\u4e00-\u9fff]+")
+TOKEN = re.compile(rf"[a-z0-9]+(?:[.&'-][a-z0-9]+)*|[{HAN}]+")
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"“(])|(?<=[。！？])|\n+")
-HAN = re.compile(r"[\u4e00-\u9fff]")
 ENGLISH_STOPS = frozenset(
     """a about an and any are as at be been between by can compare compared could did do does during explain
     find for from give had has have how i in into is it its latest let like many may me mean means meaning much my
@@ -34,7 +34,7 @@ def words(text: str) -> list[str]:
     found: list[str] = []
     for match in TOKEN.finditer(unicodedata.normalize("NFKC", text).lower()):
         word = match.group()
-        if HAN.match(word):
+        if HAN_CHARACTER.match(word):
             for run in CHINESE_STOPS.sub(" ", word).split():
                 found += [run[index : index + 2] for index in range(len(run) - 1)] or [run]
         elif word not in ENGLISH_STOPS:
@@ -45,6 +45,7 @@ def words(text: str) -> list[str]:
 def stem(word: str) -> str:
     """Return the word without a possessive or plural ending."""
     word = word.removesuffix("'s")
+    # "ss", "us" and "is" end words such as loss, bonus and crisis, which are no plurals.
     if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
         return word[:-3] + "y" if word.endswith("ies") else word[:-1]
     return word
@@ -53,9 +54,9 @@ def stem(word: str) -> str:
 def keywords(text: str) -> str:
     """Return the text as a search query: its words as written, without question words."""
     kept: list[str] = []
-    for match in re.finditer(r"[A-Za-z0-9]+(?:[.&'-][A-Za-z0-9]+)*|[\u4e00-\u9fff]+", text):
+    for match in re.finditer(rf"[A-Za-z0-9]+(?:[.&'-][A-Za-z0-9]+)*|[{HAN}]+", text):
         word = match.group()
-        if HAN.match(word):
+        if HAN_CHARACTER.match(word):
             kept += CHINESE_STOPS.sub(" ", word).split()
         elif word.lower() not in ENGLISH_STOPS:
             kept.append(word)

@@ -1,7 +1,6 @@
 """Byte-level tokenizer: every text has ids that decode to the same bytes, so trajectories are exact.
 
-Ids 0 to 255 are UTF-8 bytes, followed by two turn markers and frequent pieces from ``vocabulary.json``. Recorded
-trajectories contain these ids: pieces may be appended to the file, but never moved or removed.
+Ids 0 to 255 are UTF-8 bytes, followed by two turn markers and frequent pieces from ``vocabulary.json``.
 """
 
 from __future__ import annotations
@@ -11,18 +10,24 @@ import re
 from collections.abc import Sequence
 from importlib import resources
 
-from fathom.protocol.messages import Message, ToolSpec
-from services.policy.backends.chat import with_tools, written
+from fathom.domain.chat.messages import Message, ToolSpec
+from fathom.domain.text.scripts import HAN
+from fathom.services.policy.backends.chat import with_tools, write_content
 
 START, END = "<|im_start|>", "<|im_end|>"
+# Recorded trajectories contain these ids: pieces may be appended to the vocabulary, but never moved or removed.
 START_ID, END_ID, FIRST_PIECE = 256, 257, 258
 MARKER = re.compile(r"(<\|im_(?:start|end)\|>)")
-PIECE = re.compile(r" ?[A-Za-z]+|[\u4e00-\u9fff]|\\n *|\n+ *|[^\sA-Za-z0-9\u4e00-\u9fff]+|\s+|\d+")
+# A word with the blank before it, one ideograph, an escaped or real line break with its indentation, a run of marks, of
+# blanks or of digits.
+PIECE = re.compile(rf" ?[A-Za-z]+|[{HAN}]|\\n *|\n+ *|[^\sA-Za-z0-9{HAN}]+|\s+|\d+")
 
 
 def load_vocabulary() -> tuple[str, ...]:
     """Load the pieces in the order of their ids."""
-    text = resources.files("services.policy.backends.rules").joinpath("vocabulary.json").read_text(encoding="utf-8")
+    text = (
+        resources.files("fathom.services.policy.backends.rules").joinpath("vocabulary.json").read_text(encoding="utf-8")
+    )
     return tuple(json.loads(text))
 
 
@@ -48,7 +53,7 @@ class RulesTokenizer:
     def render(self, messages: Sequence[Message], tools: Sequence[ToolSpec], generation_prompt: bool) -> str:
         """Render ChatML; turn markers inside contents are broken up, so that no content can forge a turn."""
         turns = [
-            f"{START}{message.role.value}\n{harmless(written(message))}{END}\n"
+            f"{START}{message.role.value}\n{harmless(write_content(message))}{END}\n"
             for message in with_tools(messages, tools)
         ]
         return "".join(turns) + (f"{START}assistant\n" if generation_prompt else "")

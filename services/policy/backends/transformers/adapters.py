@@ -1,7 +1,6 @@
 """LoRA adapters in PEFT's format: loading, validation, and merging into base weights.
 
 W' = W + (alpha / r) B A, or alpha / sqrt(r) for rank-stabilised ones (LoRA, arXiv 2106.09685; rsLoRA, 2312.03732).
-Adapters are always merged into the base weights; subtracting an earlier adapter would leave its rounding errors.
 """
 
 from __future__ import annotations
@@ -14,14 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fathom.errors import CorruptData
-from fathom.protocol.weights import ADAPTER_CONFIG
+from fathom.core.errors import CorruptData
+from fathom.domain.weights.manifest import ADAPTER_CONFIG
 
 if TYPE_CHECKING:
     import torch
 
 WEIGHTS = "adapter_model.safetensors"
+# PEFT's tensor names: base_model.model.<module>.lora_A.weight, in newer versions with the adapter's name before
+# weight.
 NAME = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?P<side>[AB])(?:\.default)?\.weight")
+# Values of PEFT's settings that mean plain LoRA on linear layers. Anything else (DoRA, trained biases, whole modules)
+# would be merged wrongly without an error.
 PLAIN: Mapping[str, tuple[Any, ...]] = {
     "peft_type": ("LORA",),
     "bias": ("none", None),
@@ -44,6 +47,8 @@ class LowRank:
         """Return the sum of ``weight`` [out, in] and the update as a new float32 tensor."""
         import torch
 
+        # In float32: a bfloat16 sum would round small updates away. The base is always the published one, since
+        # subtracting an earlier adapter would leave its rounding errors.
         return torch.addmm(weight.float(), self.up.float(), self.down.float(), alpha=self.scale)
 
 
@@ -65,23 +70,24 @@ def read(folder: Path) -> dict[str, LowRank]:
             raise CorruptData(str(folder), f"only plain LoRA on linear layers is served; not {', '.join(wrong)}")
         alpha = float(config["lora_alpha"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, SafetensorError) as error:
-        raise CorruptData(str(folder), f"is no adapter: {type(error).__name__}: {error}") from error
+        raise CorruptData(str(folder), f"is not a PEFT adapter: {type(error).__name__}: {error}") from error
     sides: dict[str, dict[str, torch.Tensor]] = {}
     for name, tensor in stored.items():
         found = NAME.fullmatch(name)
         if found is None or tensor.dim() != 2 or not tensor.is_floating_point():
-            raise CorruptData(str(folder), f"tensor {name} is no part of a low-rank pair")
+            raise CorruptData(str(folder), f"tensor {name} is not part of a low-rank pair")
         sides.setdefault(found["module"], {})[found["side"]] = tensor
-    return {f"{module}.weight": pair(folder, module, found, config, alpha) for module, found in sides.items()}
+    return {f"{module}.weight": build_pair(folder, module, found, config, alpha) for module, found in sides.items()}
 
 
-def pair(
+def build_pair(
     folder: Path, module: str, sides: Mapping[str, torch.Tensor], config: Mapping[str, Any], alpha: float
 ) -> LowRank:
     """Return the update of one layer; raise ``CorruptData`` when a side is missing or the ranks differ."""
     if set(sides) != {"A", "B"} or sides["A"].shape[0] != sides["B"].shape[1]:
         raise CorruptData(str(folder), f"the low-rank pair of {module} is not whole")
     rank = sides["A"].shape[0]
+    # PEFT takes the first pattern that matches the end of a module's name, at a dot.
     for pattern, other in (config.get("alpha_pattern") or {}).items():
         if re.match(rf"(?:.*\.)?(?:{pattern})$", module):
             alpha = float(other)

@@ -11,18 +11,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from fathom.errors import FathomError, Internal, InvalidField, MissingExtra, NotReady
-from fathom.protocol.hermes import parse_tool_calls
-from fathom.protocol.messages import Completion, FinishReason, Message, ToolFormat, ToolSpec, Usage
-from services.policy.backends.chat import Rendered, rendered
-from services.policy.backends.text import TextStream
-from services.policy.config import TransformersModel
-from services.policy.model import Occupancy, Request, json_object
+from fathom.core.errors import FathomError, Internal, InvalidField, MissingExtra, NotReady
+from fathom.domain.chat.hermes import parse_tool_calls
+from fathom.domain.chat.messages import Completion, FinishReason, Message, ToolFormat, ToolSpec, Usage
+from fathom.services.policy.backends.chat import RenderedPrompt, render_prompt
+from fathom.services.policy.backends.text import TextStream
+from fathom.services.policy.config import TransformersModel
+from fathom.services.policy.model import Item, Occupancy, Request, parse_json_object
 
 if TYPE_CHECKING:
-    from services.policy.backends.transformers.batch import Row
-    from services.policy.backends.transformers.loading import LoadedModel
-    from services.policy.backends.transformers.reload import Reloader
+    from fathom.services.policy.backends.transformers.batch import Row
+    from fathom.services.policy.backends.transformers.loading import LoadedNetwork
+    from fathom.services.policy.backends.transformers.reload import Reloader
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -33,10 +33,10 @@ class Sampler:
     """Continuous batching loop of one loaded version. The loop runs while there is work, then ends."""
 
     def __init__(
-        self, loaded: LoadedModel, version: int, executor: ThreadPoolExecutor, largest_batch: int, prefix_tokens: int
+        self, loaded: LoadedNetwork, version: int, executor: ThreadPoolExecutor, largest_batch: int, prefix_tokens: int
     ) -> None:
-        from services.policy.backends.transformers.batch import Batch
-        from services.policy.backends.transformers.cache import PrefixStore
+        from fathom.services.policy.backends.transformers.batch import Batch
+        from fathom.services.policy.backends.transformers.cache import PrefixStore
 
         self.loaded, self.version = loaded, version
         self._executor, self._largest = executor, largest_batch
@@ -57,12 +57,14 @@ class Sampler:
         """Queue a row and return its queue of text pieces, one per token, terminated by None."""
         outbox = self._outboxes[row] = asyncio.Queue()
         self._waiting.append(row)
+        # The loop ends when it runs out of rows, so that an idle model costs nothing.
         if self._loop is None or self._loop.done():
             self._loop = asyncio.create_task(self._run(), name=f"sampling version {self.version}")
         return outbox
 
     def leave(self, row: Row) -> None:
         """Stop sampling a row."""
+        # Read by the computing thread before the row's next token; a batch in flight is not interrupted.
         row.left = True
         self._outboxes.pop(row, None)
 
@@ -74,10 +76,11 @@ class Sampler:
                 joining.append(self._waiting.popleft())
             try:
                 pieces = await loop.run_in_executor(self._executor, self._batch.step, joining)
-            except Exception as error:
+            except Exception as error:  # torch raises anything; without this, every caller would wait forever
                 self._fail(error)
                 return
             for row, piece in pieces:
+                # The caller may have left while the step was computed.
                 if row in self._outboxes:
                     self._outboxes[row].put_nowait(piece)
                 if row.finish is not None and (outbox := self._outboxes.pop(row, None)) is not None:
@@ -94,15 +97,16 @@ class Sampler:
 
     def _clear(self) -> None:
         """Drop all rows and their key-value cache."""
-        from services.policy.backends.transformers.batch import Batch
+        from fathom.services.policy.backends.transformers.batch import Batch
 
         self._outboxes.clear()
         self._waiting.clear()
+        # After an error the cache of the batch may be half written, so no row of it can go on.
         self._batch = Batch(self.loaded.network, self._prefixes)
 
 
 class TransformersBackend:
-    """A causal language model. All torch computation runs in one thread; the event loop only passes work to it."""
+    """A causal language model."""
 
     engine = "transformers"
     exact = True
@@ -113,6 +117,8 @@ class TransformersBackend:
             if importlib.util.find_spec(module) is None:
                 raise MissingExtra(module, "policy")
         self._name, self._config, self._cache_dir = name, config, cache_dir
+        # One thread computes: torch uses all cores within an operation, and two operations at once would slow each
+        # other. A second one loads weights, so that sampling goes on meanwhile.
         self._executor = ThreadPoolExecutor(1, thread_name_prefix=f"torch-{name}")
         self._loader = ThreadPoolExecutor(1, thread_name_prefix=f"weights-{name}")
         self._reloader: Reloader | None = None
@@ -150,36 +156,39 @@ class TransformersBackend:
 
         return swap
 
-    def _load_configured(self) -> LoadedModel:
+    def _load_configured(self) -> LoadedNetwork:
         return self._load_folder(self._configured_folder(), None)
 
     def _configured_folder(self) -> Path:
-        from fathom.smollm2 import smollm2_folder
+        from fathom.domain.smollm2 import smollm2_folder
 
         return self._config.folder or smollm2_folder(self._cache_dir)
 
-    def _load_folder(self, folder: Path, like: LoadedModel | None) -> LoadedModel:
+    def _load_folder(self, folder: Path, like: LoadedNetwork | None) -> LoadedNetwork:
         import torch
 
-        from services.policy.backends.transformers.loading import from_folder
-        from services.policy.backends.transformers.reload import Reloader
+        from fathom.services.policy.backends.transformers.loading import load_folder
+        from fathom.services.policy.backends.transformers.reload import Reloader
 
         torch.set_num_threads(self._config.threads)
         if self._reloader is None:
             config = self._config
             self._reloader = Reloader(
-                lambda path: from_folder(path, config.window_tokens, config.device, config.dtype),
+                lambda path: load_folder(path, config.window_tokens, config.device, config.dtype),
                 self._configured_folder,
             )
         return self._reloader.load(folder, like)
 
-    def _sampler(self, loaded: LoadedModel, version: int) -> Sampler:
+    def _sampler(self, loaded: LoadedNetwork, version: int) -> Sampler:
         return Sampler(loaded, version, self._executor, self._config.running, self._config.prefix_tokens)
 
-    async def generate(self, request: Request) -> AsyncGenerator[str | Completion, None]:
+    async def generate(self, request: Request) -> AsyncGenerator[Item, None]:
         """Sample with the current version; a swap during the generation does not affect it."""
+        # Bound once: the sampler keeps its version's weights alive, so a swap does not mix two versions in one
+        # completion.
         started, sampler = time.monotonic(), self._ready()
-        prompt = await asyncio.to_thread(rendered, sampler.loaded.tokenizer, request)
+        # Rendering and tokenizing a long conversation takes tens of milliseconds, which would stall every stream.
+        prompt = await asyncio.to_thread(render_prompt, sampler.loaded.tokenizer, request)
         row = await asyncio.to_thread(self._row, request, prompt.ids, sampler.loaded)
         outbox = sampler.enter(row)
         try:
@@ -197,9 +206,9 @@ class TransformersBackend:
         duration_ms = round((time.monotonic() - started) * 1000)
         yield self._completion(request, prompt, row, sampler.version, duration_ms)
 
-    def _row(self, request: Request, prompt: list[int], loaded: LoadedModel) -> Row:
-        from services.policy.backends.transformers.batch import Row
-        from services.policy.backends.transformers.sampling import generator
+    def _row(self, request: Request, prompt: list[int], loaded: LoadedNetwork) -> Row:
+        from fathom.services.policy.backends.transformers.batch import Row
+        from fathom.services.policy.backends.transformers.sampling import build_generator
 
         tokenizer, whole = loaded.tokenizer, [*request.context_token_ids, *prompt]
         check_ids(request.context_token_ids, loaded, "context_token_ids")
@@ -208,16 +217,18 @@ class TransformersBackend:
             raise InvalidField("messages", f"take {len(whole):,} tokens; the window has {loaded.window_tokens:,}")
         wanted = request.sampling.max_tokens or self._config.max_tokens
         text = TextStream(tokenizer.decode, request.sampling.stop)
-        source = generator(request.sampling, request.request_id)
+        source = build_generator(request.sampling, request.request_id)
         grammar = None
         if request.response_schema_json:
-            schema = json_object("response_schema_json", "it", request.response_schema_json)
+            schema = parse_json_object("response_schema_json", "it", request.response_schema_json)
             grammar = loaded.grammars.schema(schema)
         elif self._config.guided_calls and request.tools and request.tool_format is ToolFormat.HERMES:
             grammar = loaded.grammars.calls(request.tools)
         return Row(whole, request.sampling, min(wanted, room), tokenizer.end_ids, source, text, grammar)
 
-    def _completion(self, request: Request, prompt: Rendered, row: Row, version: int, duration_ms: int) -> Completion:
+    def _completion(
+        self, request: Request, prompt: RenderedPrompt, row: Row, version: int, duration_ms: int
+    ) -> Completion:
         calls = parse_tool_calls(row.text.text)[1] if request.tool_format is ToolFormat.HERMES else ()
         finish = row.finish or FinishReason.ABORT
         return Completion(
@@ -237,7 +248,7 @@ class TransformersBackend:
 
     async def score(self, sequences: Sequence[Sequence[int]], temperature: float) -> tuple[list[list[float]], int]:
         """Score the sequences one at a time; sampling continues in between."""
-        from services.policy.backends.transformers.batch import score
+        from fathom.services.policy.backends.transformers.batch import score
 
         sampler = self._ready()
         loaded = sampler.loaded
@@ -245,6 +256,8 @@ class TransformersBackend:
             check_ids(ids, loaded, f"sequences[{index}]")
             if not 1 <= len(ids) <= loaded.window_tokens:
                 raise InvalidField(f"sequences[{index}]", f"must have 1 to {loaded.window_tokens:,} ids")
+        # One task per sequence: the executor's queue is first in, first out, so a step of sampling comes between two of
+        # them.
         scores = [await self._in_thread(score, loaded.network, ids, temperature) for ids in sequences]
         return scores, sampler.version
 
@@ -265,6 +278,7 @@ class TransformersBackend:
         return await asyncio.to_thread(loaded.tokenizer.decode, ids)
 
     async def close(self) -> None:
+        # Shutting down waits for running work, which would block the event loop.
         await asyncio.to_thread(self._loader.shutdown, cancel_futures=True)
         await asyncio.to_thread(self._executor.shutdown, cancel_futures=True)
 
@@ -277,7 +291,8 @@ class TransformersBackend:
         return await asyncio.get_running_loop().run_in_executor(self._executor, lambda: work(*args, **kwargs))
 
 
-def check_ids(ids: Sequence[int], loaded: LoadedModel, field: str) -> None:
+def check_ids(ids: Sequence[int], loaded: LoadedNetwork, field: str) -> None:
     """Raise ``InvalidField`` for a token id outside of the vocabulary."""
+    # An index outside of the embedding raises on a CPU; on a GPU it makes every later call of the process fail.
     if ids and (min(ids) < 0 or max(ids) >= loaded.tokenizer.size):
         raise InvalidField(field, f"holds an id outside of 0 to {loaded.tokenizer.size - 1:,}")

@@ -14,12 +14,19 @@ from typing import Any
 
 import torch
 
-from fathom.protocol.messages import FinishReason, Sampling
-from services.policy.backends.text import TextStream
-from services.policy.backends.transformers.cache import PrefixStore, empty_cache, layers_of, selected, stacked
-from services.policy.backends.transformers.grammar import Grammar
-from services.policy.backends.transformers.sampling import log_probabilities, sample
+from fathom.domain.chat.messages import FinishReason, Sampling
+from fathom.services.policy.backends.text import TextStream
+from fathom.services.policy.backends.transformers.cache import (
+    PrefixStore,
+    empty_cache,
+    list_layers,
+    select_rows,
+    stack_caches,
+)
+from fathom.services.policy.backends.transformers.grammar import Grammar
+from fathom.services.policy.backends.transformers.sampling import compute_log_probs, sample
 
+# Smaller chunks use the hardware badly; larger ones make every stream pause for as long as they take.
 PREFILL_TOKENS = 512
 """Prompt tokens computed per step; bounds how long rows being sampled wait for a prompt."""
 
@@ -47,18 +54,19 @@ class Row:
         token, log_prob = sample(log_probs, self.sampling, self.source, self.grammar)
         self.sampled.append(token)
         self.log_probs.append(log_prob)
+        # The end token is kept in the ids, because it was sampled and is trained on, but it is no text.
         if token in self.end_ids:
             self.finish = FinishReason.STOP
-            return self.text.rest()
+            return self.text.flush()
         piece = self.text.push(token)
-        if self.text.stopped() or (self.grammar is not None and self.grammar.complete):
+        if self.text.has_stopped() or (self.grammar is not None and self.grammar.is_complete):
             self.finish = FinishReason.STOP
         elif len(self.sampled) >= self.max_new:
             self.finish = FinishReason.LENGTH
-        return piece + self.text.rest() if self.finish else piece
+        return piece + self.text.flush() if self.finish else piece
 
     @property
-    def gone(self) -> bool:
+    def is_finished(self) -> bool:
         return self.left or self.finish is not None
 
 
@@ -91,12 +99,13 @@ class Batch:
     def step(self, joining: Sequence[Row]) -> list[tuple[Row, str]]:
         """Sample one token for every row; return the rows with the text that it completed."""
         self._joining.extend(joining)
+        # First without rows whose callers have left, so that nothing is computed for them.
         self._keep()
         logits = [self._advance()] if self.rows else []
         logits += self._prefill()
         if not logits:
             return []
-        log_probs = log_probabilities(torch.cat(logits), [row.sampling.temperature for row in self.rows]).cpu()
+        log_probs = compute_log_probs(torch.cat(logits), [row.sampling.temperature for row in self.rows]).cpu()
         pieces = [(row, row.take(own)) for row, own in zip(self.rows, log_probs, strict=True)]
         # At once: the next turn of the conversation may be asked for as soon as this one's end is told.
         self._keep()
@@ -116,22 +125,24 @@ class Batch:
         room, ready, logits = PREFILL_TOKENS, [], []
         while self._joining and room > 0:
             head = self._joining[0]
-            prefill = self._joining[0] = head if isinstance(head, Prefill) else self._begun(head)
+            prefill = self._joining[0] = head if isinstance(head, Prefill) else self._start_prefill(head)
             row, end = prefill.row, min(prefill.done + room, len(prefill.row.prompt))
             if not row.left:
                 last = self._feed(prefill, end)
                 room -= end - prefill.done
                 prefill.done = end
+                # The budget is spent: the rest of this prompt comes in the next step, and later prompts wait behind it.
                 if end < len(row.prompt):
                     break
-                self._prefixes.put(row.prompt, layers_of(prefill.cache))
+                # Stored before the row joins: siblings of a group ask the same prompt at the same time.
+                self._prefixes.put(row.prompt, list_layers(prefill.cache))
                 ready.append(prefill)
                 logits.append(last)
             self._joining.popleft()
         self._join(ready)
         return logits
 
-    def _begun(self, row: Row) -> Prefill:
+    def _start_prefill(self, row: Row) -> Prefill:
         known, cache = self._prefixes.longest(row.prompt)
         row.cached = known
         return Prefill(row, known, cache)
@@ -146,17 +157,16 @@ class Batch:
         masks = [self._mask] if self.rows else []
         masks += [self._mask.new_ones(1, len(prefill.row.prompt)) for prefill in ready]
         caches = [self._cache] if self.rows else []
+        # Padding goes to the left, so that all rows have their last token in the last column and one forward pass
+        # serves them.
         width = max(mask.shape[1] for mask in masks)
-        self._cache = stacked([*caches, *(prefill.cache for prefill in ready)], width)
+        self._cache = stack_caches([*caches, *(prefill.cache for prefill in ready)], width)
         self._mask = torch.cat([torch.nn.functional.pad(mask, (width - mask.shape[1], 0)) for mask in masks])
         self.rows += [prefill.row for prefill in ready]
 
     def _keep(self) -> None:
-        """Remove finished rows and store their caches as prefixes.
-
-        Columns that are padding in all remaining rows are dropped.
-        """
-        indices = [index for index, row in enumerate(self.rows) if not row.gone]
+        """Remove finished rows, and columns that only they needed; store their caches as prefixes."""
+        indices = [index for index, row in enumerate(self.rows) if not row.is_finished]
         if len(indices) == len(self.rows):
             return
         for index in set(range(len(self.rows))) - set(indices):
@@ -164,23 +174,27 @@ class Batch:
         self.rows = [self.rows[index] for index in indices]
         chosen = torch.tensor(indices, dtype=torch.long, device=self._mask.device)
         mask = self._mask[chosen]
+        # Columns that are padding in all remaining rows; without this a short batch would keep the width of its longest
+        # row ever.
         first = int(mask.any(dim=0).int().argmax()) if indices else mask.shape[1]
         self._mask = mask[:, first:].contiguous()
-        self._cache = selected(self._cache, chosen, first) if indices else empty_cache()
+        self._cache = select_rows(self._cache, chosen, first) if indices else empty_cache()
 
     def _remember(self, index: int) -> None:
         """Store the cache of a row: its prompt and all sampled ids but the last, which has not been fed yet."""
         row = self.rows[index]
         ids = [*row.prompt, *row.sampled[:-1]]
         layers = [
+            # Cloned, because the buffers of the batch are written on and a view would keep them alive.
             (keys[index : index + 1, :, -len(ids) :].clone(), values[index : index + 1, :, -len(ids) :].clone())
-            for keys, values in layers_of(self._cache)
+            for keys, values in list_layers(self._cache)
         ]
         self._prefixes.put(ids, layers)
 
 
 def forward(network: Any, ids: torch.Tensor, mask: torch.Tensor, cache: Any) -> torch.Tensor:
     """Feed ids [rows, n], the last n columns of ``mask``; return the logits [rows, V] after the last of them."""
+    # With padding on the left, a token's position is the number of real tokens before it, not its column.
     positions = (mask.cumsum(dim=1) - 1).clamp(min=0)[:, -ids.shape[1] :]
     output = network(
         input_ids=ids,
@@ -188,6 +202,8 @@ def forward(network: Any, ids: torch.Tensor, mask: torch.Tensor, cache: Any) -> 
         position_ids=positions,
         past_key_values=cache,
         use_cache=True,
+        # Logits of every prompt token would take vocabulary times prompt times four bytes, of which only the last row
+        # is used.
         logits_to_keep=1,
     )
     logits: torch.Tensor = output.logits[:, -1]
@@ -210,6 +226,6 @@ def score(network: Any, ids: Sequence[int], temperature: float) -> list[float]:
         positions = torch.arange(start, end, device=tokens.device)[None]
         output = network(input_ids=chunk, position_ids=positions, past_key_values=cache, use_cache=True)
         following = tokens[0, start + 1 : end + 1]
-        known = log_probabilities(output.logits[0], [temperature] * len(following))
+        known = compute_log_probs(output.logits[0], [temperature] * len(following))
         log_probs += known.gather(1, following[:, None])[:, 0].tolist()
     return log_probs

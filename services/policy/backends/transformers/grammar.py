@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from fathom.errors import InvalidField, MissingExtra
-from fathom.protocol.hermes import CLOSE, OPEN
-from fathom.protocol.messages import ToolSpec
+from fathom.core.errors import InvalidField, MissingExtra
+from fathom.domain.chat.hermes import CLOSE, OPEN
+from fathom.domain.chat.messages import ToolSpec
 
 # With free whitespace a small model may indent until its tokens are spent.
 STRICT = {"whitespace_flexible": False}
@@ -30,6 +30,7 @@ class Grammars:
             raise MissingExtra("llguidance", "policy")
         self._library: Any = importlib.import_module("llguidance")
         hugging: Any = importlib.import_module("llguidance.hf")
+        # Models pad their vocabulary: the mask must be as wide as the logits, not as the tokenizer.
         self._tokenizer = hugging.from_tokenizer(tokenizer, n_vocab=rows)
 
     def schema(self, schema: dict[str, Any]) -> Grammar:
@@ -48,7 +49,7 @@ class Grammars:
         return Grammar(matcher_type(self._tokenizer, text))
 
     def calls(self, tools: Sequence[ToolSpec]) -> Grammar:
-        """Return a new grammar of one call of one of the tools, written as in ``fathom.protocol.hermes``.
+        """Return a new grammar of one call of one of the tools, written as in ``fathom.domain.chat.hermes``.
 
         Raises ``InvalidField("tools")`` for an unsupported schema.
         """
@@ -85,8 +86,9 @@ class Grammar:
     def __init__(self, matcher: Any) -> None:
         self._matcher = matcher
 
-    def allowed(self, size: int) -> torch.Tensor:
+    def mask_allowed(self, size: int) -> torch.Tensor:
         """Return a mask [size] of the ids allowed next."""
+        # The library packs the mask into bits, least significant first, in whole 32-bit words.
         packed = torch.frombuffer(bytearray(self._matcher.compute_bitmask()), dtype=torch.uint8)
         bits = (packed[:, None] >> torch.arange(8, dtype=torch.uint8)) & 1
         mask = bits.reshape(-1)[:size].bool()
@@ -96,6 +98,6 @@ class Grammar:
         self._matcher.consume_token(token)
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Return whether the grammar allows no further token."""
         return bool(self._matcher.is_stopped())

@@ -10,18 +10,18 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fathom.encoders.loading import LOADING
-from fathom.errors import CorruptData
-from services.policy.backends.transformers.tokenizer import ChatTokenizer
+from fathom.core.errors import CorruptData
+from fathom.domain.encoders.loading import LOADING
+from fathom.services.policy.backends.transformers.tokenizer import ChatTokenizer
 
 if TYPE_CHECKING:
     import torch
 
-    from services.policy.backends.transformers.grammar import Grammars
+    from fathom.services.policy.backends.transformers.grammar import Grammars
 
 
 @dataclass(frozen=True)
-class LoadedModel:
+class LoadedNetwork:
     """A loaded model: network in eval mode, tokenizer, window in tokens."""
 
     network: torch.nn.Module
@@ -31,13 +31,13 @@ class LoadedModel:
     @cached_property
     def grammars(self) -> Grammars:
         """Return the grammar factory of this tokenizer; raise ``MissingExtra`` when llguidance is not installed."""
-        from services.policy.backends.transformers.grammar import Grammars
+        from fathom.services.policy.backends.transformers.grammar import Grammars
 
         embeddings: Any = self.network.get_input_embeddings()  # type: ignore[operator]
         return self.tokenizer.grammars(Grammars, embeddings.weight.shape[0])
 
 
-def from_folder(folder: Path, window_tokens: int, device: str = "cpu", dtype: str = "float32") -> LoadedModel:
+def load_folder(folder: Path, window_tokens: int, device: str = "cpu", dtype: str = "float32") -> LoadedNetwork:
     """Load a Hugging Face folder: config.json, *.safetensors, tokenizer.json, tokenizer_config.json.
 
     The window is the smaller of ``window_tokens`` and the model's own. Raises ``CorruptData`` when a file is missing or
@@ -46,6 +46,7 @@ def from_folder(folder: Path, window_tokens: int, device: str = "cpu", dtype: st
     import torch
 
     library: Any = importlib.import_module("transformers")
+    # Progress bars would be written into the service's log.
     library.utils.logging.disable_progress_bar()
     try:
         with LOADING:
@@ -54,20 +55,24 @@ def from_folder(folder: Path, window_tokens: int, device: str = "cpu", dtype: st
             )
     except Exception as error:  # the library raises what its parts raise; all of it means an unusable folder
         raise CorruptData(str(folder), f"{type(error).__name__}: {error}") from error
+    # The library initialises missing tensors at random and only warns.
     wrong = {kind: sorted(map(str, report.get(kind, ()))) for kind in ("missing_keys", "mismatched_keys")}
     if any(wrong.values()):
         raise CorruptData(str(folder), f"tensors do not fit the configuration: {json.dumps(wrong)[:300]}")
     network.to(device).eval()
-    tokenizer = ChatTokenizer.from_folder(folder, end_ids(network))
+    tokenizer = ChatTokenizer.from_folder(folder, read_end_ids(network))
     rows = network.get_input_embeddings().weight.shape[0]
+    # Ids above the embedding's rows would crash the first request that has one; the reverse is padding of the
+    # vocabulary.
     if tokenizer.size > rows:
         raise CorruptData(str(folder), f"the tokenizer has {tokenizer.size} ids, the model only {rows}")
     window = getattr(network.config, "max_position_embeddings", None) or window_tokens
-    return LoadedModel(network, tokenizer, min(window_tokens, int(window)))
+    return LoadedNetwork(network, tokenizer, min(window_tokens, int(window)))
 
 
-def end_ids(network: Any) -> frozenset[int]:
+def read_end_ids(network: Any) -> frozenset[int]:
     """Return the token ids that end a turn, from the generation configuration."""
     ids = getattr(network.generation_config, "eos_token_id", None)
+    # Chat models list several: the end of a turn and the end of a text.
     listed = ids if isinstance(ids, list) else [ids]
     return frozenset(int(item) for item in listed if item is not None)

@@ -11,19 +11,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fathom.errors import CorruptData, DependencyFailed, FathomError, InvalidField, MissingExtra, NotReady
-from fathom.ids import new_id
-from fathom.protocol.hermes import parse_tool_calls
-from fathom.protocol.messages import Completion, FinishReason, Message, ToolFormat, ToolSpec, Usage
-from services.policy.backends.chat import Rendered, rendered
-from services.policy.backends.text import TextStream
-from services.policy.backends.vllm.folder import Opened, check_successor, open_folder
-from services.policy.config import VllmModel
-from services.policy.model import Occupancy, Request
+from fathom.core.errors import CorruptData, DependencyFailed, FathomError, InvalidField, MissingExtra, NotReady
+from fathom.core.ids import new_id
+from fathom.domain.chat.hermes import parse_tool_calls
+from fathom.domain.chat.messages import Completion, FinishReason, Message, ToolFormat, ToolSpec, Usage
+from fathom.services.policy.backends.chat import RenderedPrompt, render_prompt
+from fathom.services.policy.backends.text import TextStream
+from fathom.services.policy.backends.vllm.folder import ModelFolder, check_successor, open_folder
+from fathom.services.policy.config import VllmModel
+from fathom.services.policy.model import Item, Occupancy, Request
 
 if TYPE_CHECKING:
-    from services.policy.backends.vllm.core import Core, Tokens
+    from fathom.services.policy.backends.vllm.core import Core, Tokens
 
+# The engine computes prompts in batches, and each holds a row of the vocabulary per token while it is scored.
 SCORING = 8
 """Sequences scored concurrently."""
 
@@ -46,19 +47,22 @@ class Sampled:
         for token, log_prob in zip(step.ids, step.log_probs, strict=True):
             self.ids.append(token)
             self.log_probs.append(log_prob)
+            # Checked here as well as by the engine, so that no id can ever follow the end of a turn.
             if token in self.end_ids:
                 self.finish = FinishReason.STOP
                 break
             pieces.append(self.text.push(token))
-            if self.text.stopped():
+            if self.text.has_stopped():
                 self.finish = FinishReason.STOP
                 break
         if self.finish is None and step.finish is not None:
+            # Errors and aborts of the engine have reasons of their own, and none of them is a completion.
             self.finish = {"length": FinishReason.LENGTH, "stop": FinishReason.STOP}.get(
-                step.finish, FinishReason.ABORT
+                step.finish,
+                FinishReason.ABORT,
             )
         if self.finish is not None:
-            pieces.append(self.text.rest())
+            pieces.append(self.text.flush())
         return "".join(pieces)
 
 
@@ -74,9 +78,10 @@ class VllmBackend:
             if importlib.util.find_spec(module) is None:
                 raise MissingExtra(module, "vllm")
         self._name, self._config, self._cache_dir = name, config, cache_dir
-        self._opened: Opened | None = None
+        self._opened: ModelFolder | None = None
         self._core: Core | None = None
         self._starting: asyncio.Task[None] | None = None
+        # Weights are replaced in place, so of two loads at once neither version would be whole.
         self._changing = asyncio.Lock()
         self.version = 0
 
@@ -93,13 +98,13 @@ class VllmBackend:
         """Start the engine with the configured folder, or SmolLM2."""
         folder = self._config.folder
         if folder is None:
-            from fathom.smollm2 import smollm2_folder
+            from fathom.domain.smollm2 import smollm2_folder
 
             folder = await asyncio.to_thread(smollm2_folder, self._cache_dir)
         await self._start(await asyncio.to_thread(open_folder, folder, self._config.window_tokens), 0)
 
-    async def _start(self, opened: Opened, version: int) -> None:
-        from services.policy.backends.vllm.core import Core
+    async def _start(self, opened: ModelFolder, version: int) -> None:
+        from fathom.services.policy.backends.vllm.core import Core
 
         core = await asyncio.to_thread(Core.start, self._config, opened.folder, opened.window_tokens)
         await core.prepare(version)
@@ -122,13 +127,13 @@ class VllmBackend:
                 raise CorruptData(str(folder), f"could not be loaded: {error.message}") from error
             self._opened, self.version = opened, version
 
-    async def generate(self, request: Request) -> AsyncGenerator[str | Completion, None]:
+    async def generate(self, request: Request) -> AsyncGenerator[Item, None]:
         """Sample with the current version.
 
         The setting ``swap`` determines the effect of a swap on running generations.
         """
         started, core, opened, version = time.monotonic(), self._alive(), self._ready(), self.version
-        prompt = await asyncio.to_thread(rendered, opened.tokenizer, request)
+        prompt = await asyncio.to_thread(render_prompt, opened.tokenizer, request)
         whole = [*request.context_token_ids, *prompt.ids]
         check_ids(whole, opened, "context_token_ids")
         room = self.window_tokens - len(whole)
@@ -148,15 +153,16 @@ class VllmBackend:
             scores = await core.score(new_id("score"), [*whole, *sampled.ids], request.sampling.temperature)
             sampled.log_probs = scores[len(whole) :]
         usage = Usage(len(whole), len(sampled.ids), sampled.cached, round((time.monotonic() - started) * 1000))
+        # With `swap: keep` the version may have changed meanwhile; both are reported.
         yield self._completion(request, prompt, sampled, (version, self.version), usage)
 
     async def _steps(
-        self, core: Core, opened: Opened, request: Request, whole: Sequence[int], limit: int
+        self, core: Core, opened: ModelFolder, request: Request, whole: Sequence[int], limit: int
     ) -> AsyncGenerator[Tokens, None]:
-        from services.policy.backends.transformers.sampling import seed_of
+        from fathom.services.policy.backends.transformers.sampling import derive_seed
 
         sampling = replace(request.sampling, max_tokens=limit)
-        seed, ends = seed_of(sampling, request.request_id), sorted(opened.tokenizer.end_ids)
+        seed, ends = derive_seed(sampling, request.request_id), sorted(opened.tokenizer.end_ids)
         try:
             # An id of its own: the caller's may come again while the engine still forgets the first one.
             ident = new_id("vllm")
@@ -165,12 +171,14 @@ class VllmBackend:
             ) as steps:
                 async for step in steps:
                     yield step
+        # The engine's process has died: the next request should find a new one being started, not this one's error
+        # again.
         except DependencyFailed:
             self._revive(core)
             raise
 
     def _completion(
-        self, request: Request, prompt: Rendered, sampled: Sampled, versions: tuple[int, int], usage: Usage
+        self, request: Request, prompt: RenderedPrompt, sampled: Sampled, versions: tuple[int, int], usage: Usage
     ) -> Completion:
         calls = parse_tool_calls(sampled.text.text)[1] if request.tool_format is ToolFormat.HERMES else ()
         finish = sampled.finish or FinishReason.ABORT
@@ -200,6 +208,7 @@ class VllmBackend:
 
         async def one(ids: Sequence[int]) -> list[float]:
             async with gate:
+                # The first id has no predecessor, so a single one needs no pass.
                 return await core.score(new_id("score"), ids, temperature) if len(ids) > 1 else [0.0]
 
         return list(await asyncio.gather(*(one(ids) for ids in sequences))), version
@@ -227,7 +236,7 @@ class VllmBackend:
         if core is not None:
             await asyncio.to_thread(core.stop)
 
-    def _ready(self) -> Opened:
+    def _ready(self) -> ModelFolder:
         if self._opened is None:
             raise NotReady(f"model {self._name!r} is being loaded", retry_after_s=1.0)
         return self._opened
@@ -235,25 +244,26 @@ class VllmBackend:
     def _alive(self) -> Core:
         """Return the running engine; restart a dead one and raise ``NotReady`` until it runs."""
         self._ready()
-        if self._core is not None and self._core.dead:
+        if self._core is not None and self._core.is_dead:
             self._revive(self._core)
         if self._core is None:
             raise NotReady(f"the engine of model {self._name!r} is being started again", retry_after_s=2.0)
         return self._core
 
     def _revive(self, core: Core) -> None:
-        if core is self._core and core.dead and (self._starting is None or self._starting.done()):
+        if core is self._core and core.is_dead and (self._starting is None or self._starting.done()):
             self._starting = asyncio.create_task(self._restart(core), name=f"restart of {self._name}")
 
     async def _restart(self, core: Core) -> None:
         """Restart the engine with the served version."""
         opened, version = self._ready(), self.version
+        # Requests get NotReady from here on, instead of errors of an engine that is going away.
         self._core = None
         await asyncio.to_thread(core.stop)
         await self._start(opened, version)
 
 
-def check_ids(ids: Sequence[int], opened: Opened, field: str) -> None:
+def check_ids(ids: Sequence[int], opened: ModelFolder, field: str) -> None:
     """Raise ``InvalidField`` for a token id outside of the vocabulary."""
     if ids and (min(ids) < 0 or max(ids) >= opened.tokenizer.size):
         raise InvalidField(field, f"holds an id outside of 0 to {opened.tokenizer.size - 1:,}")

@@ -12,14 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fathom.errors import CorruptData, DependencyFailed, FathomError, Internal, InvalidField
-from fathom.protocol.messages import Sampling
-from services.policy.config import VllmModel
-from services.policy.model import Occupancy
+from fathom.core.errors import CorruptData, DependencyFailed, FathomError, Internal, InvalidField
+from fathom.domain.chat.messages import Sampling
+from fathom.services.policy.config import VllmModel
+from fathom.services.policy.model import Occupancy
 
-WORKER = "services.policy.backends.vllm.worker.TemperedLogProbs"
+WORKER = "fathom.services.policy.backends.vllm.worker.TemperedLogProbs"
 GIB = 1 << 30
+# Parameters that are named alike here and in vLLM, so that an error of vLLM can name the request's field.
 SAMPLING = ("temperature", "top_p", "top_k", "max_tokens", "seed")
+# vLLM refuses a schema by a plain ValueError; its text alone says that the schema is meant.
 GRAMMAR = re.compile("grammar|schema|structured", re.IGNORECASE)
 # Its CPU build would pin a thread to every core and starve its neighbours; nothing is ever downloaded.
 ENVIRONMENT = {
@@ -90,12 +92,13 @@ class Core:
         Blocks for half a minute or more.
         """
         for name, value in {**ENVIRONMENT, "OMP_NUM_THREADS": str(config.threads)}.items():
+            # Before vLLM is imported, which reads them; what the operator has set wins.
             os.environ.setdefault(name, value)
         engine_args: Any = importlib.import_module("vllm.engine.arg_utils").AsyncEngineArgs
         engine: Any = importlib.import_module("vllm.v1.engine.async_llm").AsyncLLM
         gauge = Gauge()
         try:
-            arguments = engine_args(**arguments_of(config, folder, window))
+            arguments = engine_args(**build_arguments(config, folder, window))
             llm = engine.from_engine_args(arguments, stat_loggers=[gauge.logger(config.running * window)])
         except Exception as error:  # vLLM raises what its parts raise
             raise CorruptData(str(folder), f"vllm cannot serve it: {type(error).__name__}: {error}") from error
@@ -107,11 +110,12 @@ class Core:
         await self._llm.update_weight_version(str(version))
 
     @property
-    def dead(self) -> bool:
+    def is_dead(self) -> bool:
         return bool(self._llm.errored)
 
     @property
     def occupancy(self) -> Occupancy:
+        # Statistics come with each step, so they are old in an idle engine; the count of requests is exact.
         counted: int = self._llm.get_num_unfinished_requests()
         seen = self._gauge.occupancy
         running = max(0, counted - seen.waiting)
@@ -128,11 +132,11 @@ class Core:
             params = self._sampling(sampling, seed, end_ids, schema)
             async with aclosing(self._llm.generate({"prompt_token_ids": list(prompt)}, params, request_id)) as outputs:
                 async for output in outputs:
-                    yield tokens_of(output)
+                    yield to_tokens(output)
         except FathomError:
             raise
-        except Exception as error:
-            raise self._translated(error) from error
+        except Exception as error:  # vLLM raises what its parts raise
+            raise self._translate_error(error) from error
 
     def _sampling(self, sampling: Sampling, seed: int, end_ids: Sequence[int], schema: str) -> Any:
         structured = None
@@ -145,7 +149,9 @@ class Core:
             max_tokens=sampling.max_tokens,
             seed=seed,
             stop_token_ids=list(end_ids),
+            # 0 asks for the sampled id's own log-probability, None for none.
             logprobs=0,
+            # Text and stop strings are ours (``TextStream``), so that all engines cut alike.
             detokenize=False,
             structured_outputs=structured,
             output_kind=self._params.RequestOutputKind.DELTA,
@@ -160,9 +166,11 @@ class Core:
             )  # fmt: skip
             async with aclosing(self._llm.generate({"prompt_token_ids": list(ids)}, params, request_id)) as outputs:
                 async for output in outputs:
+                    # The prefix cache is skipped above: cached tokens are not computed and would have no
+                    # log-probabilities.
                     found = output.prompt_logprobs
-        except Exception as error:
-            raise self._translated(error) from error
+        except Exception as error:  # vLLM raises what its parts raise
+            raise self._translate_error(error) from error
         return [0.0, *(float(row[token].logprob) for token, row in zip(ids[1:], found[1:], strict=True))]
 
     async def reload(self, folder: Path, version: int, mode: str) -> None:
@@ -177,12 +185,14 @@ class Core:
                 await self._llm.update_weight_version(str(version))
                 # What was computed with the old weights must not be the prefix of what the new ones sample.
                 await self._llm.reset_prefix_cache(reset_running_requests=True)
+            # Also after a failed load: the backend restarts the engine, and until then a paused one would hang its
+            # callers.
             finally:
                 await self._llm.resume_generation()
-        except Exception as error:
-            raise self._translated(error) from error
+        except Exception as error:  # vLLM raises what its parts raise
+            raise self._translate_error(error) from error
 
-    def _translated(self, error: Exception) -> FathomError:
+    def _translate_error(self, error: Exception) -> FathomError:
         if isinstance(error, self._errors.EngineDeadError):
             return DependencyFailed("vllm", "the engine's process died")
         if isinstance(error, ValueError | self._refused):
@@ -197,7 +207,7 @@ class Core:
         self._llm.shutdown()
 
 
-def arguments_of(config: VllmModel, folder: Path, window: int) -> dict[str, Any]:
+def build_arguments(config: VllmModel, folder: Path, window: int) -> dict[str, Any]:
     """Return the arguments of vLLM's engine."""
     structured: Any = importlib.import_module("vllm.config").StructuredOutputsConfig
     on_gpu = bool(importlib.import_module("torch").cuda.is_available())
@@ -210,6 +220,7 @@ def arguments_of(config: VllmModel, folder: Path, window: int) -> dict[str, Any]
         "enable_prefix_caching": True,
         "tensor_parallel_size": config.tensor_parallel,
         "gpu_memory_utilization": config.gpu_share,
+        # Before top-k and top-p; the worker's extension divides by the temperature.
         "logprobs_mode": "raw_logprobs",
         "worker_extension_cls": WORKER,
         # With free whitespace a small model may indent until its tokens are spent.
@@ -225,7 +236,7 @@ def arguments_of(config: VllmModel, folder: Path, window: int) -> dict[str, Any]
     return arguments
 
 
-def tokens_of(output: Any) -> Tokens:
+def to_tokens(output: Any) -> Tokens:
     [sample] = output.outputs
     ids = tuple(sample.token_ids)
     log_probs = tuple(float(row[token].logprob) for token, row in zip(ids, sample.logprobs or (), strict=True))
@@ -233,8 +244,9 @@ def tokens_of(output: Any) -> Tokens:
     return Tokens(ids, log_probs, sample.finish_reason, output.num_cached_tokens or 0, versions)
 
 
-def end_ids_of(folder: Path) -> frozenset[int]:
+def read_end_ids(folder: Path) -> frozenset[int]:
     """Return the token ids that end a turn, from the generation configuration or else the model configuration."""
+    # The first lists all ends of a turn; config.json of a chat model often has only the end of a text.
     for name in ("generation_config.json", "config.json"):
         try:
             listed = json.loads((folder / name).read_text(encoding="utf-8")).get("eos_token_id")

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fathom.errors import CorruptData
-from services.policy.backends.transformers.tokenizer import ChatTokenizer
-from services.policy.backends.vllm.core import end_ids_of
+from fathom.core.errors import CorruptData
+from fathom.services.policy.backends.transformers.tokenizer import ChatTokenizer
+from fathom.services.policy.backends.vllm.core import read_end_ids
 
 Shapes = dict[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class Opened:
+class ModelFolder:
     """Metadata of a folder that an engine can serve."""
 
     folder: Path
@@ -24,20 +24,20 @@ class Opened:
     shapes: Shapes
 
 
-def open_folder(folder: Path, window_tokens: int) -> Opened:
+def open_folder(folder: Path, window_tokens: int) -> ModelFolder:
     """Read everything but the weights; raise ``CorruptData`` when a file is missing or broken."""
     try:
         config: dict[str, Any] = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise CorruptData(str(folder), f"config.json cannot be read: {error}") from error
     window = min(window_tokens, int(config.get("max_position_embeddings") or window_tokens))
-    tokenizer = ChatTokenizer.from_folder(folder, end_ids_of(folder))
+    tokenizer = ChatTokenizer.from_folder(folder, read_end_ids(folder))
     if tokenizer.size > int(config.get("vocab_size") or tokenizer.size):
         raise CorruptData(str(folder), f"the tokenizer has {tokenizer.size} ids, the model only {config['vocab_size']}")
-    return Opened(folder, tokenizer, window, shapes_of(folder))
+    return ModelFolder(folder, tokenizer, window, read_shapes(folder))
 
 
-def shapes_of(folder: Path) -> Shapes:
+def read_shapes(folder: Path) -> Shapes:
     """Return the shapes of all tensors by name, from the headers of the safetensors files."""
     from safetensors import SafetensorError, safe_open
 
@@ -53,8 +53,9 @@ def shapes_of(folder: Path) -> Shapes:
     return shapes
 
 
-def check_successor(served: Opened, new: Opened) -> None:
+def check_successor(served: ModelFolder, new: ModelFolder) -> None:
     """Raise ``CorruptData`` unless the new weights fit into the running engine."""
+    # The engine loads in place and without a way back: whatever can be compared is compared before.
     differing = sorted(
         name for name in served.shapes.keys() | new.shapes.keys() if served.shapes.get(name) != new.shapes.get(name)
     )

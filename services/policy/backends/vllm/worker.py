@@ -20,6 +20,8 @@ class TemperedLogProbs:
         runner = self.model_runner
         sampler = runner.sampler
         tempered = Tempered(sampler, sampler.forward, runner, runner._get_prompt_logprobs_dict)
+        # On the instances, since vLLM makes them itself and offers no hook. The sampler calls the first from within the
+        # second, which knows the temperatures.
         sampler.compute_logprobs = tempered.compute
         sampler.forward = tempered.forward
         runner._get_prompt_logprobs_dict = tempered.of_prompts
@@ -46,6 +48,7 @@ class Tempered:
 
         temperature = sampling_metadata.temperature
         if temperature is not None:
+            # vLLM takes anything below this for greedy.
             temperature = torch.where(temperature < 1e-5, 1.0, temperature).unsqueeze(1)
         self._temperature = temperature
         try:

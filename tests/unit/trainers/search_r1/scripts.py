@@ -9,10 +9,10 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from fathom.protocol.tags import cut_after_action, parse_action
-from trainers.data_proto import DataProto
-from trainers.search_r1 import GenerationConfig, LLMGenerationManager
-from trainers.search_r1.tokens import Tokens
+from fathom.domain.chat.tags import cut_after_action, parse_action
+from fathom.trainers.batch import DataProto
+from fathom.trainers.search_r1 import GenerationConfig, LLMGenerationManager
+from fathom.trainers.search_r1.tokens import Tokens
 
 SPECIAL = ("<pad>", "<eos>")
 
@@ -69,13 +69,13 @@ class Script:
             if parse_action(cut_after_action(self.lines[row][self.turn - 1])).kind != "answer"
         ]
         rows = [self.tokenizer.encode(line) + ([self.tokenizer.eos_token_id] if self.eos else []) for line in lines]
-        found = Tokens.ragged(rows, self.tokenizer.pad_token_id)
+        found = Tokens.from_rows(rows, self.tokenizer.pad_token_id)
         log_probs = -torch.arange(1, found.width + 1).float().repeat(len(rows), 1) / 10
         return DataProto({"responses": found.ids, "response_mask": found.mask, "rollout_log_probs": log_probs})
 
 
 def prompts_of(tokenizer: Any, texts: Sequence[str]) -> DataProto:
-    found = Tokens.ragged([tokenizer.encode(text) for text in texts], tokenizer.pad_token_id, left=True)
+    found = Tokens.from_rows([tokenizer.encode(text) for text in texts], tokenizer.pad_token_id, left=True)
     return DataProto({"input_ids": found.ids, "attention_mask": found.mask}, meta_info={"seed": 1, "temperature": 0.7})
 
 

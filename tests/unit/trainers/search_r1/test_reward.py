@@ -1,4 +1,4 @@
-"""Search-R1's reward: SR19-SR22."""
+"""Search-R1's reward: exact match, answers, printing."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import torch
 
-from fathom.errors import InvalidField
+from fathom.core.errors import InvalidField
+from fathom.trainers.batch import DataProto
+from fathom.trainers.search_r1 import RewardManager, compute_score_em, em_check, extract_solution
+from fathom.trainers.search_r1.tokens import Tokens
 from tests.unit.trainers.search_r1.scripts import byte_tokenizer
-from trainers.data_proto import DataProto
-from trainers.search_r1 import RewardManager, compute_score_em, em_check, extract_solution
-from trainers.search_r1.tokens import Tokens
 
 TOKENIZER = byte_tokenizer()
 INSTRUCTION = (
@@ -25,8 +25,8 @@ TARGET = {"target": ["Paris", "City of Paris"]}
 def batch(parts: list[list[tuple[str, int]]], **fields: Any) -> DataProto:
     """Rows of (text, sampled) parts behind the instruction."""
     rows = [[(token, sampled) for text, sampled in row for token in TOKENIZER.encode(text)] for row in parts]
-    ids = Tokens.ragged([[token for token, _ in row] for row in rows], TOKENIZER.pad_token_id)
-    mask = Tokens.ragged([[sampled for _, sampled in row] for row in rows], 0).ids
+    ids = Tokens.from_rows([[token for token, _ in row] for row in rows], TOKENIZER.pad_token_id)
+    mask = Tokens.from_rows([[sampled for _, sampled in row] for row in rows], 0).ids
     prompts = torch.tensor([TOKENIZER.encode(INSTRUCTION)] * len(rows))
     return DataProto.from_dict(
         {
@@ -37,8 +37,8 @@ def batch(parts: list[list[tuple[str, int]]], **fields: Any) -> DataProto:
     )  # fmt: skip
 
 
-def test_sr19_the_score_stands_on_the_last_token_of_the_model() -> None:
-    """SR19: also when an observation follows, or the response was cut inside one."""
+def test_the_score_stands_on_the_last_token_of_the_model() -> None:
+    """Also when an observation follows, or the response was cut inside one."""
     shown: list[str] = []
     manager = RewardManager(TOKENIZER, 1, 0.1, show=shown.append)
     data = batch([
@@ -55,8 +55,8 @@ def test_sr19_the_score_stands_on_the_last_token_of_the_model() -> None:
     assert torch.equal(manager(data.with_tensors(rm_scores=given)), given)
 
 
-def test_sr19_prints_at_most_num_examine_per_source() -> None:
-    """SR19: over the life of the manager, for each data source."""
+def test_prints_at_most_num_examine_per_source() -> None:
+    """Over the life of the manager, for each data source."""
     shown: list[str] = []
     manager = RewardManager(TOKENIZER, 2, show=shown.append)
     data = batch([[("<answer>Paris</answer>", 1)]] * 3)
@@ -87,15 +87,15 @@ def test_an_answer_in_an_observation_is_nobodys_answer() -> None:
         ("city of\nParis", 1.0), ("Ｐａｒｉｓ。", 1.0),
     ],
 )  # fmt: skip
-def test_sr20_exact_match_after_normalisation(answer: str, score: float) -> None:
-    """SR20: match gives score, another answer format_score; case, articles, punctuation and blanks do not count."""
+def test_exact_match_after_normalisation(answer: str, score: float) -> None:
+    """Match gives score, another answer format_score; case, articles, punctuation and blanks do not count."""
     text = f"<think>t</think><answer>{answer}</answer>"
     assert compute_score_em(text, TARGET, format_score=0.2) == score
     assert compute_score_em(text, TARGET, "strict", 0.2, 3.0) == (3.0 if score == 1.0 else 0.2)
 
 
-def test_sr20_no_answer_gives_nothing_and_targets_may_be_one_text() -> None:
-    """SR20: None gives 0, not format_score; a target may be a string; a missing one is named."""
+def test_no_answer_gives_nothing_and_targets_may_be_one_text() -> None:
+    """None gives 0, not format_score; a target may be a string; a missing one is named."""
     assert compute_score_em("Paris", TARGET, format_score=0.5) == 0.0
     assert compute_score_em("<answer>Paris", TARGET, format_score=0.5) == 0.0
     assert compute_score_em("<answer>Paris</answer>", {"target": "paris"}) == 1.0
@@ -105,8 +105,8 @@ def test_sr20_no_answer_gives_nothing_and_targets_may_be_one_text() -> None:
     assert compute_score_em(guesses, TARGET) == 0.25
 
 
-def test_sr21_the_instructions_example_is_no_answer() -> None:
-    """SR21: prompt and response with the example only: None; with an answer: the last; parity: the original's defect."""
+def test_the_instructions_example_is_no_answer() -> None:
+    """Prompt and response with the example only: None; with an answer: the last; parity: the original's defect."""
     chat = f"<|im_start|>user\n{INSTRUCTION}<|im_end|>\n<|im_start|>assistant\n"
     for prompt in (INSTRUCTION, chat):
         assert extract_solution(prompt) is None
@@ -132,8 +132,8 @@ def test_sr21_the_instructions_example_is_no_answer() -> None:
         ("tolerant", "the Paris", "Paris", True),
     ],
 )
-def test_sr22_exact_match_and_its_options(method: str, answer: str, target: str, right: bool) -> None:
-    """SR22: EM is the default; sub-EM, Chinese-aware and number-tolerant matching are options."""
+def test_exact_match_and_its_options(method: str, answer: str, target: str, right: bool) -> None:
+    """EM is the default; sub-EM, Chinese-aware and number-tolerant matching are options."""
     assert em_check(answer, [target], method) is right
     assert compute_score_em(f"<answer>{answer}</answer>", {"target": [target]}, method) == float(right)
     with pytest.raises(InvalidField, match="method"):

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 import torch
 
-from fathom.errors import InvalidField
+from fathom.core.errors import InvalidField
+from fathom.trainers.batch import DataProto
+from fathom.trainers.data.comparison import records
+from fathom.trainers.learners import tiny
+from fathom.trainers.learners.forward import response_tokens
+from fathom.trainers.search_r1 import RewardManager
+from fathom.trainers.search_r1.rollouts import SearchR1Rollouts
+from fathom.trainers.search_r1.sampler import ModelSampler, sample_ids
+from tests.support.lookups import lookups, vocabulary
 from tests.unit.trainers.search_r1.scripts import settings
-from trainers import tiny
-from trainers.data_proto import DataProto
-from trainers.learners.forward import response_tokens
-from trainers.lookups import lookups, vocabulary
-from trainers.search_r1 import RewardManager
-from trainers.search_r1.rollouts import SearchR1Rollouts
-from trainers.search_r1.sampler import ModelSampler, drawn
-from trainers.tasks import records
 
 WORDS = vocabulary()
 TOKENIZER = tiny.build_tokenizer(WORDS)
@@ -64,8 +64,8 @@ def test_seeds_decide_and_greedy_needs_none() -> None:
 def test_the_nucleus_keeps_the_likely_ones() -> None:
     log_probs = torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log().repeat(400, 1)
     generator = torch.Generator().manual_seed(1)
-    assert set(drawn(log_probs, 0.7, generator).tolist()) == {0, 1}
-    assert set(drawn(log_probs, 1.0, generator).tolist()) == {0, 1, 2, 3}
+    assert set(sample_ids(log_probs, 0.7, generator).tolist()) == {0, 1}
+    assert set(sample_ids(log_probs, 1.0, generator).tolist()) == {0, 1, 2, 3}
 
 
 def test_new_weights_are_taken_and_nothing_is_submitted_ahead() -> None:

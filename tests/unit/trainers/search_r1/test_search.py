@@ -1,4 +1,4 @@
-"""Searches over HTTP against a local server: SR09, SR32 and what happens when it fails."""
+"""Searches over HTTP against a local server, and what happens when it fails."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from fathom.clients.retry import RetryPolicy
-from fathom.errors import InvalidField
-from fathom.http import HttpPolicy, MalformedAnswer, UpstreamRefused
+from fathom.core.errors import InvalidField
+from fathom.core.retry import RetryPolicy
+from fathom.trainers.search_r1.search import SearchClient
+from fathom.transport.http import HttpPolicy, MalformedAnswer, UpstreamRefused
 from tests.unit.trainers.search_r1.scripts import byte_tokenizer, manager_of
-from trainers.search_r1.search import SearchClient
 
 FAST = HttpPolicy(retry=RetryPolicy(attempts=3, first_delay_s=0.01, max_delay_s=0.02), read_s=0.5)
 
@@ -73,8 +73,8 @@ def retriever() -> Iterator[Retriever]:
     thread.join(5)
 
 
-def test_sr09_one_request_for_the_batch(retriever: Retriever) -> None:
-    """SR09, SR32: POST {queries, topk, return_scores: true} to search_url; nothing is sent for no query."""
+def test_one_request_for_the_batch(retriever: Retriever) -> None:
+    """POST {queries, topk, return_scores: true} to search_url; nothing is sent for no query."""
     manager = manager_of(None, byte_tokenizer(), search_url=retriever.url, topk=5)
     assert manager.batch_search(["a", "中文"]) == [
         'Doc 1(Title: "a") text of a\n',
@@ -86,14 +86,14 @@ def test_sr09_one_request_for_the_batch(retriever: Retriever) -> None:
 
 
 @pytest.mark.parametrize("shape", ["scores", "bare", "parallel"])
-def test_sr09_every_shape_of_a_server_is_understood(retriever: Retriever, shape: str) -> None:
-    """SR09: with scores, without, and as the seed's parallel lists."""
+def test_every_shape_of_a_server_is_understood(retriever: Retriever, shape: str) -> None:
+    """With scores, without, and as the seed's parallel lists."""
     retriever.shape = shape
     assert SearchClient(retriever.url, 3).results(["a"])[0][0]["document"]["contents"] == '"a"\ntext of a'
 
 
-def test_sr09_failures_are_tried_again_within_bounds(retriever: Retriever) -> None:
-    """SR09: two refusals by an overloaded server are survived; a third makes the search an observation, not an error."""
+def test_failures_are_tried_again_within_bounds(retriever: Retriever) -> None:
+    """Two refusals by an overloaded server are survived; a third makes the search an observation, not an error."""
     manager = manager_of(None, byte_tokenizer(), search_url=retriever.url)
     manager._search = SearchClient(retriever.url, 3, policy=FAST)
     retriever.failures = [503, 502]
@@ -106,8 +106,8 @@ def test_sr09_failures_are_tried_again_within_bounds(retriever: Retriever) -> No
     assert "127.0.0.1" not in observed[0]
 
 
-def test_sr09_a_server_that_hangs_costs_a_deadline(retriever: Retriever) -> None:
-    """SR09: the deadline holds for all attempts together."""
+def test_a_server_that_hangs_costs_a_deadline(retriever: Retriever) -> None:
+    """The deadline holds for all attempts together."""
     retriever.hanging = True
     manager = manager_of(None, byte_tokenizer(), search_url=retriever.url)
     manager._search = SearchClient(retriever.url, 3, timeout_s=0.3, policy=FAST)
@@ -115,8 +115,8 @@ def test_sr09_a_server_that_hangs_costs_a_deadline(retriever: Retriever) -> None
     assert len(retriever.bodies) <= 3
 
 
-def test_sr09_what_cannot_be_mended_is_raised(retriever: Retriever) -> None:
-    """SR09: a wrong path, an answer for other queries and a missing URL end the step with their names."""
+def test_what_cannot_be_mended_is_raised(retriever: Retriever) -> None:
+    """A wrong path, an answer for other queries and a missing URL end the step with their names."""
     manager = manager_of(None, byte_tokenizer(), search_url=retriever.url)
     retriever.failures = [404]
     with pytest.raises(UpstreamRefused, match="retriever"):

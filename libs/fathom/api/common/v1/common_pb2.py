@@ -25,27 +25,27 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!fathom/api/common/v1/common.proto\x12\x14\x66\x61thom.api.common.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"R\n\tObjectRef\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\x0e\n\x06sha256\x18\x03 \x01(\t\x12\x14\n\x0c\x63ontent_type\x18\x04 \x01(\t\"\x94\x01\n\x0bMissingItem\x12\x0f\n\x07subject\x18\x01 \x01(\t\x12\x0e\n\x06\x61spect\x18\x02 \x01(\t\x12\x0e\n\x06period\x18\x03 \x01(\t\x12\x33\n\x06reason\x18\x04 \x01(\x0e\x32#.fathom.api.common.v1.MissingReason\x12\x0f\n\x07nearest\x18\x05 \x03(\t\x12\x0e\n\x06\x64\x65tail\x18\x06 \x01(\t\"q\n\x0cVersionStamp\x12\x0e\n\x06\x66\x61thom\x18\x01 \x01(\t\x12\x12\n\nproto_hash\x18\x02 \x01(\t\x12\x10\n\x08snapshot\x18\x03 \x01(\t\x12\x13\n\x0bprompt_hash\x18\x04 \x01(\t\x12\x16\n\x0epolicy_version\x18\x05 \x01(\x03\"e\n\x05Usage\x12\x15\n\rprompt_tokens\x18\x01 \x01(\x03\x12\x19\n\x11\x63ompletion_tokens\x18\x02 \x01(\x03\x12\x15\n\rcached_tokens\x18\x03 \x01(\x03\x12\x13\n\x0b\x64uration_ms\x18\x04 \x01(\x03\"i\n\tTimeRange\x12.\n\nstart_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp*\x83\x02\n\rMissingReason\x12\x1e\n\x1aMISSING_REASON_UNSPECIFIED\x10\x00\x12!\n\x1dMISSING_REASON_UNKNOWN_ENTITY\x10\x01\x12$\n MISSING_REASON_UNKNOWN_INDICATOR\x10\x02\x12$\n MISSING_REASON_NO_DATA_IN_PERIOD\x10\x03\x12$\n MISSING_REASON_NOT_YET_PUBLISHED\x10\x04\x12\x1b\n\x17MISSING_REASON_NO_MATCH\x10\x05\x12 \n\x1cMISSING_REASON_SOURCE_FAILED\x10\x06*Z\n\x04Lane\x12\x14\n\x10LANE_UNSPECIFIED\x10\x00\x12\x14\n\x10LANE_INTERACTIVE\x10\x01\x12\x13\n\x0fLANE_EVALUATION\x10\x02\x12\x11\n\rLANE_TRAINING\x10\x03*\xe6\x04\n\x0b\x45rrorReason\x12\x1c\n\x18\x45RROR_REASON_UNSPECIFIED\x10\x00\x12\x1e\n\x1a\x45RROR_REASON_INVALID_FIELD\x10\x01\x12\x1a\n\x16\x45RROR_REASON_NOT_FOUND\x10\x02\x12 \n\x1c\x45RROR_REASON_NOT_IMPLEMENTED\x10\x03\x12\x1a\n\x16\x45RROR_REASON_NOT_READY\x10\x04\x12\x19\n\x15\x45RROR_REASON_DEADLINE\x10\x05\x12\x1b\n\x17\x45RROR_REASON_OVERLOADED\x10\x06\x12\"\n\x1e\x45RROR_REASON_PAYLOAD_TOO_LARGE\x10\x07\x12\"\n\x1e\x45RROR_REASON_DEPENDENCY_FAILED\x10\x08\x12\x1d\n\x19\x45RROR_REASON_SESSION_LOST\x10\t\x12\x1d\n\x19\x45RROR_REASON_CORRUPT_DATA\x10\n\x12!\n\x1d\x45RROR_REASON_VERSION_MISMATCH\x10\x0b\x12\x19\n\x15\x45RROR_REASON_CONFLICT\x10\x0c\x12\x1a\n\x16\x45RROR_REASON_CANCELLED\x10\r\x12\x19\n\x15\x45RROR_REASON_INTERNAL\x10\x0e\x12\x1e\n\x1a\x45RROR_REASON_MISSING_EXTRA\x10\x0f\x12$\n ERROR_REASON_FAILED_PRECONDITION\x10\x10\x12!\n\x1d\x45RROR_REASON_UPSTREAM_REFUSED\x10\x11\x12#\n\x1f\x45RROR_REASON_UNREADABLE_CONTENT\x10\x12\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!fathom/api/common/v1/common.proto\x12\x14\x66\x61thom.api.common.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"R\n\tObjectRef\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\x0e\n\x06sha256\x18\x03 \x01(\t\x12\x14\n\x0c\x63ontent_type\x18\x04 \x01(\t\"\x94\x01\n\x0bMissingItem\x12\x0f\n\x07subject\x18\x01 \x01(\t\x12\x0e\n\x06\x61spect\x18\x02 \x01(\t\x12\x0e\n\x06period\x18\x03 \x01(\t\x12\x33\n\x06reason\x18\x04 \x01(\x0e\x32#.fathom.api.common.v1.MissingReason\x12\x0f\n\x07nearest\x18\x05 \x03(\t\x12\x0e\n\x06\x64\x65tail\x18\x06 \x01(\t\"q\n\x0cVersionStamp\x12\x0e\n\x06\x66\x61thom\x18\x01 \x01(\t\x12\x12\n\nproto_hash\x18\x02 \x01(\t\x12\x10\n\x08snapshot\x18\x03 \x01(\t\x12\x13\n\x0bprompt_hash\x18\x04 \x01(\t\x12\x16\n\x0epolicy_version\x18\x05 \x01(\x03\"\xa0\x01\n\x05Usage\x12\x15\n\rprompt_tokens\x18\x01 \x01(\x03\x12\x19\n\x11\x63ompletion_tokens\x18\x02 \x01(\x03\x12\x15\n\rcached_tokens\x18\x03 \x01(\x03\x12\x13\n\x0b\x64uration_ms\x18\x04 \x01(\x03\x12\x18\n\x10reasoning_tokens\x18\x05 \x01(\x03\x12\x11\n\testimated\x18\x06 \x01(\x08\x12\x0c\n\x04\x63ost\x18\x07 \x01(\x01\"i\n\tTimeRange\x12.\n\nstart_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp*\xa6\x02\n\rMissingReason\x12\x1e\n\x1aMISSING_REASON_UNSPECIFIED\x10\x00\x12!\n\x1dMISSING_REASON_UNKNOWN_ENTITY\x10\x01\x12$\n MISSING_REASON_UNKNOWN_INDICATOR\x10\x02\x12$\n MISSING_REASON_NO_DATA_IN_PERIOD\x10\x03\x12$\n MISSING_REASON_NOT_YET_PUBLISHED\x10\x04\x12\x1b\n\x17MISSING_REASON_NO_MATCH\x10\x05\x12 \n\x1cMISSING_REASON_SOURCE_FAILED\x10\x06\x12!\n\x1dMISSING_REASON_NOT_UNDERSTOOD\x10\x07*Z\n\x04Lane\x12\x14\n\x10LANE_UNSPECIFIED\x10\x00\x12\x14\n\x10LANE_INTERACTIVE\x10\x01\x12\x13\n\x0fLANE_EVALUATION\x10\x02\x12\x11\n\rLANE_TRAINING\x10\x03*\x89\x05\n\x0b\x45rrorReason\x12\x1c\n\x18\x45RROR_REASON_UNSPECIFIED\x10\x00\x12\x1e\n\x1a\x45RROR_REASON_INVALID_FIELD\x10\x01\x12\x1a\n\x16\x45RROR_REASON_NOT_FOUND\x10\x02\x12 \n\x1c\x45RROR_REASON_NOT_IMPLEMENTED\x10\x03\x12\x1a\n\x16\x45RROR_REASON_NOT_READY\x10\x04\x12\x19\n\x15\x45RROR_REASON_DEADLINE\x10\x05\x12\x1b\n\x17\x45RROR_REASON_OVERLOADED\x10\x06\x12\"\n\x1e\x45RROR_REASON_PAYLOAD_TOO_LARGE\x10\x07\x12\"\n\x1e\x45RROR_REASON_DEPENDENCY_FAILED\x10\x08\x12\x1d\n\x19\x45RROR_REASON_SESSION_LOST\x10\t\x12\x1d\n\x19\x45RROR_REASON_CORRUPT_DATA\x10\n\x12!\n\x1d\x45RROR_REASON_VERSION_MISMATCH\x10\x0b\x12\x19\n\x15\x45RROR_REASON_CONFLICT\x10\x0c\x12\x1a\n\x16\x45RROR_REASON_CANCELLED\x10\r\x12\x19\n\x15\x45RROR_REASON_INTERNAL\x10\x0e\x12\x1e\n\x1a\x45RROR_REASON_MISSING_EXTRA\x10\x0f\x12$\n ERROR_REASON_FAILED_PRECONDITION\x10\x10\x12!\n\x1d\x45RROR_REASON_UPSTREAM_REFUSED\x10\x11\x12#\n\x1f\x45RROR_REASON_UNREADABLE_CONTENT\x10\x12\x12!\n\x1d\x45RROR_REASON_CONTEXT_TOO_LONG\x10\x13\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'fathom.api.common.v1.common_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_MISSINGREASON']._serialized_start=653
-  _globals['_MISSINGREASON']._serialized_end=912
-  _globals['_LANE']._serialized_start=914
-  _globals['_LANE']._serialized_end=1004
-  _globals['_ERRORREASON']._serialized_start=1007
-  _globals['_ERRORREASON']._serialized_end=1621
+  _globals['_MISSINGREASON']._serialized_start=713
+  _globals['_MISSINGREASON']._serialized_end=1007
+  _globals['_LANE']._serialized_start=1009
+  _globals['_LANE']._serialized_end=1099
+  _globals['_ERRORREASON']._serialized_start=1102
+  _globals['_ERRORREASON']._serialized_end=1751
   _globals['_OBJECTREF']._serialized_start=92
   _globals['_OBJECTREF']._serialized_end=174
   _globals['_MISSINGITEM']._serialized_start=177
   _globals['_MISSINGITEM']._serialized_end=325
   _globals['_VERSIONSTAMP']._serialized_start=327
   _globals['_VERSIONSTAMP']._serialized_end=440
-  _globals['_USAGE']._serialized_start=442
-  _globals['_USAGE']._serialized_end=543
-  _globals['_TIMERANGE']._serialized_start=545
-  _globals['_TIMERANGE']._serialized_end=650
+  _globals['_USAGE']._serialized_start=443
+  _globals['_USAGE']._serialized_end=603
+  _globals['_TIMERANGE']._serialized_start=605
+  _globals['_TIMERANGE']._serialized_end=710
 # @@protoc_insertion_point(module_scope)

@@ -17,6 +17,7 @@ class MissingReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MISSING_REASON_NOT_YET_PUBLISHED: _ClassVar[MissingReason]
     MISSING_REASON_NO_MATCH: _ClassVar[MissingReason]
     MISSING_REASON_SOURCE_FAILED: _ClassVar[MissingReason]
+    MISSING_REASON_NOT_UNDERSTOOD: _ClassVar[MissingReason]
 
 class Lane(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -46,6 +47,7 @@ class ErrorReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ERROR_REASON_FAILED_PRECONDITION: _ClassVar[ErrorReason]
     ERROR_REASON_UPSTREAM_REFUSED: _ClassVar[ErrorReason]
     ERROR_REASON_UNREADABLE_CONTENT: _ClassVar[ErrorReason]
+    ERROR_REASON_CONTEXT_TOO_LONG: _ClassVar[ErrorReason]
 MISSING_REASON_UNSPECIFIED: MissingReason
 MISSING_REASON_UNKNOWN_ENTITY: MissingReason
 MISSING_REASON_UNKNOWN_INDICATOR: MissingReason
@@ -53,6 +55,7 @@ MISSING_REASON_NO_DATA_IN_PERIOD: MissingReason
 MISSING_REASON_NOT_YET_PUBLISHED: MissingReason
 MISSING_REASON_NO_MATCH: MissingReason
 MISSING_REASON_SOURCE_FAILED: MissingReason
+MISSING_REASON_NOT_UNDERSTOOD: MissingReason
 LANE_UNSPECIFIED: Lane
 LANE_INTERACTIVE: Lane
 LANE_EVALUATION: Lane
@@ -76,6 +79,7 @@ ERROR_REASON_MISSING_EXTRA: ErrorReason
 ERROR_REASON_FAILED_PRECONDITION: ErrorReason
 ERROR_REASON_UPSTREAM_REFUSED: ErrorReason
 ERROR_REASON_UNREADABLE_CONTENT: ErrorReason
+ERROR_REASON_CONTEXT_TOO_LONG: ErrorReason
 
 class ObjectRef(_message.Message):
     __slots__ = ("key", "size_bytes", "sha256", "content_type")
@@ -120,16 +124,22 @@ class VersionStamp(_message.Message):
     def __init__(self, fathom: _Optional[str] = ..., proto_hash: _Optional[str] = ..., snapshot: _Optional[str] = ..., prompt_hash: _Optional[str] = ..., policy_version: _Optional[int] = ...) -> None: ...
 
 class Usage(_message.Message):
-    __slots__ = ("prompt_tokens", "completion_tokens", "cached_tokens", "duration_ms")
+    __slots__ = ("prompt_tokens", "completion_tokens", "cached_tokens", "duration_ms", "reasoning_tokens", "estimated", "cost")
     PROMPT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     COMPLETION_TOKENS_FIELD_NUMBER: _ClassVar[int]
     CACHED_TOKENS_FIELD_NUMBER: _ClassVar[int]
     DURATION_MS_FIELD_NUMBER: _ClassVar[int]
+    REASONING_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    ESTIMATED_FIELD_NUMBER: _ClassVar[int]
+    COST_FIELD_NUMBER: _ClassVar[int]
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int
     duration_ms: int
-    def __init__(self, prompt_tokens: _Optional[int] = ..., completion_tokens: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., duration_ms: _Optional[int] = ...) -> None: ...
+    reasoning_tokens: int
+    estimated: bool
+    cost: float
+    def __init__(self, prompt_tokens: _Optional[int] = ..., completion_tokens: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., duration_ms: _Optional[int] = ..., reasoning_tokens: _Optional[int] = ..., estimated: bool = ..., cost: _Optional[float] = ...) -> None: ...
 
 class TimeRange(_message.Message):
     __slots__ = ("start_time", "end_time")

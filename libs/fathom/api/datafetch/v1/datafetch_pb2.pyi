@@ -41,6 +41,19 @@ class FrameworkTool(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FRAMEWORK_TOOL_UNSPECIFIED: _ClassVar[FrameworkTool]
     FRAMEWORK_TOOL_DATA: _ClassVar[FrameworkTool]
     FRAMEWORK_TOOL_SEARCH: _ClassVar[FrameworkTool]
+
+class MentionKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    MENTION_KIND_UNSPECIFIED: _ClassVar[MentionKind]
+    MENTION_KIND_ENTITY: _ClassVar[MentionKind]
+    MENTION_KIND_INDICATOR: _ClassVar[MentionKind]
+    MENTION_KIND_PERIOD: _ClassVar[MentionKind]
+    MENTION_KIND_FREQUENCY: _ClassVar[MentionKind]
+    MENTION_KIND_MEASURE: _ClassVar[MentionKind]
+    MENTION_KIND_CONDITION: _ClassVar[MentionKind]
+    MENTION_KIND_PARAMETER: _ClassVar[MentionKind]
+    MENTION_KIND_OUTPUT: _ClassVar[MentionKind]
+    MENTION_KIND_UNKNOWN: _ClassVar[MentionKind]
 TRANSFORM_UNSPECIFIED: Transform
 TRANSFORM_YOY: Transform
 TRANSFORM_QOQ: Transform
@@ -62,9 +75,19 @@ EXPORT_FORMAT_XLSX: ExportFormat
 FRAMEWORK_TOOL_UNSPECIFIED: FrameworkTool
 FRAMEWORK_TOOL_DATA: FrameworkTool
 FRAMEWORK_TOOL_SEARCH: FrameworkTool
+MENTION_KIND_UNSPECIFIED: MentionKind
+MENTION_KIND_ENTITY: MentionKind
+MENTION_KIND_INDICATOR: MentionKind
+MENTION_KIND_PERIOD: MentionKind
+MENTION_KIND_FREQUENCY: MentionKind
+MENTION_KIND_MEASURE: MentionKind
+MENTION_KIND_CONDITION: MentionKind
+MENTION_KIND_PARAMETER: MentionKind
+MENTION_KIND_OUTPUT: MentionKind
+MENTION_KIND_UNKNOWN: MentionKind
 
 class TypedQuery(_message.Message):
-    __slots__ = ("entities", "indicators", "start_date", "end_date", "frequency", "limit", "transform", "filters", "order_by", "descending", "unit", "currency", "entity_kind", "fiscal", "vintage", "periods")
+    __slots__ = ("entities", "indicators", "start_date", "end_date", "frequency", "limit", "transform", "filters", "order_by", "descending", "unit", "currency", "entity_kind", "fiscal", "vintage", "periods", "include_previous")
     ENTITIES_FIELD_NUMBER: _ClassVar[int]
     INDICATORS_FIELD_NUMBER: _ClassVar[int]
     START_DATE_FIELD_NUMBER: _ClassVar[int]
@@ -81,6 +104,7 @@ class TypedQuery(_message.Message):
     FISCAL_FIELD_NUMBER: _ClassVar[int]
     VINTAGE_FIELD_NUMBER: _ClassVar[int]
     PERIODS_FIELD_NUMBER: _ClassVar[int]
+    INCLUDE_PREVIOUS_FIELD_NUMBER: _ClassVar[int]
     entities: _containers.RepeatedScalarFieldContainer[str]
     indicators: _containers.RepeatedScalarFieldContainer[str]
     start_date: str
@@ -97,7 +121,8 @@ class TypedQuery(_message.Message):
     fiscal: bool
     vintage: str
     periods: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, entities: _Optional[_Iterable[str]] = ..., indicators: _Optional[_Iterable[str]] = ..., start_date: _Optional[str] = ..., end_date: _Optional[str] = ..., frequency: _Optional[_Union[Frequency, str]] = ..., limit: _Optional[int] = ..., transform: _Optional[_Union[Transform, str]] = ..., filters: _Optional[_Iterable[_Union[ValueFilter, _Mapping]]] = ..., order_by: _Optional[str] = ..., descending: bool = ..., unit: _Optional[str] = ..., currency: _Optional[str] = ..., entity_kind: _Optional[str] = ..., fiscal: bool = ..., vintage: _Optional[str] = ..., periods: _Optional[_Iterable[str]] = ...) -> None: ...
+    include_previous: bool
+    def __init__(self, entities: _Optional[_Iterable[str]] = ..., indicators: _Optional[_Iterable[str]] = ..., start_date: _Optional[str] = ..., end_date: _Optional[str] = ..., frequency: _Optional[_Union[Frequency, str]] = ..., limit: _Optional[int] = ..., transform: _Optional[_Union[Transform, str]] = ..., filters: _Optional[_Iterable[_Union[ValueFilter, _Mapping]]] = ..., order_by: _Optional[str] = ..., descending: bool = ..., unit: _Optional[str] = ..., currency: _Optional[str] = ..., entity_kind: _Optional[str] = ..., fiscal: bool = ..., vintage: _Optional[str] = ..., periods: _Optional[_Iterable[str]] = ..., include_previous: bool = ...) -> None: ...
 
 class ValueFilter(_message.Message):
     __slots__ = ("indicator", "operator", "value")
@@ -138,7 +163,7 @@ class QueryRequest(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., question: _Optional[str] = ..., typed: _Optional[_Union[TypedQuery, _Mapping]] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., snapshot: _Optional[str] = ...) -> None: ...
 
 class Column(_message.Message):
-    __slots__ = ("name", "type", "unit", "indicator", "entity", "source", "formula", "nulls", "as_of", "vendor", "inputs")
+    __slots__ = ("name", "type", "unit", "indicator", "entity", "source", "formula", "nulls", "as_of", "vendor", "inputs", "basis", "resampling")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     UNIT_FIELD_NUMBER: _ClassVar[int]
@@ -150,6 +175,8 @@ class Column(_message.Message):
     AS_OF_FIELD_NUMBER: _ClassVar[int]
     VENDOR_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
+    BASIS_FIELD_NUMBER: _ClassVar[int]
+    RESAMPLING_FIELD_NUMBER: _ClassVar[int]
     name: str
     type: str
     unit: str
@@ -161,7 +188,9 @@ class Column(_message.Message):
     as_of: str
     vendor: str
     inputs: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., unit: _Optional[str] = ..., indicator: _Optional[str] = ..., entity: _Optional[str] = ..., source: _Optional[str] = ..., formula: _Optional[str] = ..., nulls: _Optional[int] = ..., as_of: _Optional[str] = ..., vendor: _Optional[str] = ..., inputs: _Optional[_Iterable[str]] = ...) -> None: ...
+    basis: str
+    resampling: str
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., unit: _Optional[str] = ..., indicator: _Optional[str] = ..., entity: _Optional[str] = ..., source: _Optional[str] = ..., formula: _Optional[str] = ..., nulls: _Optional[int] = ..., as_of: _Optional[str] = ..., vendor: _Optional[str] = ..., inputs: _Optional[_Iterable[str]] = ..., basis: _Optional[str] = ..., resampling: _Optional[str] = ...) -> None: ...
 
 class Sheet(_message.Message):
     __slots__ = ("id", "title", "columns", "rows", "digest", "data")
@@ -206,16 +235,25 @@ class GetTableResponse(_message.Message):
     def __init__(self, chunk: _Optional[bytes] = ...) -> None: ...
 
 class RunSqlRequest(_message.Message):
-    __slots__ = ("request_id", "sql", "sheet_ids", "row_limit")
+    __slots__ = ("request_id", "sql", "sheet_ids", "row_limit", "tables")
+    class TablesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SQL_FIELD_NUMBER: _ClassVar[int]
     SHEET_IDS_FIELD_NUMBER: _ClassVar[int]
     ROW_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    TABLES_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     sql: str
     sheet_ids: _containers.RepeatedScalarFieldContainer[str]
     row_limit: int
-    def __init__(self, request_id: _Optional[str] = ..., sql: _Optional[str] = ..., sheet_ids: _Optional[_Iterable[str]] = ..., row_limit: _Optional[int] = ...) -> None: ...
+    tables: _containers.ScalarMap[str, str]
+    def __init__(self, request_id: _Optional[str] = ..., sql: _Optional[str] = ..., sheet_ids: _Optional[_Iterable[str]] = ..., row_limit: _Optional[int] = ..., tables: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class RunSqlResponse(_message.Message):
     __slots__ = ("sheet",)
@@ -432,3 +470,149 @@ class ListFrameworksResponse(_message.Message):
     FRAMEWORKS_FIELD_NUMBER: _ClassVar[int]
     frameworks: _containers.RepeatedCompositeFieldContainer[Framework]
     def __init__(self, frameworks: _Optional[_Iterable[_Union[Framework, _Mapping]]] = ...) -> None: ...
+
+class Mention(_message.Message):
+    __slots__ = ("kind", "start", "end", "text", "value", "confidence")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
+    kind: MentionKind
+    start: int
+    end: int
+    text: str
+    value: str
+    confidence: float
+    def __init__(self, kind: _Optional[_Union[MentionKind, str]] = ..., start: _Optional[int] = ..., end: _Optional[int] = ..., text: _Optional[str] = ..., value: _Optional[str] = ..., confidence: _Optional[float] = ...) -> None: ...
+
+class ReadQuestionRequest(_message.Message):
+    __slots__ = ("question", "as_of")
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_FIELD_NUMBER: _ClassVar[int]
+    question: str
+    as_of: _timestamp_pb2.Timestamp
+    def __init__(self, question: _Optional[str] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class ReadQuestionResponse(_message.Message):
+    __slots__ = ("understood", "mentions")
+    UNDERSTOOD_FIELD_NUMBER: _ClassVar[int]
+    MENTIONS_FIELD_NUMBER: _ClassVar[int]
+    understood: TypedQuery
+    mentions: _containers.RepeatedCompositeFieldContainer[Mention]
+    def __init__(self, understood: _Optional[_Union[TypedQuery, _Mapping]] = ..., mentions: _Optional[_Iterable[_Union[Mention, _Mapping]]] = ...) -> None: ...
+
+class SearchCatalogRequest(_message.Message):
+    __slots__ = ("query", "kind", "page_size", "page_token", "as_of")
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_FIELD_NUMBER: _ClassVar[int]
+    query: str
+    kind: str
+    page_size: int
+    page_token: str
+    as_of: _timestamp_pb2.Timestamp
+    def __init__(self, query: _Optional[str] = ..., kind: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class CatalogSeries(_message.Message):
+    __slots__ = ("entities", "entity_count", "kind", "entity_name", "entity_name_zh", "indicator", "name", "name_zh", "unit", "frequency", "first_date", "last_date", "source", "basis", "formula", "aggregate", "score")
+    ENTITIES_FIELD_NUMBER: _ClassVar[int]
+    ENTITY_COUNT_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    ENTITY_NAME_FIELD_NUMBER: _ClassVar[int]
+    ENTITY_NAME_ZH_FIELD_NUMBER: _ClassVar[int]
+    INDICATOR_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NAME_ZH_FIELD_NUMBER: _ClassVar[int]
+    UNIT_FIELD_NUMBER: _ClassVar[int]
+    FREQUENCY_FIELD_NUMBER: _ClassVar[int]
+    FIRST_DATE_FIELD_NUMBER: _ClassVar[int]
+    LAST_DATE_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    BASIS_FIELD_NUMBER: _ClassVar[int]
+    FORMULA_FIELD_NUMBER: _ClassVar[int]
+    AGGREGATE_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    entities: _containers.RepeatedScalarFieldContainer[str]
+    entity_count: int
+    kind: str
+    entity_name: str
+    entity_name_zh: str
+    indicator: str
+    name: str
+    name_zh: str
+    unit: str
+    frequency: Frequency
+    first_date: str
+    last_date: str
+    source: str
+    basis: str
+    formula: str
+    aggregate: str
+    score: float
+    def __init__(self, entities: _Optional[_Iterable[str]] = ..., entity_count: _Optional[int] = ..., kind: _Optional[str] = ..., entity_name: _Optional[str] = ..., entity_name_zh: _Optional[str] = ..., indicator: _Optional[str] = ..., name: _Optional[str] = ..., name_zh: _Optional[str] = ..., unit: _Optional[str] = ..., frequency: _Optional[_Union[Frequency, str]] = ..., first_date: _Optional[str] = ..., last_date: _Optional[str] = ..., source: _Optional[str] = ..., basis: _Optional[str] = ..., formula: _Optional[str] = ..., aggregate: _Optional[str] = ..., score: _Optional[float] = ...) -> None: ...
+
+class CatalogKind(_message.Message):
+    __slots__ = ("kind", "entity_count", "entities", "indicator_count", "indicators", "frequencies", "first_date", "last_date", "bases", "usual_last_date", "earliest_last_date")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    ENTITY_COUNT_FIELD_NUMBER: _ClassVar[int]
+    ENTITIES_FIELD_NUMBER: _ClassVar[int]
+    INDICATOR_COUNT_FIELD_NUMBER: _ClassVar[int]
+    INDICATORS_FIELD_NUMBER: _ClassVar[int]
+    FREQUENCIES_FIELD_NUMBER: _ClassVar[int]
+    FIRST_DATE_FIELD_NUMBER: _ClassVar[int]
+    LAST_DATE_FIELD_NUMBER: _ClassVar[int]
+    BASES_FIELD_NUMBER: _ClassVar[int]
+    USUAL_LAST_DATE_FIELD_NUMBER: _ClassVar[int]
+    EARLIEST_LAST_DATE_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    entity_count: int
+    entities: _containers.RepeatedScalarFieldContainer[str]
+    indicator_count: int
+    indicators: _containers.RepeatedScalarFieldContainer[str]
+    frequencies: _containers.RepeatedScalarFieldContainer[Frequency]
+    first_date: str
+    last_date: str
+    bases: _containers.RepeatedScalarFieldContainer[str]
+    usual_last_date: str
+    earliest_last_date: str
+    def __init__(self, kind: _Optional[str] = ..., entity_count: _Optional[int] = ..., entities: _Optional[_Iterable[str]] = ..., indicator_count: _Optional[int] = ..., indicators: _Optional[_Iterable[str]] = ..., frequencies: _Optional[_Iterable[_Union[Frequency, str]]] = ..., first_date: _Optional[str] = ..., last_date: _Optional[str] = ..., bases: _Optional[_Iterable[str]] = ..., usual_last_date: _Optional[str] = ..., earliest_last_date: _Optional[str] = ...) -> None: ...
+
+class SearchCatalogResponse(_message.Message):
+    __slots__ = ("series", "total", "next_page_token", "unmatched", "kinds", "snapshot", "has_meaning", "vendors")
+    SERIES_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    UNMATCHED_FIELD_NUMBER: _ClassVar[int]
+    KINDS_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    HAS_MEANING_FIELD_NUMBER: _ClassVar[int]
+    VENDORS_FIELD_NUMBER: _ClassVar[int]
+    series: _containers.RepeatedCompositeFieldContainer[CatalogSeries]
+    total: int
+    next_page_token: str
+    unmatched: _containers.RepeatedScalarFieldContainer[str]
+    kinds: _containers.RepeatedCompositeFieldContainer[CatalogKind]
+    snapshot: str
+    has_meaning: bool
+    vendors: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, series: _Optional[_Iterable[_Union[CatalogSeries, _Mapping]]] = ..., total: _Optional[int] = ..., next_page_token: _Optional[str] = ..., unmatched: _Optional[_Iterable[str]] = ..., kinds: _Optional[_Iterable[_Union[CatalogKind, _Mapping]]] = ..., snapshot: _Optional[str] = ..., has_meaning: bool = ..., vendors: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class EncodeTextsRequest(_message.Message):
+    __slots__ = ("texts",)
+    TEXTS_FIELD_NUMBER: _ClassVar[int]
+    texts: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, texts: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class EncodeTextsResponse(_message.Message):
+    __slots__ = ("encoder", "dim", "vectors")
+    ENCODER_FIELD_NUMBER: _ClassVar[int]
+    DIM_FIELD_NUMBER: _ClassVar[int]
+    VECTORS_FIELD_NUMBER: _ClassVar[int]
+    encoder: str
+    dim: int
+    vectors: bytes
+    def __init__(self, encoder: _Optional[str] = ..., dim: _Optional[int] = ..., vectors: _Optional[bytes] = ...) -> None: ...

@@ -80,6 +80,21 @@ class DatafetchServiceStub(object):
                 request_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListFrameworksRequest.SerializeToString,
                 response_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListFrameworksResponse.FromString,
                 _registered_method=True)
+        self.ReadQuestion = channel.unary_unary(
+                '/fathom.api.datafetch.v1.DatafetchService/ReadQuestion',
+                request_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ReadQuestionRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ReadQuestionResponse.FromString,
+                _registered_method=True)
+        self.SearchCatalog = channel.unary_unary(
+                '/fathom.api.datafetch.v1.DatafetchService/SearchCatalog',
+                request_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.SearchCatalogRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.SearchCatalogResponse.FromString,
+                _registered_method=True)
+        self.EncodeTexts = channel.unary_unary(
+                '/fathom.api.datafetch.v1.DatafetchService/EncodeTexts',
+                request_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.EncodeTextsRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.EncodeTextsResponse.FromString,
+                _registered_method=True)
 
 
 class DatafetchServiceServicer(object):
@@ -152,6 +167,31 @@ class DatafetchServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReadQuestion(self, request, context):
+        """Reads a question without fetching: the typed query and what each of its words was taken for.
+        Errors: INVALID_ARGUMENT (question empty or too long).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SearchCatalog(self, request, context):
+        """Searches the catalogue: which series there are, by words in English or Chinese, with units and dates.
+        Without a query, or when nothing fits it well, the response has an overview by kind of entity.
+        Errors: INVALID_ARGUMENT (query too long, unknown kind, page).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def EncodeTexts(self, request, context):
+        """Turns short texts into vectors with the multilingual encoder, for callers that classify questions.
+        Errors: INVALID_ARGUMENT (texts), NOT_FOUND (no encoder here), UNAVAILABLE (it is being loaded).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_DatafetchServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -199,6 +239,21 @@ def add_DatafetchServiceServicer_to_server(servicer, server):
                     servicer.ListFrameworks,
                     request_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListFrameworksRequest.FromString,
                     response_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListFrameworksResponse.SerializeToString,
+            ),
+            'ReadQuestion': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadQuestion,
+                    request_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ReadQuestionRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ReadQuestionResponse.SerializeToString,
+            ),
+            'SearchCatalog': grpc.unary_unary_rpc_method_handler(
+                    servicer.SearchCatalog,
+                    request_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.SearchCatalogRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.SearchCatalogResponse.SerializeToString,
+            ),
+            'EncodeTexts': grpc.unary_unary_rpc_method_handler(
+                    servicer.EncodeTexts,
+                    request_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.EncodeTextsRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.EncodeTextsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -445,6 +500,87 @@ class DatafetchService(object):
             '/fathom.api.datafetch.v1.DatafetchService/ListFrameworks',
             fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListFrameworksRequest.SerializeToString,
             fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ListFrameworksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadQuestion(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.datafetch.v1.DatafetchService/ReadQuestion',
+            fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ReadQuestionRequest.SerializeToString,
+            fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.ReadQuestionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SearchCatalog(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.datafetch.v1.DatafetchService/SearchCatalog',
+            fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.SearchCatalogRequest.SerializeToString,
+            fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.SearchCatalogResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EncodeTexts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.datafetch.v1.DatafetchService/EncodeTexts',
+            fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.EncodeTextsRequest.SerializeToString,
+            fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.EncodeTextsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -52,16 +52,18 @@ class GetWindowRequest(_message.Message):
     def __init__(self, conversation_id: _Optional[str] = ..., full_turns: _Optional[int] = ..., max_turns: _Optional[int] = ...) -> None: ...
 
 class WindowTurn(_message.Message):
-    __slots__ = ("number", "question", "answer", "bullets")
+    __slots__ = ("number", "question", "answer", "bullets", "run_id")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     BULLETS_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
     number: int
     question: str
     answer: str
     bullets: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, number: _Optional[int] = ..., question: _Optional[str] = ..., answer: _Optional[str] = ..., bullets: _Optional[_Iterable[str]] = ...) -> None: ...
+    run_id: str
+    def __init__(self, number: _Optional[int] = ..., question: _Optional[str] = ..., answer: _Optional[str] = ..., bullets: _Optional[_Iterable[str]] = ..., run_id: _Optional[str] = ...) -> None: ...
 
 class GetWindowResponse(_message.Message):
     __slots__ = ("turns", "omitted")

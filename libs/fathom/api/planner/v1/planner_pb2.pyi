@@ -12,6 +12,13 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class Effort(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    EFFORT_UNSPECIFIED: _ClassVar[Effort]
+    EFFORT_QUICK: _ClassVar[Effort]
+    EFFORT_STANDARD: _ClassVar[Effort]
+    EFFORT_DEEP: _ClassVar[Effort]
+
 class Scene(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     SCENE_UNSPECIFIED: _ClassVar[Scene]
@@ -26,6 +33,10 @@ class Mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MODE_DIRECT: _ClassVar[Mode]
     MODE_WORKFLOW: _ClassVar[Mode]
     MODE_RESEARCH: _ClassVar[Mode]
+EFFORT_UNSPECIFIED: Effort
+EFFORT_QUICK: Effort
+EFFORT_STANDARD: Effort
+EFFORT_DEEP: Effort
 SCENE_UNSPECIFIED: Scene
 SCENE_QUESTION_ANSWERING: Scene
 SCENE_DATA_QUERY: Scene
@@ -49,7 +60,7 @@ class Budget(_message.Message):
     def __init__(self, max_rounds: _Optional[int] = ..., max_tokens: _Optional[int] = ..., max_ms: _Optional[int] = ..., max_cost: _Optional[float] = ...) -> None: ...
 
 class RunRequest(_message.Message):
-    __slots__ = ("request_id", "question", "conversation_id", "protocol", "model", "as_of", "budget", "sampling", "window", "prompts")
+    __slots__ = ("request_id", "question", "conversation_id", "protocol", "model", "as_of", "budget", "sampling", "window", "prompts", "effort")
     class PromptsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -67,6 +78,7 @@ class RunRequest(_message.Message):
     SAMPLING_FIELD_NUMBER: _ClassVar[int]
     WINDOW_FIELD_NUMBER: _ClassVar[int]
     PROMPTS_FIELD_NUMBER: _ClassVar[int]
+    EFFORT_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     question: str
     conversation_id: str
@@ -77,23 +89,30 @@ class RunRequest(_message.Message):
     sampling: _policy_pb2.Sampling
     window: _trajectory_pb2.Window
     prompts: _containers.ScalarMap[str, str]
-    def __init__(self, request_id: _Optional[str] = ..., question: _Optional[str] = ..., conversation_id: _Optional[str] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., window: _Optional[_Union[_trajectory_pb2.Window, _Mapping]] = ..., prompts: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    effort: Effort
+    def __init__(self, request_id: _Optional[str] = ..., question: _Optional[str] = ..., conversation_id: _Optional[str] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., window: _Optional[_Union[_trajectory_pb2.Window, _Mapping]] = ..., prompts: _Optional[_Mapping[str, str]] = ..., effort: _Optional[_Union[Effort, str]] = ...) -> None: ...
 
 class RunStarted(_message.Message):
-    __slots__ = ("run_id", "conversation_id", "question", "model", "attempt", "protocol")
+    __slots__ = ("run_id", "conversation_id", "question", "model", "attempt", "protocol", "effort", "capped", "given")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    EFFORT_FIELD_NUMBER: _ClassVar[int]
+    CAPPED_FIELD_NUMBER: _ClassVar[int]
+    GIVEN_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     conversation_id: str
     question: str
     model: str
     attempt: int
     protocol: _trajectory_pb2.Protocol
-    def __init__(self, run_id: _Optional[str] = ..., conversation_id: _Optional[str] = ..., question: _Optional[str] = ..., model: _Optional[str] = ..., attempt: _Optional[int] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ...) -> None: ...
+    effort: Effort
+    capped: _containers.RepeatedScalarFieldContainer[str]
+    given: _containers.RepeatedCompositeFieldContainer[_trajectory_pb2.Material]
+    def __init__(self, run_id: _Optional[str] = ..., conversation_id: _Optional[str] = ..., question: _Optional[str] = ..., model: _Optional[str] = ..., attempt: _Optional[int] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., effort: _Optional[_Union[Effort, str]] = ..., capped: _Optional[_Iterable[str]] = ..., given: _Optional[_Iterable[_Union[_trajectory_pb2.Material, _Mapping]]] = ...) -> None: ...
 
 class ToolCallStarted(_message.Message):
     __slots__ = ("call", "intent", "step")
@@ -422,18 +441,24 @@ class RouteQuestionRequest(_message.Message):
     def __init__(self, question: _Optional[str] = ...) -> None: ...
 
 class RouteQuestionResponse(_message.Message):
-    __slots__ = ("scene", "confidence", "mode", "protocol", "reason")
+    __slots__ = ("scene", "confidence", "mode", "protocol", "reason", "unsure", "needs_evidence", "chart")
     SCENE_FIELD_NUMBER: _ClassVar[int]
     CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    UNSURE_FIELD_NUMBER: _ClassVar[int]
+    NEEDS_EVIDENCE_FIELD_NUMBER: _ClassVar[int]
+    CHART_FIELD_NUMBER: _ClassVar[int]
     scene: Scene
     confidence: float
     mode: Mode
     protocol: _trajectory_pb2.Protocol
     reason: str
-    def __init__(self, scene: _Optional[_Union[Scene, str]] = ..., confidence: _Optional[float] = ..., mode: _Optional[_Union[Mode, str]] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., reason: _Optional[str] = ...) -> None: ...
+    unsure: bool
+    needs_evidence: bool
+    chart: str
+    def __init__(self, scene: _Optional[_Union[Scene, str]] = ..., confidence: _Optional[float] = ..., mode: _Optional[_Union[Mode, str]] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., reason: _Optional[str] = ..., unsure: bool = ..., needs_evidence: bool = ..., chart: _Optional[str] = ...) -> None: ...
 
 class ListToolsRequest(_message.Message):
     __slots__ = ("page_size", "page_token")

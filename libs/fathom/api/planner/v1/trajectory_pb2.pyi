@@ -43,6 +43,20 @@ class StopReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     STOP_REASON_BUDGET: _ClassVar[StopReason]
     STOP_REASON_STOPPED: _ClassVar[StopReason]
     STOP_REASON_FAILED: _ClassVar[StopReason]
+    STOP_REASON_UNFINISHED: _ClassVar[StopReason]
+
+class SlotSource(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SLOT_SOURCE_UNSPECIFIED: _ClassVar[SlotSource]
+    SLOT_SOURCE_QUESTION: _ClassVar[SlotSource]
+    SLOT_SOURCE_MODEL: _ClassVar[SlotSource]
+
+class SlotState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SLOT_STATE_UNSPECIFIED: _ClassVar[SlotState]
+    SLOT_STATE_FILLED: _ClassVar[SlotState]
+    SLOT_STATE_OPEN: _ClassVar[SlotState]
+    SLOT_STATE_UNSURE: _ClassVar[SlotState]
 
 class FindingKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -56,6 +70,8 @@ class FindingKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FINDING_KIND_TYPED_TABLE: _ClassVar[FindingKind]
     FINDING_KIND_REPEATED: _ClassVar[FindingKind]
     FINDING_KIND_FIGURE: _ClassVar[FindingKind]
+    FINDING_KIND_SECTION: _ClassVar[FindingKind]
+    FINDING_KIND_TRUNCATED: _ClassVar[FindingKind]
 PROTOCOL_UNSPECIFIED: Protocol
 PROTOCOL_RESEARCH: Protocol
 PROTOCOL_WORKFLOW: Protocol
@@ -76,6 +92,14 @@ STOP_REASON_FINISHED: StopReason
 STOP_REASON_BUDGET: StopReason
 STOP_REASON_STOPPED: StopReason
 STOP_REASON_FAILED: StopReason
+STOP_REASON_UNFINISHED: StopReason
+SLOT_SOURCE_UNSPECIFIED: SlotSource
+SLOT_SOURCE_QUESTION: SlotSource
+SLOT_SOURCE_MODEL: SlotSource
+SLOT_STATE_UNSPECIFIED: SlotState
+SLOT_STATE_FILLED: SlotState
+SLOT_STATE_OPEN: SlotState
+SLOT_STATE_UNSURE: SlotState
 FINDING_KIND_UNSPECIFIED: FindingKind
 FINDING_KIND_NUMBER: FindingKind
 FINDING_KIND_TIME: FindingKind
@@ -86,22 +110,28 @@ FINDING_KIND_UNRESOLVED: FindingKind
 FINDING_KIND_TYPED_TABLE: FindingKind
 FINDING_KIND_REPEATED: FindingKind
 FINDING_KIND_FIGURE: FindingKind
+FINDING_KIND_SECTION: FindingKind
+FINDING_KIND_TRUNCATED: FindingKind
 
 class Material(_message.Message):
-    __slots__ = ("number", "passage", "sheet", "code", "missing", "variable")
+    __slots__ = ("number", "passage", "sheet", "code", "missing", "variable", "computed_by", "computed_from")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     PASSAGE_FIELD_NUMBER: _ClassVar[int]
     SHEET_FIELD_NUMBER: _ClassVar[int]
     CODE_FIELD_NUMBER: _ClassVar[int]
     MISSING_FIELD_NUMBER: _ClassVar[int]
     VARIABLE_FIELD_NUMBER: _ClassVar[int]
+    COMPUTED_BY_FIELD_NUMBER: _ClassVar[int]
+    COMPUTED_FROM_FIELD_NUMBER: _ClassVar[int]
     number: int
     passage: _retrieval_pb2.Document
     sheet: _datafetch_pb2.Sheet
     code: CodeRecord
     missing: _common_pb2.MissingItem
     variable: str
-    def __init__(self, number: _Optional[int] = ..., passage: _Optional[_Union[_retrieval_pb2.Document, _Mapping]] = ..., sheet: _Optional[_Union[_datafetch_pb2.Sheet, _Mapping]] = ..., code: _Optional[_Union[CodeRecord, _Mapping]] = ..., missing: _Optional[_Union[_common_pb2.MissingItem, _Mapping]] = ..., variable: _Optional[str] = ...) -> None: ...
+    computed_by: int
+    computed_from: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, number: _Optional[int] = ..., passage: _Optional[_Union[_retrieval_pb2.Document, _Mapping]] = ..., sheet: _Optional[_Union[_datafetch_pb2.Sheet, _Mapping]] = ..., code: _Optional[_Union[CodeRecord, _Mapping]] = ..., missing: _Optional[_Union[_common_pb2.MissingItem, _Mapping]] = ..., variable: _Optional[str] = ..., computed_by: _Optional[int] = ..., computed_from: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CodeRecord(_message.Message):
     __slots__ = ("id", "code", "stdout", "result", "traceback", "ok", "figures", "duration_ms", "run_id")
@@ -246,7 +276,7 @@ class Names(_message.Message):
     def __init__(self, names: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class LibraryNames(_message.Message):
-    __slots__ = ("known", "canonical", "inside")
+    __slots__ = ("known", "canonical", "inside", "suited")
     class KnownEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -268,13 +298,22 @@ class LibraryNames(_message.Message):
         key: str
         value: Names
         def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[Names, _Mapping]] = ...) -> None: ...
+    class SuitedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     KNOWN_FIELD_NUMBER: _ClassVar[int]
     CANONICAL_FIELD_NUMBER: _ClassVar[int]
     INSIDE_FIELD_NUMBER: _ClassVar[int]
+    SUITED_FIELD_NUMBER: _ClassVar[int]
     known: _containers.ScalarMap[str, str]
     canonical: _containers.ScalarMap[str, str]
     inside: _containers.MessageMap[str, Names]
-    def __init__(self, known: _Optional[_Mapping[str, str]] = ..., canonical: _Optional[_Mapping[str, str]] = ..., inside: _Optional[_Mapping[str, Names]] = ...) -> None: ...
+    suited: _containers.ScalarMap[str, str]
+    def __init__(self, known: _Optional[_Mapping[str, str]] = ..., canonical: _Optional[_Mapping[str, str]] = ..., inside: _Optional[_Mapping[str, Names]] = ..., suited: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class StageNote(_message.Message):
     __slots__ = ("name", "text", "queries", "flaws", "widening", "library", "room_tokens")
@@ -319,20 +358,66 @@ class Step(_message.Message):
     def __init__(self, index: _Optional[int] = ..., new_messages: _Optional[_Iterable[_Union[_policy_pb2.Message, _Mapping]]] = ..., completion: _Optional[_Union[_policy_pb2.Completion, _Mapping]] = ..., tool_results: _Optional[_Iterable[_Union[ToolResult, _Mapping]]] = ..., material: _Optional[_Iterable[_Union[Material, _Mapping]]] = ..., end_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., versions: _Optional[_Union[_common_pb2.VersionStamp, _Mapping]] = ..., compaction: _Optional[_Union[Compaction, _Mapping]] = ..., context_tokens: _Optional[int] = ..., stage: _Optional[_Union[StageNote, _Mapping]] = ...) -> None: ...
 
 class Answer(_message.Message):
-    __slots__ = ("markdown", "cited", "unresolved", "model", "findings", "material")
+    __slots__ = ("markdown", "cited", "unresolved", "model", "findings", "material", "reading", "open", "clarification")
     MARKDOWN_FIELD_NUMBER: _ClassVar[int]
     CITED_FIELD_NUMBER: _ClassVar[int]
     UNRESOLVED_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     FINDINGS_FIELD_NUMBER: _ClassVar[int]
     MATERIAL_FIELD_NUMBER: _ClassVar[int]
+    READING_FIELD_NUMBER: _ClassVar[int]
+    OPEN_FIELD_NUMBER: _ClassVar[int]
+    CLARIFICATION_FIELD_NUMBER: _ClassVar[int]
     markdown: str
     cited: _containers.RepeatedScalarFieldContainer[int]
     unresolved: _containers.RepeatedScalarFieldContainer[int]
     model: str
     findings: _containers.RepeatedCompositeFieldContainer[Finding]
     material: _containers.RepeatedCompositeFieldContainer[Material]
-    def __init__(self, markdown: _Optional[str] = ..., cited: _Optional[_Iterable[int]] = ..., unresolved: _Optional[_Iterable[int]] = ..., model: _Optional[str] = ..., findings: _Optional[_Iterable[_Union[Finding, _Mapping]]] = ..., material: _Optional[_Iterable[_Union[Material, _Mapping]]] = ...) -> None: ...
+    reading: Reading
+    open: _containers.RepeatedScalarFieldContainer[str]
+    clarification: Clarification
+    def __init__(self, markdown: _Optional[str] = ..., cited: _Optional[_Iterable[int]] = ..., unresolved: _Optional[_Iterable[int]] = ..., model: _Optional[str] = ..., findings: _Optional[_Iterable[_Union[Finding, _Mapping]]] = ..., material: _Optional[_Iterable[_Union[Material, _Mapping]]] = ..., reading: _Optional[_Union[Reading, _Mapping]] = ..., open: _Optional[_Iterable[str]] = ..., clarification: _Optional[_Union[Clarification, _Mapping]] = ...) -> None: ...
+
+class Reading(_message.Message):
+    __slots__ = ("line", "question", "slots")
+    LINE_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    line: str
+    question: str
+    slots: _containers.RepeatedCompositeFieldContainer[Slot]
+    def __init__(self, line: _Optional[str] = ..., question: _Optional[str] = ..., slots: _Optional[_Iterable[_Union[Slot, _Mapping]]] = ...) -> None: ...
+
+class Slot(_message.Message):
+    __slots__ = ("kind", "text", "value", "start", "end", "source", "state", "detail", "material")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    MATERIAL_FIELD_NUMBER: _ClassVar[int]
+    kind: _datafetch_pb2.MentionKind
+    text: str
+    value: str
+    start: int
+    end: int
+    source: SlotSource
+    state: SlotState
+    detail: str
+    material: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, kind: _Optional[_Union[_datafetch_pb2.MentionKind, str]] = ..., text: _Optional[str] = ..., value: _Optional[str] = ..., start: _Optional[int] = ..., end: _Optional[int] = ..., source: _Optional[_Union[SlotSource, str]] = ..., state: _Optional[_Union[SlotState, str]] = ..., detail: _Optional[str] = ..., material: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Clarification(_message.Message):
+    __slots__ = ("reference", "options")
+    REFERENCE_FIELD_NUMBER: _ClassVar[int]
+    OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    reference: str
+    options: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, reference: _Optional[str] = ..., options: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Finding(_message.Message):
     __slots__ = ("start", "end", "kind", "text", "cited", "detail", "found_in")
@@ -353,7 +438,7 @@ class Finding(_message.Message):
     def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ..., kind: _Optional[_Union[FindingKind, str]] = ..., text: _Optional[str] = ..., cited: _Optional[_Iterable[int]] = ..., detail: _Optional[str] = ..., found_in: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Trajectory(_message.Message):
-    __slots__ = ("run_id", "question", "protocol", "steps", "answer", "stop_reason", "error", "token_ids", "mask", "log_probs", "reward", "reward_components", "version_min", "version_max", "task_index", "sample_index", "exact", "lane", "usage", "hash", "segments", "max_context_tokens", "prompts", "leg", "parent_run_id", "culprit", "error_code")
+    __slots__ = ("run_id", "question", "protocol", "steps", "answer", "stop_reason", "error", "token_ids", "mask", "log_probs", "reward", "reward_components", "version_min", "version_max", "task_index", "sample_index", "exact", "lane", "usage", "hash", "segments", "max_context_tokens", "prompts", "leg", "parent_run_id", "culprit", "given", "error_code", "understood")
     class RewardComponentsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -394,7 +479,9 @@ class Trajectory(_message.Message):
     LEG_FIELD_NUMBER: _ClassVar[int]
     PARENT_RUN_ID_FIELD_NUMBER: _ClassVar[int]
     CULPRIT_FIELD_NUMBER: _ClassVar[int]
+    GIVEN_FIELD_NUMBER: _ClassVar[int]
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    UNDERSTOOD_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     question: str
     protocol: Protocol
@@ -421,5 +508,7 @@ class Trajectory(_message.Message):
     leg: int
     parent_run_id: str
     culprit: str
+    given: _containers.RepeatedCompositeFieldContainer[Material]
     error_code: str
-    def __init__(self, run_id: _Optional[str] = ..., question: _Optional[str] = ..., protocol: _Optional[_Union[Protocol, str]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., stop_reason: _Optional[_Union[StopReason, str]] = ..., error: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., mask: _Optional[_Iterable[int]] = ..., log_probs: _Optional[_Iterable[float]] = ..., reward: _Optional[float] = ..., reward_components: _Optional[_Mapping[str, float]] = ..., version_min: _Optional[int] = ..., version_max: _Optional[int] = ..., task_index: _Optional[int] = ..., sample_index: _Optional[int] = ..., exact: bool = ..., lane: _Optional[_Union[_common_pb2.Lane, str]] = ..., usage: _Optional[_Union[_common_pb2.Usage, _Mapping]] = ..., hash: _Optional[str] = ..., segments: _Optional[_Iterable[_Union[Segment, _Mapping]]] = ..., max_context_tokens: _Optional[int] = ..., prompts: _Optional[_Mapping[str, str]] = ..., leg: _Optional[int] = ..., parent_run_id: _Optional[str] = ..., culprit: _Optional[str] = ..., error_code: _Optional[str] = ...) -> None: ...
+    understood: str
+    def __init__(self, run_id: _Optional[str] = ..., question: _Optional[str] = ..., protocol: _Optional[_Union[Protocol, str]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., stop_reason: _Optional[_Union[StopReason, str]] = ..., error: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., mask: _Optional[_Iterable[int]] = ..., log_probs: _Optional[_Iterable[float]] = ..., reward: _Optional[float] = ..., reward_components: _Optional[_Mapping[str, float]] = ..., version_min: _Optional[int] = ..., version_max: _Optional[int] = ..., task_index: _Optional[int] = ..., sample_index: _Optional[int] = ..., exact: bool = ..., lane: _Optional[_Union[_common_pb2.Lane, str]] = ..., usage: _Optional[_Union[_common_pb2.Usage, _Mapping]] = ..., hash: _Optional[str] = ..., segments: _Optional[_Iterable[_Union[Segment, _Mapping]]] = ..., max_context_tokens: _Optional[int] = ..., prompts: _Optional[_Mapping[str, str]] = ..., leg: _Optional[int] = ..., parent_run_id: _Optional[str] = ..., culprit: _Optional[str] = ..., given: _Optional[_Iterable[_Union[Material, _Mapping]]] = ..., error_code: _Optional[str] = ..., understood: _Optional[str] = ...) -> None: ...

@@ -84,7 +84,7 @@ class CreateSessionResponse(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., isolation: _Optional[_Union[IsolationLevel, str]] = ...) -> None: ...
 
 class PutFrameRequest(_message.Message):
-    __slots__ = ("request_id", "session_id", "name", "arrow", "ref", "description", "lazy")
+    __slots__ = ("request_id", "session_id", "name", "arrow", "ref", "description", "lazy", "columns")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -92,6 +92,7 @@ class PutFrameRequest(_message.Message):
     REF_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     LAZY_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     session_id: str
     name: str
@@ -99,7 +100,18 @@ class PutFrameRequest(_message.Message):
     ref: _common_pb2.ObjectRef
     description: str
     lazy: bool
-    def __init__(self, request_id: _Optional[str] = ..., session_id: _Optional[str] = ..., name: _Optional[str] = ..., arrow: _Optional[bytes] = ..., ref: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ..., description: _Optional[str] = ..., lazy: bool = ...) -> None: ...
+    columns: _containers.RepeatedCompositeFieldContainer[ColumnFacts]
+    def __init__(self, request_id: _Optional[str] = ..., session_id: _Optional[str] = ..., name: _Optional[str] = ..., arrow: _Optional[bytes] = ..., ref: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ..., description: _Optional[str] = ..., lazy: bool = ..., columns: _Optional[_Iterable[_Union[ColumnFacts, _Mapping]]] = ...) -> None: ...
+
+class ColumnFacts(_message.Message):
+    __slots__ = ("name", "unit", "indicator")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    UNIT_FIELD_NUMBER: _ClassVar[int]
+    INDICATOR_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    unit: str
+    indicator: str
+    def __init__(self, name: _Optional[str] = ..., unit: _Optional[str] = ..., indicator: _Optional[str] = ...) -> None: ...
 
 class PutFrameResponse(_message.Message):
     __slots__ = ("digest", "rows")

@@ -5,29 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from fathom.protocol.negation import find_denials, find_exclusions
-from services.policy.backends.rules.findings import collect
-from services.policy.backends.rules.missing import not_understood
-from services.policy.backends.rules.operations import (
+from fathom.domain.chat.negation import find_denials, find_exclusions
+from fathom.services.policy.backends.rules.findings import collect
+from fathom.services.policy.backends.rules.operations import comparing, converting, events, hops, splitting, sweep
+from fathom.services.policy.backends.rules.operations.ask import Ask
+from fathom.services.policy.backends.rules.operations.script import Call, Desk, Play, Script, advance
+from fathom.services.policy.backends.rules.operations.series import (
     changes,
-    comparing,
-    converting,
     crossing,
-    events,
     extremes,
-    hops,
     pairs,
     relations,
-    splitting,
-    sweep,
     turning,
 )
-from services.policy.backends.rules.operations.ask import Ask
-from services.policy.backends.rules.operations.script import Call, Desk, Play, Script, advance
-from services.policy.backends.rules.passages import query_of
-from services.policy.backends.rules.question import read_question
-from services.policy.backends.rules.reading import Reading
-from services.policy.backends.rules.writing import endings
+from fathom.services.policy.backends.rules.passages import query_of
+from fathom.services.policy.backends.rules.prose.missing import not_understood
+from fathom.services.policy.backends.rules.prose.writing import endings
+from fathom.services.policy.backends.rules.question import read_question
+from fathom.services.policy.backends.rules.reading import Reading
 
 # Special operations before general ones: each looks for the words that it alone understands.
 OPERATIONS: tuple[Callable[[Ask], Script | None], ...] = (
@@ -90,6 +85,7 @@ def played(reading: Reading, tools: Sequence[str]) -> Call | None:
 
 def answer(reading: Reading, desk: Desk) -> str:
     """Return the script's paragraphs, then tables, figures, quotes, missing data, errors and caveats."""
+    # The script has reported its measures; the general text would call them not computed.
     question = replace(desk.ask.question, aspects=())
     found = collect(reading, question)
     placeholders = [f"{{{{table:{table}}}}}" for table in desk.tables]

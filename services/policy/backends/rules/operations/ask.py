@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from services.policy.backends.rules.operations.names import Mention, Name, mentions
-from services.policy.backends.rules.operations.periods import Period, periods
-from services.policy.backends.rules.question import MAX_CHARS, Kind, Question, read_question
+from fathom.services.policy.backends.rules.names import Mention, Name, mentions
+from fathom.services.policy.backends.rules.operations.periods import Period, periods
+from fathom.services.policy.backends.rules.question import MAX_CHARS, Kind, Question, read_question
 
 MEASURES = (
     ("drawdown", r"draw-?down|peak[- ]to[- ]trough|回撤"),
@@ -17,6 +17,7 @@ MEASURES = (
     ("cagr", r"cagr|compound(?:ed)? annual|annuali[sz]ed return|年化(?:复合)?(?:收益|回报|增长)|复合(?:年均)?增长"),
     ("return", r"return|perform|gain|\bfell\b|\blose\b|\blost\b|\brose\b|\bdid\b|\bmove|收益|回报|表现|涨|跌|变动"),
 )
+# Asks what a measure is, beside its value: "what is beta, and …", "explain", 什么是.
 DEFINITION = re.compile(
     r"what (?:is|are) (?:the |an? )?[^,?]*(?=\?|, and|$)|\bexplain|\bdefin|\bmeans?\b|什么是|是什么意思|解释|定义|含义",
     re.I,
@@ -45,7 +46,7 @@ class Ask:
 
     @cached_property
     def rest(self) -> str:
-        """Return the text with names blanked out, so that "10-year" is no period and "volatility index" no measure."""
+        """Return the text with names blanked out, so that "10-year" is not a period and "volatility index" not a measure."""
         text = self.text
         for mention in self.mentions:
             text = text[: mention.start] + " " * (mention.end - mention.start) + text[mention.end :]
@@ -53,6 +54,7 @@ class Ask:
 
     @cached_property
     def periods(self) -> tuple[Period, ...]:
+        # A part of a chain means the period that an earlier part found, whatever it says itself.
         return (self.given_period,) if self.given_period else tuple(periods(self.rest))
 
     @property

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from services.policy.backends.rules.operations.periods import Period
-from services.policy.backends.rules.sheets import Series
+from fathom.services.policy.backends.rules.operations.periods import Period
+from fathom.services.policy.backends.rules.sheets import Series
 
 SERIES = """\
     def series(sheet, column):
@@ -16,6 +16,7 @@ DRIVE = '\nprint(*(json.dumps(row, ensure_ascii=False) for row in {call}), sep="
 
 def cell(text: str, call: str) -> str:
     """Return a cell: imports, one function with ``SERIES`` inserted at its marker, and a line that prints its rows."""
+    # Templates hold a marker instead of the helper, so that each cell is whole when read by itself.
     return f"import json\nimport pandas as pd\n\n{text.replace('    # series()', SERIES.rstrip())}{DRIVE.format(call=call)}"
 
 

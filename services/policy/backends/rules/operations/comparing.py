@@ -6,23 +6,24 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from services.policy.backends.rules import code
-from services.policy.backends.rules.findings import Row
-from services.policy.backends.rules.operations.ask import Ask
-from services.policy.backends.rules.operations.measures import measure, sentence, value_of
-from services.policy.backends.rules.operations.names import Name
-from services.policy.backends.rules.operations.periods import Period
-from services.policy.backends.rules.operations.script import Columns, Desk, Play, Script
-from services.policy.backends.rules.passages import method_query
-from services.policy.backends.rules.question import Kind
-from services.policy.backends.rules.sheets import Series, is_share
-from services.policy.backends.rules.wording import percent, signed, unit_text
-from services.policy.backends.rules.writing import mixed_returns
+from fathom.services.policy.backends.rules import code
+from fathom.services.policy.backends.rules.findings import Row
+from fathom.services.policy.backends.rules.names import Name
+from fathom.services.policy.backends.rules.operations.ask import Ask
+from fathom.services.policy.backends.rules.operations.measures import measure, sentence, value_of
+from fathom.services.policy.backends.rules.operations.periods import Period
+from fathom.services.policy.backends.rules.operations.script import Columns, Desk, Play, Script
+from fathom.services.policy.backends.rules.passages import method_query
+from fathom.services.policy.backends.rules.prose.wording import percent, signed, unit_text
+from fathom.services.policy.backends.rules.prose.writing import mixed_returns
+from fathom.services.policy.backends.rules.question import Kind
+from fathom.services.policy.backends.rules.sheets import Series, is_share
 
 INVESTED = r"invest|\bworth\b|buy|bought|投资|买入"
 # Words that ask for the smallest value; a drawdown is a negative number, so that the smallest fall is the largest value.
 LEAST = r"lowest|smallest|least|weakest|worst|harder|fell|从小到大|从低到高|最小|最低|最差|跌得|跌幅"
 PRICES = r"price|shares?\b|stock|股价|价格|走势|行情"
+# What a reader expects of "compare A and B" without a measure.
 DEFAULT = ("return", "cagr", "volatility", "drawdown")
 
 
@@ -68,6 +69,7 @@ def over(ask: Ask) -> list[Period]:
     found = list(dict.fromkeys(replace(period, place=0) for period in ask.periods))
     if len(found) < 2 or not all(period.calendar for period in found):
         return [ask.period]
+    # "Invested in 2015, worth in 2020" names two years and means the time between them.
     return [Period(found[0].start, found[-1].end)] if ask.has(INVESTED) else found[:4]
 
 
@@ -141,6 +143,7 @@ def short(row: Row, name: str) -> str:
 
 def draw(desk: Desk, columns: Columns, rows: Sequence[Row]) -> Play[None]:
     """Draw a line chart of the series with more than one value."""
+    # A line needs two points.
     if not rows or all((row.number("n") or 0) <= 1 for row in rows):
         return
     labels = desk.words.comma.join(one.label for one in columns.values())

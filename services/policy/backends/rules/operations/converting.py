@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from services.policy.backends.rules.findings import Row
-from services.policy.backends.rules.operations.ask import Ask
-from services.policy.backends.rules.operations.cells import cell
-from services.policy.backends.rules.operations.measures import earlier
-from services.policy.backends.rules.operations.names import Name, named
-from services.policy.backends.rules.operations.script import Columns, Desk, Play, Script
-from services.policy.backends.rules.sheets import Series
-from services.policy.backends.rules.wording import percent, plain, signed
+from fathom.services.policy.backends.rules.findings import Row
+from fathom.services.policy.backends.rules.names import Name, named
+from fathom.services.policy.backends.rules.operations.ask import Ask
+from fathom.services.policy.backends.rules.operations.cells import cell
+from fathom.services.policy.backends.rules.operations.measures import earlier
+from fathom.services.policy.backends.rules.operations.script import Columns, Desk, Play, Script
+from fathom.services.policy.backends.rules.prose.wording import percent, plain, signed
+from fathom.services.policy.backends.rules.sheets import Series
 
 CROSS = '''\
 def crosses(wanted, given, start, end):
@@ -69,6 +69,7 @@ def cross(desk: Desk) -> Play[None]:
     wanted, given = direction(desk.ask)
     period = desk.ask.period
     columns = yield from desk.data([name for name in (wanted, given) if name.id != "EUR"], earlier(period), period.end)
+    # Rates are quoted against the euro, which is in no table and always known.
     if not {wanted, given} <= {*columns, named("EUR")}:
         return
     call = f"crosses({argument(columns, wanted)}, {argument(columns, given)}, {period.start!r}, {period.end!r})"

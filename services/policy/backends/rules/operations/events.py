@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime
 import re
 
-from services.policy.backends.rules.findings import Row
-from services.policy.backends.rules.operations.ask import Ask
-from services.policy.backends.rules.operations.cells import cell, listed
-from services.policy.backends.rules.operations.periods import number
-from services.policy.backends.rules.operations.script import Desk, Play, Script
-from services.policy.backends.rules.wording import percent, plain, signed
+from fathom.services.policy.backends.rules.findings import Row
+from fathom.services.policy.backends.rules.operations.ask import Ask
+from fathom.services.policy.backends.rules.operations.cells import cell, listed
+from fathom.services.policy.backends.rules.operations.periods import number
+from fathom.services.policy.backends.rules.operations.script import Desk, Play, Script
+from fathom.services.policy.backends.rules.prose.wording import percent, plain, signed
 
 BEFORE = r"\bbefore\b|prior to|run-?up|\baround\b|之?前"
 AFTER = r"\bafter\b|following|\baround\b|\bsince\b|之?后|随后"
@@ -52,6 +52,7 @@ def spans(ask: Ask) -> tuple[int, int]:
         match = re.search(cue, text, re.IGNORECASE)
         if match and lengths:
             found[side] = nearest(lengths, match.start(), ask.chinese)
+    # A year of trading days; more is no event study.
     return min(found.get("before", 0), 250), min(found.get("after", 0), 250)
 
 
@@ -77,6 +78,7 @@ def play(desk: Desk) -> Play[None]:
         f"取{labels}在{moment}前后的收盘价；分别计算到当日收盘和从当日收盘起的涨跌幅。",
     )
     day = datetime.date.fromisoformat(moment)
+    # Twice the trading days and a fortnight cover weekends and holidays.
     start, end = day - datetime.timedelta(days=2 * before + 15), day + datetime.timedelta(days=2 * after + 15)
     columns = yield from desk.data(names, str(start), str(end))
     if not columns:

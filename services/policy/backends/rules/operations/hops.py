@@ -7,13 +7,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
-from services.policy.backends.rules.operations import comparing, crossing, extremes
-from services.policy.backends.rules.operations.ask import Ask
-from services.policy.backends.rules.operations.measures import measure, value_of
-from services.policy.backends.rules.operations.names import Name
-from services.policy.backends.rules.operations.periods import Period, last_day, number, of_text
-from services.policy.backends.rules.operations.script import Desk, Play, Script
-from services.policy.backends.rules.wording import unit_text
+from fathom.domain.text.scripts import HAN
+from fathom.services.policy.backends.rules.names import Name
+from fathom.services.policy.backends.rules.operations import comparing
+from fathom.services.policy.backends.rules.operations.ask import Ask
+from fathom.services.policy.backends.rules.operations.measures import measure, value_of
+from fathom.services.policy.backends.rules.operations.periods import Period, last_day, number, of_text
+from fathom.services.policy.backends.rules.operations.script import Desk, Play, Script
+from fathom.services.policy.backends.rules.operations.series import crossing, extremes
+from fathom.services.policy.backends.rules.prose.wording import unit_text
 
 YEAR = r"\b(?:in |during |over )?(?:that|the same|this) year|那一?年|该年|当年|同年|这一年"
 MONTH = r"\b(?:in |during |over )?(?:that|the same|this) month|那个?月|该月|当月|同月|这个月"
@@ -22,8 +24,11 @@ NEXT_YEAR = r"\b(?:in )?the (?:following|next) year|\bthe year after(?: that)?|�
 AFTER = r"(\d+|one|two|three|six|twelve|[一两三六十]+二?)\s*个?\s*(months?|years?|月|年)\s*(?:after (?:that|this|then)|之后|以后|后)|(?:此后|之后|其后)(?:的)?(\d+|[一两三六十]+二?)\s*个?(月|年)"
 WHO = r"\bthat (?:company|stock|share|index|one)(?:'s)?|\bthe winner|\bits\b|这家公司|该公司|这只股票|该股|这家|那家公司|它的?"
 BACK = "|".join((YEAR, MONTH, DAY, NEXT_YEAR, AFTER, WHO))
-BREAK = re.compile(r"[,，;；?？。.](?=\s|[\u4e00-\u9fff]|$)|[?？。；]")
+BREAK = re.compile(rf"[,，;；?？。.](?=\s|[{HAN}]|$)|[?？。；]")
+# Each part costs a round or two; a longer chain is a list of questions.
 MAX_PARTS = 5
+# "What did Apple do in the year that Microsoft fell most?": asked, back reference, grain, and what is to be found
+# first.
 REVERSED = re.compile(
     r"(?P<asked>.+?)\s*\b(?P<back>in|during|over|on)\s+the\s+(?P<grain>year|month|day)\s+(?:that|when|in which|on which|where)\s+(?P<found>.+?)[?.]*$",
     re.IGNORECASE,
@@ -36,6 +41,7 @@ def parts_of(ask: Ask) -> list[Ask]:
 
     "What did A do in the year that B fell most?" is reversed: B's year comes first.
     """
+    # Its year comes last in the words and first in the work.
     turned = REVERSED.match(ask.text)
     if turned:
         grain = turned["grain"].lower()
@@ -86,6 +92,7 @@ def play(desk: Desk, parts: list[Ask], script_of: Callable[[Ask], Script | None]
         if index < len(parts) - 1 and finder(ask):
             known, when = yield from find(inner, ask, known)
             desk.found = desk.found or inner.found
+            # Nothing was found: what follows would be about something else.
             if not when and known is None:
                 return
             found = when or desk.label(known) if known else when

@@ -8,13 +8,13 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 
-from services.policy.backends.rules.findings import Row
-from services.policy.backends.rules.operations.cells import cell, windows
-from services.policy.backends.rules.operations.names import Name
-from services.policy.backends.rules.operations.periods import Period
-from services.policy.backends.rules.operations.script import Columns, Desk, Play
-from services.policy.backends.rules.sheets import Series
-from services.policy.backends.rules.wording import percent, plain, signed
+from fathom.services.policy.backends.rules.findings import Row
+from fathom.services.policy.backends.rules.names import Name
+from fathom.services.policy.backends.rules.operations.cells import cell, windows
+from fathom.services.policy.backends.rules.operations.periods import Period
+from fathom.services.policy.backends.rules.operations.script import Columns, Desk, Play
+from fathom.services.policy.backends.rules.prose.wording import percent, plain, signed
+from fathom.services.policy.backends.rules.sheets import Series
 
 CELL = '''\
 def measured(columns, windows):
@@ -61,6 +61,7 @@ def measured(columns, windows):
                    "end": str(inside.index[-1].date()), **(price if priced else level)(s, inside, first)}
 '''
 MEASURES = ("return", "cagr", "volatility", "sharpe", "drawdown")
+# Calendar days before a period in which the value before it lies, holidays included.
 LEADS = 14
 
 
@@ -79,9 +80,11 @@ def earlier(period: Period, returns: bool = False, days: int = LEADS) -> str:
 
 def measure(desk: Desk, names: Sequence[Name], over: Sequence[Period]) -> Play[tuple[Columns, list[Row]]]:
     """Fetch the names and measure them over the windows; no rows when nothing is available."""
+    # Both are computed from daily returns, the first of which needs the value before.
     returns = bool({"sharpe", "volatility"} & set(desk.ask.measures))
     starts = [earlier(period, returns) for period in over]
     ends = [period.end for period in over]
+    # One open window needs everything.
     start = min(starts) if all(starts) else ""
     columns = yield from desk.data(names, start, max(ends) if all(ends) else "")
     return columns, (yield from measured(desk, columns, over)) if columns else []

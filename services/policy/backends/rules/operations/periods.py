@@ -7,9 +7,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-MONTHS = "january february march april may june july august september october november december".split()  # noqa: SIM905
+from fathom.domain.text.months import MONTH_NAMES
+
+MONTHS = [name.lower() for name in MONTH_NAMES]
 MONTH = "|".join(f"{month[:3]}(?:{month[3:]})?" for month in MONTHS)
 Y = r"(?<!\d)((?:19|20)\d\d)(?!\d)"
+# What stands between the ends of a range, Chinese "beginning of" and "end of the year" included.
 TO = r"\s*年?(?:年初|初|年底|末)?\s*(?:to|until|through|till|and|[-–—~]|至|到)\s*"
 NUMBERS = {"one": 1, "two": 2, "three": 3, "five": 5, "six": 6, "ten": 10, "twelve": 12, "一": 1, "两": 2, "二": 2,
            "三": 3, "四": 4, "五": 5, "六": 6, "七": 7, "八": 8, "九": 9, "十": 10, "半": 6}  # fmt: skip
@@ -110,6 +113,8 @@ def recent(match: re.Match[str]) -> Period:
     return Period(months=months, place=match.start())
 
 
+# Days before months before years, and ranges before their ends: what one pattern has matched is blanked out for the
+# others.
 PATTERNS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Period]], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), make)
     for pattern, make in (

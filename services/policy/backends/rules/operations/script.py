@@ -10,14 +10,14 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
-from services.policy.backends.rules.findings import Row
-from services.policy.backends.rules.operations.ask import Ask
-from services.policy.backends.rules.operations.names import Name
-from services.policy.backends.rules.passages import best_hit, quote_of
-from services.policy.backends.rules.reading import UNREADABLE, Reading, Step, json_object
-from services.policy.backends.rules.sheets import Series
-from services.policy.backends.rules.wording import cited
-from services.policy.backends.rules.words import CHINESE, ENGLISH, Words
+from fathom.services.policy.backends.rules.findings import Row
+from fathom.services.policy.backends.rules.names import Name
+from fathom.services.policy.backends.rules.operations.ask import Ask
+from fathom.services.policy.backends.rules.passages import best_hit, quote_of
+from fathom.services.policy.backends.rules.prose.wording import cited
+from fathom.services.policy.backends.rules.prose.words import CHINESE, ENGLISH, Words
+from fathom.services.policy.backends.rules.reading import UNREADABLE, Reading, Step, json_object
+from fathom.services.policy.backends.rules.sheets import Series
 
 NOT_OFFERED = "the tool is not on offer"
 
@@ -33,6 +33,8 @@ class Call:
 
     def made_by(self, step: Step) -> bool:
         """Return whether the step executed this call; the intent is for readers and is not compared."""
+        # Compared by arguments: a script that is replayed must find its own calls again, in whatever order they were
+        # made.
         mine = {name: value for name, value in self.arguments.items() if name != "intent"}
         theirs = {name: value for name, value in step.arguments.items() if name != "intent"}
         return step.tool == self.tool and mine == theirs
@@ -148,6 +150,7 @@ class Desk:
         step = yield call
         failed, error = step.head.get("status") == "failed", step.head.get("error")
         # A failed cell is not repeated, because it would fail again.
+        # A service may be back; a result that compaction has cut to one line is no longer readable.
         if failed and (error == UNREADABLE or (call.tool == "data" and error != NOT_OFFERED)):
             step = yield call
         return step
@@ -178,6 +181,7 @@ def unmade(calls: Sequence[Call], steps: Sequence[Step]) -> tuple[Call, ...]:
 
 def advance(reading: Reading, tools: Sequence[str], script: Script, desk: Desk) -> Call | None:
     """Replay the script on the recorded steps; return the next call, or None when nothing is left to do."""
+    # Each step answers one call: two equal calls need two steps.
     unused = list(reading.steps)
     playing = script(desk)
     try:

@@ -9,14 +9,15 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from fathom.protocol.tolerant import items
-from services.policy.backends.rules.operations import comparing, hops
-from services.policy.backends.rules.operations.ask import Ask
-from services.policy.backends.rules.operations.measures import measured
-from services.policy.backends.rules.operations.periods import Period
-from services.policy.backends.rules.operations.script import Call, Columns, Desk, Play, Script
-from services.policy.backends.rules.reading import Step
+from fathom.domain.chat.tolerant import items
+from fathom.services.policy.backends.rules.operations import comparing, hops
+from fathom.services.policy.backends.rules.operations.ask import Ask
+from fathom.services.policy.backends.rules.operations.measures import measured
+from fathom.services.policy.backends.rules.operations.periods import Period
+from fathom.services.policy.backends.rules.operations.script import Call, Columns, Desk, Play, Script
+from fathom.services.policy.backends.rules.reading import Step
 
+# The user asks for delegation: "have researchers look at each in parallel", 分头研究, 拆成几个子问题.
 WISH = re.compile(
     r"delegat|sub-?(?:questions?|tasks?|runs?)|researchers?\b|in parallel|"
     r"委派|委托|分头|子问题|子任务|研究员|并行|(?:拆|分)成(?:几|两|三|四|多)",
@@ -24,6 +25,7 @@ WISH = re.compile(
 )
 SENTENCE = re.compile(r"[^?？\n]+[?？]")
 CITES = re.compile(r"\s*\[[\d, ]+\]")
+# As many as one run may delegate by default.
 MOST = 4
 MEASURE_WORDS = {
     "return": ("return", "收益率"),
@@ -147,6 +149,7 @@ def asked(desk: Desk, parts: Sequence[Part]) -> Play[list[Step]]:
     calls = [Call("delegate", {"intent": intent.format(part.question), "question": part.question}) for part in parts]
     steps = []
     for index, call in enumerate(calls):
+        # All in one round: the planner runs them at the same time.
         steps.append((yield replace(call, beside=tuple(calls[index + 1 :]))))
     return steps
 

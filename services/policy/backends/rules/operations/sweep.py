@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import re
 
-from services.policy.backends.rules.findings import Row
-from services.policy.backends.rules.operations.ask import Ask
-from services.policy.backends.rules.operations.cells import listed
-from services.policy.backends.rules.operations.script import Desk, Play, Script
-from services.policy.backends.rules.wording import signed
+from fathom.domain.text.numerals import ONE_TO_TEN
+from fathom.services.policy.backends.rules.findings import Row
+from fathom.services.policy.backends.rules.operations.ask import Ask
+from fathom.services.policy.backends.rules.operations.cells import listed
+from fathom.services.policy.backends.rules.operations.script import Desk, Play, Script
+from fathom.services.policy.backends.rules.prose.wording import signed
 
 CUE = r"moving[\s-]averages?|crossover|双均线|均线"
 TRADE = r"\brule|strateg|backtest|best|return|earn|crossover|策略|回测|最优|最佳|收益|规则"
 FEES = (
     (r"(\d+(?:\.\d+)?)\s*(?:bps?\b|basis[\s-]points?|个?基点)", 1e-4),
-    (r"万分之([一二三四五六七八九十]|\d+(?:\.\d+)?)", 1e-4),
-    (r"千分之([一二三四五六七八九十]|\d+(?:\.\d+)?)", 1e-3),
+    (rf"万分之([{ONE_TO_TEN}]|\d+(?:\.\d+)?)", 1e-4),
+    (rf"千分之([{ONE_TO_TEN}]|\d+(?:\.\d+)?)", 1e-3),
     (
         r"(\d+(?:\.\d+)?)\s*%\s*(?:fee|cost|commission|的?手续费|的?费用)|(?:fee|cost|commission|手续费|费率)\D{0,12}(\d+(?:\.\d+)?)\s*%",
         1e-2,
     ),
 )
+# Five basis points per trade, for questions that name no fee.
 DEFAULT_FEE = 0.0005
-HAN = {word: index for index, word in enumerate("一二三四五六七八九十", 1)}
+HAN = {word: index for index, word in enumerate(ONE_TO_TEN, 1)}
 CELL = '''\
 import json
 import pandas as pd

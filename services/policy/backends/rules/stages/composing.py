@@ -7,17 +7,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fathom.protocol.pipeline import Asked
-from services.policy.backends.rules.missing import missing_items
-from services.policy.backends.rules.passages import quote_of
-from services.policy.backends.rules.question import Kind, Question, read_question
-from services.policy.backends.rules.reading import Step
-from services.policy.backends.rules.sheets import labels_of, shown_rows
-from services.policy.backends.rules.stages.rewriting import focus
-from services.policy.backends.rules.terms import words as words_of
-from services.policy.backends.rules.wording import cited, grouped, unit_text
-from services.policy.backends.rules.words import CHINESE, ENGLISH, Words
+from fathom.domain.chat.pipeline import Asked
+from fathom.services.policy.backends.rules.passages import quote_of
+from fathom.services.policy.backends.rules.prose.missing import missing_items
+from fathom.services.policy.backends.rules.prose.wording import cited, grouped, unit_text
+from fathom.services.policy.backends.rules.prose.words import CHINESE, ENGLISH, Words
+from fathom.services.policy.backends.rules.question import Kind, Question, read_question
+from fathom.services.policy.backends.rules.reading import Step
+from fathom.services.policy.backends.rules.sheets import labels_of, shown_rows
+from fathom.services.policy.backends.rules.stages.focus import focus
+from fathom.services.policy.backends.rules.terms import words as words_of
 
+# The items of the material list: ``[3] table sheet_1: …``, ``[4] document: …``, ``[5] MISSING …``.
 ENTRY = re.compile(r"^\[(\d+)\] (table|document|code|MISSING)\b(.*)$", re.MULTILINE)
 TABLE = re.compile(r" (\w+): (.*) \([\d,]+ rows\)$")
 DOCUMENT = re.compile(r": (.*?)(?: \((\d{4}-\d\d-\d\d)\))?$")
@@ -83,6 +84,7 @@ def told(entry: Entry, question: Question, words: Words) -> list[str]:
     variable, title = head.groups()
     rows = shown_rows(Step("data", {}, {}, entry.body), variable)
     columns = columns_of(entry.body)
+    # A digest that was cut or laid out otherwise: the table is shown, no value is guessed.
     if not rows or not columns or len(rows[0][1]) != len(columns):
         return [f"{{{{table:{variable}}}}}"]
     labels = labels_of(title, columns)
@@ -150,6 +152,7 @@ def is_about(step: Step, question: Question) -> bool:
     if any(name.lower() in title for name in focus(question.text).entities):
         return True
     shared = len(wanted & there)
+    # Reasons are rarely told in the words of the question.
     if years and question.background:
         return shared > len(years)
     return shared >= min(2, len(wanted)) and 3 * shared >= 2 * len(wanted)

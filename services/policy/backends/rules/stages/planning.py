@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from fathom.protocol.pipeline import Asked
-from services.policy.backends.rules.passages import method_query, query_of
-from services.policy.backends.rules.question import Kind, Question, read_question
-from services.policy.backends.rules.stages.rewriting import PERIOD, focus
-from services.policy.backends.rules.terms import words
+from fathom.domain.chat.pipeline import Asked
+from fathom.services.policy.backends.rules.passages import method_query, query_of
+from fathom.services.policy.backends.rules.question import Kind, Question, read_question
+from fathom.services.policy.backends.rules.stages.focus import PERIOD, focus
+from fathom.services.policy.backends.rules.terms import words
 
+# Questions about a whole topic, whose aspects a framework lists: "how healthy is …", "outlook", 盈利能力.
 BROAD = re.compile(
     r"profitab|healthy|fundamental|analy[sz]|assess|evaluat|overview|outlook|competiti|risk|solven|liquidity|growth"
     r"|valuation|盈利|偿债|成长|基本面|分析|评估|评价|概况|前景|竞争|风险|估值|营运|现金流",
@@ -20,6 +21,8 @@ BROAD = re.compile(
 )
 LINE = re.compile(r"^( *)- (.*?)(?: \[(data|search)\])?$")
 SEGMENT = re.compile(r"segment|by product|by region|sum of the parts|分业务|分产品|分部|分地区", re.IGNORECASE)
+# Five letters fold inflections. Fewer than three aspects do not cover a topic; more than four, or six leaves each, ask
+# for more tables than an answer can use.
 STEM, LEAST_BRANCHES, MOST_BRANCHES, MOST_LEAVES, MOST_VIEWS = 5, 3, 4, 6, 2
 
 
@@ -69,6 +72,7 @@ def widened(question: Question, found: Sequence[Branch]) -> Iterator[dict[str, o
     chosen = relevant(question, found)
     segments = [leaf for branch in chosen for leaf in branch.data if SEGMENT.search(leaf)]
     for branch in chosen:
+        # Segments need a query each: one query for several of them finds only the company as a whole.
         leaves = [leaf for leaf in branch.data if leaf not in segments][:MOST_LEAVES]
         if leaves:
             joined = ("、" if question.chinese else ", ").join(leaves)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 
-from fathom.protocol.pipeline import Asked
-from services.policy.backends.rules.stages.rewriting import METRIC
-from services.policy.backends.rules.terms import is_chinese, keywords
+from fathom.domain.chat.pipeline import Asked
+from fathom.services.policy.backends.rules.stages.focus import METRIC
+from fathom.services.policy.backends.rules.terms import is_chinese, keywords
 
 ASKED = re.compile(r"^\d+\. \[(\w+)\] (.*) => (ok|empty|failed|invalid)$", re.MULTILINE)
 MOST = 3
@@ -22,6 +22,7 @@ def supplement(asked: Asked) -> str:
         if status == "ok":
             continue
         other, wording = ("search", in_documents(text)) if tool == "data" else ("data", READING.sub("", text))
+        # Without a measure the data tool could not help; other words may.
         if tool == "search" and not METRIC.search(text):
             other, wording = "search", keywords(text) or text
         wanted.setdefault(other, []).append(wording)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from fathom.protocol.messages import Message, Role
-from fathom.protocol.pipeline import COMPOSE, PLAN, REFLECT, REWRITE, Asked, read_ask
-from services.policy.backends.rules.stages.composing import answer
-from services.policy.backends.rules.stages.planning import plan
-from services.policy.backends.rules.stages.reflecting import supplement
-from services.policy.backends.rules.stages.rewriting import rewritten
+from fathom.domain.chat.messages import Message, Role
+from fathom.domain.chat.pipeline import COMPOSE, PLAN, REFLECT, REWRITE, Asked, read_ask
+from fathom.services.policy.backends.rules.stages.composing import answer
+from fathom.services.policy.backends.rules.stages.planning import plan
+from fathom.services.policy.backends.rules.stages.reflecting import supplement
 
 STAGES: Mapping[str, Callable[[Asked], str]] = {
-    REWRITE: rewritten,
+    # The planner makes follow-ups whole before this policy is asked.
+    REWRITE: lambda asked: asked["question"].strip(),
     PLAN: plan,
     REFLECT: supplement,
     COMPOSE: answer,

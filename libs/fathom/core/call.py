@@ -1,0 +1,137 @@
+"""Call context carried over every transport: identity, lane, tenant, deadline, trace.
+
+The dispatcher sets the current call while a handler runs; clients read it, so that lane, tenant, trace and the
+remaining time are passed on without being handed down explicitly.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from fathom.core.errors import InvalidField
+from fathom.core.ids import checked_id, new_id
+
+# The same names on every transport: gRPC metadata, NATS headers and the in-process call. gRPC wants them in lower
+# case.
+REQUEST_ID_HEADER = "fathom-request-id"
+LANE_HEADER = "fathom-lane"
+TENANT_HEADER = "fathom-tenant"
+DEADLINE_HEADER = "fathom-deadline-ms"
+TRACE_HEADER = "traceparent"
+UNTRACED = f"00-{1:032x}-{1:016x}-00"
+"""Traceparent of background work that belongs to no request: its flag "not sampled" holds for all calls below it."""
+
+
+class Lane(StrEnum):
+    """Priority class; the names of ``fathom.api.common.v1.Lane``."""
+
+    INTERACTIVE = "interactive"
+    EVALUATION = "evaluation"
+    TRAINING = "training"
+
+
+@dataclass(frozen=True)
+class Call:
+    """Context of one call. ``deadline`` is in seconds of the monotonic clock; None means no deadline."""
+
+    request_id: str
+    lane: Lane = Lane.INTERACTIVE
+    tenant: str = "default"
+    deadline: float | None = None
+    traceparent: str = ""
+
+    @classmethod
+    def new(
+        cls,
+        *,
+        lane: Lane = Lane.INTERACTIVE,
+        tenant: str = "default",
+        timeout_s: float | None = None,
+        traceparent: str = "",
+    ) -> Call:
+        """Create a call that originates in this process; ``traceparent`` makes it part of an earlier trace."""
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        return cls(new_id("req"), lane, tenant, deadline, traceparent)
+
+    def remaining_s(self) -> float | None:
+        """Return the seconds until the deadline, at least 0; None without a deadline."""
+        # Never negative: it is passed on as a timeout, of which 0 ends the call at once.
+        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
+    def with_timeout(self, timeout_s: float) -> Call:
+        """Return the call with a deadline no later than ``timeout_s`` seconds from now."""
+        limit = time.monotonic() + timeout_s
+        return replace(self, deadline=limit if self.deadline is None else min(limit, self.deadline))
+
+    def headers(self) -> dict[str, str]:
+        """Return the context as string headers for any transport."""
+        headers = {REQUEST_ID_HEADER: self.request_id, LANE_HEADER: self.lane.value, TENANT_HEADER: self.tenant}
+        remaining = self.remaining_s()
+        if remaining is not None:
+            # The time left travels, not a moment: the clocks of two machines may differ by more than a call takes.
+            headers[DEADLINE_HEADER] = str(int(remaining * 1000))
+        if self.traceparent:
+            headers[TRACE_HEADER] = self.traceparent
+        return headers
+
+    def origin(self) -> dict[str, str]:
+        """Return the headers of work that is queued now and done later: for whom, and in which trace."""
+        # Neither the deadline nor the request id: the work may wait for longer than its caller, and each delivery is a
+        # call of its own.
+        headers = {TENANT_HEADER: self.tenant}
+        return {**headers, TRACE_HEADER: self.traceparent} if self.traceparent else headers
+
+    @classmethod
+    def from_headers(cls, headers: Mapping[str, str], timeout_s: float | None = None) -> Call:
+        """Parse headers; raise ``InvalidField`` when one is malformed.
+
+        ``timeout_s`` is the transport's own deadline, used when no header gives one.
+        """
+        text = headers.get(DEADLINE_HEADER)
+        if text is not None:
+            # The header wins over the transport's own deadline; over NATS it is the only one.
+            if not text.isdigit():
+                raise InvalidField(DEADLINE_HEADER, "must be a number of milliseconds")
+            timeout_s = int(text) / 1000
+        lane = headers.get(LANE_HEADER, Lane.INTERACTIVE.value)
+        if lane not in set(Lane):
+            raise InvalidField(LANE_HEADER, f"must be one of {', '.join(Lane)}")
+        request_id = headers.get(REQUEST_ID_HEADER)
+        return cls(
+            checked_id(REQUEST_ID_HEADER, request_id) if request_id else new_id("req"),
+            Lane(lane),
+            checked_id(TENANT_HEADER, headers.get(TENANT_HEADER, "default")),
+            None if timeout_s is None else time.monotonic() + timeout_s,
+            headers.get(TRACE_HEADER, ""),
+        )
+
+
+# A context variable, not a parameter: it follows the task through code that knows nothing of calls, and a handler's
+# tasks inherit it.
+_current: ContextVar[Call | None] = ContextVar("fathom_call", default=None)
+
+
+def current_call() -> Call | None:
+    """Return the call being handled, or None outside a handler."""
+    return _current.get()
+
+
+def current_origin() -> dict[str, str]:
+    """Return the origin of the call being handled, without headers outside a handler."""
+    call = current_call()
+    return {} if call is None else call.origin()
+
+
+@contextmanager
+def calling(call: Call) -> Iterator[Call]:
+    """Make ``call`` the current one within the block."""
+    token = _current.set(call)
+    try:
+        yield call
+    finally:
+        _current.reset(token)

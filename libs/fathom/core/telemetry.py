@@ -1,0 +1,133 @@
+"""Logs, metrics and traces of one service; no globals, so a process may host several services.
+
+Metric names are ``fathom_rpc_*``; labels come from closed sets only (service, method, transport, code).
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from fathom.core.extras import name_missing_extra
+
+with name_missing_extra():
+    import structlog
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    from opentelemetry.trace import Span, SpanKind, Tracer
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+# From one millisecond, a call in this process, to five minutes, a research run.
+SECONDS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+
+
+@dataclass(frozen=True)
+class RpcMetrics:
+    """Counters of the dispatcher and the clients."""
+
+    handled: Counter
+    seconds: Histogram
+    in_flight: Gauge
+    retries: Counter
+    held_bytes: Gauge
+
+    @classmethod
+    def register(cls, registry: CollectorRegistry) -> RpcMetrics:
+        labels = ("service", "method", "transport")
+        return cls(
+            Counter("fathom_rpc_handled", "Calls that ended, by code", (*labels, "code"), registry=registry),
+            Histogram("fathom_rpc_seconds", "Time to end", labels, buckets=SECONDS_BUCKETS, registry=registry),
+            Gauge("fathom_rpc_in_flight", "Calls being handled", ("service",), registry=registry),
+            Counter("fathom_client_retries", "Attempts after the first", ("service", "method"), registry=registry),
+            Gauge("fathom_rpc_held_bytes", "Held for repeated requests", ("service",), registry=registry),
+        )
+
+
+class Telemetry:
+    """One service's logger (``log``), metric registry (``registry``), RPC metrics and tracer."""
+
+    def __init__(
+        self,
+        service: str,
+        *,
+        log_level: str = "info",
+        log_format: str = "json",
+        otlp_endpoint: str = "",
+        stream: TextIO | None = None,
+    ) -> None:
+        self.service = service
+        self.log: Any = make_logger(service, log_level, log_format, stream or sys.stderr)
+        # A registry of its own instead of prometheus_client's global one: several services in one process would
+        # register the same names twice.
+        self.registry = CollectorRegistry()
+        self.rpc = RpcMetrics.register(self.registry)
+        # Likewise a provider of its own; spans are recorded for their ids even where no exporter is set.
+        self._provider = TracerProvider(resource=Resource.create({"service.name": f"fathom-{service}"}))
+        if otlp_endpoint:
+            from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+
+            exporter = OTLPSpanExporter(endpoint=otlp_endpoint, insecure=True)
+            self._provider.add_span_processor(BatchSpanProcessor(exporter))
+        self._tracer: Tracer = self._provider.get_tracer("fathom")
+        self._propagator = TraceContextTextMapPropagator()
+        self._metrics_server: tuple[Any, threading.Thread] | None = None
+
+    def span(self, name: str, traceparent: str, kind: SpanKind) -> tuple[Span, str]:
+        """Start a span under ``traceparent`` ("" for a new trace); return it and its own traceparent."""
+        parent = self._propagator.extract({"traceparent": traceparent}) if traceparent else Context()
+        span = self._tracer.start_span(name, context=parent, kind=kind)
+        context = span.get_span_context()
+        return span, f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"
+
+    def start_call(self, name: str, traceparent: str) -> tuple[Span, str]:
+        """Start the span of a call to another service."""
+        return self.span(name, traceparent, SpanKind.CLIENT)
+
+    def count_retry(self, service: str, method: str) -> None:
+        """Count one further attempt of a call to another service."""
+        self.rpc.retries.labels(service, method).inc()
+
+    def serve_metrics(self, host: str, port: int) -> int:
+        """Serve ``/metrics`` for Prometheus on a separate thread; return the port."""
+        server, thread = start_http_server(port, addr=host, registry=self.registry)
+        self._metrics_server = (server, thread)
+        return int(server.server_port)
+
+    def close(self) -> None:
+        """Flush spans and stop the metrics endpoint."""
+        if self._metrics_server is not None:
+            server, thread = self._metrics_server
+            server.shutdown()
+            server.server_close()
+            thread.join()
+            self._metrics_server = None
+        self._provider.shutdown()
+
+
+def make_logger(service: str, level: str, log_format: str, stream: TextIO) -> Any:
+    """Return a structlog logger that writes JSON lines, or readable lines for ``log_format="console"``."""
+    renderer: Any = (
+        structlog.dev.ConsoleRenderer(colors=stream.isatty())
+        if log_format == "console"
+        else structlog.processors.JSONRenderer(ensure_ascii=False)
+    )
+    processors = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+        structlog.processors.format_exc_info,
+        renderer,
+    ]
+    logger = structlog.wrap_logger(
+        structlog.PrintLogger(stream),
+        processors=processors,
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
+        cache_logger_on_first_use=False,
+    )
+    return logger.bind(service=service)

@@ -1,0 +1,64 @@
+"""Message format with which a workflow stage asks a model: a line naming the stage, then sections in tags.
+
+Section contents are untrusted data (questions, results, documents): our tags in them are neutralised, so that no
+content can end its section or begin another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+HEAD = "Stage: "
+REWRITE, PLAN, REFLECT, COMPOSE = "rewrite", "plan", "reflect", "compose"
+# In execution order; rewrite only when the conversation has earlier turns.
+STAGES = (REWRITE, PLAN, REFLECT, COMPOSE)
+SECTIONS = (
+    "history",
+    "question",
+    "date",
+    "tools",
+    "framework",
+    "indicators",
+    "asked",
+    "guidance",
+    "material",
+)
+# Only tags alone on their line delimit a section: "<question>", its text, "</question>".
+SECTION = re.compile(rf"^<({'|'.join(SECTIONS)})>\n(.*?)\n</\1>$", re.DOTALL | re.MULTILINE)
+# Any spelling of our tags that a model could take for one, such as "< / Question >".
+TAG = re.compile(rf"<(\s*/?\s*(?:{'|'.join(SECTIONS)})\s*)>", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A parsed stage request: the stage's name, and its sections by name."""
+
+    stage: str
+    sections: Mapping[str, str]
+
+    def __getitem__(self, section: str) -> str:
+        """Return the section's text, "" if it is absent."""
+        return self.sections.get(section, "")
+
+
+def ask(stage: str, sections: Mapping[str, str]) -> str:
+    """Return the user message of a stage; sections without text are omitted."""
+    texts = {name: sections.get(name, "").strip() for name in SECTIONS}
+    parts = [f"<{name}>\n{harmless(text)}\n</{name}>" for name, text in texts.items() if text]
+    return "\n\n".join([f"{HEAD}{stage}", *parts])
+
+
+def harmless(text: str) -> str:
+    """Return the text with our tags in it neutralised."""
+    return TAG.sub(r"‹\1›", text)
+
+
+def read_ask(content: str) -> Asked | None:
+    """Parse a message made by ``ask``; return None for any other message."""
+    head, _, body = content.partition("\n")
+    stage = head.removeprefix(HEAD).strip()
+    if not head.startswith(HEAD) or stage not in STAGES:
+        return None
+    return Asked(stage, dict(SECTION.findall(body)))

@@ -1,0 +1,244 @@
+"""Published weights: a manifest in the object store that lists the files of one version of one model.
+
+Trainers ``publish`` and policy replicas ``fetch``. References to a manifest carry its checksum, so a version is either
+complete and as published, or absent. Format 1 of the manifest::
+
+    {"format": 1, "model": "tiny", "policy_version": 3, "created": "2026-01-31T12:00:00+00:00",
+     "files": [{"path": "model.safetensors", "key": "weights/tiny/3/…", "size_bytes": 1, "sha256": "…"}, …]}
+
+Format 2 adds ``"base"``, the manifest of an adapter's base model (null: the model as configured), and per file
+``"delta"``, ``{"key", "sha256"}`` of the whole file that the object is a difference to (see
+``fathom.domain.weights.delta``); size and checksum are those of the result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+import tempfile
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from fathom.core.errors import CorruptData, InvalidField
+from fathom.core.ids import checked_id, sha256
+from fathom.domain.weights.delta import decode, encode
+from fathom.transport.store.base import ObjectStore, StoredObject, verify
+
+FORMAT, FORMAT_WITH_BASE = 1, 2
+ADAPTER_CONFIG = "adapter_config.json"
+WORTH_IT = 0.5  # a difference that is larger than this share of the file is not worth its reconstruction
+FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+SHA256 = re.compile(r"[0-9a-f]{64}")
+MANIFEST_NAME = "fathom-manifest.json"
+
+
+@dataclass(frozen=True)
+class WeightFile:
+    """One file of a version: plain name, storage key, size in bytes and SHA-256.
+
+    With ``delta``, (key, SHA-256) of a whole file, the stored bytes are the difference to that file.
+    """
+
+    path: str
+    key: str
+    size_bytes: int
+    sha256: str
+    delta: tuple[str, str] | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """Return the file's entry in the manifest."""
+        entry: dict[str, object] = {name: value for name, value in asdict(self).items() if name != "delta"}
+        return entry if self.delta is None else {**entry, "delta": {"key": self.delta[0], "sha256": self.delta[1]}}
+
+
+@dataclass(frozen=True)
+class WeightManifest:
+    """All files of one version. ``created`` is an ISO time in UTC; ``base`` is the base model of an adapter."""
+
+    model: str
+    policy_version: int
+    created: str
+    files: tuple[WeightFile, ...]
+    base: StoredObject | None = None
+
+    @property
+    def adapter(self) -> bool:
+        """True when the files are an adapter, not a whole model."""
+        return any(file.path == ADAPTER_CONFIG for file in self.files)
+
+    def to_json(self) -> bytes:
+        """Serialise as UTF-8 JSON, in format 1 where that suffices."""
+        entry: dict[str, object] = {"format": FORMAT, "model": self.model, "policy_version": self.policy_version}
+        entry |= {"created": self.created, "files": [file.to_json() for file in self.files]}
+        if self.base is not None or any(file.delta for file in self.files):
+            entry["format"] = FORMAT_WITH_BASE
+        if self.base is not None:
+            entry["base"] = asdict(self.base)
+        return json.dumps(entry, indent=1).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes, key: str = "manifest") -> WeightManifest:
+        """Parse and check a manifest; raise ``CorruptData(key)`` saying what is wrong."""
+        try:
+            parsed = json.loads(data)
+            if not isinstance(parsed, dict) or parsed.get("format") not in (FORMAT, FORMAT_WITH_BASE):
+                raise CorruptData(key, f"is no weight manifest of format {FORMAT} or {FORMAT_WITH_BASE}")
+            files = tuple(weight_file(entry) for entry in parsed["files"])
+            base = None if parsed.get("base") is None else StoredObject(**parsed["base"])
+            manifest = cls(str(parsed["model"]), int(parsed["policy_version"]), str(parsed["created"]), files, base)
+        except (KeyError, TypeError, ValueError) as error:
+            raise CorruptData(key, f"is no weight manifest: {type(error).__name__}: {error}") from error
+        if not files or len({file.path for file in files}) != len(files):
+            raise CorruptData(key, "lists no files, or one name twice")
+        if manifest.policy_version < 1:
+            raise CorruptData(key, "policy_version must be at least 1")
+        return manifest
+
+
+def weight_file(entry: dict[str, object]) -> WeightFile:
+    """Parse one entry of ``files``; raise ``ValueError``, ``KeyError`` or ``TypeError``."""
+    path, key, size, digest = entry["path"], entry["key"], entry["size_bytes"], entry["sha256"]
+    # A plain name only: the reader writes files under it.
+    if not isinstance(path, str) or not FILE_NAME.fullmatch(path) or path == MANIFEST_NAME:
+        raise ValueError(f"{path!r} is no plain file name")
+    if not isinstance(digest, str) or not SHA256.fullmatch(digest):
+        raise ValueError(f"sha256 of {path} is not 64 hexadecimal digits")
+    if not isinstance(size, int) or size < 0 or not isinstance(key, str):
+        raise ValueError(f"size_bytes or key of {path} is malformed")
+    delta = entry.get("delta")
+    if delta is None:
+        return WeightFile(path, key, size, digest)
+    if not isinstance(delta, dict) or not isinstance(delta["key"], str) or not SHA256.fullmatch(delta["sha256"]):
+        raise ValueError(f"delta of {path} is malformed")
+    return WeightFile(path, key, size, digest, (delta["key"], delta["sha256"]))
+
+
+async def publish(
+    store: ObjectStore,
+    folder: Path,
+    model: str,
+    version: int,
+    *,
+    base: StoredObject | None = None,
+    delta_to: StoredObject | None = None,
+) -> StoredObject:
+    """Upload the files of ``folder`` (a Hugging Face model or PEFT adapter folder, not nested), then their manifest.
+
+    ``base`` is the manifest of an adapter's base model; without one it is the model as configured. With ``delta_to``,
+    the manifest of a whole version, weights are stored as their difference to it where that is small enough.
+
+    Returns the manifest's record; ``to_ref`` of it is the argument of ``LoadWeights``. Keys contain checksums, so
+    publishing a version again never changes what an earlier manifest lists. Raises ``InvalidField`` for an unusable
+    folder, base, model name or version.
+    """
+    checked_id("model", model)
+    if version < 1:
+        raise InvalidField("policy_version", "must be at least 1")
+    paths = await asyncio.to_thread(lambda: sorted(path for path in folder.iterdir() if path.is_file()))
+    if not any(path.suffix == ".safetensors" for path in paths):
+        raise InvalidField("folder", f"{folder} holds no .safetensors file")
+    if base is not None and (not any(p.name == ADAPTER_CONFIG for p in paths) or await is_adapter(store, base)):
+        raise InvalidField("base", "is for an adapter, and is the manifest of a whole model")
+    whole = {} if delta_to is None else {file.path: file for file in (await read_manifest(store, delta_to)).files}
+    files = []
+    for path in paths:
+        if not FILE_NAME.fullmatch(path.name) or path.name == MANIFEST_NAME:
+            raise InvalidField("folder", f"{path.name!r} is no name that can be published")
+        # The manifest comes after all of them: whoever can read it finds every file that it names.
+        files.append(await put_file(store, path, f"weights/{model}/{version}", whole.get(path.name)))
+    manifest = WeightManifest(model, version, datetime.now(UTC).isoformat(), tuple(files), base).to_json()
+    return await store.put(f"weights/{model}/{version}/manifest-{sha256(manifest)[:16]}.json", manifest)
+
+
+async def is_adapter(store: ObjectStore, ref: StoredObject) -> bool:
+    """Return True if a published version is an adapter."""
+    return (await read_manifest(store, ref)).adapter
+
+
+async def put_file(store: ObjectStore, path: Path, prefix: str, like: WeightFile | None) -> WeightFile:
+    """Upload one file, as its difference to ``like`` where that is small enough."""
+    data = await asyncio.to_thread(path.read_bytes)
+    digest = await asyncio.to_thread(sha256, data)
+    if like is not None and path.suffix == ".safetensors":
+        # No chains: what is a difference itself refers to the same whole file.
+        key, checksum = like.delta or (like.key, like.sha256)
+        difference = await asyncio.to_thread(encode, await store.get(key, checksum), data)
+        if difference is not None and len(difference) < WORTH_IT * len(data):
+            stored = await store.put(f"{prefix}/{digest[:16]}-{path.name}.delta", difference)
+            return WeightFile(path.name, stored.key, len(data), digest, (key, checksum))
+    stored = await store.put(f"{prefix}/{digest[:16]}-{path.name}", data)
+    return WeightFile(path.name, stored.key, len(data), digest)
+
+
+async def read_manifest(store: ObjectStore, ref: StoredObject) -> WeightManifest:
+    """Return the manifest that ``ref`` points to; raise ``NotFound`` or ``CorruptData``."""
+    return WeightManifest.from_json(await store.get(ref.key, ref.sha256 or None), ref.key)
+
+
+async def fetch(store: ObjectStore, ref: StoredObject, target: Path) -> WeightManifest:
+    """Download a version into the folder ``target``, which appears complete or not at all.
+
+    A target that already holds this manifest is used as it is. Raises ``NotFound`` or ``CorruptData``; ``target`` is
+    then unchanged.
+    """
+    manifest = await read_manifest(store, ref)
+    if await asyncio.to_thread(holds, target, manifest):
+        return manifest
+    await asyncio.to_thread(target.parent.mkdir, parents=True, exist_ok=True)
+    partial = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=f".{target.name}-", dir=target.parent))
+    try:
+        for file in manifest.files:
+            data = await read_file(store, file, target.parent)
+            if len(data) != file.size_bytes:
+                raise CorruptData(file.key, f"has {len(data)} bytes, not {file.size_bytes}")
+            await asyncio.to_thread((partial / file.path).write_bytes, data)
+        await asyncio.to_thread((partial / MANIFEST_NAME).write_bytes, manifest.to_json())
+        await asyncio.to_thread(replace_folder, partial, target)
+    finally:
+        await asyncio.to_thread(shutil.rmtree, partial, ignore_errors=True)
+    return manifest
+
+
+async def read_file(store: ObjectStore, file: WeightFile, fetched: Path) -> bytes:
+    """Return a file's verified bytes; the base of a difference is taken from earlier downloads if possible."""
+    if file.delta is None:
+        return await store.get(file.key, file.sha256)
+    key, checksum = file.delta
+    base = await asyncio.to_thread(fetched_file, fetched, checksum)
+    if base is None:
+        base = await store.get(key, checksum)
+    data = await asyncio.to_thread(decode, base, await store.get(file.key), file.key)
+    return await asyncio.to_thread(verify, file.key, data, file.sha256)
+
+
+def fetched_file(fetched: Path, checksum: str) -> bytes | None:
+    """Return a file with this checksum from a version downloaded below ``fetched``, None if there is none."""
+    for listed in fetched.glob(f"*/{MANIFEST_NAME}"):
+        try:
+            manifest = WeightManifest.from_json(listed.read_bytes())
+            for file in manifest.files:
+                if file.sha256 == checksum:
+                    return (listed.parent / file.path).read_bytes()
+        except (CorruptData, OSError):  # being removed, or the remains of one: the store has it
+            continue
+    return None
+
+
+def holds(folder: Path, manifest: WeightManifest) -> bool:
+    """Return True if the folder was downloaded from this manifest and its files have the right sizes."""
+    try:
+        known = (folder / MANIFEST_NAME).read_bytes() == manifest.to_json()
+        return known and all((folder / file.path).stat().st_size == file.size_bytes for file in manifest.files)
+    except OSError:
+        return False
+
+
+def replace_folder(source: Path, target: Path) -> None:
+    """Move ``source`` to ``target``, removing an existing target first."""
+    if target.exists():
+        # rename does not replace a non-empty folder.
+        shutil.rmtree(target)
+    source.rename(target)

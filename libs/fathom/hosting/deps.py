@@ -1,0 +1,22 @@
+"""Dependencies that a host opens for a service before it builds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fathom.clients import Clients
+    from fathom.core.telemetry import Telemetry
+    from fathom.transport.bus.base import Bus
+    from fathom.transport.store import ObjectStore
+
+
+@dataclass(frozen=True)
+class Deps:
+    """External dependencies of a service, built by its host and passed to ``build(config, deps)``."""
+
+    clients: Clients
+    store: ObjectStore
+    bus: Bus
+    telemetry: Telemetry

@@ -1,0 +1,1 @@
+"""The bus of a cluster: NATS request/reply, JetStream streams and key-value buckets."""

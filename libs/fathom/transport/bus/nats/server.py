@@ -1,0 +1,171 @@
+"""A private nats-server process for tests and the local stack; it never outlives this process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+from pathlib import Path
+from types import TracebackType
+
+from fathom.core.config import ConfigError
+from fathom.core.errors import DependencyFailed, MissingExtra
+from fathom.core.retry import RetryPolicy, always, retry
+from fathom.transport.lifetime import ending_with_parent
+from fathom.transport.sockets import PortInUse
+
+BINARY = "nats-server"
+START_TIMEOUT_S = 10.0
+STOP_TIMEOUT_S = 5.0
+# The server writes its port to a file when it listens; it starts in some tens of milliseconds.
+POLL_S = 0.01
+RESTART = RetryPolicy(attempts=5, first_delay_s=0.2)
+
+
+class NatsServer:
+    """A nats-server with JetStream under ``store_dir``: ``async with NatsServer(folder) as server``.
+
+    ``port`` -1 picks any free port, readable from ``url`` and ``port``. Raises ``MissingExtra`` without the binary,
+    ``PortInUse``, and ``DependencyFailed("nats-server")`` with the last line of its log when it does not start. Leaving
+    the block stops it and keeps the folder.
+    """
+
+    def __init__(self, store_dir: Path, port: int = -1, host: str = "127.0.0.1") -> None:
+        if port != -1 and not 1 <= port <= 65535:
+            raise ConfigError(f"port: {port} is no port", metadata={"field": "port"})
+        self.host, self.port = host, port
+        self._store_dir = store_dir
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def url(self) -> str:
+        """URL for clients, e.g. ``nats://127.0.0.1:4222``."""
+        return f"nats://{self.host}:{self.port}"
+
+    async def __aenter__(self) -> NatsServer:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Start the server, on the same port again after ``stop`` or ``kill``; return when it accepts clients."""
+        binary = find_binary()
+        if self.port != -1:
+            check_free(self.host, self.port)
+        with tempfile.TemporaryDirectory(prefix="fathom-nats-") as scratch:
+            log = Path(scratch) / "log"
+            self._process = await asyncio.create_subprocess_exec(
+                *ending_with_parent(
+                    [binary, "-a", self.host, "-p", str(self.port), "-js", "-sd", str(self._store_dir),
+                     "--ports_file_dir", scratch, "-l", str(log)]
+                ),
+                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+            )  # fmt: skip
+            try:
+                async with asyncio.timeout(START_TIMEOUT_S):
+                    self.port = await self._announced_port(Path(scratch))
+            except TimeoutError:
+                await self.kill()
+                raise DependencyFailed(BINARY, f"did not start within {START_TIMEOUT_S:g} s") from None
+            except ChildProcessError:
+                raise self._refusal(log) from None
+            # Cancelled while it starts: nobody would stop the process otherwise.
+            except BaseException:
+                await self.kill()
+                raise
+
+    async def _announced_port(self, scratch: Path) -> int:
+        assert self._process is not None
+        ports = scratch / f"{BINARY}_{self._process.pid}.ports"
+        while True:
+            if self._process.returncode is not None:
+                raise ChildProcessError
+            try:
+                url: str = json.loads(ports.read_text())["nats"][0]
+                return int(url.rpartition(":")[2])
+            except (FileNotFoundError, json.JSONDecodeError):  # not there yet, or half written
+                await asyncio.sleep(POLL_S)
+
+    def _refusal(self, log: Path) -> PortInUse | DependencyFailed:
+        words = log.read_text().strip() if log.exists() else ""
+        if "address already in use" in words:
+            return PortInUse(BINARY, self.host, self.port)
+        return DependencyFailed(BINARY, f"ended at once: {words.splitlines()[-1] if words else 'without a word'}")
+
+    @property
+    def pid(self) -> int:
+        """Process id; raises ``DependencyFailed("nats-server")`` when it is not running."""
+        if self._process is None:
+            raise DependencyFailed(BINARY, "is not running")
+        return self._process.pid
+
+    async def keep_up(self) -> None:
+        """Restart the server, on the same port and folder, whenever it ends by itself; run until cancelled.
+
+        Raises the error of the last of five attempts in a row.
+        """
+        while self._process is not None:
+            await self._process.wait()
+            await retry(self._restart, RESTART, is_retryable=always)
+
+    async def _restart(self) -> None:
+        if self._process is not None:  # otherwise it was stopped, not lost
+            await self.start()
+
+    async def stop(self) -> None:
+        """Stop the server gracefully, by force after 5 seconds; no error when it is not running."""
+        await self._end(signal.SIGTERM)
+
+    async def kill(self) -> None:
+        """Kill the server at once, as a crash would."""
+        await self._end(signal.SIGKILL)
+
+    async def _end(self, number: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None or process.returncode is not None:
+            return
+        process.send_signal(number)
+        try:
+            async with asyncio.timeout(STOP_TIMEOUT_S):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+
+def find_binary() -> str:
+    """Return the path of nats-server: ``FATHOM_NATS_BIN``, then beside this Python, then on PATH.
+
+    Raises ``ConfigError`` when ``FATHOM_NATS_BIN`` is not executable, ``MissingExtra`` when no binary is found.
+    """
+    named = os.environ.get("FATHOM_NATS_BIN")
+    if named:
+        if not os.access(named, os.X_OK):
+            raise ConfigError(f"FATHOM_NATS_BIN={named!r} is no program", metadata={"field": "FATHOM_NATS_BIN"})
+        return named
+    beside = Path(sys.executable).parent / BINARY
+    if os.access(beside, os.X_OK):
+        return str(beside)
+    found = shutil.which(BINARY)
+    if found is None:
+        raise MissingExtra(BINARY, "nats-server")
+    return found
+
+
+def check_free(host: str, port: int) -> None:
+    """Raise ``PortInUse`` when the port is already taken."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise PortInUse(BINARY, host, port) from error

@@ -1,0 +1,45 @@
+"""NATS server: a dispatcher's unary methods on subjects, shared by a queue group of replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+
+from google.protobuf.message import DecodeError
+
+from fathom.core.call import Call
+from fathom.core.errors import FathomError, InvalidField
+from fathom.transport.bus.base import Bus, Closable, Message
+from fathom.transport.bus.streams import rpc_subject
+from fathom.transport.rpc.contract import Method, once
+from fathom.transport.rpc.dispatch import Dispatcher
+from fathom.transport.status import STATUS_HEADER, to_status
+
+
+async def mount(dispatcher: Dispatcher, bus: Bus) -> list[Closable]:
+    """Serve every unary method on its subject; close the returned subscriptions to drain."""
+    return [
+        await bus.serve(rpc_subject(method.service, method.name), method.service, reply(dispatcher, method))
+        for method in dispatcher.contract.methods.values()
+        if method.unary
+    ]
+
+
+def reply(dispatcher: Dispatcher, method: Method) -> Callable[[Message], Awaitable[Message]]:
+    """Return a handler that replies with the response, or with a status under the header ``fathom-status``."""
+
+    async def handler(message: Message) -> Message:
+        try:
+            call = Call.from_headers(message.headers)
+            try:
+                request = method.request_type.FromString(message.payload)
+            except DecodeError as error:
+                raise InvalidField("payload", f"is no {method.request_type.DESCRIPTOR.full_name}") from error
+            async with aclosing(dispatcher.handle(method, once(request), call, "nats")) as responses:
+                response = await anext(responses)
+            return Message(message.subject, response.SerializeToString(), {})
+        except FathomError as error:
+            # The code is in the header for tools that look at the traffic; callers read the status.
+            return Message(message.subject, to_status(error).SerializeToString(), {STATUS_HEADER: error.code})
+
+    return handler

@@ -1,0 +1,133 @@
+"""gRPC server: every method of a dispatcher, health by service name, and reflection."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+import grpc
+from google.protobuf.message import Message
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from fathom.core.call import Call
+from fathom.core.errors import FathomError, PayloadTooLarge
+from fathom.transport.rpc.contract import MAX_MESSAGE_BYTES, Method, once
+from fathom.transport.rpc.dispatch import Dispatcher
+from fathom.transport.sockets import PortInUse
+from fathom.transport.status import to_status
+
+SERVER_OPTIONS = (
+    # One more byte than a client may send, so that the typed error comes before the transport's own.
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES + 1024),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES + 1024),
+    # Clients ping every 20 s (clients/transport.py), others perhaps without a call in flight; by default gRPC's
+    # servers end such a connection with ENHANCE_YOUR_CALM.
+    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    # Off: a second server on the same port would silently get half of the calls.
+    ("grpc.so_reuseport", 0),
+    # Calls that run are not cut: the client is told to make its next ones on a new connection, for which it asks the
+    # name again and finds replicas that came meanwhile.
+    ("grpc.max_connection_age_ms", 60_000),
+)
+# "" is the whole server in gRPC's health protocol; the others are the probes of the chart.
+HEALTH_NAMES = ("", "live", "ready", "startup")
+
+
+class GrpcServer:
+    """A ``grpc.aio`` server for one dispatcher; ``port`` is known after ``start``."""
+
+    def __init__(self, dispatcher: Dispatcher, host: str, port: int) -> None:
+        self._dispatcher = dispatcher
+        self._host, self.port = host, port
+        self._server = grpc.aio.server(options=SERVER_OPTIONS)
+        self._health = health.aio.HealthServicer()
+        self._facts: set[str] = set()
+
+    async def start(self) -> None:
+        """Bind the port and answer health checks; raise ``PortInUse`` when the port is taken."""
+        full_name = self._dispatcher.contract.full_name
+        self._server.add_generic_rpc_handlers([generic_handler(self._dispatcher)])
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        names = (full_name, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(names, self._server)
+        await self.set_serving(False)
+        try:
+            self.port = self._server.add_insecure_port(f"{self._host}:{self.port}")
+        except RuntimeError as error:
+            raise PortInUse(self._dispatcher.service.name, self._host, self.port) from error
+        await self._server.start()
+
+    async def set_serving(self, serving: bool) -> None:
+        """Set the readiness of the service and its facts; "live" stays SERVING as long as the process answers."""
+        state = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
+        facts = self._dispatcher.service.facts() if serving else ()
+        for name in (*HEALTH_NAMES, self._dispatcher.contract.full_name, *facts):
+            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING if name == "live" else state)
+        # A fact that has gone, such as an isolation level, must not stay SERVING from earlier.
+        for name in self._facts - set(facts):
+            await self._health.set(name, health_pb2.HealthCheckResponse.NOT_SERVING)
+        self._facts.update(facts)
+
+    async def leave(self) -> None:
+        """Turn health to NOT_SERVING for good; calls are still answered."""
+        await self._health.enter_graceful_shutdown()
+
+    async def stop(self, grace_s: float) -> None:
+        """Refuse new calls, let running ones finish for ``grace_s`` seconds, then close."""
+        await self._server.stop(grace_s)
+
+
+def generic_handler(dispatcher: Dispatcher) -> grpc.GenericRpcHandler:
+    """Return all methods of the contract as gRPC handlers."""
+    handlers = {name: method_handler(dispatcher, method) for name, method in dispatcher.contract.methods.items()}
+    return grpc.method_handlers_generic_handler(dispatcher.contract.full_name, handlers)
+
+
+def method_handler(dispatcher: Dispatcher, method: Method) -> grpc.RpcMethodHandler:
+    """Return the gRPC handler of one method; its kind decides which of gRPC's four shapes is used."""
+
+    async def stream(argument: Any, context: Any) -> AsyncGenerator[Message, None]:
+        requests = argument if method.client_streaming else once(argument)
+        try:
+            call = Call.from_headers(headers(context), context.time_remaining())
+            async with aclosing(dispatcher.handle(method, requests, call, "grpc")) as responses:
+                async for response in responses:
+                    yield within_limit(response)
+        except FathomError as error:
+            status = to_status(error)
+            trailer = (("grpc-status-details-bin", status.SerializeToString()),)
+            # The trailer carries the whole google.rpc.Status, as gRPC's own libraries read it; code and message alone
+            # are for other clients.
+            await context.abort(grpc.StatusCode[error.code], error.message, trailer)
+
+    async def single(argument: Any, context: Any) -> Message:
+        async with aclosing(stream(argument, context)) as responses:
+            return await anext(responses)
+
+    kind = {
+        (False, False): grpc.unary_unary_rpc_method_handler,
+        (False, True): grpc.unary_stream_rpc_method_handler,
+        (True, False): grpc.stream_unary_rpc_method_handler,
+        (True, True): grpc.stream_stream_rpc_method_handler,
+    }[method.client_streaming, method.server_streaming]
+    behaviour = stream if method.server_streaming else single
+    return kind(
+        behaviour,
+        request_deserializer=method.request_type.FromString,
+        response_serializer=method.response_type.SerializeToString,
+    )
+
+
+def within_limit(message: Message) -> Message:
+    """Return the message; raise ``PayloadTooLarge`` before the transport refuses it with an untyped error."""
+    if (size := message.ByteSize()) > MAX_MESSAGE_BYTES:
+        raise PayloadTooLarge(size, MAX_MESSAGE_BYTES)
+    return message
+
+
+def headers(context: Any) -> dict[str, str]:
+    """Return the call's text metadata, without binary entries."""
+    return {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}

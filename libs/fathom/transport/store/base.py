@@ -1,0 +1,102 @@
+"""Interface of every object store, and the keys it accepts."""
+
+from __future__ import annotations
+
+import builtins
+import re
+from dataclasses import dataclass
+from typing import Protocol
+
+from fathom.core.errors import CorruptData, InvalidField
+from fathom.core.ids import sha256 as digest
+
+# S3 allows 1,024 bytes in a key; file systems mostly 255 in a name, hence 200 per segment, which leaves room for the
+# suffix of FolderStore.
+MAX_KEY_LENGTH = 512
+# A segment starts with no dot, so that neither "." nor ".." nor a store's own dot files can be named.
+SEGMENT = r"[A-Za-z0-9_][A-Za-z0-9._=@+,-]{0,199}"
+# Segments separated by slashes, such as runs/run_1/answer.json; as a path below a folder such a key cannot leave it.
+KEY_PATTERN = re.compile(rf"{SEGMENT}(?:/{SEGMENT})*")
+PREFIX_PATTERN = re.compile(rf"(?:{SEGMENT}/)*(?:{SEGMENT})?")
+
+
+@dataclass(frozen=True)
+class StoredObject:
+    """Metadata of an object; ``sha256`` is lower-case hexadecimal."""
+
+    key: str
+    size_bytes: int
+    sha256: str
+    content_type: str
+
+
+class ObjectStore(Protocol):
+    """Whole objects by key. Writes are atomic and replace; reads verify the checksum.
+
+    Every method raises ``InvalidField("key")`` for a key outside ``KEY_PATTERN`` and ``DependencyFailed`` when the
+    store cannot be reached after bounded retries.
+    """
+
+    async def put(self, key: str, data: bytes, content_type: str = "application/octet-stream") -> StoredObject:
+        """Store ``data`` under ``key``, replacing any existing object."""
+        ...
+
+    async def get(self, key: str, sha256: str | None = None) -> bytes:
+        """Return the object's bytes, verified against the recorded checksum and ``sha256`` if given.
+
+        Raises ``NotFound`` or ``CorruptData``.
+        """
+        ...
+
+    async def head(self, key: str) -> StoredObject | None:
+        """Return the object's metadata, or None if it does not exist."""
+        ...
+
+    async def list(self, prefix: str) -> list[StoredObject]:
+        """Return the metadata of all objects whose key starts with ``prefix``, sorted by key.
+
+        ``prefix`` may be any string, not only a folder.
+        """
+        ...
+
+    async def keys(self, prefix: str, *, after: str = "", limit: int = 0) -> builtins.list[str]:
+        """Return the keys that start with ``prefix`` and sort behind ``after``, sorted; the first ``limit`` unless 0.
+
+        Reads no object and no metadata, which ``list`` does for each one.
+        """
+        ...
+
+    async def delete(self, key: str) -> None:
+        """Remove the object; no error when it does not exist."""
+        ...
+
+    async def close(self) -> None:
+        """Free connections; the store must not be used afterwards."""
+        ...
+
+
+def checked_key(key: str) -> str:
+    """Return ``key`` if every backend can store it safely; raise ``InvalidField("key")`` otherwise."""
+    if len(key) > MAX_KEY_LENGTH or not KEY_PATTERN.fullmatch(key):
+        raise InvalidField(
+            "key",
+            f"{key[:80]!r} is no path of segments of letters, digits and '._=@+,-' that start with a letter, "
+            f"a digit or '_' (at most {MAX_KEY_LENGTH} characters, 200 per segment)",
+        )
+    return key
+
+
+def checked_prefix(prefix: str) -> str:
+    """Return ``prefix`` if some key can start with it; raise ``InvalidField("prefix")`` otherwise."""
+    if len(prefix) > MAX_KEY_LENGTH or not PREFIX_PATTERN.fullmatch(prefix):
+        raise InvalidField("prefix", f"{prefix[:80]!r} starts no valid key")
+    return prefix
+
+
+def verify(key: str, data: bytes, *expected: str | None) -> bytes:
+    """Return ``data`` if its SHA-256 equals every given checksum; raise ``CorruptData`` otherwise."""
+    actual = digest(data)
+    for checksum in expected:
+        if checksum is not None and checksum != actual:
+            raise CorruptData(key, f"SHA-256 is {actual}, not {checksum}")
+    return data

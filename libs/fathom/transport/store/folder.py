@@ -1,0 +1,144 @@
+"""Object store in a local folder, one file per object.
+
+A file is one line of JSON with size, SHA-256 and media type, then the object's bytes. Metadata and bytes in one file
+make a write atomic with a single rename: a crash leaves the old object or the new one, never one's bytes under the
+other's checksum. ``tail -n +2 FILE`` prints the bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import json
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+from fathom.core.errors import CorruptData, DependencyFailed, NotFound
+from fathom.core.ids import sha256 as digest
+from fathom.transport.store.base import StoredObject, checked_key, checked_prefix, verify
+
+# "~" is no character of a key, so the object "a" (file "a~") never collides with the folder of "a/b".
+SUFFIX = "~"
+# Far more than size, checksum and media type take; a file that is no object has perhaps no line break at all.
+MAX_RECORD_BYTES = 4096
+
+R = TypeVar("R")
+
+
+class FolderStore:
+    """An ``ObjectStore`` in ``root``, which is created on the first write."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    async def put(self, key: str, data: bytes, content_type: str = "application/octet-stream") -> StoredObject:
+        return await in_thread(self._put, checked_key(key), bytes(data), content_type)
+
+    async def get(self, key: str, sha256: str | None = None) -> bytes:
+        return await in_thread(self._get, checked_key(key), sha256)
+
+    async def head(self, key: str) -> StoredObject | None:
+        return await in_thread(self._head, checked_key(key))
+
+    async def list(self, prefix: str) -> builtins.list[StoredObject]:
+        return await in_thread(self._list, checked_prefix(prefix))
+
+    async def keys(self, prefix: str, *, after: str = "", limit: int = 0) -> builtins.list[str]:
+        checked_prefix(prefix)
+        found = await in_thread(lambda: sorted(key for key in self._keys(prefix) if key > after))
+        return found[: limit or None]
+
+    async def delete(self, key: str) -> None:
+        await in_thread(self._delete, checked_key(key))
+
+    async def close(self) -> None:
+        """Do nothing: there are no connections to free."""
+
+    def _path(self, key: str) -> Path:
+        return self._root / (key + SUFFIX)
+
+    def _put(self, key: str, data: bytes, content_type: str) -> StoredObject:
+        stored = StoredObject(key, len(data), digest(data), content_type)
+        record = {"size_bytes": stored.size_bytes, "sha256": stored.sha256, "content_type": content_type}
+        path = self._path(key)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # A leading dot is in no key, so an orphan of a crash is never listed.
+        temporary = path.parent / f".{secrets.token_hex(8)}.tmp"
+        try:
+            # Exclusively: two writers of one key have two files, and the rename that comes last wins as a whole.
+            with temporary.open("xb") as file:
+                file.write(json.dumps(record).encode() + b"\n")
+                file.write(data)
+                file.flush()
+                # Before the rename: otherwise a power failure could leave the new name with an empty file.
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        sync_folder(path.parent)
+        return stored
+
+    def _get(self, key: str, sha256: str | None) -> bytes:
+        try:
+            with self._path(key).open("rb") as file:
+                stored = read_record(key, file)
+                data = file.read()
+        except FileNotFoundError:
+            raise NotFound("object", key) from None
+        return verify(key, data, stored.sha256, sha256)
+
+    def _head(self, key: str) -> StoredObject | None:
+        try:
+            with self._path(key).open("rb") as file:
+                return read_record(key, file)
+        except FileNotFoundError:
+            return None
+
+    def _list(self, prefix: str) -> builtins.list[StoredObject]:
+        # An object that is deleted between the two is left out.
+        found = (self._head(key) for key in sorted(self._keys(prefix)))
+        return [stored for stored in found if stored is not None]
+
+    def _keys(self, prefix: str) -> Iterator[str]:
+        start = len(os.path.join(self._root, ""))
+        for folder, _, names in os.walk(self._root / prefix.rpartition("/")[0]):
+            for name in names:
+                if name.endswith(SUFFIX):
+                    # Cut as text: a Path per object takes longer than all else of a listing.
+                    key = os.path.join(folder, name)[start:].removesuffix(SUFFIX)
+                    if key.startswith(prefix):
+                        yield key
+
+    def _delete(self, key: str) -> None:
+        self._path(key).unlink(missing_ok=True)
+
+
+async def in_thread(work: Callable[..., R], *arguments: object) -> R:
+    """Run file work outside the event loop; raise ``DependencyFailed`` when the disk fails."""
+    try:
+        # File systems have no asynchronous interface; a slow disk must not stop the event loop.
+        return await asyncio.to_thread(work, *arguments)
+    except OSError as error:
+        raise DependencyFailed("object store", f"{error.strerror or error} ({error.filename})") from error
+
+
+def read_record(key: str, file: BinaryIO) -> StoredObject:
+    """Read the first line, leaving ``file`` at the object's bytes; raise ``CorruptData`` when it is malformed."""
+    line = file.readline(MAX_RECORD_BYTES)
+    try:
+        record = json.loads(line)
+        return StoredObject(key, int(record["size_bytes"]), str(record["sha256"]), str(record["content_type"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptData(key, "its record cannot be read") from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush the directory so that a rename in ``folder`` survives a power failure."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

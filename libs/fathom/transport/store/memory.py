@@ -1,0 +1,47 @@
+"""In-memory object store for unit tests and services that run alone."""
+
+from __future__ import annotations
+
+import builtins
+
+from fathom.core.errors import NotFound
+from fathom.core.ids import sha256 as digest
+from fathom.transport.store.base import StoredObject, checked_key, checked_prefix, verify
+
+
+class MemoryStore:
+    """An ``ObjectStore`` that ends with its process."""
+
+    def __init__(self) -> None:
+        self._objects: dict[str, tuple[StoredObject, bytes]] = {}
+
+    async def put(self, key: str, data: bytes, content_type: str = "application/octet-stream") -> StoredObject:
+        data = bytes(data)
+        stored = StoredObject(checked_key(key), len(data), digest(data), content_type)
+        self._objects[key] = (stored, data)
+        return stored
+
+    async def get(self, key: str, sha256: str | None = None) -> bytes:
+        if checked_key(key) not in self._objects:
+            raise NotFound("object", key)
+        stored, data = self._objects[key]
+        return verify(key, data, stored.sha256, sha256)
+
+    async def head(self, key: str) -> StoredObject | None:
+        entry = self._objects.get(checked_key(key))
+        return entry[0] if entry else None
+
+    async def list(self, prefix: str) -> builtins.list[StoredObject]:
+        checked_prefix(prefix)
+        return [self._objects[key][0] for key in sorted(self._objects) if key.startswith(prefix)]
+
+    async def keys(self, prefix: str, *, after: str = "", limit: int = 0) -> builtins.list[str]:
+        checked_prefix(prefix)
+        found = sorted(key for key in self._objects if key.startswith(prefix) and key > after)
+        return found[: limit or None]
+
+    async def delete(self, key: str) -> None:
+        self._objects.pop(checked_key(key), None)
+
+    async def close(self) -> None:
+        """Do nothing: there are no connections to free."""

@@ -1,0 +1,1 @@
+"""Fathom's services: one package each, none of which imports another."""

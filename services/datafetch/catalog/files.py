@@ -1,0 +1,96 @@
+"""Reader of users' tables (parquet, CSV, XLSX); errors name the file and, for CSV, the line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fathom.core.errors import CorruptData, InvalidField, MissingExtra
+
+FORMATS = (".parquet", ".csv", ".tsv", ".xlsx")
+
+
+def import_duckdb() -> Any:
+    """Import and return the duckdb module; raises ``MissingExtra``."""
+    try:
+        import duckdb as module
+    except ImportError as error:
+        raise MissingExtra("duckdb", "data") from error
+    return module
+
+
+def quote(name: str) -> str:
+    """Quote a SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def quote_literal(value: str) -> str:
+    """Quote a SQL string."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def resolve_inside(root: Path, path: str) -> Path:
+    """Resolve a path below ``root``.
+
+    Raises ``InvalidField("path")`` for a path outside or another file format, and ``CorruptData`` for a missing file.
+    """
+    target = (root / path).resolve()
+    # After resolving, so that neither ".." nor a link leads out of the folder.
+    if not target.is_relative_to(root.resolve()):
+        raise InvalidField("path", f"{path!r} leaves the folder {root}")
+    if not target.is_file():
+        raise CorruptData(str(target), "is not there")
+    if target.suffix.lower() not in FORMATS:
+        raise InvalidField("path", f"{path!r} is none of {', '.join(FORMATS)}")
+    return target
+
+
+def create_table(connection: Any, name: str, path: Path, sheet: str = "", *, view: bool = False) -> list[str]:
+    """Create the table ``name`` (with ``view``, for a parquet file, a view) from a file and return its columns.
+
+    Raises ``CorruptData`` with file and line for a row that does not match the header; no row is dropped silently.
+    """
+    module = import_duckdb()
+    suffix = path.suffix.lower()
+    try:
+        if suffix == ".parquet":
+            kind = "view" if view else "table"
+            connection.execute(f"create {kind} {quote(name)} as select * from read_parquet({quote_literal(str(path))})")
+        elif suffix == ".xlsx":
+            frame = read_workbook(path, sheet)
+            connection.register("incoming", frame)
+            connection.execute(f"create table {quote(name)} as select * from incoming")
+            connection.unregister("incoming")
+        else:
+            # DuckDB guesses the comma by itself; a TSV with commas in its texts would mislead it.
+            separator = ", delim='\t'" if suffix == ".tsv" else ""
+            connection.execute(
+                f"create table {quote(name)} as select * from read_csv({quote_literal(str(path))}, header=true,"
+                f" strict_mode=true, sample_size=-1{separator})"
+            )
+    except module.Error as error:
+        # DuckDB's messages repeat the row that failed, which may be long.
+        raise CorruptData(str(path), " ".join(str(error).split())[:300]) from error
+    rows = connection.execute(f"describe {quote(name)}").fetchall()
+    return [row[0] for row in rows]
+
+
+def read_workbook(path: Path, sheet: str) -> Any:
+    """Read a sheet of an Office Open XML workbook as a frame; raises ``CorruptData`` and ``MissingExtra``."""
+    try:
+        import pandas as pd
+
+        return pd.read_excel(path, sheet_name=sheet or 0)
+    except ImportError as error:
+        raise MissingExtra("openpyxl", "data") from error
+    except (ValueError, KeyError, OSError, TypeError) as error:
+        raise CorruptData(str(path), f"cannot be read as a workbook: {error}") from error
+    except Exception as error:  # a broken file makes zipfile and XML readers raise classes of their own
+        raise CorruptData(str(path), f"cannot be read as a workbook: {type(error).__name__}") from error
+
+
+def require_columns(columns: list[str], wanted: list[str], path: Path) -> None:
+    """Raise ``CorruptData`` with the columns that are absent, such as those that an upstream dropped or renamed."""
+    absent = [name for name in wanted if name and name not in columns]
+    if absent:
+        raise CorruptData(str(path), f"has no column {', '.join(map(repr, absent))}; it has {', '.join(columns[:40])}")

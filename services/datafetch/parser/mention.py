@@ -1,0 +1,77 @@
+"""The record of some words of a question and what they mean, and the choice between overlapping ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class MentionKind(StrEnum):
+    """The kinds of the contract's ``MentionKind``, by the names of its values without their prefix."""
+
+    ENTITY = "ENTITY"
+    INDICATOR = "INDICATOR"
+    PERIOD = "PERIOD"
+    FREQUENCY = "FREQUENCY"
+    MEASURE = "MEASURE"
+    CONDITION = "CONDITION"
+    PARAMETER = "PARAMETER"
+    OUTPUT = "OUTPUT"
+    UNKNOWN = "UNKNOWN"
+
+
+@dataclass(frozen=True)
+class Mention:
+    """Words of a question: ``start`` and ``end`` are character positions, ``value`` is the canonical meaning.
+
+    ``confidence`` is 1 for words that leave no choice, less for likeness, and 0 for unknown words.
+    """
+
+    kind: MentionKind
+    start: int
+    end: int
+    value: str
+    confidence: float = 1.0
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Return the positions of the first character and behind the last one."""
+        return self.start, self.end
+
+
+def resolve_overlaps(mentions: Iterable[Mention]) -> list[Mention]:
+    """Return the mentions in their order, of overlapping ones the longest, then the most confident, then the first.
+
+    Several mentions of exactly the same words are all returned: "worst month" is a measure and a frequency.
+    """
+    taken: list[Mention] = []
+    spans: list[tuple[int, int]] = []
+    ranked = sorted(enumerate(mentions), key=lambda item: (item[1].start - item[1].end, -item[1].confidence, item[0]))
+    for _, mention in ranked:
+        span = mention.span
+        same = [other for other in taken if other.span == span]
+        if span in spans:
+            if all(other.kind != mention.kind for other in same) and mention.confidence >= same[0].confidence:
+                taken.append(mention)
+        elif all(span[1] <= start or span[0] >= end for start, end in spans):
+            taken.append(mention)
+            spans.append(span)
+    return sorted(taken, key=lambda item: (item.start, item.end))
+
+
+def move_positions(mentions: Iterable[Mention], read: str, question: str) -> list[Mention]:
+    """Return mentions of the text ``read`` with the positions of the same words in the question it was made from."""
+    from rapidfuzz.distance import Levenshtein
+
+    if read == question:
+        return list(mentions)
+    starts, ends = list(range(len(read) + 1)), list(range(len(read) + 1))
+    for block in Levenshtein.opcodes(read, question):
+        for at in range(block.src_start, block.src_end):
+            # A changed stretch is mapped as a whole: its single characters have no counterparts.
+            equal = block.tag == "equal" or block.src_end - block.src_start == block.dest_end - block.dest_start
+            shift = block.dest_start - block.src_start
+            starts[at] = at + shift if equal else block.dest_start
+            ends[at + 1] = at + 1 + shift if equal else block.dest_end
+    return [Mention(item.kind, starts[item.start], ends[item.end], item.value, item.confidence) for item in mentions]

@@ -1,0 +1,317 @@
+"""Entity resolution: exact names, abbreviations, pinyin, homophones and misspellings.
+
+Ambiguous names return candidates.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from fathom.services.datafetch.catalog.layer import Layer
+from fathom.services.datafetch.catalog.names import Mention
+from fathom.services.datafetch.catalog.pinyin import split_syllables
+from fathom.services.datafetch.catalog.text import CJK, fold_case, is_chinese, normal, plain
+from fathom.services.datafetch.parser.lexicon import load_known_words
+
+# The legal form at the end of a Chinese name: 贵州茅台酒股份有限公司.
+COMPANY = re.compile(r"(?:集团)?(?:股份)?有限(?:责任)?公司$|股份公司$|\(集团\)$")
+# Legal forms do not distinguish names, so misspellings are searched in the part before them.
+LEGAL_FORM = re.compile(
+    r"(?:\(集团\)|集团|控股|股份|有限|责任|公司)+$"
+    r"|(?:[\s,]+(?:incorporated|inc|corporation|corp|company|co|limited|ltd|llc|plc|ag|se|sa|nv|holdings?|group)\.?)+$"
+)
+# A legal form right behind a match belongs to the match, not to a longer name.
+LEGAL_FORM_NEXT = re.compile(r"\(?(?:集团|控股|股份|有限|责任|公司)")
+# Up to eight characters between a match and a legal form make a longer name, unless a particle separates them.
+LONGER_NAME = re.compile(r"(?:(?![的和与及、])[\u3400-\u9fff]){1,8}?(?:集团|控股|股份|有限|公司)")
+WORD_BEFORE, WORD_AFTER = re.compile(r"([A-Z][A-Za-z&'-]+) $"), re.compile(r"^ ([A-Z][A-Za-z&'-]+)")
+# Characters of the longest word that a name is told apart from: 是不是, 多少个交易日.
+LONGEST_WORD = 7
+# Shortest Chinese name found by sound: two syllables have too many homophones.
+MIN_SOUND = 3
+# Shortest name found in spite of an error; shorter ones are one character away from ordinary words.
+MIN_TYPO = 4
+# A window of this length needs no filler behind it: chance does not match so many characters.
+SURE = 8
+# Inexact search tries every window of the text, so its time grows with the length, and a question may have 2,000
+# characters.
+MAX_SCAN = 300
+
+
+@dataclass(frozen=True)
+class Found:
+    """An entity mention.
+
+    ``how`` is ``exact``, ``short`` (no legal form), ``sound`` (pinyin or homophones), ``typo`` or ``near``.
+    """
+
+    ids: tuple[str, ...]
+    start: int
+    end: int
+    surface: str
+    how: str
+    score: float
+
+    @property
+    def ambiguous(self) -> bool:
+        return len(self.ids) > 1
+
+
+class Resolver:
+    """A resolver of entity names; its indices for inexact matches are built on first use."""
+
+    def __init__(self, layer: Layer) -> None:
+        self._layer = layer
+
+    def _forms(self) -> Iterator[tuple[str, str, str]]:
+        """Yield every name with and without its Chinese legal form, as (name, form, entity id)."""
+        for spec in self._layer.entities.values():
+            for name in dict.fromkeys((spec.name, spec.name_zh, *spec.aliases, *spec.former_names)):
+                whole = normal(name)
+                for form in dict.fromkeys((whole, COMPANY.sub("", whole))):
+                    yield whole, form, spec.id
+
+    @cached_property
+    def _cores(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = defaultdict(list)
+        for name, form, ident in self._forms():
+            if form != name and len(form) >= MIN_TYPO and ident not in found[form]:
+                found[form].append(ident)
+        return found
+
+    @cached_property
+    def _sounds(self) -> dict[tuple[str, ...], list[str]]:
+        found: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        for _, form, ident in self._forms():
+            if len(form) >= MIN_SOUND and all(CJK.match(char) for char in form):
+                found[split_syllables(form)].append(ident)
+        return found
+
+    @cached_property
+    def _deletions(self) -> dict[str, list[tuple[str, str]]]:
+        """Index the cores of names by their variants with one character deleted."""
+        found: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        for core, ident in dict.fromkeys((core_of(form), ident) for _, form, ident in self._forms()):
+            if len(core) >= (MIN_TYPO if is_chinese(core) else MIN_TYPO + 1):
+                for position in range(len(core)):
+                    found[core[:position] + core[position + 1 :]].append((core, ident))
+        return found
+
+    @cached_property
+    def _whole_cores(self) -> dict[str, list[str]]:
+        """Index the entity ids by the cores of their names."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for core, ident in dict.fromkeys((core_of(form), ident) for _, form, ident in self._forms()):
+            found[core].append(ident)
+        return found
+
+    def exact(self, text: str) -> list[Found]:
+        """Return entities named exactly, in the order of the text."""
+        return [self._exact(mention) for mention in self._bare(text) or self._layer.entity_names.find(text)]
+
+    def approximate(self, text: str) -> list[Found]:
+        """Return entities by shortened, romanised, homophone or misspelt names, by the first method that finds any.
+
+        Meant for texts without an exact name.
+        """
+        # From the surest to the least sure; the first that finds anything decides.
+        for reader in (self._short, self._romanised, self._sound, self._typo):
+            found = reader(text)
+            if found:
+                return sorted(found, key=lambda item: item.start)
+        return []
+
+    def _bare(self, text: str) -> list[Mention]:
+        """Return names that the text writes with brackets and the catalog without: "学大(厦门)教育"."""
+        found = self._layer.entity_names.find_loosely(text, "()") if "(" in plain(text) else []
+        return found if any("(" in mention.surface for mention in found) else []
+
+    def _bare_exact(self, text: str) -> list[Found]:
+        return [self._exact(mention) for mention in self._bare(text)]
+
+    def _exact(self, mention: Mention) -> Found:
+        return Found(mention.ids, mention.start, mention.end, mention.surface, "exact", 1.0)
+
+    def resolve(self, mention: str, limit: int = 5) -> list[Found]:
+        """Return candidates for a whole mention, best first; empty when no name is near."""
+        ids = self._layer.entity_names.find_all(mention)
+        if ids:
+            return [Found((ident,), 0, len(mention), mention, "exact", 1.0) for ident in ids[:limit]]
+        for reader in (self._bare_exact, self._short, self._romanised, self._sound, self._typo):
+            # A part of a mention is no match of the whole: 平安 in 平安大街.
+            found = [item for item in reader(mention) if item.end - item.start >= 0.7 * len(normal(mention))]
+            if found:
+                return [
+                    Found((ident,), 0, len(mention), mention, item.how, item.score)
+                    for item in found
+                    for ident in item.ids
+                ][:limit]
+        near = self._layer.entity_names.find_nearest(mention, limit)
+        ids = tuple(dict.fromkeys(ident for name in near for ident in self._layer.entity_names.find_all(name)))
+        return [Found((ident,), 0, len(mention), mention, "near", 0.5) for ident in ids[:limit]]
+
+    def _short(self, text: str) -> list[Found]:
+        """Find names without their legal form: 有限公司, 集团."""
+        return self._windows(text, 2 * MIN_TYPO, lambda window: (self._cores.get(window, ()), "short", 0.95), MIN_TYPO)
+
+    def _romanised(self, text: str) -> list[Found]:
+        """Find full pinyin or initials that are separate words."""
+        return [
+            Found(m.ids, m.start, m.end, m.surface, "sound", 0.9)
+            for m in self._layer.pinyin_names.find(text)
+            # Short pinyin in small letters is an English word too often ("an", "he").
+            if m.end - m.start >= 4 or m.surface.isupper()
+        ]
+
+    def _sound(self, text: str) -> list[Found]:
+        """Find Chinese names written with homophones."""
+
+        def read(window: str) -> tuple[list[str] | tuple[()], str, float]:
+            if not all(CJK.match(char) for char in window):
+                return (), "sound", 0.0
+            return self._sounds.get(split_syllables(window), ()), "sound", 0.9
+
+        return self._windows(text, 20, read, MIN_SOUND)
+
+    def _typo(self, text: str) -> list[Found]:
+        """Find names with one wrong, missing or extra character, or two in long names."""
+        found = self._windows(text, 24, lambda window: (self._one_off(window), "typo", 0.85), MIN_TYPO)
+        shown = plain(text)[:MAX_SCAN]
+        return [item for item in found or self._long_typo(text) if not inside_name(shown, item.start, item.end)]
+
+    def _one_off(self, window: str) -> list[str]:
+        """Return entities whose name core is within edit distance 1 of the window's core; legal forms are ignored."""
+        from rapidfuzz.distance import OSA
+
+        core = core_of(window)
+        if len(core) < (MIN_TYPO if is_chinese(core) else MIN_TYPO + 1):
+            return []
+        hits: dict[str, int] = {}
+        shorter = (core[:position] + core[position + 1 :] for position in range(len(core)))
+        for key in (core, *shorter):
+            for form, ident in self._deletions.get(key, ()):
+                # A four-character name may have one wrong character, but none missing or extra: three would be left in
+                # common.
+                if len(form) <= MIN_TYPO and len(form) != len(core):
+                    continue
+                distance = OSA.distance(core, form)
+                if distance <= 1:
+                    hits[ident] = min(distance, hits.get(ident, 9))
+            for ident in self._whole_cores.get(key, ()) if len(key) >= MIN_TYPO and key != window else ():
+                hits.setdefault(ident, 1)
+        return sorted(hits, key=lambda ident: hits[ident])
+
+    def _long_typo(self, text: str) -> list[Found]:
+        """Find names of 8 or more characters within edit distance 2, by their best alignment with the text."""
+        from rapidfuzz import fuzz
+        from rapidfuzz.distance import OSA
+
+        shown = fold_case(plain(text))[:MAX_SCAN]
+        grams = {shown[i : i + 2] for i in range(len(shown) - 1)}
+        starts = name_starts(shown)
+        best: list[tuple[float, str, int, int]] = []
+        for spec in self._layer.entities.values():
+            for name in (COMPANY.sub("", normal(spec.name)), COMPANY.sub("", normal(spec.name_zh))):
+                if len(name) < 8 or sum(name[i : i + 2] in grams for i in range(len(name) - 1)) < len(name) // 2:
+                    continue
+                # A cheap first test by similarity; the edit distance below bounds the errors.
+                hit = fuzz.partial_ratio_alignment(name, shown, score_cutoff=78)
+                # At most two errors in a name, whatever its length.
+                if (
+                    hit is not None
+                    and starts[hit.dest_start]
+                    and OSA.distance(name, shown[hit.dest_start : hit.dest_end]) <= 2
+                ):
+                    best.append((hit.score, spec.id, hit.dest_start, hit.dest_end))
+        if not best:
+            return []
+        top = max(best)
+        # Equal scores (up to rounding) are one ambiguity.
+        ids = tuple(dict.fromkeys(ident for score, ident, *_ in best if score >= top[0] - 0.01))
+        return [Found(ids, top[2], top[3], shown[top[2] : top[3]], "typo", top[0] / 100)]
+
+    def _windows(self, text: str, longest: int, read, shortest: int) -> list[Found]:  # type: ignore[no-untyped-def]
+        """Apply ``read`` to the windows of the text, longest first, and return the hits without overlaps."""
+        exact = plain(text)[:MAX_SCAN]
+        lower = fold_case(exact)
+        starts = name_starts(lower)
+        found: list[Found] = []
+        # The longest window first, so that a name is not found inside a longer one.
+        for length in range(min(max(longest, 2 * shortest), len(lower)), shortest - 1, -1):
+            for start in range(len(lower) - length + 1):
+                end = start + length
+                if "\0" in lower[start:end] or any(start < item.end and end > item.start for item in found):
+                    continue
+                if not (starts[start] and bounded(lower, start, end) and (length >= SURE or ends_apart(lower, end))):
+                    continue
+                ids, how, score = read(lower[start:end])
+                if ids:
+                    found.append(Found(tuple(dict.fromkeys(ids)), start, end, exact[start:end], how, score))
+        return found
+
+
+def core_of(name: str) -> str:
+    """Return the name without its legal form."""
+    return LEGAL_FORM.sub("", name)
+
+
+def name_starts(text: str) -> list[bool]:
+    """Return for each position whether a name can begin there.
+
+    A name begins at the start, after a non-Chinese character, or after filler phrases that follow such a position.
+    """
+    # A single phrase right before the position is not enough: 能 is one, but no name begins at 源 in 国家能源.
+    starts, known = [True], load_known_words()
+    for place in range(1, len(text) + 1):
+        sizes = range(1, min(place, LONGEST_WORD) + 1)
+        phrases = (starts[place - size] and text[place - size : place] in known for size in sizes)
+        starts.append(not CJK.match(text[place - 1]) or any(phrases))
+    return starts
+
+
+def ends_apart(text: str, end: int) -> bool:
+    """Return whether a name can end at a position: at the end, or before a filler phrase or a non-Chinese character."""
+    return (
+        end == len(text)
+        or not CJK.match(text[end])
+        or any(text[end : end + size] in load_known_words() for size in range(1, LONGEST_WORD + 1))
+    )
+
+
+def inside_name(text: str, start: int, end: int) -> bool:
+    """Return whether a span is part of a longer name.
+
+    A longer name has a legal form in Chinese, or capitalised words in English.
+    """
+    if LONGER_NAME.match(text, end) and not LEGAL_FORM_NEXT.match(text, end):
+        return True
+    words = [*WORD_BEFORE.findall(text[:start]), *WORD_AFTER.findall(text[end:])]
+    return any(
+        word.lower() not in load_known_words() and not LEGAL_FORM.fullmatch(f" {word.lower()}") for word in words
+    )
+
+
+def bounded(text: str, start: int, end: int) -> bool:
+    """Return whether a window has no blanks at its ends and does not cut a Latin word."""
+    window = text[start:end]
+    if window != window.strip():
+        return False
+    left = (
+        start
+        and text[start - 1].isascii()
+        and text[start - 1].isalnum()
+        and window[0].isascii()
+        and window[0].isalnum()
+    )
+    right = (
+        end < len(text)
+        and text[end].isascii()
+        and text[end].isalnum()
+        and window[-1].isascii()
+        and window[-1].isalnum()
+    )
+    return not left and not right

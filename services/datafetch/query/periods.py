@@ -1,0 +1,140 @@
+"""Periods, their arithmetic and their canonical labels."""
+
+from __future__ import annotations
+
+import calendar
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from enum import StrEnum
+
+from fathom.services.datafetch.catalog.schema import CalendarSpec, Frequency
+
+MONTHS_OF = {Frequency.MONTHLY: 1, Frequency.QUARTERLY: 3, Frequency.ANNUAL: 12}
+
+
+class Kind(StrEnum):
+    """The kind of a period: a *point* is the state at its end, a *flow* the amount over it."""
+
+    POINT = "point"
+    FLOW = "flow"
+
+
+@dataclass(frozen=True)
+class Period:
+    """A range of days, both inclusive; None is open.
+
+    ``grain`` is the frequency that the words imply ("" for none), ``cumulative`` marks a flow from the start of the
+    fiscal year ("the first three quarters"), ``fiscal`` marks the entity's own years, ``relative`` marks a period
+    that depends on the current day, ``listed`` marks one of several named one by one. ``rows`` is the number of
+    trading days (0 for all), ``steps`` the number of spans of ``step`` months up to today, ``span`` the position in
+    the text.
+    """
+
+    start: date | None = None
+    end: date | None = None
+    # Only the dates make two periods equal: the same range may be worded in several ways.
+    grain: Frequency = field(default=Frequency.NATIVE, compare=False)
+    kind: Kind = field(default=Kind.POINT, compare=False)
+    cumulative: bool = field(default=False, compare=False)
+    fiscal: bool = field(default=False, compare=False)
+    relative: bool = field(default=False, compare=False)
+    listed: bool = field(default=False, compare=False)
+    rows: int = field(default=0, compare=False)
+    steps: int = field(default=0, compare=False)
+    step: int = field(default=0, compare=False)
+    span: tuple[int, int] = field(default=(0, 0), compare=False)
+
+
+def year_period(first: int, last: int) -> Period:
+    return Period(date(first, 1, 1), date(last, 12, 31), Frequency.ANNUAL, Kind.FLOW)
+
+
+def quarter_period(year: int, quarter: int) -> Period:
+    return Period(date(year, quarter * 3 - 2, 1), month_end(year, quarter * 3), Frequency.QUARTERLY, Kind.FLOW)
+
+
+def to_date(year: int, month: int) -> Period:
+    """Return the period from the start of a year to the end of a month, which a cumulative statement covers."""
+    return Period(date(year, 1, 1), month_end(year, month), Frequency.QUARTERLY, Kind.FLOW, cumulative=True)
+
+
+def month_period(year: int, month: int) -> Period:
+    return Period(date(year, month, 1), month_end(year, month), Frequency.MONTHLY, Kind.FLOW)
+
+
+def day_period(day: date) -> Period:
+    return Period(day, day, Frequency.DAILY)
+
+
+def in_fiscal(period: Period, spec: CalendarSpec) -> Period:
+    """Return a fiscal period in calendar dates: FY2024 of a year that ends in September is 2023-10-01..2024-09-30."""
+    if not period.fiscal or period.start is None or period.end is None or spec.fiscal_year_end == 12:
+        return period
+    # The fiscal year that ends in month m of year y begins 12 - m months before January of y.
+    shift = (0 if spec.named_by == "start" else 12) - spec.fiscal_year_end
+    start, end = back(period.start, shift), back(date(period.end.year, period.end.month, 1), shift)
+    return Period(
+        start, month_end(end.year, end.month), period.grain, period.kind, period.cumulative, True, span=period.span
+    )
+
+
+def split(period: Period, grain: Frequency) -> list[Period]:
+    """Split a range into periods of a frequency: 2020 to 2023 are four years. Open or daily ranges stay whole."""
+    months = MONTHS_OF.get(grain)
+    if months is None or period.start is None or period.end is None:
+        return [period]
+    # Months counted from year 0; the first period begins at or before the start.
+    first = period.start.year * 12 + (period.start.month - 1) // months * months
+    parts = []
+    while (start := date(first // 12, first % 12 + 1, 1)) <= period.end:
+        last = first + months - 1
+        parts.append(Period(start, month_end(last // 12, last % 12 + 1), grain, period.kind))
+        first += months
+    return parts
+
+
+def label(period: Period) -> str:
+    """Format a period: 2021, 2021Q3, 2021-07, 2021-07-27, or first..last."""
+    start, end = period.start, period.end
+    if start is None or end is None:
+        return f"{start or ''}..{end or ''}"
+    if start == end:
+        return start.isoformat()
+    months = (end.year - start.year) * 12 + end.month - start.month + 1
+    # Only whole calendar periods have a short label; a fiscal year is shown by its dates.
+    whole = start.day == 1 and end == month_end(end.year, end.month)
+    if whole and months == 12 and start.month == 1:
+        return str(start.year)
+    if whole and months == 3 and start.month % 3 == 1:
+        return f"{start.year}Q{end.month // 3}"
+    return f"{start:%Y-%m}" if whole and months == 1 else f"{start}..{end}"
+
+
+def back(day: date, months: int) -> date:
+    """Return the same day some months earlier, or the last day of that month if it is shorter."""
+    month = day.year * 12 + day.month - 1 - months
+    year, month = month // 12, month % 12 + 1
+    # A month before 31 March is 28 or 29 February.
+    return date(year, month, min(day.day, calendar.monthrange(year, month)[1]))
+
+
+def month_end(year: int, month: int) -> date:
+    return date(year, month, calendar.monthrange(year, month)[1])
+
+
+def safe_day(year: int, month: int, day: int) -> date | None:
+    """Return the day, or None for an impossible one."""
+    try:
+        return date(year, month, day)
+    except ValueError:
+        return None
+
+
+def week_of(day: date) -> tuple[date, date]:
+    """Return the Monday and the Sunday of the week of a day."""
+    monday = day - timedelta(days=day.weekday())
+    return monday, monday + timedelta(days=6)
+
+
+def days_before(day: date, days: int) -> date:
+    return day - timedelta(days=days)

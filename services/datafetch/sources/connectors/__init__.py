@@ -1,0 +1,1 @@
+"""Connectors to one vendor or kind of database each; see ``Connector`` in ``sources.base``."""

@@ -1,0 +1,144 @@
+"""Admission control per vendor: concurrency limit, rate limit and circuit breaker."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from fathom.core.deadline import remaining_s
+from fathom.core.errors import DependencyFailed, FathomError, Overloaded
+
+T = TypeVar("T")
+# Timers fire a little early; a cancellation within this of the deadline counts as caused by it.
+SLACK_S = 0.02
+# Reasons that speak against the vendor; refusals of a bad request do not open its circuit.
+TROUBLE = frozenset({"DEPENDENCY_FAILED", "DEADLINE", "OVERLOADED", "NOT_READY", "CORRUPT_DATA"})
+
+
+class CircuitOpen(DependencyFailed):
+    """The vendor failed repeatedly; its circuit breaker is open for a while."""
+
+    def __init__(self, vendor: str, seconds: float) -> None:
+        super().__init__(vendor, f"failed too often, is left alone for {seconds:.0f} s more")
+        self.retry_after_s = seconds
+
+
+@dataclass(frozen=True)
+class LanePolicy:
+    """Limits of a vendor: concurrent calls and calls per second.
+
+    ``failures`` in a row open the circuit for ``open_s`` seconds.
+    """
+
+    concurrency: int = 2
+    per_second: float = 2.0
+    failures: int = 4
+    open_s: float = 30.0
+
+
+@dataclass
+class Counts:
+    """Counters of a lane since its creation."""
+
+    started: int = 0
+    failed: int = 0
+    refused: int = 0
+    waiting: int = 0
+
+
+@dataclass
+class Lane:
+    """The admission control of one vendor, for one event loop; ``clock`` is monotonic, in seconds."""
+
+    vendor: str
+    policy: LanePolicy = field(default_factory=LanePolicy)
+    clock: Callable[[], float] = time.monotonic
+    counts: Counts = field(default_factory=Counts)
+
+    def __post_init__(self) -> None:
+        self._seats = asyncio.Semaphore(self.policy.concurrency)
+        self._next = 0.0
+        self._row = 0
+        self._open_until: float | None = None
+
+    async def run(self, work: Callable[[], Awaitable[T]], deadline: float | None = None) -> T:
+        """Run ``work`` within the vendor's limits and return its result; ``deadline`` is in monotonic seconds.
+
+        Raises ``CircuitOpen`` at once while the circuit is open, ``Overloaded`` when no slot is free before the
+        deadline, ``DeadlineExceeded`` when the deadline has passed already, and what ``work`` raises.
+        """
+        self._admit()
+        self.counts.waiting += 1
+        try:
+            async with asyncio.timeout(remaining_s(deadline, self.vendor)):
+                await self._seats.acquire()
+        except TimeoutError as error:
+            raise Overloaded(f"{self.vendor}: all {self.policy.concurrency} places are taken", 1.0) from error
+        finally:
+            self.counts.waiting -= 1
+        try:
+            # Again: the circuit may have opened while this call waited.
+            self._admit()
+            await self._turn(deadline)
+            return await self._run_counted(work, deadline)
+        finally:
+            self._seats.release()
+
+    def _admit(self) -> None:
+        """Raise ``CircuitOpen`` while the circuit is open; after the pause one call at a time may try."""
+        if self._open_until is None:
+            return
+        left = self._open_until - self.clock()
+        if left > 0:
+            self.counts.refused += 1
+            raise CircuitOpen(self.vendor, left)
+
+    async def _turn(self, deadline: float | None) -> None:
+        """Wait for the next slot of the rate limit, in the order of arrival.
+
+        Raises ``Overloaded`` if it is after the deadline.
+        """
+        now = self.clock()
+        slot = max(now, self._next)
+        if deadline is not None and slot >= deadline:
+            self.counts.refused += 1
+            raise Overloaded(f"{self.vendor}: its rate of {self.policy.per_second}/s is used up", slot - now)
+        # Booked before waiting, so that calls that arrive meanwhile queue behind.
+        self._next = slot + 1.0 / self.policy.per_second
+        if slot > now:
+            await asyncio.sleep(slot - now)
+
+    async def _run_counted(self, work: Callable[[], Awaitable[T]], deadline: float | None) -> T:
+        self.counts.started += 1
+        if self._open_until is not None:
+            # Half open: this call is the trial; others are refused until it ends, or for another pause.
+            self._open_until = self.clock() + self.policy.open_s
+        try:
+            result = await work()
+        except FathomError as error:
+            self._note(error.reason in TROUBLE)
+            raise
+        except asyncio.CancelledError:
+            # Cancelled because the deadline passed, which counts as the vendor's failure, or for reasons of the caller.
+            if deadline is not None and time.monotonic() >= deadline - SLACK_S:
+                self._note(True)
+            raise
+        except Exception:  # an unexpected error says as little for the vendor as a typed one
+            self._note(True)
+            raise
+        self._note(False)
+        return result
+
+    def _note(self, trouble: bool) -> None:
+        """Record the outcome of a call and open the circuit after too many failures in a row."""
+        # A refusal or an unknown symbol is no failure: the vendor works.
+        if not trouble:
+            self._row, self._open_until = 0, None
+            return
+        self.counts.failed += 1
+        self._row += 1
+        if self._row >= self.policy.failures:
+            self._open_until = self.clock() + self.policy.open_s

@@ -1,0 +1,77 @@
+"""Conversion of connector results and imported files to sheets, and of errors to missing items."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from fathom.core.errors import FathomError, InvalidField, NotFound
+from fathom.domain import frames
+from fathom.services.datafetch.query.model import Column, Missing, Sheet
+from fathom.services.datafetch.query.result import describe_column, make_sheet
+from fathom.services.datafetch.sources.base import DataRequest, Fetched, NoVintage, RowIssue
+from fathom.services.datafetch.sources.upload import read_upload
+
+# Key columns; all others are values.
+KEYS = frozenset({"date", "concept", "unit", "start", "end", "filed", "form", "accession", "latest", "published"})
+FILES = {
+    "text/csv": "table.csv",
+    "text/tab-separated-values": "table.tsv",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "table.xlsx",
+    "application/vnd.apache.parquet": "table.parquet",
+}
+
+
+def to_sheet(fetched: Fetched, title: str = "") -> Sheet:
+    """Return a sheet whose columns have unit, source, vendor, entity and the last day of knowledge."""
+    where, entity = fetched.provenance, fetched.facts.get("symbol", "")
+    columns = []
+    for name in fetched.table.column_names:
+        bare = describe_column(fetched.table, name)
+        if name in KEYS:
+            columns.append(bare)
+            continue
+        columns.append(
+            Column(
+                name,
+                bare.type,
+                fetched.units.get(name, ""),
+                entity=entity,
+                source=where.place,
+                as_of=where.known_until.isoformat() if where.known_until else "",
+                nulls=bare.nulls,
+                vendor=where.vendor,
+            )
+        )
+    facts = (fetched.facts.get("name"), fetched.facts.get("title"), entity)
+    return make_sheet(fetched.table, title or ", ".join(fact for fact in facts if fact) or where.place, columns)
+
+
+def to_missing(request: DataRequest, error: FathomError, as_of: date | None = None) -> Missing:
+    """Return the missing item that reports a connector's error."""
+    if isinstance(error, NoVintage):
+        reason = "NOT_YET_PUBLISHED"
+    elif isinstance(error, NotFound):
+        reason = "NOT_YET_PUBLISHED" if as_of is not None and (request.start or as_of) > as_of else "NO_DATA_IN_PERIOD"
+    elif isinstance(error, InvalidField) and error.field == "symbol":
+        reason = "UNKNOWN_ENTITY"
+    else:
+        reason = "SOURCE_FAILED"
+    period = f"{request.start or ''}..{request.end or ''}" if request.start or request.end else ""
+    nearest = error.nearest if isinstance(error, NotFound) else ()
+    return Missing(request.symbol, reason, error.message, ", ".join(request.fields), period, nearest)
+
+
+def import_table(data: bytes, content_type: str, title: str, worksheet: str = "") -> tuple[Sheet, tuple[RowIssue, ...]]:
+    """Return a caller's own table as a sheet, and its invalid rows; ``content_type`` selects the format.
+
+    Raises ``InvalidField("data")`` for an unknown type, and the errors of ``read_upload`` and ``frames.read_table``.
+    """
+    # Parameters such as the charset follow a semicolon.
+    kind, name = content_type.partition(";")[0].strip().lower(), title or "imported table"
+    if kind in frames.ARROW_TYPES:
+        table = frames.read_table(data, "data")
+        return make_sheet(table, name, [describe_column(table, column) for column in table.column_names]), ()
+    if kind not in FILES:
+        raise InvalidField("data", f"content type {kind[:80]!r} is none of {', '.join([frames.ARROW_STREAM, *FILES])}")
+    fetched = read_upload(data, FILES[kind], worksheet)
+    return to_sheet(fetched, name), fetched.issues

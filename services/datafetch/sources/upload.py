@@ -1,0 +1,268 @@
+"""Reader of users' CSV, XLSX and Parquet files as typed tables; broken rows are reported by number, the rest is loaded.
+
+Nothing is fetched and nothing in a file is executed: formulas give their stored values.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import PurePath
+from typing import Any
+
+from fathom.core.errors import CorruptData, InvalidField, MissingExtra, PayloadTooLarge
+from fathom.domain.frames import arrow
+from fathom.services.datafetch.sources.base import EmptySchema, Fetched, RowIssue, make_provenance
+from fathom.services.datafetch.sources.columns import ERRORS, MOST_ISSUES, Column, infer_type, make_header
+
+SUFFIXES = (".csv", ".tsv", ".txt", ".xlsx", ".xlsm", ".parquet")
+DELIMITERS = ",\t;|"
+# An unclosed quote must not swallow the rest of the file; real fields seldom hold more lines.
+JOINED_LINES = 20
+LINE_END = re.compile(r"\r\n|\n|\r")
+
+
+@dataclass(frozen=True)
+class UploadLimits:
+    """Limits of one file, in bytes, rows, columns and characters."""
+
+    # The whole file is in memory, and its cells a second time.
+    file_bytes: int = 64 << 20
+    # Workbooks and Parquet files are compressed: a small one may unpack to anything.
+    unpacked_bytes: int = 512 << 20
+    rows: int = 2_000_000
+    columns: int = 1_000
+    cell_chars: int = 100_000
+
+
+Row = tuple[int, Sequence[Any]]
+
+
+def read_upload(data: bytes, name: str, sheet: str = "", limits: UploadLimits | None = None) -> Fetched:
+    """Read the table in a file; ``name`` determines the format, ``sheet`` selects a worksheet (the first by default).
+
+    ``issues`` have the line of a CSV or the row of a sheet, from 1 with the header counted. Raises ``InvalidField`` for
+    ``name``, ``columns`` and ``sheet``, ``PayloadTooLarge``, ``EmptySchema``, ``CorruptData`` and ``MissingExtra``.
+    """
+    bounds = limits or UploadLimits()
+    suffix = PurePath(name).suffix.lower()
+    if suffix not in SUFFIXES:
+        raise InvalidField("name", f"{name!r} ends in none of {', '.join(SUFFIXES)}")
+    if len(data) > bounds.file_bytes:
+        raise PayloadTooLarge(len(data), bounds.file_bytes)
+    if suffix == ".parquet":
+        return read_parquet(data, name, bounds)
+    issues: list[RowIssue] = []
+    if suffix in {".xlsx", ".xlsm"}:
+        rows = read_sheet_rows(data, name, sheet, bounds, issues)
+    else:
+        rows = read_csv_rows(decode_text(data, name), bounds, issues)
+    return build_table(rows, name, bounds, issues)
+
+
+def build_table(rows: Iterator[Row], name: str, limits: UploadLimits, issues: list[RowIssue]) -> Fetched:
+    """Build the table; the first row names the columns, and rows of another width are reported."""
+    first = next(rows, None)
+    if first is None:
+        raise EmptySchema(name, ("a header row",))
+    names = make_header(trim_cells(first[1]))
+    if len(names) > limits.columns:
+        raise InvalidField("columns", f"{name} has {len(names):,}, over the limit of {limits.columns:,}")
+    columns, numbers = [Column(column) for column in names], list[int]()
+    for number, cells in rows:
+        # Spreadsheets leave empty cells behind the last column; only filled ones make a row too wide.
+        cells = cells if len(cells) <= len(names) else [*cells[: len(names)], *trim_cells(cells[len(names) :])]
+        if len(cells) != len(names):
+            append_issue(issues, RowIssue(number, f"has {len(cells)} fields, not {len(names)}"))
+            continue
+        if len(numbers) >= limits.rows:
+            append_issue(
+                issues, RowIssue(number, f"the limit of {limits.rows:,} rows is reached, the rest is left out")
+            )
+            break
+        numbers.append(number)
+        for column, cell in zip(columns, cells, strict=True):
+            column.cells.append(cell)
+    found = {column.name: infer_type(column, numbers) for column in columns}
+    for result in found.values():
+        for issue in result.issues:
+            append_issue(issues, issue)
+    table = arrow().table({key: result.array for key, result in found.items()})
+    units = {key: result.unit for key, result in found.items() if result.unit}
+    ordered = tuple(sorted(issues, key=lambda issue: (issue.row, issue.column)))
+    return Fetched(table, units, make_provenance("upload", name, None), ordered, {"name": name})
+
+
+def append_issue(issues: list[RowIssue], issue: RowIssue) -> None:
+    """Append an issue, up to a thousand."""
+    if len(issues) < MOST_ISSUES:
+        issues.append(issue)
+
+
+def trim_cells(cells: Sequence[Any]) -> list[Any]:
+    """Return the cells without empty ones at the end, which spreadsheets leave behind."""
+    kept = list(cells)
+    while kept and (kept[-1] is None or not str(kept[-1]).strip()):
+        kept.pop()
+    return kept
+
+
+def decode_text(data: bytes, name: str) -> str:
+    """Decode UTF-8, UTF-16 with a byte-order mark, or GB 18030; raises ``CorruptData`` for anything else."""
+    # Excel's "Unicode text" is UTF-16 with a mark.
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", errors="replace")
+    # UTF-8 first: GB 18030 decodes nearly any bytes.
+    for encoding in ("utf-8-sig", "gb18030"):
+        try:
+            text = data.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        # Binary files and UTF-16 without a mark decode, with NUL characters.
+        if "\x00" not in text:
+            return text
+    raise CorruptData(name, "is no text in UTF-8, UTF-16 or GB 18030")
+
+
+def read_csv_rows(text: str, limits: UploadLimits, issues: list[RowIssue]) -> Iterator[Row]:
+    """Yield records with the line on which they begin; an unclosed quote loses its line, not the rest."""
+    lines = LINE_END.split(text)  # not splitlines(): U+2028 and its like may stand in a field
+    delimiter = detect_delimiter(next((line for line in lines if line.strip()), ""))
+    index, width = 0, 0
+    while index < len(lines):
+        start, taken = index, 1
+        if not lines[index].strip():
+            index += 1
+            continue
+        cells: list[str] | None = parse_record(lines[index], delimiter)
+        # An odd number of quotes: the field goes on in the next line.
+        if lines[index].count('"') % 2:
+            cells, taken = join_lines(lines, index, delimiter, width)
+        index += taken
+        if cells is None:
+            append_issue(issues, RowIssue(start + 1, "has a quotation mark that is not closed"))
+        elif max((len(cell) for cell in cells), default=0) > limits.cell_chars:
+            append_issue(issues, RowIssue(start + 1, f"has a field of more than {limits.cell_chars:,} characters"))
+        else:
+            width = width or len(cells)
+            yield start + 1, cells
+
+
+def join_lines(lines: Sequence[str], start: int, delimiter: str, width: int) -> tuple[list[str] | None, int]:
+    """Return a record over several lines and their number; None when it does not end soon or has another width."""
+    text = lines[start]
+    for taken in range(2, JOINED_LINES + 2):
+        if start + taken > len(lines):
+            break
+        text += "\n" + lines[start + taken - 1]
+        if text.count('"') % 2 == 0:
+            cells = parse_record(text, delimiter)
+            # Joined lines must have the table's width; otherwise the quote was a mistake within one line.
+            if cells is not None and (not width or len(cells) == width):
+                return cells, taken
+            break
+    return None, 1
+
+
+def parse_record(text: str, delimiter: str) -> list[str]:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    try:
+        return next(reader, [])
+    except csv.Error:
+        return []
+
+
+def detect_delimiter(line: str) -> str:
+    """Return the most frequent separator of the header, a comma when there is none."""
+    return max(DELIMITERS, key=lambda delimiter: (line.count(delimiter), -DELIMITERS.index(delimiter)))
+
+
+def read_sheet_rows(data: bytes, name: str, sheet: str, limits: UploadLimits, issues: list[RowIssue]) -> Iterator[Row]:
+    """Yield the rows of a sheet from its first non-empty one.
+
+    Raises ``CorruptData``, ``InvalidField("sheet")`` and ``MissingExtra``.
+    """
+    try:
+        import openpyxl
+    except ImportError as error:
+        raise MissingExtra("openpyxl", "connectors") from error
+    try:
+        # Sizes as the archive states them, before anything is unpacked.
+        unpacked = sum(part.file_size for part in zipfile.ZipFile(io.BytesIO(data)).infolist())
+        if unpacked > limits.unpacked_bytes:
+            raise CorruptData(name, f"unpacks to {unpacked:,} bytes, over the limit of {limits.unpacked_bytes:,}")
+        # data_only reads stored values instead of formulas; keep_links=False does not open other workbooks.
+        book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
+    except (zipfile.BadZipFile, OSError, ValueError, KeyError, SyntaxError) as error:
+        raise CorruptData(name, f"is no workbook that can be read: {type(error).__name__}") from error
+    if sheet and sheet not in book.sheetnames:
+        raise InvalidField("sheet", f"{sheet!r} is none of {', '.join(book.sheetnames)}")
+    page = book[sheet] if sheet else book.worksheets[0]
+    page.reset_dimensions()  # what the file says of its own size may be wrong
+    begun, width = False, 0
+    for number, cells in enumerate(page.iter_rows(values_only=True), start=1):
+        kept = trim_cells(cells)
+        if not kept:
+            continue
+        width = width if begun else len(kept)
+        begun = True
+        for place, cell in enumerate(kept):
+            if isinstance(cell, str) and cell in ERRORS:
+                append_issue(issues, RowIssue(number, f"holds the error {cell} in column {place + 1}"))
+        # Sheets have no short rows: missing cells at the end are empty.
+        yield number, [*kept, *[None] * (width - len(kept))]
+
+
+def read_parquet(data: bytes, name: str, limits: UploadLimits) -> Fetched:
+    """Read row groups one by one, with the file's types; an unreadable one is reported with its first row.
+
+    Raises ``CorruptData`` and ``EmptySchema``.
+    """
+    pa = arrow()
+    import pyarrow.parquet as parquet
+
+    try:
+        file = parquet.ParquetFile(pa.BufferReader(data))
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptData(name, f"is no Parquet file that can be read: {error}") from error
+    meta = file.metadata
+    # As the file's own metadata state them, before a row group is read.
+    unpacked = sum(meta.row_group(group).total_byte_size for group in range(meta.num_row_groups))
+    if unpacked > limits.unpacked_bytes or meta.num_rows > limits.rows or meta.num_columns > limits.columns:
+        size = f"{unpacked:,} bytes, {meta.num_rows:,} rows, {meta.num_columns:,} columns"
+        raise CorruptData(name, f"is over the limits: {size}")
+    if not file.schema_arrow.names:
+        raise EmptySchema(name, ("a column",))
+    parts, issues, row = [], list[RowIssue](), 1
+    for group in range(meta.num_row_groups):
+        try:
+            # One by one, so that a broken group costs its own rows only.
+            parts.append(file.read_row_group(group))
+        except (pa.ArrowException, OSError) as error:
+            rows = meta.row_group(group).num_rows
+            append_issue(issues, RowIssue(row, f"rows {row} to {row + rows - 1} cannot be read: {str(error)[:120]}"))
+        row += meta.row_group(group).num_rows
+    table = pa.concat_tables(parts) if parts else file.schema_arrow.empty_table()
+    return Fetched(
+        table.replace_schema_metadata(None), {}, make_provenance("upload", name, None), tuple(issues), {"name": name}
+    )
+
+
+def filter_published(fetched: Fetched, column: str, as_of: date) -> Fetched:
+    """Return the rows whose ``column`` of days is not after ``as_of``.
+
+    Raises ``InvalidField`` for another type of column.
+    """
+    pa = arrow()
+    import pyarrow.compute as compute
+
+    if column not in fetched.table.column_names or not pa.types.is_date(fetched.table.schema.field(column).type):
+        raise InvalidField("published_column", f"{column!r} is no column of days")
+    known = compute.less_equal(fetched.table.column(column), pa.scalar(as_of, pa.date32()))
+    where = make_provenance(fetched.provenance.vendor, fetched.provenance.place, as_of)
+    return Fetched(fetched.table.filter(known), fetched.units, where, fetched.issues, fetched.facts)

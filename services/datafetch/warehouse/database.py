@@ -1,0 +1,313 @@
+"""The tables in DuckDB: users' files brought to one schema, and an index of the series in them."""
+
+from __future__ import annotations
+
+import asyncio
+import calendar
+import threading
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from fathom.core.errors import CorruptData, DeadlineExceeded, InvalidField
+from fathom.services.datafetch.catalog.codes import CN_SQL
+from fathom.services.datafetch.catalog.files import (
+    create_table,
+    import_duckdb,
+    quote,
+    quote_literal,
+    require_columns,
+    resolve_inside,
+)
+from fathom.services.datafetch.catalog.layer import Failure, Layer
+from fathom.services.datafetch.catalog.schema import Frequency, IndicatorSpec, TableSpec
+from fathom.services.datafetch.warehouse.statements import run_statement
+
+LONG_COLUMNS = ["entity", "indicator", "date", "value"]
+# Frequencies whose periods have one value, dated with their last day.
+REGULAR = (Frequency.MONTHLY, Frequency.QUARTERLY, Frequency.ANNUAL)
+# try_ forms give null instead of an error: ``_check`` names the first row that has no date.
+ANY_DATE = """coalesce(try_cast({0} as date),
+ try_strptime({0}::varchar, ['%Y/%m/%d', '%Y%m%d', '%Y.%m.%d', '%Y年%m月%d日', '%Y-%m-%d %H:%M:%S'])::date)"""
+PERIODS = {
+    "date": ANY_DATE,
+    "yyyymmdd": "try_strptime({0}::varchar, '%Y%m%d')::date",
+    "year": "try_cast(left({0}::varchar, 4) || '-12-31' as date)",
+    "quarter": "last_day(try_cast(left({0}::varchar, 4) || '-'"
+    " || lpad((3 * try_cast(right({0}::varchar, 1) as int))::varchar, 2, '0') || '-01' as date))",
+}
+
+
+@dataclass(frozen=True)
+class SeriesFacts:
+    """Metadata of a stored series.
+
+    ``regular`` if its dates are the last days of its periods; ``basis`` says what a value stands for.
+    """
+
+    unit: str
+    frequency: Frequency
+    source: str
+    vendor: str
+    first: date
+    last: date
+    regular: bool
+    basis: str = ""
+
+
+@dataclass(frozen=True)
+class StoredIndicator:
+    """An indicator in a table: the relation of its rows, and the facts of each entity that has it."""
+
+    indicator: IndicatorSpec
+    table: TableSpec
+    relation: str
+    vintages: bool
+    members: Mapping[str, SeriesFacts]
+
+
+# The codes go into a prompt; more would crowd out the question.
+HINTED = 120
+
+
+class Warehouse:
+    """All tables of a layer, read-only; every call uses its own cursor."""
+
+    def __init__(self, layer: Layer, threads: int = 2) -> None:
+        self._connection = import_duckdb().connect(":memory:")
+        self._connection.execute(f"set threads = {int(threads)}")
+        self.stored: dict[str, list[StoredIndicator]] = defaultdict(list)
+        self._layer = layer
+        allowed = []
+        for spec, root in layer.tables:
+            try:
+                path = resolve_inside(root, spec.path)
+                allowed.append(str(path))
+                (self._register_long if spec.layout == "long" else self._copy_wide)(spec, path, root)
+            # One broken table must not take the others away; its reason is shown by ListSources.
+            except (CorruptData, InvalidField) as error:
+                layer.failures.append(Failure(spec.id, error.message))
+        # Large tables are read in place, so their files stay readable; everything else is closed for every statement,
+        # also for those that a model writes.
+        self._connection.execute(f"set allowed_paths = [{', '.join(map(quote_literal, allowed))}]")
+        self._connection.execute("set enable_external_access = false")
+        # Last, since it forbids the settings above.
+        self._connection.execute("set lock_configuration = true")
+
+    @property
+    def connection(self) -> Any:
+        """Return the database, which has no access to anything outside its tables."""
+        return self._connection
+
+    def list_columns(self) -> dict[str, list[tuple[str, str]]]:
+        """Return the columns, with their types, of every relation that holds values."""
+        relations = {one.relation for found in self.stored.values() for one in found}
+        found: dict[str, list[tuple[str, str]]] = defaultdict(list)
+        statement = "select table_name, column_name, data_type from duckdb_columns() order by 1, column_index"
+        for table, column, kind in self._fetch_all(statement):
+            # Raw and helper tables are not shown to a model.
+            if table in relations:
+                found[table].append((column, kind))
+        return dict(found)
+
+    def describe_indicators(self) -> str:
+        """Return a comment with the indicator codes of the tables, for a model that writes SQL over them."""
+        some = [f"{ident} ({self._layer.indicators[ident].name})" for ident in list(self.stored)[:HINTED]]
+        return f"-- indicator codes: {', '.join(some)}" if some else ""
+
+    async def fetch_rows(self, statement: str, rows: int, seconds: float) -> Any:
+        """Return at most ``rows`` rows of a checked statement.
+
+        Raises ``InvalidField("sql")`` and ``DeadlineExceeded``.
+        """
+        return await asyncio.to_thread(run_statement, self._connection, statement, rows, seconds)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def find_series(self, entity: str, indicator: str) -> tuple[StoredIndicator, SeriesFacts] | None:
+        """Return the table and facts of a series, or None; of several tables the first one declared."""
+        for stored in self.stored.get(indicator, ()):
+            facts = stored.members.get(entity)
+            if facts is not None:
+                return stored, facts
+        return None
+
+    def list_entities(self, indicator: str) -> list[str]:
+        """Return all entities that have an indicator."""
+        return list(dict.fromkeys(entity for stored in self.stored.get(indicator, ()) for entity in stored.members))
+
+    async def fetch(self, statement: str, parameters: Sequence[Any], seconds: float) -> Any:
+        """Return the Arrow table of a statement; raises ``DeadlineExceeded`` after ``seconds``."""
+        return await asyncio.to_thread(self._fetch, statement, parameters, seconds)
+
+    def _fetch(self, statement: str, parameters: Sequence[Any], seconds: float) -> Any:
+        cursor = self._connection.cursor()
+        # DuckDB has no time limit of its own.
+        timer = threading.Timer(seconds, cursor.interrupt)
+        timer.start()
+        try:
+            return cursor.sql(statement, params=list(parameters)).to_arrow_table()
+        except import_duckdb().InterruptException as error:
+            raise DeadlineExceeded(f"the query ran longer than {seconds:g} s") from error
+        finally:
+            timer.cancel()
+            cursor.close()
+
+    def _register_long(self, spec: TableSpec, path: Path, root: Path) -> None:
+        """Register a long table and its series; a parquet file of 64 MiB or more is read in place."""
+        columns = create_table(self._connection, f"t_{spec.id}", path, spec.sheet, view=True)
+        require_columns(columns, [*LONG_COLUMNS, spec.published.column if spec.published else ""], path)
+        relation = f"t_{spec.id}"
+        if path.stat().st_size < 64 << 20:
+            # Small enough for memory, where a lookup takes a third of the time.
+            self._connection.execute(f"create table m_{spec.id} as select * from {quote(relation)}")
+            relation = f"m_{spec.id}"
+        members: dict[str, dict[str, SeriesFacts]] = defaultdict(dict)
+        names: dict[str, tuple[str, str, Frequency]] = {}
+        for series in self._list_series(spec, relation, root):
+            entity, indicator, name, unit, frequency, source, first, last, basis = series
+            density = Frequency(frequency)
+            # The first and the last date stand for all: a series is dated by one rule.
+            regular = density in REGULAR and is_end(first, density) and is_end(last, density)
+            facts = SeriesFacts(unit, density, source, spec.vendor or source, first, last, regular, basis or "")
+            members[indicator][entity] = facts
+            names[indicator] = (name or indicator, unit, density)
+        for ident, (name, unit, density) in names.items():
+            if ident not in self._layer.indicators:
+                # An indicator that no file declares applies to the kinds of those that have it.
+                kinds = {self._layer.entities[e].kind for e in members[ident] if e in self._layer.entities}
+                self._layer.indicators[ident] = IndicatorSpec(
+                    id=ident, name=name, unit=unit, frequency=density, kinds=sorted(kinds) or ["other"], lag_days=None
+                )
+            # A declared unit wins over that of the source.
+            elif not self._layer.indicators[ident].unit and unit:
+                self._layer.indicators[ident] = self._layer.indicators[ident].model_copy(update={"unit": unit})
+        for ident, found in members.items():
+            known = self._layer.indicators[ident]
+            self.stored[ident].append(StoredIndicator(known, spec, relation, spec.published is not None, found))
+
+    def _list_series(self, spec: TableSpec, relation: str, root: Path) -> list[tuple[Any, ...]]:
+        """Return entity, indicator, name, unit, frequency, source, first and last date and basis of each series."""
+        if spec.series:
+            path = resolve_inside(root, spec.series)
+            columns = create_table(self._connection, f"s_{spec.id}", path)
+            wanted = ["entity", "indicator", "name", "unit", "frequency", "source", "first_date", "as_of"]
+            require_columns(columns, wanted, path)
+            # A file of series need not say what its values stand for.
+            basis = "basis" if "basis" in columns else "''"
+            return self._fetch_all(f"select {', '.join(wanted)}, {basis} from {quote(f's_{spec.id}')}")
+        rows = self._fetch_all(
+            f"select entity, indicator, min(date)::date, max(date)::date from {quote(relation)} group by 1, 2"
+        )
+        known, source = self._layer.indicators, get_source(spec)
+        facts = {i: (known[i].name, known[i].unit, known[i].basis) if i in known else ("", "", "") for _, i, *_ in rows}
+        return [(e, i, *facts[i][:2], spec.frequency, source, *span, facts[i][2]) for e, i, *span in rows]
+
+    def _copy_wide(self, spec: TableSpec, path: Path, root: Path) -> None:
+        """Copy a wide table with uniform keys: entity, date, published, n (row of the file), and its indicators."""
+        columns = create_table(self._connection, f"r_{spec.id}", path, spec.sheet)
+        own = spec.published.column if spec.published and not spec.published.path else ""
+        require_columns(columns, [spec.entity, spec.period, own, *spec.columns], path)
+        unknown = [ident for ident in spec.columns.values() if ident not in self._layer.indicators]
+        if unknown:
+            raise InvalidField(f"semantic.{spec.id}.columns", f"no indicator {', '.join(map(repr, unknown))}")
+        relation = f"t_{spec.id}"
+        self._check(spec, path)
+        self._connection.execute(compile_wide_copy(spec, relation, self._load_publication_dates(spec, root)))
+        # The raw copy would double the memory.
+        self._connection.execute(f"drop table {quote(f'r_{spec.id}')}")
+        rows = self._fetch_all(
+            f"select entity, min(date), max(date), count(*) > count(distinct date) from {quote(relation)} group by 1"
+        )
+        if not rows:
+            raise CorruptData(str(path), "has no row")
+        # Several rows for one entity and date are versions of it.
+        vintages = any(row[3] for row in rows)
+        span = min(row[1] for row in rows), max(row[2] for row in rows)
+        for ident in dict.fromkeys(spec.columns.values()):
+            known = self._layer.indicators[ident]
+            facts = SeriesFacts(
+                known.unit, spec.frequency, get_source(spec), spec.vendor, *span, spec.frequency in REGULAR, known.basis
+            )
+            found = dict.fromkeys((row[0] for row in rows), facts)
+            self.stored[ident].append(StoredIndicator(known, spec, relation, vintages, found))
+
+    def _check(self, spec: TableSpec, path: Path) -> None:
+        """Raise ``CorruptData`` with the first row whose period or number cannot be parsed, rather than drop it."""
+        period = PERIODS[spec.period_kind].format(quote(spec.period))
+        tests = {spec.period: f"({period}) is null"}
+        for column, ident in spec.columns.items():
+            if not self._layer.indicators[ident].text:
+                tests[column] = f"{quote(column)} is not null and try_cast({quote(column)} as double) is null"
+        counted = ", ".join(f"count(*) filter (where {test})" for test in tests.values())
+        counts = self._fetch_all(f"select {counted} from {quote(f'r_{spec.id}')}")[0]
+        for (column, test), count in zip(tests.items(), counts, strict=True):
+            if count:
+                bad = self._fetch_all(
+                    f"select n, v from (select row_number() over () as n, {quote(column)}::varchar as v, {test} as bad"
+                    f" from {quote(f'r_{spec.id}')}) where bad order by n limit 1"
+                )[0]
+                raise CorruptData(str(path), f"column {column!r} holds {bad[1]!r} in row {bad[0]} ({count} such rows)")
+
+    def _load_publication_dates(self, spec: TableSpec, root: Path) -> str:
+        """Create ``p_<table>`` from a file of publication dates; return its name, or "" without such a file."""
+        note = spec.published
+        if note is None or not note.path:
+            return ""
+        path, name = resolve_inside(root, note.path), f"p_{spec.id}"
+        require_columns(
+            create_table(self._connection, f"{name}_raw", path), [note.entity, note.period, note.column], path
+        )
+        entity, period = (
+            compile_entity(note.entity, spec.codes),
+            PERIODS[spec.period_kind].format(quote(note.period)),
+        )
+        self._connection.execute(
+            f"create table {quote(name)} as select {entity} as entity, {period} as date,"
+            f" min({ANY_DATE.format(quote(note.column))}) as published from {quote(f'{name}_raw')} group by 1, 2"
+        )
+        return name
+
+    def _fetch_all(self, statement: str) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = self._connection.cursor().execute(statement).fetchall()
+        return rows
+
+
+def compile_wide_copy(spec: TableSpec, relation: str, published: str) -> str:
+    """Return SQL that copies a raw table with uniform keys."""
+    values = [f"r.{quote(column)} as {quote(ident)}" for column, ident in spec.columns.items()]
+    period = PERIODS[spec.period_kind].format(quote(spec.period))
+    own = spec.published is not None and not spec.published.path
+    day = ANY_DATE.format(quote(spec.published.column)) if own and spec.published else "null::date"
+    # Keys end in two underscores, so that they cannot meet a column of the file.
+    inner = (
+        f"select *, {compile_entity(spec.entity, spec.codes)} as entity__, ({period}) as date__,"
+        f" ({day}) as published__, row_number() over () as n__ from {quote(f'r_{spec.id}')}"
+    )
+    join = f" left join {quote(published)} p on p.entity = r.entity__ and p.date = r.date__" if published else ""
+    public = "coalesce(p.published, r.published__)" if published else "r.published__"
+    return (
+        f"create table {quote(relation)} as select r.entity__ as entity, r.date__ as date,"
+        f" {public} as published, r.n__ as n, {', '.join(values)} from ({inner}) r{join} order by entity, date"
+    )
+
+
+def compile_entity(column: str, codes: str) -> str:
+    """Return SQL for the canonical code of a row's entity."""
+    text = f"{quote(column)}::varchar"
+    return CN_SQL.format(f"({text})") if codes == "CN" else text
+
+
+def get_source(spec: TableSpec) -> str:
+    return spec.source or spec.id
+
+
+def is_end(day: date, frequency: Frequency) -> bool:
+    """Return whether a day is the last of a month, quarter or year."""
+    last = calendar.monthrange(day.year, day.month)[1] == day.day
+    step = {Frequency.MONTHLY: 1, Frequency.QUARTERLY: 3, Frequency.ANNUAL: 12}[frequency]
+    return last and day.month % step == 0

@@ -1,0 +1,77 @@
+"""Disclosure of missing data: an answer always names data that was requested and not found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from fathom.domain.chat.language import language_of
+from fathom.services.planner.answering.parsing import Citation, parse
+from fathom.services.planner.answering.rendering.report import append_note
+from fathom.services.planner.model.episode import Material, MaterialKind
+from fathom.services.planner.proto.episode import missing_to_proto
+from fathom.services.planner.tools.data.sheets import describe_missing
+
+# More would turn the note into a list that is longer than the answer.
+MAX_ITEMS = 8
+REASONS = {
+    "UNKNOWN_ENTITY": ("unknown here", "未收录"),
+    "UNKNOWN_INDICATOR": ("no such indicator here", "没有这个指标"),
+    "NO_DATA_IN_PERIOD": ("no data in this period", "该时期没有数据"),
+    "NOT_YET_PUBLISHED": ("not yet published at that time", "当时尚未公布"),
+    "NO_MATCH": ("nothing matches", "没有匹配的文档"),
+    "SOURCE_FAILED": ("the source failed", "数据源出错"),
+    "NOT_UNDERSTOOD": ("not understood", "未能理解"),
+}
+
+
+def append_missing(markdown: str, material: Sequence[Material], question: str) -> str:
+    """Add a line with each missing item that the text neither cites nor mentions, in a report in its own section."""
+    chinese = language_of(question) == "zh"
+    cited = {number for event in parse(markdown) if isinstance(event, Citation) for number in event.numbers}
+    lines: dict[str, int] = {}
+    for item in material:
+        # An answer that says itself what is missing needs no second note.
+        if item.kind is MaterialKind.MISSING and item.number not in cited and not is_mentioned(markdown, item):
+            lines.setdefault(describe(item, chinese), item.number)
+    if not lines:
+        return markdown
+    shown = [f"{text} [{number}]" for text, number in list(lines.items())[:MAX_ITEMS]]
+    if len(lines) > MAX_ITEMS:
+        shown.append(f"另有 {len(lines) - MAX_ITEMS} 项" if chinese else f"and {len(lines) - MAX_ITEMS} more")
+    head, comma, stop = ("**缺失：**", "；", "。") if chinese else ("**Missing:** ", "; ", ".")
+    return append_note(markdown, f"{head}{comma.join(shown)}{stop}")
+
+
+def read_facts(item: Material) -> dict[str, object]:
+    """Return a missing item as a mapping, independent of the tool that recorded it."""
+    return describe_missing(missing_to_proto(item.item) if isinstance(item.item, dict) else item.item)
+
+
+def is_mentioned(markdown: str, item: Material) -> bool:
+    """Return whether the text contains the item's subject, aspect and period, as far as they are known."""
+    said = read_facts(item)
+    wanted = [str(said[name]) for name in ("subject", "aspect", "period") if said[name]]
+    text = markdown.casefold()
+    return bool(wanted) and all(part.casefold() in text for part in wanted)
+
+
+def describe(item: Material, chinese: bool) -> str:
+    """Return subject, aspect, period and reason in the reader's language, with Markdown escaped."""
+    said = read_facts(item)
+    what = " ".join(str(said[name]) for name in ("subject", "aspect", "period") if said[name]) or "?"
+    reason = REASONS.get(str(said["reason"]), ("not available", "无法取得"))[chinese]
+    nearest = said["nearest"]
+    near = f"（{'相近' if chinese else 'nearest'}：" if chinese else " (nearest: "
+    more = (
+        f"{near}{', '.join(map(str, nearest))}{'）' if chinese else ')'}"
+        if isinstance(nearest, list) and nearest
+        else ""
+    )
+    return escape_markdown(f"{what} – {reason}{more}")
+
+
+def escape_markdown(text: str) -> str:
+    """Return the text on one line with Markdown escaped, at most 300 characters."""
+    # Subjects come from the model's calls: markup in them must not reach the page.
+    return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", " ".join(text.split()))[:300]

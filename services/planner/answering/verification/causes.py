@@ -1,0 +1,72 @@
+"""Causal claims: a table or a calculation shows what happened, a document may say why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from fathom.domain.text.scripts import HAN
+from fathom.services.planner.answering.verification.events import STEM, extract_words
+from fathom.services.planner.answering.verification.evidence import Source
+from fathom.services.planner.model.episode import MaterialKind
+
+# The conjunctions and prepositions that introduce a cause, a closed class of both languages.
+CAUSE_FOLLOWS = re.compile(
+    r"\b(?:because(?:\s+of)?|due\s+to|owing\s+to|thanks\s+to|as\s+a\s+(?:result|consequence)\s+of|on\s+account\s+of|"
+    r"driven\s+by|caused\s+by|attribut(?:ed|able)\s+to)\b|因为|由于|得益于|受益于|归因于|归功于|源于|缘于|受(?=[^，。；]{1,30}(?:影响|拖累|提振|推动|带动))",
+    re.IGNORECASE,
+)
+# Verbs whose subject is the cause of their object.
+CAUSE_PRECEDES = re.compile(r"\b(?:led\s+to|caused|triggered|prompted)\b(?!\s+by\b)|导致|引发|促使", re.IGNORECASE)
+CLAUSE_END = re.compile(r"[,;:，；。：]|\[\d|\.(?:\s|$)|\b(?:while|whereas|although|but)\b|而|但", re.IGNORECASE)
+# A document rarely uses the very words of the answer; one that has fewer than half of them is about something else.
+SHARE_OF_WORDS = 0.5
+
+
+def find_cause(text: str) -> tuple[int, int] | None:
+    """Return the offsets of the words that a sentence gives as a cause, its conjunction included; None for none."""
+    if found := CAUSE_FOLLOWS.search(text):
+        end = CLAUSE_END.search(text, found.end())
+        return found.start(), end.start() if end else len(text.rstrip())
+    if found := CAUSE_PRECEDES.search(text):
+        before = [match.end() for match in CLAUSE_END.finditer(text, 0, found.start())]
+        return max(before, default=0), found.end()
+    return None
+
+
+def explain_missing_cause(text: str, sources: Sequence[Source]) -> str:
+    """Return why no source gives this cause; "" when one does, or when it has no content words.
+
+    A document gives a cause when it has at least half of its content words. A table or a calculation gives none, but
+    may hold all words of a cause that is a matter of the numbers themselves ("because dividends are included").
+    """
+    words = {word for word in extract_words(strip_conjunction(text)) if not word[0].isdigit()}
+    if not words:
+        return ""
+    passages = [source for source in sources if source.kind is MaterialKind.PASSAGE]
+    if any(share_words(words, source.text) >= SHARE_OF_WORDS for source in passages):
+        return ""
+    if any(share_words(words, source.text) == 1.0 for source in sources):
+        return ""
+    if passages:
+        return "the cited document does not give this cause"
+    return "a table or a calculation cannot show a cause: cite a document that gives it, or leave it out"
+
+
+def strip_conjunction(text: str) -> str:
+    """Return the words of a cause without those that introduce it."""
+    return CAUSE_PRECEDES.sub(" ", CAUSE_FOLLOWS.sub(" ", text))
+
+
+def share_words(words: set[str], text: str) -> float:
+    """Return the share of words that a text has, inflected or not."""
+    low = text.lower()
+    held = [word for word in words if has_word(word, low)]
+    return len(held) / len(words)
+
+
+def has_word(word: str, low: str) -> bool:
+    """Return whether a text in lower case has a word, or one of the same stem."""
+    if re.match(rf"[{HAN}]", word):
+        return word in low
+    return re.search(rf"(?<![a-z]){re.escape(word[:STEM])}", low) is not None

@@ -1,0 +1,230 @@
+"""Search for a number in the material, with the date, entity and sign of each occurrence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from fathom.services.planner.answering.verification.dates import Moment
+from fathom.services.planner.answering.verification.evidence import Line, Series, Source
+from fathom.services.planner.answering.verification.numbers import Number, has_unit, is_close, may_be_same
+from fathom.services.planner.model.episode import MaterialKind
+
+# A number such as 0 occurs in every row; more occurrences add nothing to the verdict.
+MAX_MATCHES = 2_000
+MAX_COMBINED = 12
+# The key of a value in printed JSON or in a dictionary, such as ``"return_pct": ``.
+KEY = re.compile(r"[\"']([^\"']{1,50})[\"']\s*:\s*$")
+# Names of values that are changes, such as "return_1m", "YoY" or 涨跌幅: their sign is a direction.
+CHANGE = re.compile(r"return|change|growth|gain|cagr|yoy|mom|涨|跌|变动|增长|收益", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Match:
+    """An occurrence of a number. ``opposite`` is True when it has the other sign."""
+
+    source: int
+    moments: tuple[Moment, ...] = ()
+    entities: frozenset[str] = frozenset()
+    opposite: bool = False
+    line: Line | None = None
+    key: str = ""
+    """Name of the value: a column, or the text before it in the line."""
+    derived: bool = False
+    value: float = 0.0
+
+
+def find_matches(
+    number: Number, source: Source, times: Sequence[Moment], known: dict[str, tuple[str, ...]]
+) -> list[Match]:
+    """Return at most ``MAX_MATCHES`` occurrences in one source; derived values only when there are no direct ones.
+
+    An occurrence has a unit in which the number can be stated: "45%" is no price of 45 dollars.
+    """
+    found = list(match_lines(number, source, known))
+    for series in source.series:
+        if has_unit(number, series.unit):
+            found.extend(match_series(number, source.number, series))
+    # Derived values are many, and a few of them equal any number by chance: only where nothing states it.
+    if not found and source.series:
+        found = list(derive_from_series(number, source, times))
+    return found[:MAX_MATCHES]
+
+
+def match_lines(number: Number, source: Source, known: dict[str, tuple[str, ...]]) -> Iterator[Match]:
+    """Yield occurrences in the lines and the description of a source."""
+    for line in (source.about, *source.lines):
+        for held in line.numbers:
+            same = compare_numbers(number, held)
+            if same is None:
+                continue
+            key = re.split(r"[,;{，；。]", line.text[max(0, held.start - 60) : held.start])[-1]
+            named = frozenset(find_mentions(line.text, known))
+            yield Match(source.number, line.moments, named, same, line, key, value=held.value)
+
+
+def compare_numbers(said: Number, held: Number) -> bool | None:
+    """Return False when the numbers are equal, True when they differ in sign only, None otherwise."""
+    if (said.currency and (held.kind or not is_same_currency(said, held))) or (said.kind and held.currency):
+        return None
+    values = [held.value]
+    if held.kind == "%" and not said.kind:
+        values.append(held.value / 100)
+    if held.kind == "bp":
+        values += [held.value / 100, held.value / 1e4]
+    candidates = said.candidates() if said.kind != held.kind or said.kind == "bp" else said.candidates()[:1]
+    if said.bracketed:
+        candidates = said.candidates()
+    # A rounded "1.2 billion" is all that a passage can say of 1,234 million.
+    rounder = held.scaled and not said.scaled and said.kind == held.kind
+    slack = min(held.tolerance, 0.05 * abs(held.value)) if rounder else 0.0
+    widened = tuple((value, tolerance + slack) for value, tolerance in candidates)
+    for value in values:
+        if is_close(value, widened):
+            return False
+    if not said.signed and any(is_close(-value, widened) for value in values):
+        return True
+    return None
+
+
+def is_same_currency(said: Number, held: Number) -> bool:
+    """Return whether two numbers may be in one currency; a number that names none may be in any."""
+    return not held.currency or may_be_same(said.currency, held.currency)
+
+
+def find_other_units(number: Number, source: Source) -> list[str]:
+    """Return the units of a source's columns that hold this number, but as another kind of value."""
+    columns = [series for series in source.series if not has_unit(number, series.unit)]
+    return [series.unit for series in columns if next(match_series(number, source.number, series), None) is not None]
+
+
+def match_series(number: Number, source: int, series: Series) -> Iterator[Match]:
+    """Yield cells of a column that hold the number, unchanged or in the scale of its unit."""
+    for value, tolerance in number.candidates():
+        # The text says "1.2 billion"; a column in millions holds 1,200 and one in units the number itself.
+        for scale in {1.0, series.scale}:
+            wanted, slack = value / scale, tolerance / scale * (1 + 1e-9) + 1e-12 * abs(value / scale)
+            same = abs(series.values - wanted) <= slack
+            turned = abs(series.values + wanted) <= slack
+            for hits, opposite in ((same, False), (turned & ~same, True)):
+                if opposite and number.signed:
+                    continue
+                for index in hits.nonzero()[0][:MAX_MATCHES]:
+                    day = series.days[index] if series.days is not None else None
+                    held = float(series.values[index])
+                    yield Match(source, to_moments(day), find_entity(series), opposite, key=series.name, value=held)
+
+
+def to_moments(day: date | None) -> tuple[Moment, ...]:
+    return (Moment(0, 0, day.isoformat(), day, day),) if day is not None and day != date.min else ()
+
+
+def find_entity(series: Series) -> frozenset[str]:
+    return frozenset({series.entity}) if series.entity else frozenset()
+
+
+def derive_from_series(number: Number, source: Source, times: Sequence[Moment]) -> Iterator[Match]:
+    """Yield values derived from columns: row count, extremes, mean, and changes between the named dates."""
+    # "over 252 days": the length of a table is stated often and stands in no cell.
+    if not number.kind and number.decimals == 0 and number.value == source.rows:
+        yield Match(source.number, derived=True)
+    for series in source.series:
+        # A change of prices may be a percentage; an amount of money follows from no column of percentages.
+        if number.currency and not has_unit(number, series.unit):
+            continue
+        for low, high in find_windows(series, times):
+            part = series.values[low:high]
+            if len(part) == 0:
+                continue
+            hit = find_measure(
+                number, compute_measures(part, number.kind == "%", "%" in series.unit), {1.0, series.scale}
+            )
+            if hit is not None:
+                opposite = hit * number.value < 0
+                yield Match(source.number, (), find_entity(series), opposite, None, "change", True, hit)
+
+
+def is_combined(number: Number, source: Source) -> bool:
+    """Return whether a number is the difference or ratio of two values of one measure in a calculation's output.
+
+    Values belong to one measure when they have the same key ("return_pct" of two shares), or stand alone in lines of
+    their own. At most ``MAX_COMBINED`` values per measure are combined: among many, some pair equals any number.
+    """
+    measures: dict[str, list[float]] = {}
+    for line in source.lines if source.kind is MaterialKind.CODE else ():
+        for held in line.numbers:
+            name = KEY.search(line.text[max(0, held.start - 60) : held.start])
+            key = name.group(1) if name else "" if len(line.numbers) == 1 else None
+            if key is not None:
+                measures.setdefault(key, []).append(held.value)
+    return any(has_pair(number, values) for values in measures.values() if 1 < len(values) <= MAX_COMBINED)
+
+
+def has_pair(number: Number, values: Sequence[float]) -> bool:
+    """Return whether two of the values have this difference or ratio; a fraction may be stated in percent."""
+    pairs = [(left, right) for left in values for right in values if left != right]
+    made = [abs(left - right) for left, right in pairs]
+    if not number.kind:
+        made += [abs(left / right) for left, right in pairs if right]
+    wanted = [(abs(value), tolerance) for value, tolerance in number.candidates()]
+    return any(is_close(value, wanted) for value in made)
+
+
+def find_measure(number: Number, values: Sequence[float], scales: set[float]) -> float | None:
+    """Return the first value that the number states, scaled; an unsigned number matches either sign."""
+    for value in values:
+        for scale in scales:
+            wanted = [(said / scale, slack / scale) for said, slack in number.candidates()[:1]]
+            if is_close(value, wanted) or (not number.signed and is_close(-value, wanted)):
+                return value * scale
+    return None
+
+
+def compute_measures(part: Any, percent: bool, in_percent: bool) -> list[float]:
+    """Return difference, mean and range of a slice of a column, and its relative change as a fraction or in percent."""
+    first, last = float(part[0]), float(part[-1])
+    direct = [last - first, float(part.mean()), float(part.max() - part.min())] if in_percent or not percent else []
+    return [*direct, *([(last / first - 1) * (100 if percent else 1)] if first else [])]
+
+
+def find_windows(series: Series, times: Sequence[Moment]) -> set[tuple[int, int]]:
+    """Return index ranges of the column: all of it, each named period, and the spans between two of them."""
+    size = len(series.values)
+    out = {(0, size)}
+    if series.days is None:
+        return out
+    held = {}
+    for moment in times:
+        covered = [index for index, day in enumerate(series.days) if moment.covers(day)]
+        if covered:
+            held[moment] = (covered[0], covered[-1] + 1)
+    edges = sorted(held.values())
+    out.update(edges)
+    # A change of a month is one since the month before.
+    out.update((low - 1, high) for low, high in edges if low)
+    for left in edges:
+        out.update((start, right[1]) for right in edges for start in (left[0], left[1] - 1) if start < right[1])
+    return out
+
+
+def find_mentions(text: str, known: dict[str, tuple[str, ...]]) -> dict[str, int]:
+    """Return the entities that a text names, with the offset of the first mention."""
+    found = {}
+    for entity, names in known.items():
+        places = [match.start() for name in names if (match := find_name(name, text))]
+        if places:
+            found[entity] = min(places)
+    return found
+
+
+def find_name(name: str, text: str) -> re.Match[str] | None:
+    """Find a name in a text: as whole words, case-sensitive when the name is upper case."""
+    if not name:
+        return None
+    # Tickers such as ALL or IT are words in lower case.
+    flags = 0 if name.isupper() else re.IGNORECASE
+    pattern = rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])" if name.isascii() else re.escape(name)
+    return re.search(pattern, text, flags)

@@ -1,0 +1,216 @@
+"""Recognition of numbers in text: signs, separators, scales, percent, basis points, Chinese numerals."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from fathom.domain.text.numerals import DIGIT_VALUES, DIGITS, ONE_TO_NINE
+
+SCALES = {
+    "thousand": 1e3, "k": 1e3, "million": 1e6, "millions": 1e6, "mn": 1e6, "mio": 1e6, "m": 1e6, "billion": 1e9,
+    "billions": 1e9, "bn": 1e9, "b": 1e9, "trillion": 1e12, "trillions": 1e12, "tn": 1e12, "万亿": 1e12, "千亿": 1e11,
+    "百亿": 1e10, "十亿": 1e9, "亿": 1e8, "千万": 1e7, "百万": 1e6, "十万": 1e5, "万": 1e4, "千": 1e3,
+}  # fmt: skip
+PERCENT = ("%", "％", "percent", "per cent", "pct", "percentage point", "percentage points", "pp", "个百分点", "百分点")
+# Signs and words of currencies, as ISO 4217 codes; "$" alone may be any dollar.
+CURRENCIES = {
+    "us$": "USD", "usd": "USD", "dollar": "$", "dollars": "$", "$": "$", "hk$": "HKD", "hkd": "HKD", "a$": "AUD",
+    "aud": "AUD", "c$": "CAD", "cad": "CAD", "€": "EUR", "eur": "EUR", "euro": "EUR", "euros": "EUR", "£": "GBP",
+    "gbp": "GBP", "pound": "GBP", "pounds": "GBP", "¥": "¥", "jpy": "JPY", "yen": "JPY", "cny": "CNY", "rmb": "CNY",
+    "yuan": "CNY", "chf": "CHF", "美元": "USD", "港元": "HKD", "欧元": "EUR", "英镑": "GBP", "日元": "JPY",
+    "人民币": "CNY", "元": "CNY",
+}  # fmt: skip
+DOLLARS, YENS = frozenset(("$", "USD", "HKD", "AUD", "CAD")), frozenset(("¥", "JPY", "CNY"))
+CURRENCY_WORDS = "|".join(re.escape(word) for word in sorted(CURRENCIES, key=len, reverse=True))
+CURRENCY_AFTER = re.compile(rf"\s?(?:of\s)?({CURRENCY_WORDS})(?![A-Za-z])", re.IGNORECASE)
+CURRENCY_IN_UNIT = re.compile(rf"(?<![A-Za-z])({CURRENCY_WORDS})(?![A-Za-z])", re.IGNORECASE)
+BASIS = ("bp", "bps", "basis point", "basis points", "个基点", "基点")
+UNITS = sorted((*SCALES, *PERCENT, *BASIS), key=len, reverse=True)
+# A unit of letters must end there: "5 m" is five million, "5 men" is not.
+WORDS = "|".join(
+    re.escape(unit) + (r"(?![A-Za-z])" if unit[-1].isascii() and unit[-1].isalpha() else "") for unit in UNITS
+)
+# Verbose pattern: brackets (accountants' minus), sign, currency, digits with or without separators, exponent, unit.
+NUMBER = re.compile(
+    rf"""(?P<open>[(（]\s?)?(?P<sign>(?<![\w.)\]])[-−–+±])?
+    (?:(?P<currency>(?:US|HK|A|C)?[$¥€£])\s?)?(?P<sign2>[-−])?
+    (?P<digits>\d{{1,3}}(?:[,，]\d{{3}})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?P<exponent>[eE][-+]?\d{{1,3}})?
+    (?:[ \u00a0\u202f-]?(?P<unit>{WORDS}))?(?P<close>\s?[)）])?""",
+    re.VERBOSE | re.IGNORECASE,
+)
+# Numerals count only with a power (十, 百, …) and a unit: 一 alone is mostly an article.
+CHINESE = re.compile(
+    rf"百分之([{DIGITS}两十百千点]+)|([{ONE_TO_NINE}两][{DIGITS}两十百千万亿点]*[十百千万亿点][{DIGITS}两十百千万亿]*)(个百分点|个基点|倍|元|美元|点|家|人|股|吨|桶)"
+)
+POWERS = {"十": 10, "百": 100, "千": 1000}
+JOINED = re.compile(r"^\s*(?:to|and|or|–|—|-|至|到|和)\s*(?:(?:US)?[$¥€£])?$")
+# Words before a rounded number, which widen its tolerance.
+HEDGE = re.compile(
+    r"(?:about|around|nearly|almost|roughly|approximately|over|more than|less than|under|above|below|some|~|≈|"
+    r"约|大约|近|超过|逾|不到|左右|将近)\s*(?:US)?[$¥€£]?\s*$",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number in text. ``value`` has its scale applied; a percentage is 12.3, basis points are 25.
+
+    ``tolerance`` is half a unit of the last digit. ``kind`` is "" for a plain number, "%" or "bp". ``signed`` is True
+    when the text gives a sign, ``bracketed`` when the number is alone in parentheses, which accountants read as
+    negative.
+    """
+
+    start: int
+    end: int
+    text: str
+    value: float
+    tolerance: float
+    kind: str = ""
+    signed: bool = False
+    bracketed: bool = False
+    scaled: bool = False
+    decimals: int = 0
+    shared: float = 1.0
+    """Scale of the number that follows: for 151.0 in "from 151.0 to 130.5 million", 1e6."""
+    currency: str = ""
+    """ISO code of the currency that is named with the number; "$" or "¥" where the sign may mean several."""
+
+    def candidates(self) -> tuple[tuple[float, float], ...]:
+        """Return (value, tolerance) in each unit in which a source may hold the number."""
+        pairs = [(self.value, self.tolerance)]
+        if self.shared != 1.0:
+            pairs.append((self.value * self.shared, self.tolerance * self.shared))
+        if self.kind == "%":
+            pairs.append((self.value / 100, self.tolerance / 100))
+        if self.kind == "bp":
+            pairs += [(self.value / 100, self.tolerance / 100), (self.value / 1e4, self.tolerance / 1e4)]
+        if self.bracketed and not self.signed:
+            pairs += [(-value, tolerance) for value, tolerance in pairs]
+        return tuple(pairs)
+
+
+def find_numbers(text: str) -> list[Number]:
+    """Return all numbers of the text in order, including those in dates and names."""
+    found = [made for match in NUMBER.finditer(text) if (made := parse_western(match, text)) is not None]
+    found += [parse_chinese(match) for match in CHINESE.finditer(text)]
+    ordered = sorted(found, key=lambda number: number.start)
+    for index, (left, right) in enumerate(pairwise(ordered)):
+        # "from 151.0 to 130.5 million": the unit of the second number is meant for both.
+        if right.scaled and not left.scaled and not left.kind and JOINED.match(text[left.end : right.start]):
+            ordered[index] = replace(left, shared=right.tolerance / (0.5 * 10**-right.decimals))
+    return ordered
+
+
+def parse_western(match: re.Match[str], text: str) -> Number | None:
+    """Convert a match to a number; return None inside a word such as ``sheet_1`` or ``Q3``."""
+    start = match.start("digits")
+    before = text[start - 1 : start]
+    if before and (before == "_" or (before.isascii() and before.isalpha()) or before == "."):
+        return None
+    after = text[match.end("digits") : match.end("digits") + 1]
+    unit = (match.group("unit") or "").lower()
+    if not unit and not match.group("exponent") and after.isascii() and (after.isalpha() or after == "_"):
+        return None
+    named = match.group("currency") or find_currency_after(text, match.end("unit") if unit else match.end("digits"))
+    digits = re.sub("[,，]", "", match.group("digits"))
+    decimals = len(digits.partition(".")[2])
+    exponent = float(f"1{match.group('exponent')}") if match.group("exponent") else 1.0
+    scale = SCALES.get(unit, 1.0) * exponent
+    sign = (match.group("sign") or "") + (match.group("sign2") or "")
+    negative = any(mark in "-−–" for mark in sign)
+    tolerance = 0.5 * 10**-decimals * scale
+    head = text[max(0, match.start() - 14) : match.start()]
+    if HEDGE.search(head):
+        # "about 1,500" is rounded to hundreds: its trailing zeros are not significant digits.
+        zeros = len(digits) - len(digits.rstrip("0")) if decimals == 0 else 0
+        # Twice the last digit, two percent, or half of the last stated digit, whichever is widest.
+        tolerance = max(tolerance * 2, 0.02 * abs(float(digits)) * scale, 0.5 * 10.0**zeros * scale)
+    return Number(
+        start=match.start("sign") if match.group("sign") and match.group("sign") != "±" else start,
+        end=match.end("unit") if unit else max(match.end("digits"), match.end("exponent")),
+        text=text[start : match.end("unit") if unit else match.end("digits")],
+        value=(-1 if negative else 1) * float(digits) * scale,
+        tolerance=tolerance,
+        kind="%" if unit in PERCENT else "bp" if unit in BASIS else "",
+        signed=bool(sign) and sign != "±",
+        bracketed=bool(match.group("open")) and bool(match.group("close")),
+        scaled=scale != 1.0,
+        decimals=decimals,
+        currency=CURRENCIES.get(named.lower(), ""),
+    )
+
+
+def find_currency_after(text: str, place: int) -> str:
+    """Return the word of a currency right behind a number; "" if there is none."""
+    found = CURRENCY_AFTER.match(text, place)
+    return found.group(1) if found else ""
+
+
+def find_currencies(unit: str) -> frozenset[str]:
+    """Return the currencies that a unit names, such as USD in "million USD per barrel"."""
+    return frozenset(CURRENCIES[found.group(1).lower()] for found in CURRENCY_IN_UNIT.finditer(unit))
+
+
+def may_be_same(left: str, right: str) -> bool:
+    """Return whether two currencies may be one: "$" may be any dollar and "¥" yen or yuan."""
+    if "$" in (left, right):
+        return {left, right} <= DOLLARS
+    return {left, right} <= YENS if "¥" in (left, right) else left == right
+
+
+def has_unit(number: Number, unit: str) -> bool:
+    """Return whether a number can be a value in this unit: no percentage is a price, no euro a dollar.
+
+    A number that names no unit can be anything, and a unit that is not known holds anything.
+    """
+    currencies = find_currencies(unit)
+    in_percent = "%" in unit or "percent" in unit.lower()
+    if number.currency:
+        return not in_percent and (not currencies or any(may_be_same(number.currency, one) for one in currencies))
+    return not (number.kind and currencies and not in_percent)
+
+
+def parse_chinese(match: re.Match[str]) -> Number:
+    """Convert a Chinese numeral such as 百分之十二点三 or 三千五百亿元."""
+    words, unit = (match.group(1), "个百分点") if match.group(1) else (match.group(2), match.group(3))
+    value, decimals = parse_chinese_value(words)
+    scale = next((1e8 if "亿" in words else 1e4 for power in "亿万" if power in words), 1.0)
+    kind = "%" if unit == "个百分点" else "bp" if unit == "个基点" else ""
+    tolerance = 0.5 * 10**-decimals * (scale if decimals else 1.0)
+    return Number(match.start(), match.end(), match.group(), value, tolerance, kind, scaled=scale > 1)
+
+
+def parse_chinese_value(words: str) -> tuple[float, int]:
+    """Return the value of a Chinese numeral and its number of decimals."""
+    whole, _, fraction = words.partition("点")
+    decimals = len(fraction.rstrip("万亿"))
+    digits = "".join(str(DIGIT_VALUES[char]) for char in fraction if char in DIGIT_VALUES)
+    scale = float(1e8 ** fraction.count("亿") * 1e4 ** fraction.count("万"))
+    return (parse_section(whole) + (float(f"0.{digits}") if digits else 0.0)) * scale, decimals
+
+
+def parse_section(words: str) -> float:
+    """Parse an integer in Chinese numerals; bare digits are read as decimal digits."""
+    if words and all(char in DIGIT_VALUES for char in words):
+        return float("".join(str(DIGIT_VALUES[char]) for char in words))
+    for mark, power in (("亿", 1e8), ("万", 1e4)):
+        if mark in words:
+            head, _, tail = words.rpartition(mark)
+            return parse_section(head or "一") * power + (parse_section(tail) if tail else 0.0)
+    total, digit = 0.0, 0
+    for char in words:
+        if char in POWERS:
+            total += (digit or 1) * POWERS[char]
+            digit = 0
+        else:
+            digit = DIGIT_VALUES.get(char, 0)
+    return total + digit
+
+
+def is_close(value: float, candidates: Iterable[tuple[float, float]]) -> bool:
+    """Return whether the value equals one of the candidates within its tolerance."""
+    return any(abs(value - wanted) <= tolerance * (1 + 1e-9) + 1e-12 * abs(wanted) for wanted, tolerance in candidates)

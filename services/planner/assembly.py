@@ -1,0 +1,204 @@
+"""Assembly of an episode's resources from everything that a planner shares between episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from fathom.core.errors import InvalidField
+from fathom.hosting.deps import Deps
+from fathom.services.planner.answering.rendering.coder import PolicyCoder, PolicyJudge
+from fathom.services.planner.answering.rendering.figures import Figures
+from fathom.services.planner.answering.rendering.finish import CheckedEnding, Ending
+from fathom.services.planner.answering.verification.evidence import Evidence
+from fathom.services.planner.config import Config
+from fathom.services.planner.coverage.ending import CoverageEnding
+from fathom.services.planner.coverage.reading import QuestionReader
+from fathom.services.planner.episode.llm import PolicyService, PolicyTokens, PolicyWriter
+from fathom.services.planner.episode.resources import EpisodeResources
+from fathom.services.planner.mcp.mount import Mounts
+from fathom.services.planner.metrics import Metrics
+from fathom.services.planner.model.episode import Step, Task
+from fathom.services.planner.model.todo import Todo
+from fathom.services.planner.prompts.catalogue import Catalogue
+from fathom.services.planner.questions.classifier import Classifier
+from fathom.services.planner.questions.routing import needs_evidence
+from fathom.services.planner.runs.repository import RunRepository
+from fathom.services.planner.runs.subruns import Allowance, SubRunClient
+from fathom.services.planner.tools.data import Data
+from fathom.services.planner.tools.data.catalogue import DataCatalogue
+from fathom.services.planner.tools.data.sql import Sql
+from fathom.services.planner.tools.delegate import Delegate
+from fathom.services.planner.tools.documents import Fetch, Search, ShownDocuments
+from fathom.services.planner.tools.gates import Gates
+from fathom.services.planner.tools.python import Python
+from fathom.services.planner.tools.recall import Recall
+from fathom.services.planner.tools.registry import CallLimits, Registry
+from fathom.services.planner.tools.session import Session
+from fathom.services.planner.tools.tables.results import ResultTables
+from fathom.services.planner.tools.think import Finish, Think
+from fathom.services.planner.tools.todo import TodoList
+from fathom.services.planner.tools.tool import Tool
+from fathom.services.planner.window.metrics import WindowMetrics
+from fathom.services.planner.window.stepwise import WindowFactory
+from fathom.services.planner.window.summariser import Summariser
+
+GRACE_S = 5.0
+"""Seconds that a tool's deadline exceeds its service's, whose own timeout error is more precise."""
+
+
+@dataclass(frozen=True)
+class ResourcesFactory:
+    """Factory of episode resources from the shared resources of a planner."""
+
+    config: Config
+    deps: Deps
+    metrics: Metrics
+    windows: WindowFactory
+    mounts: Mounts
+    gates: Gates
+    catalogue: Catalogue
+    classifier: Classifier | None = None
+    """None refuses no answer for want of a source, where no policy answers."""
+
+    @classmethod
+    def of(
+        cls, config: Config, deps: Deps, catalogue: Catalogue, classifier: Classifier | None = None
+    ) -> ResourcesFactory:
+        """Create the factory; ``catalogue`` provides the prompts for summaries, figure repair and event judging."""
+        registry = deps.telemetry.registry
+        metrics = Metrics.register(registry)
+        # One writer, cache of token counts and set of gates for all episodes: prompts have the same beginning, and the
+        # limits are those of the process.
+        writer = PolicyWriter(deps.clients, config.summary_tokens)
+        windows = WindowFactory(
+            config.window,
+            PolicyTokens(deps.clients),
+            Summariser(writer, catalogue.find("notes", "en").render()),
+            WindowMetrics.register(registry),
+        )
+        mounts = Mounts(config.mcp_servers, deps.store, deps.telemetry.log)
+        calls, by_tool = config.concurrent_tool_calls, config.concurrent_calls_by_tool
+        gates = Gates(calls, by_tool, metrics.waiting, metrics.wait_seconds)
+        return cls(config, deps, metrics, windows, mounts, gates, catalogue, classifier)
+
+    def __call__(self, task: Task, steps: Sequence[Step], cut_short: Step | None = None) -> EpisodeResources:
+        """Create the resources of one episode; a resumed one gets back its sheets, figures, numbers and todo list.
+
+        ``steps`` are those of the episode itself, and grow with it. ``cut_short`` holds the finished calls of a step
+        that a previous worker did not finish.
+        """
+        config, deps = self.config, self.deps
+        known = [*steps, *([cut_short] if cut_short else [])]
+        material = [*task.given, *(item for step in known for result in step.results for item in result.material)]
+        # Sandboxes without access to the store get each table inside the call that injects it.
+        carrying = None if config.frames_by_reference else deps.store
+        session = Session.from_material(
+            deps.clients, task.run_id, config.tool_timeout_s, material, task.sheets, carrying
+        )
+        # A resumed run goes on counting: fig_3 must not name another figure than the one that the model has seen.
+        figures = sum(len(item.item.figures) for item in material if item.kind == "code")
+        results = ResultTables(deps.clients, deps.store, task.run_id, config.tool_timeout_s)
+        computed = sum(1 for item in material if item.computed_by)
+        python = Python(
+            session, deps.store, self.metrics.styles, task.run_id, results, figures, computed, task.is_rollout
+        )
+        todo, window = Todo.from_steps(known), self.windows.of(task)
+        tools = self._make_tools(task, steps, ShownDocuments.from_steps(task.run_id, known), todo, session, python)
+
+        ending = self._make_ending(python, task)
+        if isinstance(ending, CoverageEnding):
+            ending.begin(task.question)
+
+        async def close() -> None:
+            if isinstance(ending, CoverageEnding):
+                await ending.close()
+            window.close()
+            await session.close()
+
+        return EpisodeResources(
+            self._make_registry(
+                task, select_tools(task, tools), max((item.number for item in material), default=0), cut_short
+            ),
+            window,
+            ending,
+            close,
+            todo,
+            config.prices(task.model),
+            self.metrics,
+            None if self.classifier is None else partial(needs_evidence, classifier=self.classifier),
+        )
+
+    def _make_tools(
+        self, task: Task, steps: Sequence[Step], shown: ShownDocuments, todo: Todo, session: Session, python: Python
+    ) -> list[Tool]:
+        """Return the built-in tools and those of external servers."""
+        config, deps, timeout_s = self.config, self.deps, self.config.tool_timeout_s
+        tools: list[Tool] = [
+            *([] if task.is_thinking else [Think(config.think_chars)]),
+            Finish(),
+            TodoList(todo),
+            Recall(steps),
+            Search(deps.clients, config.corpus, task.as_of, timeout_s, shown),
+            Fetch(deps.clients, config.corpus, task.as_of, timeout_s, shown),
+            DataCatalogue(deps.clients, task.as_of, timeout_s),
+            Data(deps.clients, session, task.as_of, timeout_s, self.windows.metrics.digest),
+            Sql(deps.clients, session, timeout_s, self.windows.metrics.digest),
+            python,
+            *self.mounts.tools(),
+        ]
+        allowance = Allowance(config.max_delegations, config.delegated_rounds, config.delegated_tokens)
+        delegation = SubRunClient(deps.bus, RunRepository(deps.store), task, allowance)
+        # Without places for sub-runs the tool is not offered at all; a model would call it and fail each time.
+        return [*tools, Delegate(delegation, session)] if delegation.is_allowed else tools
+
+    def _make_registry(self, task: Task, tools: Sequence[Tool], material: int, cut_short: Step | None) -> Registry:
+        log = self.deps.telemetry.log
+        return Registry(
+            tools,
+            material,
+            make_bounds(self.config, self.gates),
+            # Called for bugs only: an expected failure of a tool is a result for the model, not a line of the log.
+            lambda tool, error: log.error("tool broke", run_id=task.run_id, tool=tool, error=repr(error)),
+            cut_short.results if cut_short else (),
+        )
+
+    def _make_ending(self, python: Python, task: Task) -> Ending:
+        """Return the verification of answers; figures run in the same session as the tool ``python``."""
+        config, policy = self.config, PolicyService(self.deps.clients, tags=False)
+        evidence = Evidence(self.deps.store)
+        checked = CheckedEnding(
+            evidence,
+            Figures(python, PolicyCoder(policy, self.catalogue.find("mend", "en").render())),
+            PolicyJudge(policy, self.catalogue.find("judge", "en").render()) if config.judge_events else None,
+            config.correct_answers,
+            config.answer_material_tokens,
+        )
+        if not task.is_compared:
+            return checked
+        reader = QuestionReader(self.deps.clients, task.as_of)
+        return CoverageEnding(checked, reader, evidence, config.correct_coverage)
+
+
+def select_tools(task: Task, tools: Sequence[Tool]) -> list[Tool]:
+    """Return the tools that the task allows, plus ``finish``; raise ``InvalidField`` for an unknown one."""
+    names = sorted(tool.name for tool in tools)
+    for place, name in enumerate(task.tools):
+        if name not in names:
+            raise InvalidField(f"tools[{place}]", f"{name!r} is not one of {', '.join(names)}")
+    # Without `finish` an episode could only end by exhausting its budget.
+    return [tool for tool in tools if not task.tools or tool.name in (*task.tools, Finish.name)]
+
+
+def make_bounds(config: Config, gates: Gates) -> CallLimits:
+    """Return the deadlines and concurrency limits of the tools."""
+    usual = config.tool_timeout_s
+    deadlines = {
+        # A cell may wait for its session to be rebuilt, sheets and earlier cells included.
+        "python": 3 * usual + GRACE_S,
+        # A sub-run has its own deadline, a share of its parent's time.
+        "delegate": config.longest_run_ms / 1000,
+        **{f"{one.name}_{tool}": one.timeout_s + GRACE_S for one in config.mcp_servers for tool in one.tools},
+    }
+    return CallLimits(usual + GRACE_S, {**deadlines, **config.tool_deadlines_s}, gates)

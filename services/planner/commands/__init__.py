@@ -1,0 +1,1 @@
+"""The planner's commands: ``fathom prompt`` and ``fathom mcp``."""

@@ -1,0 +1,135 @@
+"""Ending of an episode that compares the answer with the question, and returns it once when parts stay open."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from fathom.domain.chat.messages import Message, Role
+from fathom.domain.chat.pipeline import REWRITE
+from fathom.domain.chat.quoting import neutral
+from fathom.services.planner.answering.rendering.citations import resolve_citations
+from fathom.services.planner.answering.rendering.finish import RESERVE_S
+from fathom.services.planner.answering.verification.evidence import Evidence
+from fathom.services.planner.coverage.facts import gather_facts
+from fathom.services.planner.coverage.matching import SlotChecker
+from fathom.services.planner.coverage.reading import QuestionReader
+from fathom.services.planner.coverage.stated import STATED, read_statement, refine
+from fathom.services.planner.coverage.wording import format_line, list_open
+from fathom.services.planner.model.episode import Answer, Episode, MaterialKind
+from fathom.services.planner.model.slots import Reading, Slot, SlotKind
+
+INCOMPLETE = "Your answer was compared with the question, and parts of the question stay open."
+# Not in the form of a finding, which names words of the answer: these are words of the question.
+HOW = (
+    "Answer them, with the tools where something is missing, and finish again with the whole answer. Where a part"
+    " cannot be answered, say so in the first sentence and name it in `reading.open`."
+)
+MAX_LISTED = 12
+BOUND = frozenset(SlotKind) - {SlotKind.UNKNOWN}
+
+
+class ReviewedEnding(Protocol):
+    """Ending whose review of a draft can be asked for by itself."""
+
+    async def review(self, text: str, episode: Episode, last: bool) -> Message | None: ...
+
+    async def build(self, text: str, episode: Episode) -> Answer: ...
+
+
+@dataclass
+class CoverageEnding:
+    """Ending that states how the question was read and what of it the answer leaves open, around another one.
+
+    ``returns`` lets it give an answer with open slots back to the model, once per episode.
+    """
+
+    inner: ReviewedEnding
+    reader: QuestionReader
+    evidence: Evidence
+    returns: bool = True
+    _readings: dict[str, asyncio.Task[tuple[Slot, ...]]] = field(default_factory=dict)
+
+    def begin(self, question: str) -> None:
+        """Start to read the question, beside the first sampling."""
+        if question.strip() and question not in self._readings:
+            self._readings[question] = asyncio.create_task(self.reader.read(question))
+
+    async def close(self) -> None:
+        """Cancel readings that nobody waited for."""
+        for reading in self._readings.values():
+            reading.cancel()
+        await asyncio.gather(*self._readings.values(), return_exceptions=True)
+
+    async def finish(self, text: str, episode: Episode, last: bool) -> Answer | Message:
+        """Return the answer with its reading, or one message with all that is to be mended."""
+        review = await self.inner.review(text, episode, last)
+        if self.returns and not last and has_room(episode):
+            reading = await self.read(make_draft(text, episode), episode)
+            if reading is not None and is_worth_returning(reading):
+                return request_coverage(reading, episode, review)
+        if review is not None:
+            return review
+        answer = await self.inner.build(text, episode)
+        reading = await self.read(answer, episode)
+        return answer if reading is None else replace(answer, reading=reading)
+
+    async def read(self, answer: Answer, episode: Episode) -> Reading | None:
+        """Return what the answer covers of the question; None when there is nothing to compare."""
+        question = find_question(episode)
+        self.begin(question)
+        if question not in self._readings:
+            return None
+        asked = await self._readings[question]
+        slots = refine(asked, read_statement(episode.steps[-1].completion.tool_calls))
+        # Small talk names nothing that has data, and nothing was looked for.
+        if not any(slot.kind in BOUND for slot in slots) and not episode.material:
+            return None
+        used = await gather_facts(answer, episode, self.evidence, self.reader)
+        used = replace(used, alike=await self.reader.find_alike(slots))
+        checked = SlotChecker(used).check(slots)
+        return Reading(question, checked, format_line(question, checked), list_open(question, checked))
+
+
+def find_question(episode: Episode) -> str:
+    """Return the question as a workflow rewrote it, or as it was asked."""
+    rewritten = (step.stage.text for step in episode.steps if step.stage and step.stage.name == REWRITE)
+    return next(filter(None, rewritten), episode.task.question)
+
+
+def make_draft(text: str, episode: Episode) -> Answer:
+    """Return the draft as an answer, to see what it uses."""
+    checked = resolve_citations(text, [item.number for item in episode.material])
+    return Answer(checked.markdown, checked.cited)
+
+
+def has_room(episode: Episode) -> bool:
+    """Return whether open slots were not returned yet, something was found to work with, and time is left."""
+    asked = any(INCOMPLETE in message.content for step in episode.steps for message in step.new_messages)
+    found = any(item.kind is not MaterialKind.MISSING for item in episode.material)
+    return found and not asked and episode.task.limits.deadline - time.monotonic() > RESERVE_S
+
+
+def is_worth_returning(reading: Reading) -> bool:
+    """Return whether parts stay open that the model has not named as open itself.
+
+    To return those would teach it to say nothing.
+    """
+    return any(slot.detail != STATED for slot in reading.open)
+
+
+def request_coverage(reading: Reading, episode: Episode, review: Message | None) -> Message:
+    """Return the open slots as the result of the ``finish`` call, behind the findings of a review."""
+    found = [slot for slot in reading.open if slot.detail != STATED]
+    lines = [f"- {slot.kind.value} “{slot.text}”: {slot.detail}" for slot in found[:MAX_LISTED]]
+    said = "\n".join([neutral(reading.line), *map(neutral, lines), "", HOW])
+    if review is not None:
+        return replace(review, content=f"{review.content}\n\n{INCOMPLETE}\n\n{said}")
+    calls = episode.steps[-1].completion.tool_calls
+    if not calls:
+        return Message(Role.USER, f"{INCOMPLETE}\n\n{said}")
+    head = json.dumps({"tool": "finish", "status": "open", "error": INCOMPLETE}, ensure_ascii=False)
+    return Message(Role.TOOL, f"{head}\n\n{said}", tool_call_id=calls[0].id)

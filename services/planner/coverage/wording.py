@@ -1,0 +1,122 @@
+"""Words of a reading for a person: the line at the top of an answer, and what it leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fathom.domain.chat.language import language_of
+from fathom.services.planner.answering.rendering.missing import escape_markdown
+from fathom.services.planner.model.episode import Answer
+from fathom.services.planner.model.slots import Slot, SlotKind, SlotState
+
+ORDER = (
+    SlotKind.ENTITY,
+    SlotKind.INDICATOR,
+    SlotKind.MEASURE,
+    SlotKind.FREQUENCY,
+    SlotKind.PERIOD,
+    SlotKind.CONDITION,
+    SlotKind.PARAMETER,
+    SlotKind.OUTPUT,
+)
+# A reason names dates and densities, which read alike in both languages; its words are translated here.
+REASONS_ZH = {
+    "nothing that the answer uses is about it": "答案所用材料未涉及",
+    "nothing that the answer uses holds it": "答案所用材料中没有",
+    "no calculation gives it": "没有计算",
+    "no calculation uses it": "计算中没有使用",
+    "there are no values": "没有数值",
+    "the answer has no chart": "答案没有图",
+    "the answer has no table": "答案没有表格",
+    "the answer uses no dates": "答案没有日期",
+    "the answer says so": "答案已说明",
+    "nothing was made of it": "未能理解",
+    "the table has no dates": "表中没有日期",
+    "the values are ": "所用数据为",
+    "the data are of ": "数据日期为",
+    "the data begin on ": "数据始于",
+    "the data end on ": "数据止于",
+    "the data have no date from ": "该时期没有数据：",
+    " to ": "至",
+}
+FREQUENCIES_ZH = {"daily": "每日", "weekly": "每周", "monthly": "每月", "quarterly": "每季", "annual": "每年"}
+NOT_VERIFIED, NOT_UNDERSTOOD = ("; not verified: ", "；未能核实："), ("; not understood: ", "；未能理解：")
+# A line is read at a glance; a list of fifty companies is not.
+MAX_LISTED = 12
+
+
+def format_line(question: str, slots: Sequence[Slot]) -> str:
+    """Return "Read as: …" with entities, indicators, measures, density, period and parameters; "" for none of them."""
+    is_chinese = language_of(question) == "zh"
+    parts: list[str] = []
+    known: set[str] = set()
+    for kind in ORDER:
+        described = [describe(slot, is_chinese) for slot in slots if slot.kind is kind]
+        # Words that are both, such as "how many months", are shown once.
+        shown = [text for text in dict.fromkeys(described) if text not in known]
+        known |= set(shown)
+        if len(shown) > MAX_LISTED:
+            shown = [*shown[:MAX_LISTED], f"+{len(shown) - MAX_LISTED}"]
+        parts += [("、" if is_chinese else ", ").join(shown)] if shown else []
+    unsure = [slot for slot in slots if slot.state is SlotState.UNSURE]
+    if not parts:
+        return ""
+    line = ("理解为：" if is_chinese else "Read as: ") + " · ".join(parts)
+    for words, are_unknown in ((NOT_VERIFIED, False), (NOT_UNDERSTOOD, True)):
+        texts = [slot.text for slot in unsure if (slot.kind is SlotKind.UNKNOWN) is are_unknown]
+        line += words[is_chinese] + ", ".join(dict.fromkeys(texts)) if texts else ""
+    return line
+
+
+def describe(slot: Slot, is_chinese: bool) -> str:
+    """Return one slot in a few words: the words of the question, and their meaning where it says more."""
+    if slot.kind is SlotKind.PERIOD:
+        first, _, last = slot.value.partition("/")
+        last = last or first
+        return first if first == last else f"{first} {'至' if is_chinese else 'to'} {last}".replace("..", "…")
+    if slot.kind is SlotKind.FREQUENCY:
+        return FREQUENCIES_ZH.get(slot.value, slot.value or slot.text) if is_chinese else slot.value or slot.text
+    has_id = slot.kind in (SlotKind.ENTITY, SlotKind.INDICATOR) and slot.value
+    return f"{slot.text} ({slot.value})" if has_id and slot.value.casefold() != slot.text.casefold() else slot.text
+
+
+def list_open(question: str, slots: Sequence[Slot]) -> tuple[str, ...]:
+    """Return what stays open, each with its reason, in the question's language."""
+    is_chinese = language_of(question) == "zh"
+    texts = [format_open(slot, is_chinese) for slot in slots if slot.state is SlotState.OPEN]
+    return tuple(dict.fromkeys(texts))
+
+
+def format_open(slot: Slot, is_chinese: bool) -> str:
+    if not is_chinese:
+        return f"{slot.text} ({slot.detail})" if slot.detail else slot.text
+    detail = slot.detail
+    for english, chinese in {**REASONS_ZH, **FREQUENCIES_ZH}.items():
+        detail = detail.replace(english, chinese)
+    return f"{slot.text}（{detail}）" if detail else slot.text
+
+
+def open_with_notice(answer: Answer) -> Answer:
+    """Return the answer with what it leaves open in front, and its findings at their new places.
+
+    An answer that leaves nothing open stays as it is.
+    """
+    if answer.reading is None:
+        return answer
+    notice = format_notice(answer.reading.question, answer.reading.open_texts)
+    if not notice:
+        return answer
+    head = f"{notice}\n\n"
+    moved = [replace(mark, start=mark.start + len(head), end=mark.end + len(head)) for mark in answer.findings]
+    return replace(answer, markdown=head + answer.markdown, findings=tuple(moved))
+
+
+def format_notice(question: str, parts: Sequence[str]) -> str:
+    """Return the paragraph that opens an answer with open slots; "" for none."""
+    if not parts:
+        return ""
+    shown = [escape_markdown(text) for text in parts[:MAX_LISTED]]
+    if language_of(question) == "zh":
+        return f"**未涵盖：** {'；'.join(shown)}。"
+    return f"**Not covered:** {'; '.join(shown)}."

@@ -1,0 +1,66 @@
+"""Lifetime of an episode: it runs until it finishes, is stopped, or reaches its deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from fathom.core.errors import NON_RETRYABLE, FathomError
+from fathom.services.planner.episode.fence import LeaseLost
+from fathom.services.planner.model.episode import Outcome, Shortfall, StopReason
+
+
+class Lifetime:
+    """Stop signal and deadline of one episode; collected results survive an early end."""
+
+    def __init__(self) -> None:
+        self._stopped = asyncio.Event()
+
+    def stop(self) -> None:
+        """Request the end of the episode and cancel the call in flight."""
+        self._stopped.set()
+
+    async def run(
+        self, work: Callable[[], Awaitable[Outcome]], deadline: float, waiting_for: Callable[[], str]
+    ) -> Outcome:
+        """Run ``work`` until it ends, is stopped, or reaches the deadline.
+
+        Raises no ``FathomError`` except ``LeaseLost``. ``deadline`` is in seconds of the monotonic clock;
+        ``waiting_for`` returns the active service or tool, "" for none.
+        """
+        try:
+            # A deadline that has passed in the queue still enters, so that the end is reported in one way.
+            async with asyncio.timeout(max(0.0, deadline - time.monotonic())) as limit:
+                return await self._run_until_stopped(work)
+        except TimeoutError as error:
+            if not limit.expired():  # a timeout inside the work: the run had time left
+                culprit = waiting_for() or "planner"
+                detail = f"{type(error).__name__}: {error}".rstrip(": ")
+                return Outcome(StopReason.FAILED, None, f"{culprit} failed inside with {detail}", culprit)
+            culprit = waiting_for() or "policy"
+            why = f"the time for this run was spent, waiting for {culprit}"
+            return Outcome(StopReason.BUDGET, None, why, culprit, shortfall=Shortfall.TIME)
+        except LeaseLost:
+            raise  # no end of this run: it goes on elsewhere
+        except FathomError as error:
+            culprit = error.metadata.get("culprit", waiting_for())
+            # Rollouts end a task at once for such a code and try again for any other.
+            code = error.code if error.code in NON_RETRYABLE else ""
+            return Outcome(
+                StopReason.FAILED, None, f"{culprit}: {error.message}" if culprit else error.message, culprit, code
+            )
+
+    async def _run_until_stopped(self, work: Callable[[], Awaitable[Outcome]]) -> Outcome:
+        running = asyncio.ensure_future(work())
+        stopped = asyncio.ensure_future(self._stopped.wait())
+        try:
+            await asyncio.wait({running, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            if running.done():
+                return await running
+            return Outcome(StopReason.STOPPED)
+        finally:
+            # Awaited after cancelling: calls in flight close their streams before the resources go.
+            for pending in (running, stopped):
+                pending.cancel()
+            await asyncio.gather(running, stopped, return_exceptions=True)

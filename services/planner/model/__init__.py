@@ -1,0 +1,1 @@
+"""Data of an episode and the interfaces around it; imports nothing else of the planner."""

@@ -1,0 +1,89 @@
+"""What a question asks for, and what of it an answer covers. Plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+
+
+class SlotKind(StrEnum):
+    """What a slot is, as in ``MentionKind`` of the API."""
+
+    ENTITY = "entity"
+    INDICATOR = "indicator"
+    PERIOD = "period"
+    FREQUENCY = "frequency"
+    MEASURE = "measure"
+    CONDITION = "condition"
+    PARAMETER = "parameter"
+    OUTPUT = "output"
+    UNKNOWN = "unknown"
+
+
+class SlotSource(StrEnum):
+    """Who stated a slot: the words of the question, which bind, or the model."""
+
+    QUESTION = "question"
+    MODEL = "model"
+
+
+class SlotState(StrEnum):
+    """Whether the material of an answer fills a slot."""
+
+    FILLED = "filled"
+    OPEN = "open"
+    UNSURE = "unsure"
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One thing that a question asks for or fixes.
+
+    ``value`` is the meaning in canonical form, "" for unknown words; ``start`` and ``end`` are characters of the
+    question, both 0 for what the model stated. ``detail`` says why the slot is open or unsure, ``material`` what fills
+    it.
+    """
+
+    kind: SlotKind
+    text: str
+    value: str = ""
+    start: int = 0
+    end: int = 0
+    source: SlotSource = SlotSource.QUESTION
+    state: SlotState = SlotState.UNSURE
+    detail: str = ""
+    material: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Slots of a question in their order, and the line that a reader is shown."""
+
+    question: str
+    slots: tuple[Slot, ...] = ()
+    line: str = ""
+    open_texts: tuple[str, ...] = ()
+    """What stays open, each with its reason, in the question's language."""
+
+    @property
+    def open(self) -> tuple[Slot, ...]:
+        """Return the slots that the answer leaves open."""
+        return tuple(slot for slot in self.slots if slot.state is SlotState.OPEN)
+
+
+def parse_interval(value: str) -> tuple[date | None, date | None]:
+    """Return first and last day of an ISO interval such as "2015-01-01/2019-12-31"; None for an open end.
+
+    A text that is no interval gives two Nones.
+    """
+    first, _, last = value.partition("/")
+    return parse_day(first), parse_day(last or first)
+
+
+def parse_day(text: str) -> date | None:
+    """Return the day of an ISO date, or None for anything else, as ".." for an open end."""
+    try:
+        return date.fromisoformat(text.strip())
+    except ValueError:
+        return None

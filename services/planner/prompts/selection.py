@@ -1,0 +1,160 @@
+"""Selection of the prompts of a run or rollout, made once and recorded with the trajectory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fathom.core.errors import InvalidField, NotFound
+from fathom.core.ids import sha256
+from fathom.domain.chat.guidance import with_guidance
+from fathom.domain.chat.language import language_of
+from fathom.domain.chat.pipeline import COMPOSE, PLAN, REFLECT, REWRITE
+from fathom.domain.chat.quoting import quote
+from fathom.services.planner.config import Config
+from fathom.services.planner.model.episode import Material, Task
+from fathom.services.planner.prompts.catalogue import Catalogue, Prompt
+
+RESEARCH_STAGES = ("research", "answer", "restate")
+WORKFLOW_STAGES = (REWRITE, PLAN, REFLECT, COMPOSE, "answer")
+# A dozen tables must leave the window to the question.
+GIVEN_CHARS = 400
+STAGES = tuple(dict.fromkeys((*RESEARCH_STAGES, *WORKFLOW_STAGES)))
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """Prompts of a planner, according to its settings."""
+
+    catalogue: Catalogue
+    form: str = "conclusion"
+    """Variant of the answer stage for runs that name none."""
+    versions: Mapping[str, int] = field(default_factory=dict)
+    seed: int = 0
+    restate: bool = True
+
+    @classmethod
+    def of(cls, catalogue: Catalogue, config: Config) -> Prompts:
+        """Create them from the settings; raise ``InvalidField`` for a setting that names an unknown prompt."""
+        find_prompt(catalogue, "answer", "en", config.answer_form, 0, "answer_form")
+        made = cls(catalogue, config.answer_form, config.prompt_versions, config.prompt_seed, config.restate_question)
+        for stage, version in config.prompt_versions.items():
+            if stage not in STAGES:
+                raise InvalidField(f"prompt_versions.{stage}", f"is not one of {', '.join(STAGES)}")
+            name = config.answer_form if stage == "answer" else ""
+            find_prompt(catalogue, stage, "en", name, version, f"prompt_versions.{stage}")
+        return made
+
+    def choose(
+        self,
+        question: str,
+        wanted: Mapping[str, str] | None = None,
+        stages: Sequence[str] = RESEARCH_STAGES,
+    ) -> dict[str, str]:
+        """Return prompt ids by stage; ``wanted`` holds ids, versions ("v1") or variants, such as "report".
+
+        Raises ``InvalidField("prompts.<stage>")`` for an unknown one.
+        """
+        wanted, language = wanted or {}, language_of(question)
+        for stage in wanted:
+            if stage not in stages:
+                raise InvalidField(f"prompts.{stage}", f"is not one of {', '.join(stages)}")
+        return {
+            stage: self._choose_one(stage, language, self.form if stage == "answer" else "", wanted.get(stage, "")).id
+            for stage in stages
+            if stage != "restate" or self.restate
+        }
+
+    def _choose_one(self, stage: str, language: str, name: str, wanted: str) -> Prompt:
+        version, known = self.versions.get(stage, 0), self.catalogue.names(stage)
+        # The unnamed variant is "", which is also what an unset wish is.
+        if wanted in known and wanted:
+            # The version that the settings name is one of the usual form.
+            name, version = wanted, version if wanted == name else 0
+        elif wanted.startswith("v") and wanted[1:].isdigit():
+            version = int(wanted[1:])
+        elif wanted:
+            prompt = get_prompt(self.catalogue, wanted, f"prompts.{stage}")
+            if prompt.header.stage != stage:
+                raise InvalidField(f"prompts.{stage}", f"{wanted!r} is a prompt of {prompt.header.stage}")
+            return prompt
+        return find_prompt(self.catalogue, stage, language, name, version, f"prompts.{stage}")
+
+    def system(self, task: Task) -> str:
+        """Return the system prompt of a task, identical bytes for all runs with the same prompt."""
+        text = self.catalogue.get(self._ids(task)["research"]).render(self.seed)
+        # Behind the prompt: all runs over the same data still have the same bytes.
+        return f"{text}\n\n{task.data_summary}" if task.data_summary else text
+
+    def opening(self, task: Task) -> str:
+        """Return the user message: the question first, then what is specific to this run."""
+        ids = self._ids(task)
+        # In the user message and not in the system prompt, which must be the same bytes for all runs.
+        lines = [f"Date: {task.date}"] if task.date else []
+        lines += describe_tables(task)
+        lines += describe_chart(task)
+        lines += [self.catalogue.get(ids[stage]).render(self.seed) for stage in ("answer", "restate") if stage in ids]
+        return with_guidance(task.question, lines)
+
+    def text(self, task: Task, stage: str) -> str:
+        """Return the prompt of one workflow stage."""
+        return self.catalogue.get(self._ids(task, WORKFLOW_STAGES)[stage]).render(self.seed)
+
+    def hash(self, task: Task, stages: Sequence[str] = RESEARCH_STAGES) -> str:
+        """Return a hash of all prompt texts of a task."""
+        ids = self._ids(task, stages)
+        texts = [self.catalogue.get(ids[stage]).render(self.seed) for stage in sorted(ids)]
+        return sha256("\n".join([*texts, *([task.data_summary] if task.data_summary else [])]).encode())
+
+    def _ids(self, task: Task, stages: Sequence[str] = RESEARCH_STAGES) -> Mapping[str, str]:
+        # A record names the summary of the data too, which is no prompt of the catalogue.
+        recorded = {stage: ident for stage, ident in task.prompts.items() if stage in STAGES}
+        return recorded or self.choose(task.question, stages=stages)
+
+
+def describe_tables(task: Task) -> list[str]:
+    """Return the tables supplied with a task, described as fetched ones are, and a list of those of earlier turns."""
+    chinese = language_of(task.question) == "zh"
+    there = "已在 Python 中" if chinese else "is in Python already"
+    named = [(f"sheet_{number}", sheet) for number, sheet in enumerate(task.sheets, 1)]
+    described = [f"{name} {there}:\n{quote(sheet.digest.replace(sheet.id, name))}" for name, sheet in named]
+    if not task.given:
+        return described
+    head = (
+        "之前各轮的表格已在 Python 中，可以引用和放置："
+        if chinese
+        else "Tables of earlier turns are in Python already; cite them by number and place them by name:"
+    )
+    return [*described, f"{head}\n{quote(chr(10).join(map(describe_given, task.given)))}"]
+
+
+def describe_given(item: Material) -> str:
+    """Return number, variable, title, size and columns of a table on one line of at most ``GIVEN_CHARS`` characters."""
+    sheet = item.item
+    columns = ", ".join(f"{column.name} ({column.unit})" if column.unit else column.name for column in sheet.columns)
+    line = f"[{item.number}] {item.variable}: {sheet.title}, {sheet.rows:,} rows; columns {columns}"
+    return line if len(line) <= GIVEN_CHARS else f"{line[: GIVEN_CHARS - 1]}…"
+
+
+def describe_chart(task: Task) -> list[str]:
+    """Return the line that names the chart which the question asks for."""
+    if not task.chart:
+        return []
+    chinese = language_of(task.question) == "zh"
+    return [f"问题要求图表：{task.chart}。" if chinese else f"The question asks for a chart: {task.chart}."]
+
+
+def find_prompt(catalogue: Catalogue, stage: str, language: str, name: str, version: int, where: str) -> Prompt:
+    """Find a prompt; raise ``InvalidField(where)`` when it does not exist."""
+    try:
+        return catalogue.find(stage, language, name, version)
+    except NotFound as error:
+        raise InvalidField(where, error.message) from error
+
+
+def get_prompt(catalogue: Catalogue, wanted: str, where: str) -> Prompt:
+    """Return the prompt of an id; raise ``InvalidField(where)`` when it does not exist."""
+    try:
+        return catalogue.get(wanted)
+    except NotFound as error:
+        raise InvalidField(where, error.message) from error

@@ -1,0 +1,1 @@
+"""Conversion between the planner's data and ``planner.v1`` messages."""

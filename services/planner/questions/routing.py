@@ -1,0 +1,79 @@
+"""Routing of a question to a scene and a mode by the classifier; what it is unsure of, a model may decide."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from fathom.services.planner.questions.classifier import Classifier, Verdict
+from fathom.services.planner.questions.examples import CHART, EVIDENCE, MODE, NO_CHART, NOT_NEEDED, ROUTE, SCENE
+
+
+class Scene(StrEnum):
+    """Kind of request."""
+
+    QUESTION_ANSWERING = "question_answering"
+    DATA_QUERY = "data_query"
+    TABLE_QUERY = "table_query"
+    CUSTOMER_SERVICE = "customer_service"
+
+
+class Mode(StrEnum):
+    """Amount of work: direct answer, fixed pipeline, or agent."""
+
+    DIRECT = "direct"
+    WORKFLOW = "workflow"
+    RESEARCH = "research"
+
+
+@dataclass(frozen=True)
+class Route:
+    """Routing decision.
+
+    ``confidence`` is 0 to 1; ``reason`` says in a phrase who decided; ``is_sure`` is False for the default.
+    """
+
+    scene: Scene
+    mode: Mode
+    confidence: float
+    reason: str
+    is_sure: bool = True
+
+
+AskModel = Callable[[str], Awaitable[tuple[Scene, Mode] | None]]
+"""Asks a language model for the scene and mode of a question; None without a usable word."""
+
+
+async def route_question(question: str, classifier: Classifier, ask_model: AskModel | None = None) -> Route:
+    """Return scene and mode of a question; unsure ones go to the model, or else to the agent."""
+    scene = await classifier.classify_one(ROUTE, question, SCENE)
+    mode = await classifier.classify_one(ROUTE, question, MODE)
+    # A look-up takes no plan, whatever the second verdict: only answers differ in the work that they take.
+    settled = scene.is_sure and (mode.is_sure or Scene(scene.label) is not Scene.QUESTION_ANSWERING)
+    if settled:
+        known = Scene(scene.label)
+        chosen = Mode(mode.label) if known is Scene.QUESTION_ANSWERING else Mode.DIRECT
+        return Route(known, chosen, scene.probability, f"like examples of {known.value.replace('_', ' ')}")
+    said = await ask_model(question) if ask_model is not None else None
+    if said is not None:
+        return Route(*said, 0.5, "the model's word; the classifier is unsure")
+    return default_route(scene)
+
+
+def default_route(scene: Verdict) -> Route:
+    """Return the route of a question that nothing has settled: the agent, which can do all that the others do."""
+    why = "unsure" if scene.label else "no encoder answers"
+    return Route(Scene.QUESTION_ANSWERING, Mode.RESEARCH, scene.probability, why, is_sure=False)
+
+
+async def needs_evidence(question: str, classifier: Classifier) -> bool:
+    """Return whether an answer must rest on a source; True unless the classifier is sure that it need not."""
+    verdict = await classifier.classify_one(ROUTE, question, EVIDENCE)
+    return not (verdict.is_sure and verdict.label == NOT_NEEDED)
+
+
+async def find_chart(question: str, classifier: Classifier) -> str:
+    """Return the kind of chart that a question asks for; "" for none and when unsure."""
+    verdict = await classifier.classify_one(CHART, question)
+    return verdict.label if verdict.is_sure and verdict.label != NO_CHART else ""

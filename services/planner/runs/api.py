@@ -1,0 +1,249 @@
+"""Operations on runs: begin, queue, resume, read, list, replay. The worker plays them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+
+from fathom.api.common.v1 import common_pb2 as common
+from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.api.policy.v1.policy_pb2 import GetModelRequest
+from fathom.clients import Clients
+from fathom.core.call import Call, Lane, current_call
+from fathom.core.errors import Conflict, InvalidField, NotFound
+from fathom.core.ids import checked_id, new_id
+from fathom.core.paging import MAX_PAGE, read_token, write_token
+from fathom.core.paging import page_size as checked_page_size
+from fathom.domain.chat.messages import Sampling
+from fathom.services.planner.config import Config
+from fathom.services.planner.episode.limits import cap_cost, cap_limit, validate_question
+from fathom.services.planner.model.effort import Asked
+from fathom.services.planner.model.episode import Limits, Task, rebuild_episode
+from fathom.services.planner.proto.effort import effort_from_proto
+from fathom.services.planner.proto.episode import step_from_proto, trajectory_to_proto
+from fathom.services.planner.proto.window import settings_from_proto
+from fathom.services.planner.questions.routing import Route
+from fathom.services.planner.runs.control import find_current_todo
+from fathom.services.planner.runs.conversation import load_messages
+from fathom.services.planner.runs.event_log import fold_log
+from fathom.services.planner.runs.fold import load_history
+from fathom.services.planner.runs.queue import submit_run
+from fathom.services.planner.runs.replay import replay
+from fathom.services.planner.runs.repository import Entry, Header, Leg, RunRepository, first_leg
+from fathom.services.planner.runs.worker import Worker
+from fathom.services.planner.workflow.convert import PLAYED_BY
+from fathom.transport.bus.streams import DAY_S, LEGS
+
+# Names that policy takes in the place of a model.
+MODEL_ROLES = frozenset({"planner", "writer", "coder", "judge"})
+# As many as connections that a client of S3 keeps.
+READ_AT_ONCE = 16
+RESUMABLE = (
+    trajectory.STOP_REASON_STOPPED,
+    trajectory.STOP_REASON_BUDGET,
+    trajectory.STOP_REASON_FAILED,
+    trajectory.STOP_REASON_UNFINISHED,
+)
+
+
+@dataclass
+class Runs:
+    """Run operations on headers, legs and records."""
+
+    config: Config
+    worker: Worker
+    record: RunRepository
+    clients: Clients
+    route: Callable[[str], Awaitable[Route]]
+
+    async def ask(self, request: pb.RunRequest, lane: Lane) -> tuple[Header, Leg]:
+        """Begin a run and queue it; a repeated request joins the existing run, and is queued unless that has ended."""
+        header, is_new = await self.begin(request)
+        if not is_new:
+            return header, await self.queue(header, lane)
+        # Nobody else knows the run yet: it has neither resumptions nor an end to look for.
+        leg = first_leg(header)
+        await submit_run(self.worker.bus, header, lane, leg)
+        return header, leg
+
+    async def begin(self, request: pb.RunRequest) -> tuple[Header, bool]:
+        """Validate the request and write the run's header; return it, and whether the run is new.
+
+        A repeated request gets the header of the existing run.
+        """
+        question = validate_question(request.question, self.config.max_question_chars)
+        protocol = request.protocol
+        if protocol == trajectory.PROTOCOL_AUTO:
+            protocol = PLAYED_BY[(await self._route(question, request.conversation_id)).mode]
+        if protocol not in self.worker.protocols:
+            raise InvalidField("protocol", f"{request.protocol} is no protocol of this planner")
+        validate_budget(request.budget)
+        effort = effort_from_proto(request.effort)
+        limits = self.config.grant(Asked(effort), request.model).limits
+        settings_from_proto(request.window, self.config.make_window(limits.window_tokens))
+        self.worker.protocols[protocol].prompts(question, request.prompts)
+        if request.conversation_id:
+            checked_id("conversation_id", request.conversation_id)
+        run_id = checked_id("request_id", request.request_id or new_id("run"))
+        call = current_call() or Call.new()
+        wanted = Header(
+            run_id=run_id,
+            question=question,
+            conversation_id=request.conversation_id or run_id.replace("run_", "conv_", 1),
+            protocol=trajectory.Protocol.Name(protocol),
+            model=await self._resolve_model(request.model),
+            start_time=time.time(),
+            request=request.SerializeToString(deterministic=True).hex(),
+            tenant=call.tenant,
+            traceparent=call.traceparent,
+        )
+        header, is_new = await self.record.create(wanted)
+        # The id was used for another question: joining it would answer the wrong one.
+        if header.request != wanted.request:
+            raise Conflict(f"request_id {run_id!r} is another run", metadata={"field": "request_id"})
+        return header, is_new
+
+    async def _route(self, question: str, conversation_id: str) -> Route:
+        """Return the route of a question; of a follow-up, that of the whole question that it stands for."""
+        if conversation_id and self.worker.rewriter is not None:
+            checked_id("conversation_id", conversation_id)
+            history = await load_messages(self.worker.clients, self.record, conversation_id)
+            question = (await self.worker.rewriter.rewrite(question, history)).question
+        return await self.route(question)
+
+    async def _resolve_model(self, asked: str) -> str:
+        """Resolve the model of a run; a role is resolved once, here, so that the record names a model."""
+        wanted = asked or self.config.default_model
+        if wanted not in MODEL_ROLES:
+            return wanted
+        return (await self.clients.policy.get_model(GetModelRequest(model=wanted))).model.name
+
+    async def queue(self, header: Header, lane: Lane) -> Leg:
+        """Queue the current leg, unless it has ended."""
+        leg = await self.record.get_leg(header)
+        if await self.record.get_end(header.run_id, leg.number) is None:
+            await submit_run(self.worker.bus, header, lane, leg)
+        return leg
+
+    async def resume(self, request: pb.ResumeRunRequest) -> tuple[Header, Leg]:
+        """Open a new leg of a run that ended without an answer; a repeated request joins the existing one.
+
+        Raises ``NotFound``, ``Conflict`` (it is running, or it has its answer), ``InvalidField`` (budget).
+        """
+        validate_budget(request.budget)
+        header = await self.record.get_header(request.run_id)
+        leg = await self.record.get_leg(header)
+        # A repeated resumption, whose first answer was lost.
+        if request.request_id and request.request_id == leg.request_id:
+            return header, leg
+        finished = await self.record.get_end(request.run_id, leg.number)
+        if finished is None:
+            raise Conflict(f"run {request.run_id} is running", metadata={"field": "run_id"})
+        ended = finished[0]
+        if ended.stop_reason not in RESUMABLE:
+            raise Conflict(f"run {request.run_id} has its answer", metadata={"field": "run_id"})
+        name = request.request_id or new_id("resume")
+        return header, await self._open_leg(
+            request, header, Leg.of(leg.number + 1, name, time.time(), request.budget, len(ended.steps))
+        )
+
+    async def _open_leg(self, request: pb.ResumeRunRequest, header: Header, following: Leg) -> Leg:
+        """Register the next leg and return it; raise ``Conflict`` when another request was first."""
+        legs, key = self.worker.bus.bucket(LEGS), f"{header.run_id}.{following.number}"
+        try:
+            # Revision 0 creates the entry only: of several resumptions at once one opens the leg.
+            await legs.put(key, json.dumps(asdict(following)).encode(), revision=0)
+        except Conflict:
+            entry = await legs.get(key)
+            if entry is None or entry.value is None:
+                raise
+            first = Leg(**json.loads(entry.value))
+            # The second request also records and queues the first one's leg, because the first caller may have died.
+            await self.record.put_leg(header.run_id, first)
+            if request.request_id and request.request_id == first.request_id:
+                return first
+            call = current_call()
+            await submit_run(self.worker.bus, header, call.lane if call else Lane.INTERACTIVE, first)
+            raise Conflict(f"run {header.run_id} is running", metadata={"field": "run_id"}) from None
+        await self.record.put_leg(header.run_id, following)
+        await self.record.put_entry(header, Entry(following.number))
+        return following
+
+    async def find_watchable(self, run_id: str) -> Leg:
+        """Return the leg to follow; raise ``NotFound`` for a run that is unknown or too old."""
+        header = await self.record.get_header(run_id)
+        leg = await self.record.get_leg(header)
+        if leg.start_time < time.time() - DAY_S and await self.record.get_end(run_id, leg.number) is not None:
+            # The stream has dropped the events: following it would wait for ever.
+            raise NotFound("events of run", run_id, ["GetRun gives its trajectory"])
+        return leg
+
+    async def get(self, run_id: str, lane: common.Lane) -> pb.GetRunResponse:
+        """Return the run with its trajectory so far, and the runs that it has delegated."""
+        header = await self.record.get_header(run_id)
+        leg = await self.record.get_leg(header)
+        ended = await self.record.find_end(run_id)
+        running = ended is None or ended[0].leg < leg.number
+        if ended is not None and not running:
+            message = ended[0]
+        else:
+            fold = await fold_log(self.worker.bus, run_id)
+            history = await load_history(self.record, run_id, fold, None if ended is None else ended[0])
+            task = Task(header.run_id, header.question, header.model, Sampling(), Limits(0, 0, 0.0))
+            episode = rebuild_episode(task, (), [step_from_proto(step) for step in history.steps])
+            message = trajectory_to_proto(episode, None, header.protocol_value, lane, history.steps)
+        recorded = [step_from_proto(step) for step in message.steps]
+        children = []
+        for child in await self.record.list_children(run_id):
+            with suppress(NotFound):  # it is about to begin
+                children.append(await self.record.summarise(child))
+        return pb.GetRunResponse(
+            trajectory=message,
+            running=running,
+            parent_run_id=header.parent_run_id,
+            children=children,
+            leg=leg.number,
+            todo=find_current_todo(recorded, await self.record.get_edit(run_id)),
+        )
+
+    async def list(self, page_size: int, page_token: str) -> pb.ListRunsResponse:
+        """Return a page of runs, newest first, from the index."""
+        size, after = checked_page_size(min(page_size, MAX_PAGE)), ""
+        if page_token:
+            (last,) = read_token(page_token, "runs", (str,))
+            after = str(last)
+        found = await self.record.list_runs(size + 1, after)
+        page = found[:size]
+        slots = asyncio.Semaphore(READ_AT_ONCE)
+
+        async def read(place: str) -> pb.RunSummary | None:
+            async with slots:
+                with suppress(NotFound):  # it was deleted meanwhile
+                    return await self.record.get_summary(place)
+                return None
+
+        runs = [run for run in await asyncio.gather(*map(read, page)) if run is not None]
+        following = write_token("runs", page[-1]) if len(found) > size else ""
+        return pb.ListRunsResponse(runs=runs, next_page_token=following)
+
+    async def replay(self, run_id: str) -> pb.ReplayRunResponse:
+        """Replay the run from its record alone."""
+        header = await self.record.get_header(run_id)
+        recorded = await self.record.get_trajectory(run_id)
+        if recorded is None:
+            raise Conflict(f"run {run_id} has not ended", metadata={"field": "run_id"})
+        legs = await self.record.get_legs(header)
+        protocol = self.worker.protocols[header.protocol_value]
+        return await replay(header, legs[: recorded.leg + 1], recorded, protocol, self.config)
+
+
+def validate_budget(budget: pb.Budget) -> None:
+    """Raise ``InvalidField`` for a negative limit."""
+    for name in ("max_rounds", "max_tokens", "max_ms"):
+        cap_limit(getattr(budget, name), 1, f"budget.{name}")
+    cap_cost(budget.max_cost, 1.0, "budget.max_cost")

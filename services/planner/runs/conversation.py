@@ -1,0 +1,203 @@
+"""Earlier turns of a run's conversation: their words as messages, their tables as material under stable names.
+
+A conversation has one series of names: a run begins with the tables of the turn before it, which had those of the turn
+before that, and counts on. ``sheet_4`` of one turn is ``sheet_4`` in all later ones, as long as it is among the newest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from fathom.api.memory.v1 import memory_pb2 as memory
+from fathom.api.planner.v1 import trajectory_pb2 as pb
+from fathom.clients import Clients
+from fathom.core.errors import CorruptData, NotFound
+from fathom.domain.chat.messages import Message, Role
+from fathom.services.planner.answering.parsing import Citation, Reference, parse
+from fathom.services.planner.model.episode import Material, MaterialKind
+from fathom.services.planner.proto.episode import material_from_proto, material_to_proto
+from fathom.services.planner.runs.repository import RunRepository
+from fathom.services.planner.tools.session import read_sheet_number
+
+# A follow-up is mostly about the newest tables, and each is described in the prompt.
+MAX_SHEETS, MAX_SHEET_BYTES = 12, 16 * 1024 * 1024
+# Titles in place of references that mean nothing any more.
+MAX_TITLE_CHARS = 80
+
+
+@dataclass(frozen=True)
+class EarlierTurn:
+    """A turn whose answer is shown in full, with all material of its run and the numbers that its answer uses."""
+
+    answer: str
+    material: tuple[Material, ...]
+    used: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """What a run is given of its conversation."""
+
+    history: tuple[Message, ...] = ()
+    given: tuple[Material, ...] = ()
+
+
+async def load_conversation(
+    clients: Clients, record: RunRepository, run_id: str, conversation_id: str, is_first: bool
+) -> Conversation:
+    """Return the conversation's window as messages, and the tables of its last turns.
+
+    The tables are chosen once, when the run is first played (``is_first``), and then read from its record: material
+    numbers must not depend on what is asked elsewhere in the conversation meanwhile.
+    """
+    window, turns = await load_turns(clients, record, conversation_id)
+    if not window:
+        return Conversation()
+    stored = await record.get_given(run_id)
+    if stored is not None:
+        given = tuple(material_from_proto(item) for item in stored)
+    elif is_first:
+        given = choose_sheets(list(turns.values()))
+        await record.put_given(run_id, [material_to_proto(item) for item in given])
+    else:
+        given = ()
+    return Conversation(make_messages(window, turns, given), given)
+
+
+async def load_messages(clients: Clients, record: RunRepository, conversation_id: str) -> tuple[Message, ...]:
+    """Return the conversation's window as messages without tables, to read a follow-up by."""
+    window, turns = await load_turns(clients, record, conversation_id)
+    return make_messages(window, turns, ())
+
+
+async def load_turns(
+    clients: Clients, record: RunRepository, conversation_id: str
+) -> tuple[Sequence[memory.WindowTurn], dict[int, EarlierTurn]]:
+    """Return the turns of a conversation's window, and those that are shown in full by number."""
+    if not conversation_id:
+        return (), {}
+    window = await clients.memory.get_window(memory.GetWindowRequest(conversation_id=conversation_id))
+    # In full are the last turns; of older ones there are points, without references.
+    return window.turns, {turn.number: await load_turn(record, turn) for turn in window.turns if turn.answer}
+
+
+def make_messages(
+    window: Sequence[memory.WindowTurn], turns: Mapping[int, EarlierTurn], given: Sequence[Material]
+) -> tuple[Message, ...]:
+    """Return the turns of a conversation as messages."""
+    messages: list[Message] = []
+    for turn in window:
+        earlier = turns.get(turn.number)
+        answer = rewrite_references(earlier, given) if earlier else "\n".join(f"- {point}" for point in turn.bullets)
+        # Providers refuse an empty assistant message, hence the dash.
+        messages += [Message(Role.USER, turn.question), Message(Role.ASSISTANT, answer or "-")]
+    return tuple(messages)
+
+
+async def load_turn(record: RunRepository, turn: memory.WindowTurn) -> EarlierTurn:
+    """Return a turn with the material of its run; without material when the run's record is gone."""
+    try:
+        trajectory = await record.get_trajectory(turn.run_id) if turn.run_id else None
+    except (NotFound, CorruptData):
+        trajectory = None
+    if trajectory is None:
+        return EarlierTurn(turn.answer, (), frozenset())
+    messages = [*trajectory.given, *(item for step in trajectory.steps for item in step.material)]
+    material = tuple(material_from_proto(item) for item in messages)
+    return EarlierTurn(turn.answer, material, find_used(trajectory, material))
+
+
+def find_used(trajectory: pb.Trajectory, material: Sequence[Material]) -> frozenset[int]:
+    """Return the numbers of the material that the answer cites or places."""
+    placed = {event.name for event in parse(trajectory.answer.markdown) if isinstance(event, Reference)}
+    return frozenset({*trajectory.answer.cited, *(item.number for item in material if item.variable in placed)})
+
+
+def choose_sheets(turns: Sequence[EarlierTurn]) -> tuple[Material, ...]:
+    """Return the tables to begin with, numbered from 1 in the order of their names; ``turns`` are oldest first.
+
+    At most ``MAX_SHEETS`` with ``MAX_SHEET_BYTES``; those that an answer used come first, then the newest. Where two
+    runs have given one name to different tables, the older one gets the next free name.
+    """
+    named: dict[str, Material] = {}
+    ranked: list[tuple[bool, int, Material]] = []
+    for age, turn in enumerate(reversed(turns)):
+        for item in turn.material:
+            known = any(item.item.id == other.item.id for other in named.values()) if is_sheet(item) else True
+            if known:
+                continue
+            variable = item.variable
+            if variable in named:
+                variable = f"sheet_{max(read_sheet_number(name) for name in list_names(turns, named)) + 1}"
+            # Its cell belongs to another run: here it is a table that is there.
+            named[variable] = replace(item, variable=variable, computed_by=0)
+            ranked.append((item.number in turn.used, -age, named[variable]))
+    kept: list[Material] = []
+    size = 0
+    # Of equal rank the last computed first.
+    for _, _, item in sorted(reversed(ranked), key=lambda entry: entry[:2], reverse=True):
+        if len(kept) < MAX_SHEETS and size + item.item.data.size_bytes <= MAX_SHEET_BYTES:
+            kept.append(item)
+            size += item.item.data.size_bytes
+    ordered = sorted(kept, key=lambda item: read_sheet_number(item.variable))
+    return tuple(replace(item, number=number) for number, item in enumerate(ordered, 1))
+
+
+def list_names(turns: Sequence[EarlierTurn], named: Mapping[str, Material]) -> list[str]:
+    """Return all variables of the turns' tables and those given so far."""
+    return [*named, *(item.variable for turn in turns for item in turn.material if is_sheet(item))]
+
+
+def is_sheet(item: Material) -> bool:
+    """Return whether a material is a table with a variable."""
+    return item.kind is MaterialKind.SHEET and bool(item.variable)
+
+
+def rewrite_references(turn: EarlierTurn, given: Sequence[Material]) -> str:
+    """Return a turn's answer whose citations and tables are those of the new run, and words where nothing is left.
+
+    A table that is there keeps its reference; another one, a figure or a document becomes its title. A citation of a
+    document is named once.
+    """
+    by_id = {item.item.id: item for item in given}
+    by_number = {item.number: item for item in turn.material}
+    by_name = {item.variable: item for item in turn.material if item.variable}
+    figures = {
+        figure.id: figure.title
+        for item in turn.material
+        if item.kind is MaterialKind.CODE
+        for figure in item.item.figures
+    }
+    said: set[int] = set()
+
+    def cite(number: int) -> str:
+        item = by_number.get(number)
+        if item is None:
+            return ""
+        if is_sheet(item) and item.item.id in by_id:
+            return f"[{by_id[item.item.id].number}]"
+        title = item.item.title if item.kind in (MaterialKind.SHEET, MaterialKind.PASSAGE) else ""
+        if not title or number in said:
+            return ""
+        said.add(number)
+        return f"({title[:MAX_TITLE_CHARS]})"
+
+    out: list[str] = []
+    for event in parse(turn.answer):
+        if isinstance(event, Citation):
+            text = "".join(cite(number) for number in event.numbers)
+            # The blank before a citation that is gone would stand before the full stop.
+            if not text and out:
+                out[-1] = out[-1].removesuffix(" ")
+            out.append(text)
+        elif isinstance(event, Reference):
+            item = by_name.get(event.name)
+            if event.kind == "table" and item is not None and item.item.id in by_id:
+                out.append(f"{{{{table:{by_id[item.item.id].variable}}}}}")
+            else:
+                title = item.item.title if item is not None else figures.get(event.name, "")
+                out.append(f"({event.kind}{': ' if title else ''}{title[:MAX_TITLE_CHARS]})")
+        else:
+            out.append(event.source)
+    return "".join(out)

@@ -1,0 +1,70 @@
+"""Durable queue of runs on the bus: submission, and bounded concurrent consumption with graceful draining."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+from fathom.core.call import Lane
+from fathom.core.errors import FathomError
+from fathom.services.planner.runs.repository import Header, Leg
+from fathom.transport.bus.base import Bus, Delivery
+from fathom.transport.bus.streams import run_subject
+
+Handle = Callable[[Delivery], Awaitable[None]]
+"""Handler of one delivery; it must acknowledge the delivery."""
+
+
+async def submit_run(bus: Bus, header: Header, lane: Lane, leg: Leg) -> None:
+    """Queue a leg of a run, of a user or of another run; idempotent."""
+    # The leg is part of the id: a resumption is another message, a repeated call the same one.
+    name = f"{header.run_id}:{leg.number}"
+    await bus.publish(run_subject(lane, header.depth), name.encode(), message_id=f"run:{name}")
+
+
+@dataclass
+class Consumer:
+    """Consumer of deliveries, also of other queues than that of runs."""
+
+    _fetching: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def consume(self, deliveries: AsyncGenerator[Delivery, None], slots: int, handle: Handle, log: Any) -> None:
+        """Pass each delivery to ``handle``, at most ``slots`` at once.
+
+        Return when the deliveries and all handlers have ended. Cancelling it cancels both.
+        """
+        async with asyncio.TaskGroup() as handlers:
+            fetching = handlers.create_task(dispatch(deliveries, slots, handle, log, handlers))
+            self._fetching.add(fetching)
+            fetching.add_done_callback(self._fetching.discard)
+
+    def stop_consuming(self) -> None:
+        """Take no further delivery; running handlers continue, and ``consume`` returns when they end."""
+        for fetching in self._fetching:
+            fetching.cancel()
+
+
+async def dispatch(
+    deliveries: AsyncGenerator[Delivery, None], slots: int, handle: Handle, log: Any, handlers: asyncio.TaskGroup
+) -> None:
+    """Start a handler per delivery; log a failed one, so that it does not end the consumption."""
+    free = asyncio.Semaphore(slots)
+
+    async def run_handler(delivery: Delivery) -> None:
+        try:
+            await handle(delivery)
+        except FathomError as error:
+            # The bus delivers it again when its lease has expired.
+            log.error("delivery could not be handled", subject=delivery.subject, error=error.message)
+        finally:
+            free.release()
+
+    # A slot first, then a delivery: one that was fetched without a slot would wait here while its lease runs out.
+    await free.acquire()
+    async with aclosing(deliveries) as fetched:
+        async for delivery in fetched:
+            handlers.create_task(run_handler(delivery))
+            await free.acquire()

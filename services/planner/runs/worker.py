@@ -1,0 +1,394 @@
+"""Worker that consumes runs from the queue and plays them; a run of a dead worker is redelivered and resumed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from fathom.api.common.v1 import common_pb2 as common
+from fathom.api.memory.v1 import memory_pb2 as memory
+from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory_pb
+from fathom.api.policy.v1.policy_pb2 import GetModelRequest
+from fathom.clients import Clients
+from fathom.core.call import Call, Lane, calling
+from fathom.core.errors import FathomError, NotFound, NotReady
+from fathom.domain.chat.messages import Message as ChatMessage
+from fathom.domain.chat.messages import Sampling
+from fathom.domain.chat.pipeline import REWRITE
+from fathom.domain.chat.proto import sampling_from_proto
+from fathom.services.planner.config import Config
+from fathom.services.planner.coverage.wording import open_with_notice
+from fathom.services.planner.engine import AnyProtocol, Engine, Play
+from fathom.services.planner.episode.dialogue import Research
+from fathom.services.planner.episode.fence import LeaseLost
+from fathom.services.planner.episode.limits import cap_cost, cap_sampling, make_limits, resolve_today
+from fathom.services.planner.model.effort import EffortProfile, Granted, ModelProfile
+from fathom.services.planner.model.episode import Outcome, Step, StopReason, Task, rebuild_episode
+from fathom.services.planner.prompts.data_summary import DataSummary
+from fathom.services.planner.proto.effort import EFFORTS_BACK, asked_from_proto
+from fathom.services.planner.proto.episode import material_to_proto, step_from_proto, step_to_proto, trajectory_to_proto
+from fathom.services.planner.proto.window import settings_from_proto
+from fathom.services.planner.questions.model_routing import find_language_model
+from fathom.services.planner.runs.control import RunControl, request_stop
+from fathom.services.planner.runs.conversation import Conversation, load_conversation
+from fathom.services.planner.runs.event_log import EventLog, send_heartbeats
+from fathom.services.planner.runs.fold import History, load_history
+from fathom.services.planner.runs.publisher import RunPublisher, publish_end
+from fathom.services.planner.runs.queue import Consumer
+from fathom.services.planner.runs.repository import Entry, Header, Lease, Leg, RunRepository
+from fathom.services.planner.workflow.pipeline import find_rewritten_question
+from fathom.services.planner.workflow.protocol import Workflow
+from fathom.services.planner.workflow.rewriting import STAGE, Reading, Rewriter, make_clarification
+from fathom.transport.bus.base import Bus, Delivery
+from fathom.transport.bus.streams import MAX_DELIVER, control_subject, run_durable
+from fathom.transport.store.refs import to_ref
+
+ENDPOINT = "openai"
+"""Engine of models behind an endpoint, as policy names it."""
+MAX_STOP_REQUESTS = 3
+"""Attempts to reach a planner that listens for a run, to stop it."""
+LANES = {
+    Lane.INTERACTIVE: common.LANE_INTERACTIVE,
+    Lane.EVALUATION: common.LANE_EVALUATION,
+    Lane.TRAINING: common.LANE_TRAINING,
+}
+
+
+@dataclass(frozen=True)
+class PlayedLeg:
+    """A leg that has ended: the episode, its recorded steps, and the step that the end has cut short, if any."""
+
+    play: Play
+    steps: list[trajectory_pb.Step]
+    open_step: Step | None
+
+
+@dataclass
+class Worker:
+    """Worker for queued runs, ``config.concurrent_runs`` at a time per lane and depth."""
+
+    config: Config
+    engine: Engine
+    protocols: Mapping[int, AnyProtocol]
+    record: RunRepository
+    clients: Clients
+    bus: Bus
+    log: Any
+    summary: DataSummary | None = None
+    """Summary of the data for the system prompt; None leaves it out."""
+    rewriter: Rewriter | None = None
+    """Makes follow-ups whole; without one each question is played in its own words."""
+    _verifying: set[asyncio.Task[None]] = field(default_factory=set)
+    _consumer: Consumer = field(default_factory=Consumer)
+
+    async def work(self, lane: Lane, depth: int) -> None:
+        """Consume until cancelled; interrupted runs return to the queue immediately."""
+        # Each depth of delegation has its own queue and slots, so that a run waiting for its sub-runs never holds a
+        # slot that they need.
+        deliveries = self.bus.consume(run_durable(lane, depth))
+        await self._consumer.consume(deliveries, self.config.concurrent_runs, partial(self._handle, lane), self.log)
+
+    def stop_consuming(self) -> None:
+        """Stop consuming; running ones continue, and ``work`` returns when they end."""
+        self._consumer.stop_consuming()
+
+    async def _handle(self, lane: Lane, delivery: Delivery) -> None:
+        run_id, _, number = delivery.payload.decode().partition(":")
+        events = EventLog(self.bus, run_id)
+        late = partial(self._verify_lease, events)
+        # Without beats the bus would deliver a run of minutes to another planner after seconds.
+        alive = asyncio.create_task(send_heartbeats(delivery, self.config.heartbeat_s, late))
+        try:
+            await self._continue_run(events, int(number or 0), delivery.attempt, lane)
+            await delivery.ack()
+        except LeaseLost as error:  # another planner owns the delivery now and will acknowledge it
+            self.log.warning("run was lost to another planner", run_id=run_id, error=error.message)
+        except asyncio.CancelledError:
+            # Shielded: this task is being cancelled, and the run should go to another planner now instead of when its
+            # lease ends.
+            await asyncio.shield(delivery.nak())
+            raise
+        except NotFound as error:
+            await delivery.dead_letter(error.message)
+        except Exception as error:
+            # The bus delivers it again, a bounded number of times, and then keeps it as a dead letter.
+            self.log.exception("run was cut short", run_id=run_id, attempt=delivery.attempt, error=str(error))
+            await delivery.nak(1.0)
+        finally:
+            alive.cancel()
+
+    def _verify_lease(self, events: EventLog) -> None:
+        """Verify ownership after a heartbeat later than the lease.
+
+        Stop the run when another planner has taken it over.
+        """
+
+        async def verify() -> None:
+            try:
+                await events.confirm()
+            except LeaseLost:
+                self.engine.stop(events.run_id)
+            except FathomError as error:
+                self.log.warning("run could not be confirmed", run_id=events.run_id, error=error.message)
+
+        if events.epoch:
+            verifying = asyncio.create_task(verify(), name=f"confirm {events.run_id}")
+            self._verifying.add(verifying)
+            verifying.add_done_callback(self._verifying.discard)
+
+    async def _continue_run(self, events: EventLog, number: int, attempt: int, lane: Lane) -> None:
+        run_id = events.run_id
+        header = await self.record.get_header(run_id)
+        leg = await self.record.get_leg(header)
+        if number < leg.number:  # its end was published, or there would be no further leg
+            return
+        try:
+            fold = await events.acquire(attempt)
+            self.log.info("run acquired", run_id=run_id, leg=leg.number, attempt=attempt)
+            ended = await self.record.find_end(run_id)
+            if ended is not None and ended[0].leg >= leg.number:
+                # The worker that ended it may not have published its end.
+                await publish_end(events, ended[0], to_ref(ended[1]))
+                await self.record.put_entry(header, Entry(ended[0].leg, ended[0].stop_reason))
+                return
+            granted = self.config.grant(asked_from_proto(header.run_request().effort, leg.budget()), header.model)
+            # Half a minute more than the run may take, for recording its end.
+            timeout_s = granted.limits.max_run_ms / 1000 + 30
+            call = Call.new(lane=lane, tenant=header.tenant, timeout_s=timeout_s, traceparent=header.traceparent)
+            with calling(call):
+                request = header.run_request()
+                is_first = attempt <= 1 and not leg.number
+                conversation = await load_conversation(
+                    self.clients, self.record, run_id, request.conversation_id, is_first
+                )
+                reading = await self._understand(header, conversation.history)
+                task = await self._make_task(header, request, leg, granted, conversation, reading)
+                history = await load_history(self.record, run_id, fold, None if ended is None else ended[0])
+                # Without an earlier planner there is no late end that would have to be told from this one's.
+                if not history.is_new:
+                    # Ends that an earlier planner writes from here on are ignored by readers.
+                    await self.record.put_lease(run_id, Lease(events.epoch, leg.number, len(history.steps)))
+                self._announce(events, header, leg, attempt, granted, task)
+                if reading.asks_back:
+                    asked = Outcome(StopReason.FINISHED, make_clarification(reading))
+                    play = Play(rebuild_episode(task, (), ()), asked)
+                    await self._finish(PlayedLeg(play, [], None), header, leg, lane, events)
+                    return
+                played = await self._play(task, header, leg, attempt, events, history)
+                await self._finish(played, header, leg, lane, events)
+        finally:
+            await events.close()
+
+    async def _play(
+        self, task: Task, header: Header, leg: Leg, attempt: int, events: EventLog, history: History
+    ) -> PlayedLeg:
+        """Play from the last recorded step on, and serve control requests for the run meanwhile."""
+        run_id, protocol = task.run_id, self.protocols[header.protocol_value]
+        steps = [step_from_proto(step) for step in history.steps]
+        window = task.window or self.config.window
+        observer = RunPublisher(events, protocol.prompt_hash(task), window.tokens)
+        await observer.republish(history.steps, history.open_step)
+        run_control = RunControl(run_id, self.engine, self.record, events, observer)
+        control = await self.bus.serve(control_subject(run_id), run_id, run_control.handle)
+        try:
+            early = await self._find_early_end(run_id, leg, attempt)  # after serve: from here on a stop request arrives
+            if early is not None:
+                play = Play(rebuild_episode(task, protocol.opening(task), steps), early)
+                return PlayedLeg(play, history.steps, history.open_step)
+            # Only a planner at work on the run stores an edit: the first one finds none.
+            edited = None if history.is_new else await run_control.find_unseen_edit(steps, history.open_step)
+            play = await self.engine.play(task, protocol, observer, steps, history.open_step, edited)
+            return PlayedLeg(play, observer.recorded, observer.open_step)
+        finally:
+            await control.close()
+
+    async def _find_early_end(self, run_id: str, leg: Leg, attempt: int) -> Outcome | None:
+        """Return the outcome of a run that must not be played: stopped while queued, or out of attempts; else None."""
+        if await self.record.is_stopped(run_id, leg.number):
+            return Outcome(StopReason.STOPPED)
+        if attempt >= MAX_DELIVER:
+            # The last delivery is for an end that the reader sees, instead of silence.
+            return Outcome(
+                StopReason.FAILED, None, f"planner: {attempt - 1} workers did not get it to its end", "planner"
+            )
+        return None
+
+    async def _understand(self, header: Header, chat: Sequence[ChatMessage]) -> Reading:
+        """Return the question as it is understood after the conversation, the same for each attempt."""
+        if self.rewriter is None or not chat:
+            return Reading(header.question, STAGE)
+        stored = await self.record.get_reading(header.run_id)
+        if stored is not None:
+            return Reading(**{**stored, "options": tuple(stored["options"])})
+        # A workflow's model rewrites in a stage of its own, whose tokens are recorded for training.
+        staged = isinstance(self.protocols[header.protocol_value], Workflow)
+        if staged and await find_language_model(self.clients, header.model):
+            return Reading(header.question, STAGE)
+        date = resolve_today(None, header.start_time)
+        reading = await self.rewriter.rewrite(header.question, chat, "" if staged else header.model, date)
+        await self.record.put_reading(header.run_id, asdict(reading))
+        return reading
+
+    def _announce(self, events: EventLog, header: Header, leg: Leg, attempt: int, granted: Granted, task: Task) -> None:
+        started = pb.RunStarted(
+            run_id=header.run_id,
+            conversation_id=header.conversation_id,
+            question=header.question,
+            model=header.model,
+            attempt=attempt - 1,
+            protocol=header.protocol_value,
+            effort=EFFORTS_BACK[granted.effort],
+            capped=granted.capped,
+            given=[material_to_proto(item) for item in task.given],
+        )
+        events.publish(started=started)
+        if task.question != header.question and not leg.number:
+            note = trajectory_pb.StageNote(name=REWRITE, text=task.question)
+            events.publish(staged=pb.Staged(step=0, stage=note))
+        if leg.number:
+            events.publish(resumed=pb.RunResumed(leg=leg.number, step=leg.steps, budget=leg.budget()))
+
+    async def _make_task(
+        self,
+        header: Header,
+        request: pb.RunRequest,
+        leg: Leg,
+        granted: Granted,
+        conversation: Conversation,
+        reading: Reading,
+    ) -> Task:
+        config, limits = self.config, granted.limits
+        bounds = make_limits(
+            limits.max_rounds,
+            limits.max_tokens,
+            limits.max_run_ms,
+            leg.start_time,
+            cap_cost(leg.max_cost, config.max_cost, "budget.max_cost"),
+            leg.steps,
+        )
+        sampling = await self._make_sampling(header.model, sampling_from_proto(request.sampling), limits)
+        # A workflow's stages see one whole question and no conversation.
+        whole = reading.method != STAGE and isinstance(self.protocols[header.protocol_value], Workflow)
+        as_of = request.as_of if request.HasField("as_of") else None
+        window = settings_from_proto(request.window, config.make_window(limits.window_tokens))
+        prompts = self.protocols[header.protocol_value].prompts(header.question, request.prompts)
+        return Task(
+            header.run_id,
+            reading.question,
+            header.model,
+            sampling,
+            bounds,
+            history=() if whole else conversation.history,
+            given=() if whole else conversation.given,
+            as_of=as_of,
+            prompts=prompts,
+            date=resolve_today(as_of, header.start_time),
+            data_summary=await self._describe_data(header, as_of),
+            depth=header.depth,
+            window=window,
+            is_thinking=config.model_profiles.get(header.model, ModelProfile()).is_thinking,
+        )
+
+    async def _describe_data(self, header: Header, as_of: Any) -> str:
+        """Return the summary of the data for a protocol whose prompt has one."""
+        if self.summary is None or not isinstance(self.protocols[header.protocol_value], Research):
+            return ""
+        return await self.summary.describe(as_of)
+
+    async def _make_sampling(self, model: str, asked: Sampling, limits: EffortProfile) -> Sampling:
+        """Return the sampling of a run: as asked for, else as its effort says for an endpoint's model."""
+        sampling = replace(asked, reasoning_effort=asked.reasoning_effort or limits.reasoning_effort)
+        if not sampling.max_tokens and limits.completion_tokens:
+            sampling = replace(sampling, max_tokens=await self._find_room(model, limits.completion_tokens))
+        return cap_sampling(sampling, self.config.completion_tokens)
+
+    async def _find_room(self, model: str, wanted: int) -> int:
+        """Return the tokens of a completion; 0 for the model's own default, which models that we load have."""
+        try:
+            known = (await self.clients.policy.get_model(GetModelRequest(model=model))).model
+        # Its first completion tells why it cannot be had.
+        except FathomError:
+            return 0
+        if known.engine != ENDPOINT:
+            return 0
+        # A request is compacted before it fills more than the trigger's share of the window; the rest is the reply's.
+        room = int(known.window_tokens * (1 - self.config.window_trigger))
+        return min(wanted, room) if room else wanted
+
+    async def _finish(self, played: PlayedLeg, header: Header, leg: Leg, lane: Lane, events: EventLog) -> None:
+        """Record the trajectory, publish the end, stop sub-runs; in this order, each step idempotent."""
+        episode, outcome = played.play.episode, played.play.outcome
+        if outcome.answer is not None:
+            # Here and not in the ending: graders of rollouts read the answer as the model wrote it.
+            outcome = replace(outcome, answer=open_with_notice(outcome.answer))
+        await events.confirm()  # raises when another planner has acquired the run, which then ends it
+        await self._remember(header, replace(played.play, outcome=outcome))
+        trajectory = trajectory_to_proto(episode, outcome, header.protocol_value, LANES[lane], played.steps)
+        trajectory.leg, trajectory.parent_run_id = leg.number, header.parent_run_id
+        trajectory.usage.cost = self.config.prices(header.model).cost(episode.usage)
+        if episode.task.question != header.question:
+            trajectory.question, trajectory.understood = header.question, episode.task.question
+        if played.open_step is not None:
+            # A resumption goes on from it, also when the log has lost its messages by age.
+            await self.record.put_open_step(header.run_id, step_to_proto(played.open_step, ""), events.epoch)
+        stored = await self.record.put_trajectory(trajectory, epoch=events.epoch)
+        await publish_end(events, trajectory, to_ref(stored))
+        await self.record.put_entry(header, Entry(leg.number, trajectory.stop_reason))
+        await self._stop_children(header.run_id)
+        self.log.info(
+            "run ended", run_id=header.run_id, stop=outcome.stop.value, rounds=len(episode.steps), error=outcome.error,
+            seconds=round(time.time() - leg.start_time, 3),
+        )  # fmt: skip
+
+    async def stop(self, run_id: str) -> bool:
+        """End a run, immediately when a worker has it, else when one takes it; return whether a worker had it."""
+        header = await self.record.get_header(run_id)
+        leg = await self.record.get_leg(header)
+        if await self.record.get_end(run_id, leg.number) is not None:
+            return False
+        # Stored before the request: a planner that takes the run between the two finds it.
+        await self.record.put_stop(run_id, leg.number)
+        for _ in range(MAX_STOP_REQUESTS):
+            try:
+                if await request_stop(self.bus, run_id):
+                    return True
+            except NotReady:  # nobody is working on it
+                return False
+            # A planner that has lost the run, or has just ended it, answers for it a last time.
+            if await self.record.get_end(run_id, leg.number) is not None:
+                return False
+        return False
+
+    async def _stop_children(self, run_id: str) -> None:
+        """Stop the delegated runs, because the ended run does not need them any more."""
+        for child in await self.record.list_children(run_id):
+            with suppress(NotFound):  # a worker was lost before it had written the header
+                await self.stop(child)
+
+    async def _remember(self, header: Header, play: Play) -> None:
+        """Append the turn to the conversation; a failure of memory is logged and does not fail the run."""
+        if play.outcome.stop is not StopReason.FINISHED or play.outcome.answer is None or header.parent_run_id:
+            return
+        turn = memory.Turn(
+            question=header.question,
+            rewritten_question=find_rewritten_question(play.episode.steps) or find_understood(header, play),
+            answer=play.outcome.answer.markdown,
+            run_id=header.run_id,
+        )
+        request = memory.AppendTurnRequest(request_id=header.run_id, conversation_id=header.conversation_id, turn=turn)
+        try:
+            await self.clients.memory.append_turn(request)
+        except FathomError as error:
+            self.log.error("turn was not remembered", run_id=header.run_id, error=error.message)
+
+
+def find_understood(header: Header, play: Play) -> str:
+    """Return the question that was played where it is not the user's own; "" otherwise."""
+    played = play.episode.task.question
+    return "" if played == header.question else played

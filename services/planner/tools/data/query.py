@@ -1,0 +1,181 @@
+"""Tool ``data``: turns a typed query or a question into sheets of the run's Python session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from google.protobuf.timestamp_pb2 import Timestamp
+from prometheus_client import Histogram
+
+from fathom.api.datafetch.v1 import datafetch_pb2 as pb
+from fathom.clients import Clients
+from fathom.core.errors import InvalidField
+from fathom.services.planner.tools.data.sheets import make_sheets_reply
+from fathom.services.planner.tools.session import Session
+from fathom.services.planner.tools.tool import NumberedReply, make_schema
+
+FREQUENCIES = {
+    "daily": pb.FREQUENCY_DAILY,
+    "weekly": pb.FREQUENCY_WEEKLY,
+    "monthly": pb.FREQUENCY_MONTHLY,
+    "quarterly": pb.FREQUENCY_QUARTERLY,
+    "annual": pb.FREQUENCY_ANNUAL,
+}
+TRANSFORMS = {
+    "yoy": pb.TRANSFORM_YOY,
+    "qoq": pb.TRANSFORM_QOQ,
+    "mom": pb.TRANSFORM_MOM,
+    "change": pb.TRANSFORM_CHANGE,
+    "ytd": pb.TRANSFORM_YTD,
+    "ttm": pb.TRANSFORM_TTM,
+    "single": pb.TRANSFORM_SINGLE,
+    "running": pb.TRANSFORM_RUNNING,
+}
+NAMES = {"type": "array", "items": {"type": "string"}, "maxItems": 50}
+DAY = {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$"}
+FILTER = {
+    "type": "object",
+    "properties": {
+        "indicator": {"type": "string"},
+        "operator": {"enum": ["<", "<=", "=", "!=", ">=", ">"]},
+        "value": {"type": "number"},
+    },
+    "required": ["indicator", "operator", "value"],
+    "additionalProperties": False,
+}
+# Arguments that say of what a typed query is; the others only refine it.
+SUBJECTS = ("entities", "indicators", "entity_kind")
+
+
+@dataclass(frozen=True)
+class Data:
+    """Data retrieval; each table becomes a variable ``sheet_n`` of the session."""
+
+    clients: Clients
+    session: Session
+    as_of: Timestamp | None
+    timeout_s: float
+    digests: Histogram | None = None
+    """Histogram of compression ratios."""
+
+    name: ClassVar[str] = "data"
+    reads: ClassVar[bool] = True
+    description: ClassVar[str] = (
+        "Fetches numbers as tables: name entities, indicators and dates, with ids from `catalogue`; only if that is not"
+        " possible ask a question in words. The whole table is then in Python and in `sql` as sheet_1, sheet_2, …; you"
+        " see its first and last rows, its columns with their units, and what is missing."
+    )
+    parameters: ClassVar[Mapping[str, Any]] = make_schema(
+        [],
+        entities={**NAMES, "description": "Names or ids, e.g. AAPL; none for US statistics."},
+        indicators={**NAMES, "description": "Names or ids, e.g. close_adj, or a formula of ids, e.g. gs10 - gs2."},
+        start_date={**DAY, "description": "First day, YYYY-MM-DD."},
+        end_date={**DAY, "description": "Last day, YYYY-MM-DD."},
+        frequency={
+            "enum": list(FREQUENCIES),
+            "description": "Resamples: the last value of each period, sums or means where the indicator is one.",
+        },
+        include_previous={
+            "type": "boolean",
+            "description": "Also the last row before start_date: the base of the return of the first period.",
+        },
+        transform={
+            "enum": list(TRANSFORMS),
+            "description": "yoy, qoq, mom: rate of change as a fraction; change: difference from a year before;"
+            " ytd, ttm, single, running: sums of flows.",
+        },
+        entity_kind={"type": "string", "description": "All entities of a kind instead of entities, e.g. stock."},
+        filters={"type": "array", "items": FILTER, "maxItems": 8, "description": "Only rows that meet all conditions."},
+        order_by={"type": "string", "description": "Indicator that rows are ranked by."},
+        descending={"type": "boolean", "description": "With order_by: greatest first."},
+        limit={"type": "integer", "minimum": 1, "description": "At most this many rows."},
+        unit={"type": "string", "description": "Converts values, e.g. million USD, %, bp."},
+        currency={"type": "string", "pattern": "^[A-Z]{3}$", "description": "Converts money at each day's ECB rate."},
+        vintage={"enum": ["latest", "first"], "description": "Which published value of a period counts."},
+        question={
+            "type": "string",
+            "minLength": 1,
+            "maxLength": 2000,
+            "description": "Instead of all others: what you need, in words.",
+        },
+    )
+
+    async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> NumberedReply:
+        request = pb.QueryRequest(request_id=call_id, as_of=self.as_of)
+        is_typed = any(name in arguments for name in SUBJECTS)
+        if is_typed:
+            request.typed.CopyFrom(make_typed_query(arguments))
+        elif "question" not in arguments:
+            raise InvalidField("data.entities", "name entities or indicators, or ask a question")
+        else:
+            check_question(arguments)
+            request.question = arguments["question"]
+        try:
+            response = await self.clients.datafetch.query(request, timeout_s=self.timeout_s)
+        except InvalidField as error:
+            raise name_argument(error) from error
+        # A question is read by rules; a typed query is what the model has written itself.
+        head: dict[str, Any] = {} if is_typed else {"read_as": describe_query(response.understood)}
+        if is_typed and "question" in arguments:
+            head["note"] = "the typed query was run; the question was not read"
+        return lambda first: make_sheets_reply(
+            self.session, response.sheets, response.missing, first, self.digests, **head
+        )
+
+
+def check_question(arguments: Mapping[str, Any]) -> None:
+    """Raise ``InvalidField`` for arguments that refine a typed query and would be dropped beside a question."""
+    lost = sorted(set(arguments) - {"question"})
+    if lost:
+        raise InvalidField(
+            f"data.{lost[0]}", "needs entities or indicators: name them, or put everything into the question"
+        )
+
+
+def make_typed_query(arguments: Mapping[str, Any]) -> pb.TypedQuery:
+    """Convert the arguments to a typed query."""
+    return pb.TypedQuery(
+        entities=arguments.get("entities", ()),
+        indicators=arguments.get("indicators", ()),
+        start_date=arguments.get("start_date", ""),
+        end_date=arguments.get("end_date", ""),
+        frequency=FREQUENCIES.get(arguments.get("frequency", ""), pb.FREQUENCY_UNSPECIFIED),
+        include_previous=arguments.get("include_previous", False),
+        transform=TRANSFORMS.get(arguments.get("transform", ""), pb.TRANSFORM_UNSPECIFIED),
+        entity_kind=arguments.get("entity_kind", ""),
+        filters=[pb.ValueFilter(**condition) for condition in arguments.get("filters", ())],
+        order_by=arguments.get("order_by", ""),
+        descending=arguments.get("descending", False),
+        limit=arguments.get("limit", 0),
+        unit=arguments.get("unit", ""),
+        currency=arguments.get("currency", ""),
+        vintage=arguments.get("vintage", ""),
+    )
+
+
+def name_argument(error: InvalidField) -> InvalidField:
+    """Return the error of a typed query with the field's name in the arguments of this tool."""
+    field = error.field.replace("typed", "data", 1)
+    return InvalidField(field, error.message.removeprefix(f"{error.field}: "))
+
+
+def describe_query(query: pb.TypedQuery) -> dict[str, Any]:
+    """Return how a question was read, as arguments of this tool; empty ones are left out."""
+    frequencies = {value: name for name, value in FREQUENCIES.items()}
+    transforms = {value: name for name, value in TRANSFORMS.items()}
+    read = {
+        "entities": list(query.entities),
+        "indicators": list(query.indicators),
+        "start_date": query.start_date,
+        "end_date": query.end_date,
+        "frequency": frequencies.get(query.frequency, ""),
+        "transform": transforms.get(query.transform, ""),
+        "entity_kind": query.entity_kind,
+        "order_by": query.order_by,
+        "limit": query.limit,
+        "unit": query.unit,
+        "currency": query.currency,
+    }
+    return {name: value for name, value in read.items() if value}

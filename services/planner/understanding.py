@@ -1,0 +1,88 @@
+"""Everything that a planner asks about a question before it is played, built once per process."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+from fathom.core.call import UNTRACED, Call, calling
+from fathom.core.errors import FathomError
+from fathom.hosting.deps import Deps
+from fathom.services.planner.config import Config
+from fathom.services.planner.prompts.selection import Prompts
+from fathom.services.planner.questions.classifier import Classifier, load_heads
+from fathom.services.planner.questions.examples import ROUTE
+from fathom.services.planner.questions.model_routing import ModelRouter
+from fathom.services.planner.questions.routing import AskModel, Route, find_chart, needs_evidence, route_question
+from fathom.services.planner.questions.slots import DatafetchReader
+from fathom.services.planner.questions.vectors import DatafetchVectors
+from fathom.services.planner.workflow.rewriting import Rewriter
+
+# Loading the encoder takes seconds, on a busy machine a minute.
+WARM_ATTEMPTS, WARM_PAUSE_S = 30, 2.0
+
+
+@dataclass
+class Understanding:
+    """The classifier, and what is made of it."""
+
+    vectors: DatafetchVectors
+    classifier: Classifier
+    rewriter: Rewriter
+    ask_model: AskModel
+    log: Any
+    _warming: list[asyncio.Task[None]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, config: Config, deps: Deps, prompts: Prompts) -> Understanding:
+        """Create them from the settings; raise ``CorruptData`` for unreadable weights of the classifier."""
+        log = deps.telemetry.log
+
+        def report(error: FathomError) -> None:
+            log.info("questions are classified as unsure", error=error.message)
+
+        vectors = DatafetchVectors(deps.clients, config.classify_s, report)
+        classifier = Classifier(vectors, load_heads())
+        rewriter = Rewriter(
+            deps.clients,
+            DatafetchReader(deps.clients, config.classify_s),
+            classifier,
+            lambda language: prompts.catalogue.find("rewrite", language).render(prompts.seed),
+            config.route_model_s,
+            config.clarify == "auto",
+        )
+        router = ModelRouter(deps.clients, config.default_model, config.route_model_s)
+        return cls(vectors, classifier, rewriter, router, log)
+
+    def start(self) -> None:
+        """Begin to load the encoder in datafetch, so that the first question need not wait for it."""
+        self._warming.append(asyncio.create_task(self._warm_up(), name="warm up the encoder"))
+
+    async def close(self) -> None:
+        """Stop waiting for the encoder."""
+        for task in self._warming:
+            task.cancel()
+        await asyncio.gather(*self._warming, return_exceptions=True)
+
+    async def _warm_up(self) -> None:
+        # No question's work: a trace of each attempt would say nothing about any run.
+        with calling(Call.new(traceparent=UNTRACED)):
+            for _ in range(WARM_ATTEMPTS):
+                if (await self.classifier.classify_one(ROUTE, "ready")).label or self.vectors.is_absent:
+                    return
+                await asyncio.sleep(WARM_PAUSE_S)
+
+    async def route(self, question: str) -> Route:
+        """Return scene and mode of a whole question."""
+        return await route_question(question, self.classifier, self.ask_model)
+
+    async def find_chart(self, question: str) -> str:
+        """Return the kind of chart that a question asks for; "" for none."""
+        return await find_chart(question, self.classifier)
+
+    async def describe(self, question: str) -> tuple[Route, bool, str]:
+        """Return the route, whether an answer needs a source, and the kind of chart."""
+        # The route first: its vector then serves the other two from the cache.
+        route = await self.route(question)
+        return route, await needs_evidence(question, self.classifier), await self.find_chart(question)

@@ -1,0 +1,141 @@
+"""Rewriting of a follow-up before any policy sees it, by the configured model or else by the slots of its turns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from fathom.clients import Clients
+from fathom.core.errors import FathomError
+from fathom.domain.chat.language import language_of
+from fathom.domain.chat.messages import Message, Role
+from fathom.domain.chat.pipeline import REWRITE, ask
+from fathom.services.planner.episode.llm import complete
+from fathom.services.planner.model.episode import Answer, Clarification
+from fathom.services.planner.questions.classifier import Classifier
+from fathom.services.planner.questions.examples import KIND, ROUTE
+from fathom.services.planner.questions.follow_ups import FIGURE, Turn, complete_question
+from fathom.services.planner.questions.model_routing import find_language_model
+from fathom.services.planner.questions.references import find_references
+from fathom.services.planner.questions.slots import ENTITY, PERIOD, TOPIC, Reader, ReadText
+from fathom.services.planner.workflow.stage_outputs import read_question
+from fathom.services.planner.workflow.stage_prompts import format_history
+
+# Older turns are rarely meant, and each costs two readings.
+TURNS = 3
+MAX_QUESTION_CHARS, MAX_TOKENS = 2_000, 600
+# Enough for the sentence that leads; a report's tables need not be read for names.
+ANSWER_CHARS = 1_200
+# What is said to the assistant itself needs nothing of earlier questions.
+OWN_WORDS = frozenset({"chat", "edit", "customer_service"})
+ASKS = {"en": "Please say which question you mean", "zh": "请说明您指的是哪个问题"}
+SLOTS, MODEL, STAGE = "slots", "model", "stage"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A question as it is understood. ``method`` names who changed it, "" for nobody, "stage" where a stage of
+    the workflow is to do so.
+
+    With ``asks_back`` the run answers with a question: ``reference`` are the words that could not be resolved.
+    """
+
+    question: str
+    method: str = ""
+    reference: str = ""
+    options: tuple[str, ...] = ()
+    asks_back: bool = False
+
+
+@dataclass(frozen=True)
+class Rewriter:
+    """Rewriter of follow-ups; without a reader or a model that answers, a question stays as it is."""
+
+    clients: Clients
+    reader: Reader
+    classifier: Classifier
+    prompt: Callable[[str], str]
+    """Returns the system prompt of the stage ``rewrite`` in a language."""
+    model_s: float = 15.0
+    may_ask: bool = True
+
+    async def rewrite(self, question: str, history: Sequence[Message], model: str = "", date: str = "") -> Reading:
+        """Return the question as understood after ``history``.
+
+        ``model`` rewrites if it is a language model; "" uses the slots alone.
+        """
+        pairs = list_turns(history)
+        if not pairs:
+            return Reading(question)
+        seen = await self.reader.read(question)
+        if seen is None:
+            return Reading(question)
+        kind = await self.classifier.classify_one(ROUTE, question, KIND)
+        if kind.is_sure and (kind.label in OWN_WORDS or (kind.label == "term" and not find_references(seen))):
+            return Reading(question)
+        turns = await self._read_turns(pairs[-TURNS:])
+        done = complete_question(seen, turns)
+        said = await self._ask_model(seen, history, model, date) if model else ""
+        if said and said != question:
+            return Reading(said, MODEL)
+        if done.unresolved and self.may_ask and not has_asked(history):
+            return Reading(done.text, SLOTS, done.unresolved, done.options, asks_back=True)
+        return Reading(done.text, SLOTS if done.text != question else "")
+
+    async def _read_turns(self, pairs: Sequence[tuple[str, str]]) -> list[Turn]:
+        texts = [text for asked, answered in pairs for text in (asked, answered[:ANSWER_CHARS])]
+        found = await asyncio.gather(*map(self.reader.read, texts))
+        read = [one or ReadText(text) for one, text in zip(found, texts, strict=True)]
+        return [Turn(asked, answered) for asked, answered in zip(read[::2], read[1::2], strict=True)]
+
+    async def _ask_model(self, seen: ReadText, history: Sequence[Message], model: str, date: str) -> str:
+        """Return the model's rewriting; "" without a language model, in time, or when it loses something."""
+        name = await find_language_model(self.clients, model)
+        if not name:
+            return ""
+        text = ask(REWRITE, {"history": format_history(history), "question": seen.text, "date": date})
+        try:
+            async with asyncio.timeout(self.model_s):
+                system = self.prompt(language_of(seen.text))
+                said = await complete(self.clients, name, system, text, MAX_TOKENS)
+        except (FathomError, TimeoutError):
+            return ""
+        written, flaws = read_question(said, seen.text, MAX_QUESTION_CHARS)
+        rewritten = None if flaws else await self.reader.read(written)
+        return "" if rewritten is None or find_lost(seen, rewritten) else written
+
+
+def list_turns(history: Sequence[Message]) -> list[tuple[str, str]]:
+    """Return the earlier questions with their answers, oldest first."""
+    return [
+        (asked.content, answered.content)
+        for asked, answered in zip(history[::2], history[1::2], strict=False)
+        if asked.role is Role.USER
+    ]
+
+
+def has_asked(history: Sequence[Message]) -> bool:
+    """Return whether the assistant has asked back in this conversation; once is enough."""
+    return any(
+        message.role is Role.ASSISTANT and message.content.startswith(tuple(ASKS.values())) for message in history
+    )
+
+
+def find_lost(original: ReadText, rewritten: ReadText) -> list[str]:
+    """Return the names, measures, periods and figures of a question that its rewriting no longer has."""
+    values = {slot.value for slot in rewritten.slots}
+    folded = rewritten.text.casefold()
+    slots = [slot for kind in (ENTITY, TOPIC, PERIOD) for slot in original.of(kind)]
+    lost = [slot.text for slot in slots if slot.value not in values and slot.text.casefold() not in folded]
+    figures = [match.group().strip() for match in FIGURE.finditer(original.text)]
+    return [*lost, *(figure for figure in figures if figure.casefold() not in folded)]
+
+
+def make_clarification(reading: Reading) -> Answer:
+    """Return the answer that asks back, with the questions to choose from."""
+    chinese = language_of(reading.question) == "zh"
+    lead = ASKS["zh" if chinese else "en"]
+    why = f"“{reading.reference}”" + ("指代不明。" if chinese else " can mean several things, or none that was named.")
+    lines = [f"{lead}{'：' if chinese else ': '}{why}", *(f"- {option}" for option in reading.options)]
+    return Answer("\n".join(lines), clarification=Clarification(reading.reference, reading.options))

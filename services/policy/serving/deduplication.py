@@ -1,0 +1,142 @@
+"""Generations keyed by request id: sampled once, streamed to any number of callers, cached for retries."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from functools import partial
+
+from fathom.core.broadcast import Broadcast
+from fathom.core.cache import BoundedCache
+from fathom.core.deadline import time_limit
+from fathom.core.errors import Cancelled, Conflict, FathomError, Internal
+from fathom.domain.chat.messages import Completion
+from fathom.services.policy.model import Item, Request, ThoughtDelta
+
+MAX_BYTES = 256 << 20
+"""Bytes of all completed generations in memory together."""
+TOKEN_BYTES = 16
+"""Bytes counted for a token: its id and its log probability."""
+Source = Callable[[Request], AsyncGenerator[Item, None]]
+
+
+class Generation:
+    """One sampling run; it is cancelled when its last watcher leaves."""
+
+    def __init__(self, request: Request, source: Source) -> None:
+        self.request = request
+        # The request is held as long as its result, to tell it from another one under the same id.
+        self.size_bytes = sum(len((message.content + message.opaque_json).encode()) for message in request.messages)
+        self._items = Broadcast[Item]()
+        self._watchers = 0
+        self.task = asyncio.create_task(self._run(source), name=f"generation {request.request_id}")
+
+    @property
+    def is_running(self) -> bool:
+        return not self._items.is_closed
+
+    @property
+    def is_completed(self) -> bool:
+        return self._items.is_closed and self._items.error is None
+
+    def cancel(self) -> None:
+        """Stop the sampling; remaining watchers get ``Cancelled``."""
+        if self.is_running:
+            self._items.close(Cancelled("the generation was abandoned"))
+            self.task.cancel()
+
+    async def _run(self, source: Source) -> None:
+        try:
+            async with aclosing(source(self.request)) as items:
+                async for item in items:
+                    self._items.add(item)
+                    self.size_bytes += size_of(item)
+                    # Closed with the completion and not after the generator, whose own clean-up must not delay the
+                    # watchers.
+                    if isinstance(item, Completion):
+                        self._items.close()
+            # Counts only when nothing else has ended it.
+            self._items.close(Internal("the engine ended without a completion"))
+        except FathomError as error:
+            self._items.close(error)
+        except Exception as error:  # engines raise anything; every watcher gets a typed error
+            failure = Internal(f"the engine failed: {type(error).__name__}: {error}")
+            failure.__cause__ = error
+            self._items.close(failure)
+
+    async def watch(self, remaining_s: Callable[[], float | None]) -> AsyncGenerator[Item, None]:
+        """Yield all pieces of text, then the completion.
+
+        Raises the source's error, or ``DeadlineExceeded`` when this watcher's own time is up.
+        """
+        self._watchers += 1
+        try:
+            async with aclosing(self._items.read()) as items:
+                while True:
+                    # The limit holds while the next item is awaited, not while the watcher works on this one.
+                    async with time_limit(remaining_s(), "policy", "sampling was stopped at the deadline"):
+                        item = await anext(items, None)
+                    if item is None:
+                        return
+                    yield item
+        finally:
+            self._watchers -= 1
+            # Nobody would read the rest: sampling it would only take the place of another generation.
+            if not self._watchers:
+                self.cancel()
+
+
+def size_of(item: Item) -> int:
+    """Return the approximate size of a piece or a completion in bytes."""
+    if isinstance(item, str):
+        return len(item.encode())
+    if isinstance(item, ThoughtDelta):
+        return len(item.text.encode())
+    beside = len(item.reasoning.encode()) + len(item.opaque_json.encode())
+    return len(item.text.encode()) + beside + TOKEN_BYTES * (len(item.prompt_token_ids) + len(item.sampled_token_ids))
+
+
+class Generations:
+    """Running generations, and the completed ones used last: at most ``capacity``, within ``max_bytes``."""
+
+    def __init__(self, source: Source, capacity: int, max_bytes: int = MAX_BYTES) -> None:
+        self._source = source
+        self._running: dict[str, Generation] = {}
+        # No lifetime: a retry after hours gets the same completion as long as it is among the last ones and memory
+        # allows.
+        self._completed = BoundedCache[str, Generation](max_entries=capacity, max_bytes=max_bytes, ttl_s=math.inf)
+
+    def join(self, request: Request) -> Generation:
+        """Return the generation of this request id, starting it if new.
+
+        Raises ``Conflict`` when the id was used for a different request.
+        """
+        # Two samplings under one id would give a trainer two different answers to one request.
+        known = self._running.get(request.request_id) or self._completed.get(request.request_id)
+        # A failed or abandoned one is forgotten, so that a retry runs again.
+        if known is not None and not (known.is_running or known.is_completed):
+            known = None
+        if known is not None and known.request != request:
+            raise Conflict(
+                f"request_id {request.request_id!r} was used for another request", metadata={"field": "request_id"}
+            )
+        if known is None:
+            known = Generation(request, self._source)
+            self._running[request.request_id] = known
+            known.task.add_done_callback(partial(self._settle, known))
+        return known
+
+    def _settle(self, ended: Generation, task: asyncio.Task[None]) -> None:
+        request_id = ended.request.request_id
+        # A retry may have replaced a failed generation under the same id before its task came here.
+        if self._running.get(request_id) is ended:
+            del self._running[request_id]
+            if ended.is_completed:
+                self._completed.put(request_id, ended, ended.size_bytes)
+
+    def cancel(self) -> None:
+        """Stop all running generations, for the shutdown of the service."""
+        for generation in list(self._running.values()):
+            generation.cancel()

@@ -1,0 +1,61 @@
+"""``fathom eval retrieval``: measures rankings on labelled questions."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from fathom.core.errors import InvalidField
+
+
+def evaluate_retrieval(
+    corpus: Annotated[Optional[Path], typer.Option(help="JSON lines with id, title and text.")] = None,  # noqa: UP045
+    qrels: Annotated[Optional[Path], typer.Option(help="JSON lines with id, text and relevant ids.")] = None,  # noqa: UP045
+    sets: Annotated[Optional[list[str]], typer.Option("--set", help="A public set by name; repeatable.")] = None,  # noqa: UP045
+    data: Annotated[Path, typer.Option(help="Folder with the public sets.")] = Path("../shared/data"),
+    encoder: Annotated[str, typer.Option(help="Encoder; 'none' for BM25 alone.")] = "",
+    index: Annotated[Optional[Path], typer.Option(help="Folder for indexes to reuse.")] = None,  # noqa: UP045
+    threads: Annotated[int, typer.Option(help="Threads of the encoder; 0 takes all.")] = 0,
+    home: Annotated[Path, typer.Option(help="Folder with the models.", envvar="FATHOM_LOCAL_HOME")] = Path(".fathom"),
+    json_lines: Annotated[bool, typer.Option("--json", help="Print one line of JSON per ranking.")] = False,
+) -> None:
+    """Measure Recall@k, nDCG@10 and MRR of BM25, vectors and both.
+
+    The weight of the vectors is fitted on the other half of the queries.
+    """
+    # Imported here: the command line starts without numpy.
+    from fathom.services.retrieval.config import Config, Recipe
+    from fathom.services.retrieval.tools.datasets import load_named, load_own
+    from fathom.services.retrieval.tools.evaluation import evaluate
+
+    # One without the other measures nothing.
+    if (corpus is None) != (qrels is None) or not (corpus or sets):
+        raise InvalidField("corpus", "give --corpus with --qrels, or --set")
+    config = Config(model_dir=home / "models", threads=threads)
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in sets or ["own"]:
+            if corpus is not None and qrels is not None and not sets:
+                (documents, queries), usual = load_own(corpus, qrels), ""
+            else:
+                documents, queries, usual = load_named(name, data)
+            chosen = "" if encoder == "none" else encoder or usual
+            # A folder per set and encoder, so that an index is reused for the same texts and vectors only.
+            folder = (index or Path(scratch)) / name / (chosen or "words").replace("/", "_")
+            result = evaluate(documents, queries, Recipe(encoder=chosen), config, folder)
+            if json_lines:
+                for row in result.rows:
+                    typer.echo(json.dumps({"set": name, "ranking": row.name, "alpha": row.alpha, **row.figures}))
+                continue
+            size = f"{result.documents:,} documents, {result.queries:,} queries"
+            weight = "" if result.alpha is None else f", alpha {result.alpha}"
+            typer.echo(f"\n{name}: {size}, {result.encoder or 'words'}{weight}")
+            typer.echo(f"{'':<10}" + "".join(f"{measure:>9}" for measure in result.rows[0].figures))
+            for row in result.rows:
+                fitted = "  fitted on the other half: " + " and ".join(map(str, row.alpha)) if row.alpha else ""
+                typer.echo(
+                    f"{row.name:<10}" + "".join(f"{value * 100:>9.1f}" for value in row.figures.values()) + fitted
+                )

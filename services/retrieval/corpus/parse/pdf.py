@@ -1,0 +1,100 @@
+"""Parser of PDF text, page by page, by pypdf: pure Python, so that a hostile file cannot crash the process.
+
+pypdf limits the size of a decompressed stream (75 MB); a page's content is limited here as well. Scanned pages have no
+text; they are reported, there is no character recognition.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from fathom.core.errors import MissingExtra
+from fathom.services.retrieval.corpus.parse.model import Limits, ParsedDocument, ParseIssue, Unreadable
+
+BREAK = "\n\n"
+
+
+def import_pypdf() -> Any:
+    """Import and return the pypdf module; raise ``MissingExtra``."""
+    try:
+        return importlib.import_module("pypdf")
+    except ImportError as error:
+        raise MissingExtra("pypdf", "retrieval") from error
+
+
+def read_pdf(data: bytes, source: str, limits: Limits) -> Iterator[ParsedDocument | ParseIssue]:
+    """Yield one issue per page without readable text, then one document of all others."""
+    library = import_pypdf()
+    try:
+        reader = open_pdf(library, data)
+        total = len(reader.pages)
+    except Exception as error:  # the library raises what a broken file makes it stumble over
+        yield ParseIssue(source, "file", f"is no PDF that can be read: {format_reason(error)}")
+        return
+    if total > limits.pages:
+        cut = f"{total:,} pages, over the limit of {limits.pages:,}; the rest is left out"
+        yield ParseIssue(source, f"page {limits.pages + 1}", cut)
+    texts: list[str] = []
+    starts: list[int] = []
+    length, until = 0, time.monotonic() + limits.seconds
+    for number in range(1, min(total, limits.pages) + 1):
+        try:
+            if time.monotonic() > until or length > limits.text_chars:
+                yield ParseIssue(source, f"page {number}", "time or size is spent; this and later pages are left out")
+                break
+            text = extract_page_text(reader, number - 1, limits)
+        except Exception as error:  # as above: one page must not cost the others
+            yield ParseIssue(source, f"page {number}", format_reason(error))
+            text = ""
+        starts.append(length)
+        texts.append(text)
+        length += len(text) + len(BREAK)
+    whole = BREAK.join(texts)[: limits.text_chars]
+    if whole.strip():
+        title, made = read_metadata(reader)
+        yield ParsedDocument(whole, source, "file", title=title, type="pdf", page_starts=tuple(starts), metadata=made)
+
+
+def open_pdf(library: Any, data: bytes) -> Any:
+    """Open a PDF; raise ``Unreadable`` for a password-protected one."""
+    # strict=False reads files with small faults, which are common.
+    reader = library.PdfReader(io.BytesIO(data), strict=False)
+    # Many PDFs are encrypted with an empty password, only to forbid printing.
+    if reader.is_encrypted and not reader.decrypt(""):
+        raise Unreadable("it is under a password")
+    return reader
+
+
+def extract_page_text(reader: Any, index: int, limits: Limits) -> str:
+    """Return the text of a page; raise ``Unreadable`` when it has too much content or no text."""
+    page = reader.pages[index]
+    contents = page.get_contents()
+    size = len(contents.get_data()) if contents is not None else 0
+    if size > limits.page_bytes:
+        raise Unreadable(f"its content has {size:,} bytes, over the limit of {limits.page_bytes:,}")
+    text = str(page.extract_text()).strip()
+    if not text:
+        raise Unreadable("holds no text (a scan or a figure)" if size else "is blank")
+    # A font without its characters' names gives lone surrogates, which no UTF-8 can hold.
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def read_metadata(reader: Any) -> tuple[str, dict[str, str]]:
+    """Return the title, and the creation date as metadata."""
+    try:
+        facts = reader.metadata
+        title = str(facts.title or "").strip() if facts else ""
+        made = facts.creation_date if facts else None
+    except Exception:  # a broken date or title is no reason to lose the text
+        return "", {}
+    # Not as the publication date: a file is created an unknown time before it is published.
+    return title, {"created": made.isoformat()} if isinstance(made, datetime) else {}
+
+
+def format_reason(error: Exception) -> str:
+    return str(error) if isinstance(error, Unreadable) else f"{type(error).__name__}: {str(error)[:200]}"

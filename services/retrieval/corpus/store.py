@@ -1,0 +1,202 @@
+"""Snapshots in the object store and their local copies, which are opened memory-mapped.
+
+In the store, ``retrieval/blobs/<sha256>`` are files, shared by all snapshots that contain them, and
+``retrieval/snapshots/<corpus>/<id>.json`` are manifests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import Path
+
+from fathom.core.errors import CorruptData, MissingExtra, NotFound
+from fathom.core.ids import content_hash
+from fathom.services.retrieval.config import Recipe
+from fathom.services.retrieval.corpus.snapshot import (
+    MANIFEST,
+    Manifest,
+    Open,
+    Part,
+    Snapshot,
+    build_snapshot,
+    check_part,
+    open_snapshot,
+)
+from fathom.services.retrieval.documents.model import Document, hash64, parse_document
+from fathom.transport.store import ObjectStore
+
+PREFIX = "retrieval"
+
+Report = Callable[[int, str], None]
+"""Receives the number of each line that is left out, and the reason."""
+
+
+def make_manifest_key(manifest: Manifest) -> str:
+    """Return the key of a manifest in the store."""
+    return f"{PREFIX}/snapshots/{manifest.corpus}/{manifest.id}.json"
+
+
+class SnapshotStore:
+    """Local folders of snapshots: downloads, builds and opens them."""
+
+    def __init__(self, store: ObjectStore, open_encoder: Open, folder: Path | None, threads: int) -> None:
+        self._store, self._open_encoder, self._given, self._threads = store, open_encoder, folder, threads
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._folder = Path()
+
+    def start(self) -> None:
+        """Create the folder; a temporary one when none was given."""
+        if self._given is None:
+            self._scratch = tempfile.TemporaryDirectory(prefix="fathom-retrieval-")
+            self._folder = Path(self._scratch.name)
+        else:
+            self._folder = self._given.resolve()
+            self._folder.mkdir(parents=True, exist_ok=True)
+
+    def close(self) -> None:
+        """Remove the temporary folder."""
+        if self._scratch is not None:
+            self._scratch.cleanup()
+
+    async def open(self, manifest: Manifest) -> Snapshot:
+        """Open a snapshot from its folder, downloading missing files; every file is checked.
+
+        Raises ``CorruptData`` naming the file.
+        """
+        folder = self._folder / manifest.corpus / manifest.id
+        folder.mkdir(parents=True, exist_ok=True)
+        for part in manifest.parts:
+            await self._fetch(part, folder)
+        await asyncio.to_thread(write_whole, folder / MANIFEST, manifest.to_json())
+        return await asyncio.to_thread(open_snapshot, folder, self._threads)
+
+    async def _fetch(self, part: Part, folder: Path) -> None:
+        path = folder / part.path
+        try:
+            await asyncio.to_thread(check_part, path, part)
+        except CorruptData:
+            key = f"{PREFIX}/blobs/{part.sha256}"
+            try:
+                data = await self._store.get(key, part.sha256)
+            except NotFound as error:
+                raise CorruptData(key, f"is not there, and snapshot file {part.path} is it") from error
+            await asyncio.to_thread(write_whole, path, data)
+
+    async def save(self, snapshot: Snapshot) -> None:
+        """Store a snapshot: its files, then its manifest."""
+        manifest = snapshot.manifest
+        # Files first, so that everything a manifest names exists.
+        for part in manifest.parts:
+            key = f"{PREFIX}/blobs/{part.sha256}"
+            if await self._store.head(key) is None:
+                # Keys are checksums: a file that another snapshot has stored is not sent again.
+                await self._store.put(key, await asyncio.to_thread((snapshot.folder / part.path).read_bytes))
+        key = make_manifest_key(manifest)
+        if await self._store.head(key) is None:
+            await self._store.put(key, manifest.to_json(), "application/json")
+
+    async def load_manifest(self, corpus: str, ident: str) -> Manifest:
+        """Return a stored manifest; raise ``NotFound``, or ``CorruptData`` if malformed or of another corpus."""
+        key = f"{PREFIX}/snapshots/{corpus}/{ident}.json"
+        manifest = Manifest.from_json(await self._store.get(key), key)
+        if manifest.corpus != corpus:
+            raise CorruptData(key, f"is of corpus {manifest.corpus!r}")
+        return manifest
+
+    async def list_manifests(self, corpus: str) -> list[Manifest]:
+        """Return all stored manifests of a corpus."""
+        stored = await self._store.list(f"{PREFIX}/snapshots/{corpus}/")
+        return [Manifest.from_json(await self._store.get(item.key), item.key) for item in stored]
+
+    def prune(self, corpus: str, keep: Collection[str]) -> None:
+        """Delete the folders of snapshots not in ``keep``; open ones stay readable."""
+        for folder in (self._folder / corpus).glob("*"):
+            if (folder / MANIFEST).exists() and folder.name not in keep:
+                # Files that are mapped stay readable until they are closed.
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def open_or_build(
+        self,
+        name: str,
+        source: str,
+        recipe: Recipe,
+        rows: Callable[[], Iterable[Document]],
+        index_file: Path | None = None,
+    ) -> Snapshot:
+        """Return the snapshot of a source that is in no store; reopened while neither source nor recipe change."""
+        # Named by source and recipe: when either changes, the mark is another and the snapshot is built anew.
+        mark = self._folder / f"{content_hash([source, recipe.model_dump(), name])}.id"
+        if mark.exists():
+            try:
+                return open_snapshot(self._folder / name / mark.read_text(), self._threads)
+            except CorruptData:
+                # A damaged local copy is rebuilt from its source instead of being reported.
+                mark.unlink()
+        snapshot = self.build(name, rows(), recipe, None, index_file)
+        mark.write_text(snapshot.id)
+        return snapshot
+
+    def build(
+        self,
+        corpus: str,
+        fresh: Iterable[Document],
+        recipe: Recipe,
+        base: Snapshot | None,
+        index_file: Path | None = None,
+    ) -> Snapshot:
+        """Build a snapshot and open it."""
+        folder = self._folder / corpus
+        folder.mkdir(parents=True, exist_ok=True)
+        # Built here and then renamed, so that a folder named by an id is complete.
+        beside = folder / f"building-{secrets.token_hex(8)}"
+        beside.mkdir()
+        try:
+            try:
+                manifest = build_snapshot(corpus, fresh, recipe, beside, self._open_encoder, base, index_file)
+            except ImportError as error:
+                raise MissingExtra(error.name or "bm25s", "dense" if recipe.encoder else "retrieval") from error
+            final = folder / manifest.id
+            # Another process may have built the same content meanwhile; both are equal.
+            if not final.exists():
+                beside.rename(final)
+            return open_snapshot(final, self._threads)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+
+
+def read_file_rows(path: Path, report: Report, *, strict: bool) -> Iterator[Document]:
+    """Yield the documents of a JSON lines file; invalid lines are reported and skipped.
+
+    With ``strict`` they raise ``CorruptData``.
+    """
+    seen: set[int] = set()
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                document = parse_document(json.loads(line))
+                # Beside a given FAISS index every line must count, as its vectors are in the order of the lines.
+                if not strict and hash64(document.id) in seen:
+                    raise ValueError(f"id {document.id!r} comes twice")
+            except ValueError as error:
+                if strict:
+                    raise CorruptData(f"{path}:{number}", str(error)) from error
+                report(number, str(error))
+                continue
+            seen.add(hash64(document.id))
+            yield document
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file atomically."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    beside.write_bytes(data)
+    # A rename shows either the old file or the whole new one.
+    beside.replace(path)

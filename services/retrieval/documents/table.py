@@ -1,0 +1,225 @@
+"""Documents of a snapshot on disk, read one by one through a memory map, and their columns for filters.
+
+A million documents cost about 60 bytes of memory each, however long their texts are.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fathom.core.errors import CorruptData
+from fathom.services.retrieval.documents.model import Document, Filter, hash64, hash_content, parse_document
+
+COLUMNS = "columns.npz"
+UNDATED = np.iinfo(np.int64).min
+# Number of filters whose masks are cached.
+MASKS = 64
+
+
+def write_segment(documents: Iterable[Document], path: Path) -> int:
+    """Write one line of JSON per document; return their number."""
+    count = 0
+    with path.open("wb") as file:
+        for document in documents:
+            file.write(json.dumps(document.to_row(), ensure_ascii=False, sort_keys=True).encode() + b"\n")
+            count += 1
+    return count
+
+
+class Segments:
+    """The lines of several files as one sequence of documents."""
+
+    def __init__(self, paths: Sequence[Path], offsets: NDArray[np.int64], counts: Sequence[int]) -> None:
+        # Mapped for the life of the snapshot: a folder that is deleted meanwhile stays readable.
+        self._maps = [map_file(path) for path in paths]
+        self._offsets = offsets
+        self._starts = np.cumsum([0, *counts])
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def __getitem__(self, position: int) -> Document:
+        """Return a document; raise ``CorruptData`` when its line cannot be read."""
+        # "right", since an empty segment has the same start as the one behind it.
+        segment = int(np.searchsorted(self._starts, position, side="right")) - 1
+        data, start = self._maps[segment], int(self._offsets[position])
+        end = data.find(b"\n", start)
+        try:
+            return parse_document(json.loads(data[start : end if end >= 0 else len(data)]))
+        except ValueError as error:
+            raise CorruptData(f"document {position}", str(error)) from error
+
+    def __iter__(self) -> Iterator[Document]:
+        return (self[position] for position in range(len(self)))
+
+
+def map_file(path: Path) -> mmap.mmap | bytes:
+    """Map the file as read-only memory; an empty file, which cannot be mapped, becomes ``b""``."""
+    if path.stat().st_size == 0:
+        return b""
+    with path.open("rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def find_offsets(path: Path) -> NDArray[np.int64]:
+    """Return the byte offsets of a segment's lines."""
+    starts, position = [], 0
+    with path.open("rb") as file:
+        for line in file:
+            starts.append(position)
+            position += len(line)
+    return np.array(starts, dtype=np.int64)
+
+
+class Codes:
+    """Dictionary encoding of texts, in order of first occurrence."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, int] = {}
+
+    def __call__(self, text: str) -> int:
+        return self.names.setdefault(text, len(self.names))
+
+    def to_array(self) -> NDArray[np.uint8]:
+        """Return the texts as JSON bytes."""
+        # Not an array of texts, which would give each the width of the longest.
+        return np.frombuffer(json.dumps(list(self.names)).encode(), dtype=np.uint8)
+
+
+def write_columns(documents: Iterable[Document], offsets: NDArray[np.int64], path: Path) -> None:
+    """Write the columns that filters and look-ups need; ``documents`` are read once, in order."""
+    sources, types, entities = Codes(), Codes(), Codes()
+    published, source, kind, bounds, members, idents, contents = [], [], [], [0], [], [], []
+    for document in documents:
+        published.append(UNDATED if document.published is None else to_microseconds(document.published))
+        source.append(sources(document.source))
+        kind.append(types(document.type))
+        members += [entities(entity.casefold()) for entity in document.entities]
+        bounds.append(len(members))
+        idents.append(hash64(document.id))
+        contents.append(hash64(hash_content(document.title, document.text)))
+    idents_array, contents_array = np.array(idents, np.uint64), np.array(contents, np.uint64)
+    # Sorted keys and their positions, so that a look-up is a binary search in an array instead of a dictionary of
+    # Python objects.
+    by_id, by_content = np.argsort(idents_array, kind="stable"), np.argsort(contents_array, kind="stable")
+    np.savez(
+        path,
+        offsets=offsets, published=np.array(published, np.int64),
+        source=np.array(source, np.int32), sources=sources.to_array(),
+        type=np.array(kind, np.int32), types=types.to_array(),
+        entity_bounds=np.array(bounds, np.int64), entity=np.array(members, np.int32), entities=entities.to_array(),
+        id_keys=idents_array[by_id], id_order=by_id.astype(np.int32),
+        content_keys=contents_array[by_content], content_order=by_content.astype(np.int32),
+    )  # fmt: skip
+
+
+def to_microseconds(time: datetime) -> int:
+    """Return the microseconds since 1970, exactly."""
+    delta = time - datetime(1970, 1, 1, tzinfo=UTC)
+    return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+
+
+class Table:
+    """The documents and their columns; read-only, thread-safe."""
+
+    def __init__(self, paths: Sequence[Path], counts: Sequence[int], columns: Path) -> None:
+        """Open files of ``write_segment`` and ``write_columns``; raise ``CorruptData`` naming the file."""
+        try:
+            # allow_pickle=False: a file from the object store must not run code.
+            with np.load(columns, allow_pickle=False) as stored:
+                self._columns: dict[str, NDArray[Any]] = {name: stored[name] for name in stored.files}
+            self._names = {
+                name: {text: code for code, text in enumerate(json.loads(self._columns.pop(name).tobytes()))}
+                for name in ("sources", "types", "entities")
+            }
+        except (OSError, ValueError, EOFError, KeyError, BadZipFile) as error:
+            raise CorruptData(str(columns), f"{type(error).__name__} {error}") from error
+        self.documents = Segments(paths, self._columns["offsets"], counts)
+        if sum(counts) != len(self.documents):
+            raise CorruptData(str(columns), f"knows {len(self.documents):,} documents, the segments {sum(counts):,}")
+        dated = self.publish_times[self.publish_times != UNDATED]
+        self.newest = datetime.fromtimestamp(int(dated.max()) / 1e6, UTC) if len(dated) else None
+        self._masks: dict[Filter, NDArray[np.bool_]] = {}
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    @property
+    def publish_times(self) -> NDArray[np.int64]:
+        """Return microseconds since 1970 [documents]; ``UNDATED`` when unknown."""
+        return self._columns["published"]
+
+    def mask_type(self, name: str) -> NDArray[np.bool_]:
+        """Return a mask [documents] of those of the type."""
+        mask: NDArray[np.bool_] = np.isin(self._columns["type"], self._find_codes("types", {name}))
+        return mask
+
+    def find_position(self, ident: str) -> int | None:
+        """Return the position of the document with this id, None if there is none."""
+        # The hash may be that of another id, so the text decides.
+        return next((at for at in self._find_equal("id", hash64(ident)) if self.documents[at].id == ident), None)
+
+    def iter_by_keys(self, keys: Iterable[int]) -> Iterator[Document]:
+        """Yield the documents with these keys of ids, as far as they exist."""
+        return (self.documents[at] for key in keys for at in self._find_equal("id", key))
+
+    def find_twin(self, document: Document) -> Document | None:
+        """Return a document with the same title and text, None if there is none."""
+        key = hash_content(document.title, document.text)
+        found = (self.documents[at] for at in self._find_equal("content", hash64(key)))
+        return next((twin for twin in found if hash_content(twin.title, twin.text) == key), None)
+
+    def _find_equal(self, name: str, key: int) -> list[int]:
+        keys, wanted = self._columns[f"{name}_keys"], np.uint64(key)
+        first, last = np.searchsorted(keys, wanted, "left"), np.searchsorted(keys, wanted, "right")
+        return [int(at) for at in self._columns[f"{name}_order"][first:last]]
+
+    def get_mask(self, allowed: Filter) -> NDArray[np.bool_] | None:
+        """Return the mask [documents] of a filter; None when it allows all. Equals ``Filter.allows`` on each."""
+        if allowed == Filter():
+            return None
+        known = self._masks.get(allowed)
+        if known is None:
+            known = self._compute_mask(allowed)
+            # Masks are a byte per document: 64 of a million are 64 MB. Clearing all is rare enough and needs no order.
+            if len(self._masks) >= MASKS:
+                self._masks.clear()
+            self._masks[allowed] = known
+        return known
+
+    def _compute_mask(self, allowed: Filter) -> NDArray[np.bool_]:
+        mask = np.ones(len(self), dtype=np.bool_)
+        for column, names, wanted in (("source", "sources", allowed.sources), ("type", "types", allowed.types)):
+            if wanted:
+                mask &= np.isin(self._columns[column], self._find_codes(names, wanted))
+        if allowed.entities:
+            folded = {entity.casefold() for entity in allowed.entities}
+            # Entities of all documents in one array with bounds: a running sum tells which documents have at least one
+            # wanted.
+            named = np.isin(self._columns["entity"], self._find_codes("entities", folded))
+            sums = np.concatenate([[0], np.cumsum(named)])
+            bounds = self._columns["entity_bounds"]
+            mask &= sums[bounds[1:]] > sums[bounds[:-1]]
+        when = self.publish_times
+        if allowed.after or allowed.before or allowed.as_of:
+            mask &= when != UNDATED
+        if allowed.after:
+            mask &= when >= to_microseconds(allowed.after)
+        if allowed.before:
+            mask &= when < to_microseconds(allowed.before)
+        if allowed.as_of:
+            mask &= when <= to_microseconds(allowed.as_of)
+        return mask
+
+    def _find_codes(self, names: str, wanted: Iterable[str]) -> list[int]:
+        known = self._names[names]
+        return [known[name] for name in wanted if name in known]

@@ -1,0 +1,228 @@
+"""IPython shell of the worker: ``InteractiveShell`` without history, colours and threads."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import IPython
+from IPython.core.compilerop import CachingCompiler
+from IPython.core.displayhook import DisplayHook
+from IPython.core.displaypub import DisplayPublisher
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets import Type
+from traitlets.config import Config
+
+from fathom.services.sandbox.ipc.frames import MAX_DISPLAY_BYTES, MAX_DISPLAYS, MEDIA_TYPES, PLOTLY, TABLE
+
+# Both go into a model's prompt; the supervisor cuts at twice as much.
+MAX_TEXT, MAX_TRACEBACK = 32 * 1024, 32 * 1024
+OWN_FOLDERS = (str(Path(IPython.__file__).parent), str(Path(__file__).parent))
+DUMP = json.JSONEncoder().encode
+Send = Callable[[dict[str, Any]], None]
+
+
+def discard_display(message: dict[str, Any]) -> None:
+    """Discard a display; there is no session yet."""
+
+
+class DisplayCapture:
+    """Sink for a cell's displays: results of last expressions, ``display`` calls, ``fig.show()``."""
+
+    def __init__(self) -> None:
+        self.send: Send = discard_display
+        self.reset()
+
+    def reset(self) -> None:
+        """Prepare for the next cell."""
+        self.result = ""
+        self._count, self._bytes = 0, 0
+
+    def show_result(self, bundle: dict[str, Any], value: object) -> None:
+        """Send the rich form of the last expression; keep its text as the result when there is none, or a table."""
+        # HTML of a frame is for a page; its text is what a model reads.
+        rich = {kind: data for kind, data in bundle.items() if kind != "text/html"}
+        if not self.add(rich) or TABLE in rich:
+            self.result = truncate(
+                str(bundle.get("text/plain") or f"<{type(value).__name__}, whose repr failed>"), MAX_TEXT
+            )
+
+    def show(self, bundle: dict[str, Any]) -> None:
+        """Send the rich form of a ``display`` call; print its text when there is none, or when HTML has a real text."""
+        # The rich form is for a page, the text for the model.
+        rich, text = self.add(bundle), str(bundle.get("text/plain", ""))
+        if not rich or ("text/html" in bundle and text and not text.startswith("<")):
+            print(text)
+
+    def add(self, bundle: dict[str, Any]) -> bool:
+        """Send the richest allowed type of a bundle; return False when it has none.
+
+        A display over the limits is replaced by a note on stderr.
+        """
+        kind = next((kind for kind in MEDIA_TYPES if bundle.get(kind)), None)
+        if kind is None:
+            return False
+        data = bundle[kind]
+        encoded = data if isinstance(data, str) and kind == "image/png" else to_base64(data)
+        self._count += 1
+        if self._count > MAX_DISPLAYS or self._bytes + len(encoded) > MAX_DISPLAY_BYTES:
+            limit = f"{MAX_DISPLAYS} displays and {MAX_DISPLAY_BYTES:,} bytes"
+            print(f"a display was left out: a cell may have {limit}", file=sys.stderr)
+            return True
+        self._bytes += len(encoded)
+        flush()
+        self.send({"kind": "display", "media_type": kind, "data": encoded})
+        return True
+
+
+class Compiler(CachingCompiler):
+    """Compiler that names the code of a cell by its number, as tracebacks show it."""
+
+    cell = 0
+
+    def get_code_name(self, raw_code: str, transformed_code: str, number: int) -> str:
+        return f"<cell {self.cell}>"
+
+
+def make_shell(capture: DisplayCapture) -> Any:
+    """Return a shell whose results and displays go to ``capture`` and whose errors travel in the reply."""
+
+    class Hook(DisplayHook):
+        """Display hook for the value of a cell's last expression."""
+
+        shell: Any
+
+        def __call__(self, result: Any = None) -> None:
+            if result is None or self.shell.is_quiet:
+                return
+            formatter = self.shell.display_formatter
+            if not formatter.ipython_display_formatter(result):  # else it has shown itself, as plotly's figures do
+                bundle, _ = formatter.format(result)
+                capture.show_result(bundle, result)
+            self.shell.user_ns["_"] = result
+
+    class Publisher(DisplayPublisher):
+        """Publisher for ``display`` and ``fig.show()``."""
+
+        def publish(self, data: dict[str, Any], *args: Any, **rest: Any) -> None:
+            capture.show(data)
+
+    class Shell(InteractiveShell):
+        displayhook_class = Type(Hook)
+        display_pub_class = Type(Publisher)
+        compiler_class = Type(Compiler)
+        is_quiet = False
+        # Children of ``!command`` stay in our process group and write to our pipes.
+        system = InteractiveShell.system_raw
+
+        def showtraceback(self, *args: Any, **kwargs: Any) -> None:
+            """Print nothing: errors travel in the reply, not on stderr."""
+
+        def showsyntaxerror(self, *args: Any, **kwargs: Any) -> None:
+            """Print nothing, likewise."""
+
+        def ask_exit(self) -> None:
+            """End nothing but the cell, for ``exit``."""
+            raise SystemExit
+
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.InteractiveShell.colors = "nocolor"
+    shell: Any = Shell.instance(config=config)
+    shell.display_formatter.active_types = ["text/plain", *MEDIA_TYPES]
+    formatter = shell.display_formatter.mimebundle_formatter
+    formatter.for_type_by_name("plotly.basedatatypes", "BaseFigure", to_plotly_bundle)
+    return shell
+
+
+def run_cell(shell: Any, number: int, code: str) -> BaseException | None:
+    """Run a cell; return the exception that ended it, if one did."""
+    shell.compile.cell = number
+    shell.is_quiet = ends_quietly(shell, code)
+    outcome = shell.run_cell(code, store_history=False)
+    error: BaseException | None = outcome.error_before_exec or outcome.error_in_exec
+    return error
+
+
+def ends_quietly(shell: Any, code: str) -> bool:
+    """Return whether a semicolon hides the last expression; False for invalid code, which fails by itself later."""
+    try:
+        return bool(shell.displayhook.semicolon_at_end_of_expression(code))
+    except Exception:  # the tokenizer's own errors, of several kinds
+        return False
+
+
+def to_plotly_bundle(figure: Any, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+    """Return a figure as plotly JSON."""
+    return {PLOTLY: figure.to_json()}
+
+
+def to_base64(data: Any) -> str:
+    if isinstance(data, dict):
+        data = DUMP(data)
+    raw = data if isinstance(data, bytes) else str(data).encode("utf-8", "replace")
+    return base64.b64encode(raw).decode("ascii")
+
+
+def truncate(text: str, limit: int) -> str:
+    """Return the text cut to ``limit`` characters, with an ellipsis at the cut."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def flush() -> None:
+    """Flush stdout and stderr, also when the cell has replaced or closed them."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):  # whatever the cell has put there
+            stream.flush()
+
+
+def describe_error(error: BaseException) -> dict[str, str]:
+    """Return name, message and trimmed traceback of an error."""
+    return {
+        # Every part may be code of the cell's own, and may fail.
+        "error_name": truncate(try_text(lambda: str(type(error).__name__), "Exception"), 200),
+        "error_value": truncate(try_text(lambda: str(error), "(its message cannot be shown)"), MAX_TEXT),
+        "traceback": try_text(lambda: format_error(error), "(its traceback cannot be shown)"),
+    }
+
+
+def try_text(produce: Callable[[], str], otherwise: str) -> str:
+    """Return the text, or ``otherwise`` when producing it raises; let an interrupt pass."""
+    try:
+        return produce()
+    except Exception:  # the cell's own classes may raise anything when they are shown
+        return otherwise
+
+
+def format_error(error: BaseException) -> str:
+    """Return the traceback with its chain, without frames of the shell and of this service."""
+    whole = traceback.TracebackException.from_exception(error)
+    trim_traceback(whole, 0)
+    text = "".join(whole.format())
+    return text if len(text) <= MAX_TRACEBACK else f"…{text[1 - MAX_TRACEBACK :]}"
+
+
+def trim_traceback(part: traceback.TracebackException, depth: int) -> None:
+    """Keep the cells' frames, and of each run through libraries only the last one, where it failed."""
+    kept: list[traceback.FrameSummary] = []
+    for frame in part.stack or ():
+        if frame.filename.startswith(OWN_FOLDERS):
+            continue
+        if kept and not is_cell_frame(frame) and not is_cell_frame(kept[-1]):
+            kept.pop()
+        kept.append(frame)
+    # Without a frame of the cell's own there is nothing to head: a syntax error names its place itself.
+    part.stack = traceback.StackSummary.from_list(kept) if kept else None  # type: ignore[assignment]
+    for inner in (part.__cause__, part.__context__):
+        if inner is not None and depth < 50:
+            trim_traceback(inner, depth + 1)
+
+
+def is_cell_frame(frame: traceback.FrameSummary) -> bool:
+    return frame.filename.startswith("<cell ")

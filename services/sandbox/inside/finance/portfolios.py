@@ -1,0 +1,74 @@
+"""Portfolios of prices, and spreads between two series."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fathom.services.sandbox.inside.finance.errors import InvalidArgument
+from fathom.services.sandbox.inside.finance.inputs import read_one, read_prices, read_window, unit_of
+from fathom.services.sandbox.inside.finance.results import state
+from fathom.services.sandbox.inside.finance.returns import EVERY, describe_kind
+
+
+def spread(one: Any, other: Any) -> Any:
+    """Return one series less another on common dates; refuse two that state different units (``InvalidArgument``)."""
+    first, second = read_one(one, "one"), read_one(other, "other")
+    units = [unit_of(first, first.name), unit_of(second, second.name)]
+    if all(units) and units[0] != units[1]:
+        raise InvalidArgument("other", f"is measured in {units[1]}, and {first.name} in {units[0]}")
+    gap = pd.concat([first, second], axis=1).dropna()
+    if gap.empty:
+        raise InvalidArgument("other", f"has no date in common with {first.name}")
+    unit = "percentage points" if (units[0] or units[1]).startswith("%") else units[0] or units[1]
+    found = (gap.iloc[:, 0] - gap.iloc[:, 1]).to_frame(f"{first.name} - {second.name}")
+    return state(found, "spread", unit, one=first.name, other=second.name, unit_text=unit or "their unit")
+
+
+def portfolio(
+    data: Any,
+    weights: Sequence[float] | dict[str, float],
+    rebalance: str = "none",
+    start: Any = None,
+    end: Any = None,
+    base: float = 100.0,
+) -> Any:
+    """Return the value of a portfolio on the common dates of its parts, ``base`` on the first of them.
+
+    ``weights`` are by name or in the order of the columns and sum to 1. ``rebalance`` is "none" (buy and hold), "day",
+    "week", "month", "quarter" or "year": back to the weights at the last close of each.
+    """
+    frame, window = read_prices(data, "data"), read_window(start, end)
+    shares = pd.Series(
+        weights if isinstance(weights, dict) else dict(zip(frame.columns, weights, strict=False)), dtype=float
+    )
+    if set(shares.index) != set(frame.columns) or not (isinstance(weights, dict) or len(weights) == len(shares)):
+        raise InvalidArgument("weights", f"must have one for each of {', '.join(frame.columns)}, and no other")
+    if shares.isna().any() or abs(shares.sum() - 1) > 1e-6:
+        raise InvalidArgument("weights", f"must sum to 1, and sum to {shares.sum():g}")
+    if rebalance not in ("none", "day", *EVERY):
+        raise InvalidArgument("rebalance", f"must be one of none, day, {', '.join(EVERY)}")
+    attrs, frame = frame.attrs, frame.dropna()
+    prices = pd.DataFrame({column: window.cut(frame[column]) for column in frame})
+    code = "D" if rebalance == "day" else EVERY[rebalance][0] if rebalance != "none" else ""
+    stretches = pd.DatetimeIndex(prices.index).to_period(code) if code else np.zeros(len(prices))
+    value, held = base, []
+    previous = prices.iloc[0]
+    for _, part in prices.groupby(stretches):
+        relative = (part / previous * shares[prices.columns]).sum(axis=1) * value
+        held.append(relative)
+        value, previous = float(relative.iloc[-1]), part.iloc[-1]
+    found = pd.concat(held)
+    if (found <= 0).any():
+        raise InvalidArgument(
+            "weights", f"lose everything on {found.index[found <= 0][0].date()}: short positions too large"
+        )
+    prices.attrs = attrs
+    texts = ", ".join(f"{weight:.1%} {name}" for name, weight in shares.items())
+    how = (f"rebalanced by {rebalance}", f"按{EVERY[rebalance][2] if rebalance in EVERY else '日'}再平衡")
+    how = ("bought and held", "买入并持有") if rebalance == "none" else how
+    names = {"weights": texts, "base": f"{base:g}", "start": found.index[0].date(), "rebalance": how}
+    return state(found.to_frame("portfolio"), "portfolio", **names, kind=describe_kind(prices))

@@ -1,0 +1,252 @@
+"""Init process of a session: builds the walls, starts the worker inside them, reaps, and ends with it.
+
+It is trusted, tiny, and the ancestor of everything that the worker starts. With a process namespace its end
+is the end of them all; without one it kills them itself.
+"""
+
+from __future__ import annotations
+
+import mimetypes
+import os
+import resource
+import select
+import signal
+import socket
+import tempfile
+import traceback
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NoReturn
+
+from fathom.services.sandbox.inside.jail import kernel, landlock, rootfs, seccomp
+from fathom.services.sandbox.ipc import status
+from fathom.services.sandbox.ipc.plan import HOME, INSIDE_UID, SessionPlan, build_home_variables
+
+READABLE_PROC = ("/proc/cpuinfo", "/proc/meminfo")
+WRITABLE_DEVICES = tuple(f"/dev/{name}" for name in rootfs.DEVICES)
+# A fork bomb may outrun single rounds; a second of them is enough for any number of processes allowed.
+MAX_KILL_ROUNDS = 1_000
+
+
+@dataclass(frozen=True)
+class SessionInputs:
+    """Inputs of one session's init process.
+
+    ``runtime`` holds the mounts at ``paths`` where the fork server had to open them, ``programs`` the seccomp filters
+    by walls; ``channel`` is the status channel, ``socket`` the worker's own, over which ``serve`` does its work.
+    """
+
+    plan: SessionPlan
+    paths: tuple[str, ...]
+    runtime: Mapping[str, int]
+    programs: Mapping[str, bytes]
+    channel: socket.socket
+    socket: int
+    serve: Callable[[], None]
+
+
+def run_session(session: SessionInputs) -> NoReturn:
+    """Run the init process from start to end; never return."""
+    plan, channel = session.plan, session.channel
+    try:
+        # Names the wall that is being built: a failure reports it, and remedies are found by it.
+        stage = "session"
+        os.setsid()
+        kernel.adopt_orphans()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        stage = "root file system"
+        if plan.walls == "namespace":
+            socket.sethostname("session")
+            rootfs.build(session.paths, session.runtime or rootfs.open_runtime(session.paths), plan)
+        stage = "user"
+        become_user(plan)
+        stage = "scratch folder"
+        home = HOME if plan.walls == "namespace" else plan.scratch
+        os.chdir(home)
+        scratch = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        stage = "privileges"
+        if plan.walls != "none":
+            kernel.drop_capabilities()
+            kernel.no_new_privileges()
+        stage = "worker"
+        wake_end, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        worker = os.fork()
+        if worker == 0:
+            signal.set_wakeup_fd(-1)
+            move_home(home)
+            start_worker(session)
+        for descriptor in (session.socket, 0, 1, 2):
+            with suppress(OSError):
+                os.close(descriptor)
+        status.send_status(channel, {"scratch": home}, [scratch])
+        os.close(scratch)
+        watch_worker(worker, channel, wake_end, dedicated=plan.uid >= 0)
+    except BaseException as error:  # nothing may unwind into the fork server's code, of which this is a copy
+        report_failure(channel, stage, error)
+    os._exit(0)
+
+
+def become_user(plan: SessionPlan) -> None:
+    """Become the session's own user, which is no user of the host's file system and not the first namespace's root.
+
+    In a namespace, enter a second user namespace that owns nothing, so that no capability in it reaches the mounts.
+    """
+    if plan.walls == "namespace":
+        if plan.uid >= 0:
+            os.setgroups([])
+            os.setresgid(INSIDE_UID, INSIDE_UID, INSIDE_UID)
+            os.setresuid(INSIDE_UID, INSIDE_UID, INSIDE_UID)
+            kernel.make_dumpable()
+        kernel.unshare(kernel.CLONE_NEWUSER)
+        kernel.write("/proc/self/setgroups", "deny")
+        kernel.write("/proc/self/uid_map", f"{INSIDE_UID} {INSIDE_UID} 1")
+        kernel.write("/proc/self/gid_map", f"{INSIDE_UID} {INSIDE_UID} 1")
+    elif plan.uid >= 0:
+        if plan.walls != "none":
+            kernel.empty_bounding_set()
+        os.setgroups([])
+        os.setresgid(plan.uid, plan.uid, plan.uid)
+        os.setresuid(plan.uid, plan.uid, plan.uid)
+        kernel.make_dumpable()
+
+
+def move_home(home: str) -> None:
+    """Name the scratch folder wherever Python looks for a home or for temporary files, also where it has looked."""
+    os.environ |= build_home_variables(home)
+    tempfile.tempdir = None
+
+
+def start_worker(session: SessionInputs) -> NoReturn:
+    """Build the last walls, in the worker itself, then run it; never return."""
+    plan, channel = session.plan, session.channel
+    stage = "limits"
+    try:
+        parent = os.getppid()
+        kernel.end_with_parent()
+        # The parent may have died before the line above took effect.
+        if os.getppid() != parent:
+            os._exit(0)
+        os.setpgid(0, 0)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        set_limits(plan.limits)
+        stage = "landlock"
+        if plan.walls in ("namespace", "landlock"):
+            confine(plan, session.paths)
+        stage = "descriptors"
+        # The status channel stays until the last wall stands, to tell of a failure, and goes then.
+        for first, last in find_gaps((session.socket, channel.fileno())):
+            with suppress(OSError):
+                kernel.call("close_range", first, last, 0)
+        stage = "seccomp"
+        if plan.walls != "none":
+            seccomp.install(session.programs[plan.walls])
+        channel.close()
+    except BaseException as error:  # without this wall the worker must not run
+        report_failure(channel, stage, error)
+        os._exit(1)
+    try:
+        session.serve()
+    except BaseException:  # as above; the supervisor logs the traceback
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
+def confine(plan: SessionPlan, paths: tuple[str, ...]) -> None:
+    """Restrict the reachable files: the runtime to read, the scratch folder to write."""
+    domain = landlock.Domain()
+    domain.read((*paths, *READABLE_PROC, f"/proc/{os.getpid()}"))
+    if plan.walls == "namespace":
+        # The session's own, with what rootfs has put there.
+        domain.read(("/etc",))
+        domain.write((HOME, rootfs.TEMPORARY, "/dev/shm"))
+    else:
+        domain.read(("/etc/localtime", *(str(path) for path in mimetypes.knownfiles)))
+        domain.write((plan.scratch,))
+    domain.write(WRITABLE_DEVICES)
+    domain.restrict()
+
+
+def find_gaps(kept: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Return the ranges of descriptors from 3 on that leave out those to keep."""
+    ranges, start = [], 3
+    for descriptor in sorted(kept):
+        if start < descriptor:
+            ranges.append((start, descriptor - 1))
+        start = descriptor + 1
+    return [*ranges, (start, 2**31 - 1)]
+
+
+def set_limits(limits: Mapping[str, int]) -> None:
+    """Set resource limits by name, never above the hard ones that are there."""
+    for name, wanted in limits.items():
+        # Linux has it, the module has no name for it.
+        kind = 12 if name == "MSGQUEUE" else getattr(resource, f"RLIMIT_{name}")
+        _, hard = resource.getrlimit(kind)
+        value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        # One second between SIGXCPU, which the exit status shows, and SIGKILL, which it would not explain.
+        top = value + 1 if name == "CPU" and hard == resource.RLIM_INFINITY else value
+        resource.setrlimit(kind, (value, top))
+
+
+def watch_worker(worker: int, channel: socket.socket, wake_end: int, *, dedicated: bool) -> None:
+    """Reap children and pass interrupts on until the worker has ended, then report how it ended."""
+    poll = select.poll()
+    poll.register(channel, select.POLLIN)
+    poll.register(wake_end, select.POLLIN)
+    while True:
+        ready = {descriptor for descriptor, _ in poll.poll()}
+        if wake_end in ready:
+            with suppress(BlockingIOError):
+                os.read(wake_end, 4096)
+            for pid, code in kernel.reap()[0]:
+                if pid == worker:
+                    end_all(dedicated=dedicated)
+                    status.send_status(channel, {"exit": os.waitstatus_to_exitcode(code)})
+                    return
+        if channel.fileno() in ready:
+            order = channel.recv(64)
+            if order == status.INTERRUPT:
+                os.kill(worker, signal.SIGINT)
+            else:  # the end is wanted, or the supervisor is gone
+                with suppress(ProcessLookupError):
+                    os.kill(worker, signal.SIGKILL)
+                end_all(dedicated=dedicated)
+                return
+
+
+def end_all(*, dedicated: bool) -> None:
+    """Kill every descendant and reap it."""
+    # All of the user's processes at once, where the user is the session's own or alone in a process namespace; else in
+    # rounds, since a process may have forked just before it is killed.
+    for _ in range(MAX_KILL_ROUNDS):
+        if os.getpid() == 1 or dedicated:
+            with suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGKILL)
+        else:
+            for pid in list_descendants(os.getpid()):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        if not kernel.reap()[1]:
+            return
+        select.select([], [], [], 0.001)
+
+
+def list_descendants(pid: int) -> list[int]:
+    """Return the process ids of all descendants of a process."""
+    found: list[int] = []
+    try:
+        children = kernel.read(f"/proc/{pid}/task/{pid}/children").split()
+    except OSError:
+        return found
+    for child in children:
+        found += [int(child), *list_descendants(int(child))]
+    return found
+
+
+def report_failure(channel: socket.socket, stage: str, error: BaseException) -> None:
+    code = error.errno if isinstance(error, OSError) else 0
+    status.send_status(channel, {"failed": stage, "errno": code, "error": f"{type(error).__name__}: {error}"[:400]})

@@ -1,0 +1,117 @@
+"""Seccomp filter, compiled in the fork server and installed in the worker: an allow-list of system calls.
+
+It is classic BPF. Calls that are not on the list fail with EPERM, as code expects of a call that is forbidden; a few
+fail with ENOSYS, since the C library then falls back to an older one. A call for another architecture ends the process.
+Source: seccomp(2), linux/filter.h.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import struct
+from collections.abc import Iterable, Iterator
+
+from fathom.services.sandbox.inside.jail import kernel
+
+CALLS = """
+read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 lseek close close_range dup dup2 dup3 open
+openat openat2 creat fstat stat lstat newfstatat statx statfs fstatfs access faccessat faccessat2 getdents
+getdents64 readlink readlinkat getcwd chdir fchdir fcntl flock fsync fdatasync sync_file_range ftruncate truncate
+fallocate fadvise64 readahead mkdir mkdirat rmdir unlink unlinkat rename renameat renameat2 link linkat symlink
+symlinkat chmod fchmod fchmodat fchmodat2 umask utime utimes utimensat futimesat copy_file_range sendfile splice tee
+vmsplice pipe pipe2 memfd_create getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr mmap munmap mremap
+mprotect madvise msync mincore brk mlock munlock mlock2 membarrier pkey_mprotect pkey_alloc pkey_free get_mempolicy
+set_mempolicy mbind set_mempolicy_home_node poll ppoll select pselect6 epoll_create epoll_create1 epoll_ctl
+epoll_wait epoll_pwait epoll_pwait2 eventfd eventfd2 signalfd signalfd4 timerfd_create timerfd_settime
+timerfd_gettime inotify_init inotify_init1 inotify_add_watch inotify_rm_watch rt_sigaction rt_sigprocmask
+rt_sigpending rt_sigsuspend rt_sigtimedwait rt_sigreturn rt_sigqueueinfo rt_tgsigqueueinfo sigaltstack kill tkill
+tgkill pause alarm getitimer setitimer restart_syscall pidfd_open pidfd_send_signal fork vfork execve execveat exit
+exit_group wait4 waitid set_tid_address set_robust_list get_robust_list futex futex_waitv rseq arch_prctl getpid
+getppid gettid getpgid getpgrp getsid setpgid setsid getuid geteuid getgid getegid getresuid getresgid getgroups
+capget prlimit64 getrlimit setrlimit getrusage times getpriority setpriority sched_yield sched_getaffinity
+sched_setaffinity sched_getparam sched_getscheduler sched_get_priority_max sched_get_priority_min sched_getattr
+sched_rr_get_interval getcpu uname sysinfo getrandom clock_gettime clock_getres clock_nanosleep nanosleep
+gettimeofday time timer_create timer_settime timer_gettime timer_getoverrun timer_delete socketpair bind listen
+accept accept4 connect getsockname getpeername getsockopt setsockopt shutdown sendto recvfrom sendmsg recvmsg
+sendmmsg recvmmsg
+"""
+ALLOWED = tuple(CALLS.split())
+# clone3 keeps its flags in memory, where a filter cannot look; io_uring makes calls that no filter sees.
+ABSENT = ("clone3", "io_uring_setup", "io_uring_enter", "io_uring_register")
+NEW_NAMESPACES = 0
+for flag in (*kernel.NAMESPACES.values(), kernel.CLONE_NEWTIME):
+    NEW_NAMESPACES |= flag
+# TIOCSTI and TIOCLINUX type into a terminal as if its user did.
+AF_UNIX, TIOCSTI, TIOCLINUX, PR_SET_DUMPABLE = 1, 0x5412, 0x541C, 4
+NETWORKED = frozenset({"bind", "listen", "accept", "accept4", "connect"})
+
+LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+KILL, ALLOW, ERRNO = 0x80000000, 0x7FFF0000, 0x00050000
+NUMBER_AT, ARCH_AT, FIRST_ARGUMENT_AT, SECOND_ARGUMENT_AT = 0, 4, 16, 24
+# Numbers from here on are the x32 ABI's: the same calls under other numbers than those on the list.
+X32 = 0x40000000
+
+
+def encode_instruction(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+    return struct.pack("=HBBI", code, if_true, if_false, value)
+
+
+def encode_refusal(code: int) -> bytes:
+    return encode_instruction(RETURN, ERRNO | code)
+
+
+def find_numbers(names: Iterable[str]) -> Iterator[int]:
+    """Yield the numbers of those calls that this architecture has."""
+    for name in names:
+        try:
+            yield kernel.find_call_number(name)
+        except KeyError:
+            continue
+
+
+def build_argument_rule(name: str, argument_at: int, tests: list[tuple[int, int]], *, allow_match: bool) -> list[bytes]:
+    """Return the rule for one call by the low half of one argument; ``tests`` are pairs of comparison and value."""
+    hit, miss = (ALLOW, ERRNO | errno.EPERM) if allow_match else (ERRNO | errno.EPERM, ALLOW)
+    body = [encode_instruction(LOAD, argument_at)]
+    for code, value in tests:
+        body += [encode_instruction(code, value, 0, 1), encode_instruction(RETURN, hit)]
+    body.append(encode_instruction(RETURN, miss))
+    return [encode_instruction(EQUAL, number, 0, len(body)) + b"".join(body) for number in find_numbers((name,))]
+
+
+def compile_filter(*, sockets: bool) -> bytes:
+    """Return the filter; with ``sockets`` local sockets may be made, bound and connected, others never."""
+    start = [
+        encode_instruction(LOAD, ARCH_AT),
+        encode_instruction(EQUAL, kernel.AUDIT_ARCH[kernel.ARCH], 1, 0),
+        encode_instruction(RETURN, KILL),
+        encode_instruction(LOAD, NUMBER_AT),
+        encode_instruction(AT_LEAST, X32, 0, 1),
+        encode_instruction(RETURN, KILL),
+    ]
+    rules = build_argument_rule("clone", FIRST_ARGUMENT_AT, [(ANY_BIT, NEW_NAMESPACES)], allow_match=False)
+    rules += build_argument_rule("ioctl", SECOND_ARGUMENT_AT, [(EQUAL, TIOCSTI), (EQUAL, TIOCLINUX)], allow_match=False)
+    rules += build_argument_rule("prctl", FIRST_ARGUMENT_AT, [(EQUAL, PR_SET_DUMPABLE)], allow_match=False)
+    # Without a network namespace of its own a worker must not have even local sockets, since a path can lead to a
+    # server of the host's.
+    if sockets:
+        rules += build_argument_rule("socket", FIRST_ARGUMENT_AT, [(EQUAL, AF_UNIX)], allow_match=True)
+    for number in find_numbers(ABSENT):
+        rules.append(encode_instruction(EQUAL, number, 0, 1) + encode_refusal(errno.ENOSYS))
+    plain = [name for name in ALLOWED if sockets or name not in NETWORKED]
+    for number in sorted(find_numbers(plain)):
+        rules.append(encode_instruction(EQUAL, number, 0, 1) + encode_instruction(RETURN, ALLOW))
+    return b"".join((*start, *rules, encode_refusal(errno.EPERM)))
+
+
+class Program(ctypes.Structure):
+    """``struct sock_fprog``."""
+
+    _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p)]
+
+
+def install(compiled: bytes) -> None:
+    """Filter the system calls of the caller and all its descendants, for good; needs no_new_privs."""
+    wanted = Program(len(compiled) // 8, compiled)
+    kernel.raise_on_error(int(kernel.LIBC.prctl(22, 2, ctypes.byref(wanted))), "seccomp")

@@ -1,0 +1,188 @@
+"""Worker process of a session: runs untrusted code in this very process, so its frames are only claims.
+
+It is created and warmed up in the fork server; each session runs in a fork of it. What the protocol needs is bound
+early, so that a cell that patches ``json`` or ``print`` hurts its own results only.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import socket
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from fathom.services.sandbox.ipc.frames import HEADER, pack, read_length, unpack
+
+# Listed for a model, which cannot use longer lists; the supervisor drops what is beyond.
+MAX_VARIABLES = 200
+
+
+def snapshot_variables(namespace: dict[str, Any], hidden: frozenset[str]) -> dict[str, tuple[int, str]]:
+    """Return identity and shape of each user variable."""
+    return {
+        name: (id(value), describe_value(value)[1])
+        for name, value in list(namespace.items())
+        if isinstance(name, str) and not name.startswith("_") and name not in hidden
+    }
+
+
+def describe_value(value: Any) -> tuple[str, str]:
+    """Return type name, and shape or length."""
+    kind = type(value).__name__
+    try:
+        shape = getattr(value, "shape", None)
+        if isinstance(shape, tuple):
+            return kind, str(shape)
+        return kind, str(len(value)) if hasattr(value, "__len__") and not isinstance(value, type) else ""
+    except Exception:  # properties of the cell's own classes
+        return kind, ""
+
+
+def describe_variables(namespace: dict[str, Any], names: list[str]) -> list[dict[str, str]]:
+    """Return name, type and shape, sorted by name, of at most ``MAX_VARIABLES`` variables."""
+    found = []
+    for name in sorted(names)[:MAX_VARIABLES]:
+        kind, shape = describe_value(namespace[name])
+        found.append({"name": name[:200], "type": kind[:200], "shape": shape[:200]})
+    return found
+
+
+class Channel:
+    """Frames over the one inherited socket."""
+
+    def __init__(self, fd: int) -> None:
+        sock = socket.socket(fileno=fd)
+        self._recv, self._sendall = sock.recv, sock.sendall
+        self._sock, self._recv_fds = sock, socket.recv_fds
+        self._pack, self._unpack, self._length, self._header = pack, unpack, read_length, HEADER.size
+        self.nonce = ""
+
+    def send(self, message: dict[str, Any]) -> None:
+        self._sendall(self._pack({**message, "nonce": self.nonce}))
+
+    def receive(self) -> tuple[dict[str, Any] | None, list[int]]:
+        """Return the next request and the descriptors that came with it; None when the supervisor is gone."""
+        first, descriptors, _, _ = self._recv_fds(self._sock, self._header, 1)
+        header = self._read(self._header, first) if first else None
+        body = None if header is None else self._read(self._length(header))
+        return (None if body is None else self._unpack(body)), descriptors
+
+    def _read(self, size: int, first: bytes = b"") -> bytes | None:
+        data = bytearray(first)
+        while len(data) < size:
+            chunk = self._recv(size - len(data))
+            if not chunk:
+                return None
+            data += chunk
+        return bytes(data)
+
+
+class Worker:
+    """Server for the supervisor's requests, one at a time."""
+
+    def __init__(self) -> None:
+        import numpy
+        import pandas
+        import pyarrow
+
+        from fathom.services.sandbox.inside import display, finance, preload
+        from fathom.services.sandbox.inside.sheets import Sheets
+        from fathom.services.sandbox.inside.tables import TableDisplay
+
+        # Arrow would start a thread per core of the machine when a session first needs its pool.
+        pyarrow.set_cpu_count(1)
+        pyarrow.set_io_thread_count(1)
+        self._capture = display.DisplayCapture()
+        self._shell = display.make_shell(self._capture)
+        self._run_cell, self._error_reply, self._flush = display.run_cell, display.describe_error, display.flush
+        self._signal, self._default, self._ignore = signal.signal, signal.default_int_handler, signal.SIG_IGN
+        self._reseed = numpy.random.seed
+        self._namespace: dict[str, Any] = self._shell.user_ns
+        self._namespace.update(pd=pandas, np=numpy, to_date=preload.to_date, finance=finance)
+        # Models import what they use.
+        sys.modules["finance"] = finance
+        self._sheets = Sheets(self._namespace)
+        tables = TableDisplay(self._capture.add, self._sheets.is_unchanged)
+        self._namespace["show_table"] = tables.show_table
+        for kind in (pandas.DataFrame, pandas.Series):
+            self._shell.display_formatter.mimebundle_formatter.for_type(kind, tables.make_bundle)
+        pandas.set_option("display.width", 160, "display.max_columns", 20)
+        self._hidden = frozenset(self._namespace)
+        self._warm_up(preload.WARM_UP_CELLS)
+
+    def _warm_up(self, cells: Iterable[str]) -> None:
+        """Run cells whose compiling, caching and importing every session would repeat; raise a cell's error.
+
+        Where the session's user cannot read the runtime, a cell has no other modules than those imported here.
+        """
+        for code in cells:
+            error = self._run_cell(self._shell, 0, code)
+            if error is not None:
+                raise error
+        self._capture.reset()
+        for name in self._namespace.keys() - self._hidden:
+            del self._namespace[name]
+
+    def serve(self, descriptor: int) -> None:
+        """Answer requests until the supervisor closes the socket."""
+        self._signal(signal.SIGINT, self._ignore)
+        # A copy must not draw the same numbers as its siblings.
+        random.seed()
+        self._reseed()
+        sys.argv = [""]
+        self._channel = channel = Channel(descriptor)
+        self._capture.send = channel.send
+        channel.send({"kind": "done"})
+        actions = {"execute": self._execute, "inject": self._inject, "variables": self._variables}
+        while True:
+            request, descriptors = channel.receive()
+            if request is None:
+                return
+            # Echoed in every frame; the supervisor skips frames with any other.
+            channel.nonce = request["nonce"]
+            try:
+                try:
+                    # Only here: an interrupt that comes late, between two cells, means nothing.
+                    self._signal(signal.SIGINT, self._default)
+                    reply = actions[request["kind"]](request, descriptors)
+                finally:
+                    self._signal(signal.SIGINT, self._ignore)
+            except BaseException as error:  # a cell may raise SystemExit or KeyboardInterrupt; the session goes on
+                self._signal(signal.SIGINT, self._ignore)
+                reply = self._error_reply(error)
+            channel.send({"kind": "done", **reply})
+
+    def _execute(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        open_streams()
+        self._capture.reset()
+        self._sheets.load_named(request["code"])
+        # By identity and shape: cheap, and blind only to changes in place that keep the shape.
+        before = snapshot_variables(self._namespace, self._hidden)
+        error = self._run_cell(self._shell, request["cell"], request["code"])
+        self._flush()
+        after = snapshot_variables(self._namespace, self._hidden)
+        changed = [name for name, state in after.items() if before.get(name) != state]
+        reply: dict[str, Any] = {
+            "result": self._capture.result,
+            "variables": describe_variables(self._namespace, changed),
+        }
+        return reply if error is None else reply | self._error_reply(error)
+
+    def _inject(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        self._sheets.put(request["name"], descriptors[0], request["lazy"], request["loaded_bytes"], request["facts"])
+        return {}
+
+    def _variables(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        found = describe_variables(self._namespace, list(snapshot_variables(self._namespace, self._hidden)))
+        found += self._sheets.list_unloaded()
+        return {"variables": sorted(found, key=lambda item: item["name"])[:MAX_VARIABLES]}
+
+
+def open_streams() -> None:
+    """Replace stdout and stderr by new streams over the pipes, whatever the last cell has done to its own."""
+    # Buffered by line, so that output keeps its order with that of child processes.
+    for name, fd in (("stdout", 1), ("stderr", 2)):
+        stream = open(fd, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
+        setattr(sys, name, stream)

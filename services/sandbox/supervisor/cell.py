@@ -1,0 +1,257 @@
+"""One running cell, which the supervisor watches, stops and judges from outside the worker."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import signal
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+
+from fathom.services.sandbox.config import Config
+from fathom.services.sandbox.ipc.frames import MAX_DISPLAY_BYTES, MAX_DISPLAYS, BadFrame
+from fathom.services.sandbox.supervisor.events import Display, Event, Outcome, Output, Status
+from fathom.services.sandbox.supervisor.host import procfs
+from fathom.services.sandbox.supervisor.output import OutputBudget
+from fathom.services.sandbox.supervisor.worker import reports
+from fathom.services.sandbox.supervisor.worker.pipe import discard
+from fathom.services.sandbox.supervisor.worker.process import WorkerProcess
+from fathom.services.sandbox.supervisor.worker.reports import WorkerResult
+
+# Interval of the watch: short enough to catch growth, long enough that reading /proc costs little.
+WATCH_S = 0.1
+# Earlier than the interval, because a fork bomb or a large allocation needs only milliseconds.
+FIRST_WATCH_S = 0.02
+# A worker that has ended may still have its answer in the socket's buffer.
+ANSWER_GRACE_S = 0.5
+# Displays are bounded to ``MAX_DISPLAYS``; a worker that sends many more frames floods us on purpose.
+MAX_FRAMES = 1_000
+
+
+class Cell:
+    """One run of code in a worker.
+
+    Status, time, memory and cause are measured here; everything else is what the worker claims.
+    """
+
+    def __init__(
+        self,
+        worker: WorkerProcess,
+        config: Config,
+        usage_reader: procfs.UsageReader,
+        number: int,
+        emit: Callable[[Event], None],
+    ) -> None:
+        self._worker, self._config, self._usage_reader, self._number, self._emit = (
+            worker,
+            config,
+            usage_reader,
+            number,
+            emit,
+        )
+        # Nothing that ran before can know it, so that no earlier cell can have written this one's answer.
+        self._nonce = secrets.token_hex(16)
+        self._output_budget = OutputBudget(config.output_bytes)
+        self._displays, self._display_bytes = 0, 0
+        self._peak, self._oom_kills = 0, 0
+        self._status: Status | None = None
+        self._cause = ""
+        self._guards: set[asyncio.Task[None]] = set()
+        self.finished = asyncio.Event()
+
+    async def run(self, code: str, wall_s: float) -> Outcome:
+        """Run the code and return its outcome, at the latest a grace period after ``wall_s`` seconds."""
+        started, self._oom_kills = time.monotonic(), self._worker.oom_kills
+        # The kernel keeps the highest value since the start: an earlier cell's peak is not this one's.
+        procfs.reset_peak(self._worker.pid)
+        pipes = (self._worker.stdout, self._worker.stderr)
+        for pipe in pipes:
+            pipe.sink = self._take_output
+        answer = asyncio.create_task(self._ask(code))
+        try:
+            self._guard(self._stop_when_late(wall_s))
+            self._guard(self._watch(started))
+            await self._until_ended(answer)
+            done = await self._read(answer)
+            # The answer comes by another way than the output and may have overtaken the last of it.
+            for pipe in pipes:
+                pipe.drain()
+            for piece in self._output_budget.finish():
+                self._emit(piece)
+            self._peak = max(self._peak, procfs.read_peak_bytes(self._worker.pid))
+            return self._build_outcome(done, started)
+        finally:
+            for pipe in pipes:
+                pipe.sink = discard
+            for task in (answer, *self._guards):
+                task.cancel()
+            await asyncio.gather(answer, *self._guards, return_exceptions=True)
+            self.finished.set()
+
+    def stop(self, status: Status, cause: str, *, kill: bool = False) -> None:
+        """End the cell, by an interrupt first unless ``kill``; the status and cause of the first call are reported."""
+        if self._status is None:
+            self._status, self._cause = status, cause
+        if kill:
+            self._worker.kill()
+        else:
+            self._worker.interrupt()
+            self._guard(self._kill_later())
+
+    def _guard(self, duty: Coroutine[Any, Any, None]) -> None:
+        self._guards.add(asyncio.create_task(duty))
+
+    async def _until_ended(self, answer: asyncio.Task[WorkerResult]) -> None:
+        """Wait for the answer or for the worker's end; raise the error of a guard that fails."""
+        ended = asyncio.create_task(self._worker.exited.wait())
+        try:
+            while not (answer.done() or ended.done()):
+                await asyncio.wait({answer, ended, *self._guards}, return_when=asyncio.FIRST_COMPLETED)
+                for guard in [guard for guard in self._guards if guard.done()]:
+                    self._guards.discard(guard)
+                    guard.result()
+        finally:
+            ended.cancel()
+
+    async def _ask(self, code: str) -> WorkerResult:
+        """Send the cell and read frames up to its end, skipping those of other cells.
+
+        Raise ``BadFrame`` for a wrong frame, and for more than ``MAX_FRAMES``.
+        """
+        await self._worker.send({"kind": "execute", "nonce": self._nonce, "cell": self._number, "code": code})
+        for _ in range(MAX_FRAMES):
+            frame = await self._worker.receive()
+            if frame.get("nonce") != self._nonce:
+                continue
+            if frame.get("kind") == "done":
+                return reports.parse_result(frame)
+            if frame.get("kind") != "display":
+                raise BadFrame("a frame of an unknown kind")
+            self._show(await asyncio.to_thread(reports.parse_display, frame))
+        raise BadFrame(f"more than {MAX_FRAMES:,} frames")
+
+    def _show(self, display: Display | None) -> None:
+        """Emit a display after the output printed before it; raise ``BadFrame`` for more than a cell may have."""
+        if display is None:
+            return
+        self._displays += 1
+        self._display_bytes += len(display.data)
+        if self._displays > MAX_DISPLAYS or self._display_bytes > MAX_DISPLAY_BYTES:
+            raise BadFrame("more displays than a cell may have")
+        # What was printed before the figure may still be in the pipes.
+        for pipe in (self._worker.stdout, self._worker.stderr):
+            pipe.drain()
+        self._emit(display)
+
+    def _take_output(self, stream: str, data: bytes) -> None:
+        text = self._output_budget.take(stream, data)
+        if text:
+            self._emit(Output(stream, text))
+        if self._output_budget.seen_bytes > self._config.flood_bytes and self._status is None:
+            cause = f"more than {self._config.flood_bytes:,} bytes of output"
+            self.stop(Status.OUTPUT_LIMIT, cause, kill=True)
+
+    async def _stop_when_late(self, wall_s: float) -> None:
+        await asyncio.sleep(wall_s)
+        self.stop(Status.TIMEOUT, f"the cell ran longer than {wall_s:g} s")
+
+    async def _kill_later(self) -> None:
+        await asyncio.sleep(self._config.interrupt_grace_s)
+        self._worker.kill()
+
+    async def _watch(self, started: float) -> None:
+        """End the worker when its session has too much memory, CPU time or too many processes."""
+        config = self._config
+        # A short cell is over before /proc has been read once; what it may do until then, the kernel bounds.
+        await asyncio.sleep(FIRST_WATCH_S)
+        while True:
+            usage = await self._usage_reader.usage(self._worker.init_pid, started)
+            memory, cpu_s = usage.resident_bytes, usage.cpu_s
+            if memory > config.memory_bytes:
+                # Forked children share most pages with their parent, and all with the fork server: counted in
+                # parts, or nothing could be forked.
+                memory = await asyncio.to_thread(procfs.read_pss_bytes, usage.pids)
+            self._peak = max(self._peak, memory)
+            if memory > config.memory_bytes:
+                self.stop(Status.OOM, f"{memory:,} bytes are over {config.memory_bytes:,}", kill=True)
+            elif self._worker.oom_kills > self._oom_kills:
+                # The kernel has taken one process of the session; the others go with it.
+                self.stop(Status.OOM, describe_oom(config.memory_bytes), kill=True)
+            elif cpu_s * 1000 > config.cpu_ms:
+                self.stop(Status.TIMEOUT, f"the session used more than {config.cpu_ms / 1000:g} s of CPU", kill=True)
+            elif len(usage.pids) > config.processes:
+                self.stop(Status.KILLED, f"more than {config.processes} processes", kill=True)
+            await asyncio.sleep(WATCH_S)
+
+    async def _read(self, answer: asyncio.Task[WorkerResult]) -> WorkerResult | None:
+        """Return the worker's claims, or None when it is gone; end a worker that breaks the protocol."""
+        await asyncio.wait({answer}, timeout=ANSWER_GRACE_S)
+        if answer.done():
+            try:
+                return answer.result()
+            except BadFrame as error:
+                self.stop(Status.KILLED, f"the worker broke the protocol: {error}", kill=True)
+            except (asyncio.IncompleteReadError, OSError):
+                # Its end follows at once, unless it has closed its socket only; then it is of no use and goes.
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(ANSWER_GRACE_S):
+                        await self._worker.exited.wait()
+        self._worker.kill()
+        await self._worker.exited.wait()
+        return None
+
+    def _build_outcome(self, done: WorkerResult | None, started: float) -> Outcome:
+        """Return the outcome: facts measured outside first, completed by the worker's claims."""
+        claimed = done or WorkerResult()
+        status, cause = self._status, self._cause
+        if status is None and done is not None:
+            status = Status.ERROR if done.error_name else Status.OK
+        elif status is None and self._worker.oom_kills > self._oom_kills:
+            status, cause = Status.OOM, describe_oom(self._config.memory_bytes)
+        elif status is None:
+            status, cause = classify_exit(self._worker.returncode)
+        return Outcome(
+            status,
+            claimed.result,
+            claimed.traceback,
+            claimed.error_name,
+            claimed.error_value,
+            claimed.variables,
+            int((time.monotonic() - started) * 1000),
+            self._peak,
+            self._output_budget.dropped_bytes,
+            self._number,
+            done is None,
+            cause,
+        )
+
+
+def describe_oom(limit: int) -> str:
+    return f"the kernel ended it: its memory exceeded {limit:,} bytes"
+
+
+def classify_exit(returncode: int | None) -> tuple[Status, str]:
+    """Return status and cause for a worker that ended without being stopped."""
+    # The soft limit of RLIMIT_CPU, one second before its SIGKILL.
+    if returncode == -signal.SIGXCPU:
+        return Status.TIMEOUT, "the worker used up its CPU time"
+    return Status.KILLED, describe_exit(returncode)
+
+
+def describe_exit(returncode: int | None) -> str:
+    """Return in words why a worker is gone."""
+    if returncode is None:
+        return "the worker was ended"
+    if returncode < 0:
+        return f"the worker was ended by {name_signal(-returncode)}"
+    return f"the worker exited with status {returncode}"
+
+
+def name_signal(number: int) -> str:
+    """Return a signal's name, "SIGKILL" for 9; real-time signals have numbers only."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

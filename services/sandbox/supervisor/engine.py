@@ -1,0 +1,301 @@
+"""Session pool of the supervisor: admission, spare workers, frames and files, closing of idle sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Mapping
+from dataclasses import replace
+
+from fathom.core.errors import FathomError, InvalidField, NotFound, NotReady, Overloaded
+from fathom.core.ids import new_id
+from fathom.services.sandbox.config import Config
+from fathom.services.sandbox.ipc.levels import Level
+from fathom.services.sandbox.ipc.memfd import SealedMemory
+from fathom.services.sandbox.ipc.messages import Log, RecordMetric
+from fathom.services.sandbox.supervisor.events import Outcome
+from fathom.services.sandbox.supervisor.files import File, list_files, read_file, write_file
+from fathom.services.sandbox.supervisor.host.cgroups import Cgroups
+from fathom.services.sandbox.supervisor.host.procfs import UsageReader
+from fathom.services.sandbox.supervisor.host.uids import UidPool
+from fathom.services.sandbox.supervisor.isolation.probe import Report, achieve
+from fathom.services.sandbox.supervisor.session import Facts, Session
+from fathom.services.sandbox.supervisor.worker.fork_server_client import ForkServerClient
+from fathom.services.sandbox.supervisor.worker.init_handle import ForkServerLost
+from fathom.services.sandbox.supervisor.worker.process import JailResources, WorkerProcess
+
+# Sessions close every few seconds under load: a refused caller has a chance soon.
+RETRY_S = 1.0
+
+
+class Engine:
+    """Pool of sessions by id; ``note`` receives the measurements."""
+
+    def __init__(self, config: Config, log: Log, note: RecordMetric) -> None:
+        self._config, self._log, self._note = config, log, note
+        self._fork_server = ForkServerClient(
+            self._log, timeout_s=config.start_timeout_s, max_forks=config.max_forks, max_age_s=config.max_age_s
+        )
+        self._jailer: JailResources | None = None
+        self._uids: UidPool | None = None
+        self._report: Report | None = None
+        self._sessions: dict[str, Session] = {}
+        self._opening: Counter[str] = Counter()
+        self._requests: dict[tuple[str, str], asyncio.Task[Session]] = {}
+        self._spares: list[WorkerProcess] = []
+        self._usage_reader = UsageReader()
+        self._refilling: asyncio.Task[None] | None = None
+        self._reaper: asyncio.Task[None] | None = None
+
+    @property
+    def report(self) -> Report:
+        """Achieved isolation; raises ``NotReady`` before the start."""
+        if self._report is None:
+            raise NotReady("the sandbox has not built its walls yet")
+        return self._report
+
+    async def start(self) -> None:
+        """Start the fork server, build and probe the walls, and start the spare workers.
+
+        Raise ``IsolationTooWeak`` and ``DependencyFailed``; nothing is left running then.
+        """
+        try:
+            await self._build_walls()
+            await self._fill()
+        except BaseException:  # cancellation included: no process may be left without an owner
+            await self.close()
+            raise
+        self._reaper = asyncio.create_task(self._reap())
+
+    async def _build_walls(self) -> None:
+        config = self._config
+        await self._fork_server.start()
+        cgroups = Cgroups() if config.cgroups else None
+        usable = cgroups if cgroups is not None and not cgroups.why_not else None
+        self._uids = UidPool(config.uid_base)
+        jailer = JailResources(self._fork_server, "namespace", usable, self._uids)
+        report = await achieve(config, jailer)
+        self._jailer, self._report = replace(jailer, walls=report.walls), report
+        self._note("isolation", report.level.word, 1)
+        say = self._log.info if report.level >= Level.NAMESPACE else self._log.warning
+        say("sandbox isolation", level=report.level.word, layers=report.layers, missing=report.missing)
+
+    async def _start_worker(self) -> WorkerProcess:
+        """Return a new worker behind its walls; raise ``DependencyFailed``."""
+        assert self._jailer is not None
+        begun = time.monotonic()
+        try:
+            worker = await start_worker(self._config, self._jailer)
+        except ForkServerLost:  # once: the fork server ended before it read the request
+            worker = await start_worker(self._config, self._jailer)
+        self._note("spawn_seconds", "", time.monotonic() - begun)
+        return worker
+
+    async def _fill(self) -> None:
+        while len(self._spares) < self._config.spares:
+            self._spares.append(await self._start_worker())
+
+    async def _refill_spares(self) -> None:
+        """Refill the spare workers and log a failure."""
+        try:
+            await self._fill()
+        except FathomError as error:
+            # Nobody waits for a spare: the next session starts its worker itself.
+            self._log.error("no spare worker", error=error.message)
+
+    async def _take_worker(self) -> WorkerProcess:
+        """Return a living spare, or a new worker; refill the spares in the background."""
+        worker = None
+        while self._spares and worker is None:
+            spare = self._spares.pop()
+            # It may have died while it waited, e.g. ended by the kernel when memory ran out.
+            if spare.exited.is_set():
+                await spare.end()
+            else:
+                worker = spare
+        self._note("sessions_opened", "spare" if worker is not None else "forked", 1)
+        if worker is None:
+            worker = await self._start_worker()
+        if self._refilling is None or self._refilling.done():
+            self._refilling = asyncio.create_task(self._refill_spares())
+        return worker
+
+    async def open(self, request_id: str, limits: Mapping[str, int], tenant: str) -> Session:
+        """Return a new session, or the one that the same tenant's request with this id has opened before.
+
+        Raise the errors of ``create``. A failed request is forgotten, so that it can be made again.
+        """
+        if not request_id:
+            return await self.create(**limits, tenant=tenant)
+        key = (tenant, request_id)
+        known = self._requests.get(key)
+        if known is None or (known.done() and not self._is_open(known)):
+            known = self._requests[key] = asyncio.create_task(self.create(**limits, tenant=tenant))
+            known.add_done_callback(lambda task: self._forget(key, task))
+        # Another caller may wait for the same session: one that goes away must not cancel its opening.
+        return await asyncio.shield(known)
+
+    def _is_open(self, task: asyncio.Task[Session]) -> bool:
+        return not task.cancelled() and task.exception() is None and task.result().id in self._sessions
+
+    def _forget(self, key: tuple[str, str], task: asyncio.Task[Session]) -> None:
+        """Forget a request that failed, and all whose sessions are closed."""
+        if not self._is_open(task) and self._requests.get(key) is task:
+            del self._requests[key]
+        for old in [old for old, one in self._requests.items() if one.done() and not self._is_open(one)]:
+            del self._requests[old]
+
+    async def create(
+        self,
+        cell_wall_ms: int = 0,
+        memory_bytes: int = 0,
+        output_bytes: int = 0,
+        cells: int = 0,
+        cpu_ms: int = 0,
+        tenant: str = "",
+    ) -> Session:
+        """Return a new session. Zero means the service's own limit; a limit can only be tightened.
+
+        Raise ``Overloaded`` when all slots, or all of the tenant's, are taken, ``InvalidField("limits.…")`` for a
+        negative limit, and ``DependencyFailed`` when no worker starts.
+        """
+        wanted = {
+            "cell_wall_ms": cell_wall_ms,
+            "memory_bytes": memory_bytes,
+            "output_bytes": output_bytes,
+            "cells": cells,
+            "cpu_ms": cpu_ms,
+        }
+        for name, value in wanted.items():
+            if value < 0:
+                raise InvalidField(f"limits.{name}", "must not be negative")
+        self._admit(tenant)
+        tighter = {name: min(value, getattr(self._config, name)) for name, value in wanted.items() if value}
+        self._opening[tenant] += 1
+        try:
+            limits = self._config.model_copy(update=tighter)
+            worker = await self._take_worker()
+            # A spare was started before anybody asked for less than the service's own limit.
+            if memory_bytes:
+                worker.limit_memory(limits.memory_bytes)
+            session = Session(
+                new_id("session"), limits, worker, self._usage_reader, tenant=tenant, on_outcome=self._count
+            )
+        finally:
+            self._opening[tenant] -= 1
+        self._sessions[session.id] = session
+        self._note("sessions", "", len(self._sessions))
+        return session
+
+    def _count(self, outcome: Outcome) -> None:
+        self._note("cells", outcome.status.name.lower(), 1)
+
+    def _admit(self, tenant: str) -> None:
+        """Raise ``Overloaded`` when there is no room for one more session."""
+        config = self._config
+        # Sessions that are being opened count too, or callers of the same moment would pass the bound together.
+        if len(self._sessions) + self._opening.total() >= config.max_sessions:
+            self._note("sessions_opened", "refused", 1)
+            raise Overloaded(f"all {config.max_sessions} sandbox sessions are in use", retry_after_s=RETRY_S)
+        theirs = sum(session.tenant == tenant for session in self._sessions.values()) + self._opening[tenant]
+        if config.max_sessions_per_tenant and theirs >= config.max_sessions_per_tenant:
+            self._note("sessions_opened", "refused", 1)
+            text = f"all {config.max_sessions_per_tenant} sandbox sessions of tenant {tenant!r} are in use"
+            raise Overloaded(text, retry_after_s=RETRY_S)
+
+    def get_session(self, session_id: str) -> Session:
+        """Return an open session; raise ``NotFound`` for an unknown or closed one."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise NotFound("session", session_id)
+        return session
+
+    async def inject(
+        self, session_id: str, name: str, memory: SealedMemory, *, lazy: bool = False, facts: Facts | None = None
+    ) -> None:
+        """Put an Arrow stream into a session and take ownership of it.
+
+        Raise ``NotFound``, ``SessionLost`` or ``PayloadTooLarge``.
+        """
+        try:
+            session = self.get_session(session_id)
+        except NotFound:
+            memory.close()
+            raise
+        await session.inject(name, memory, lazy=lazy, facts=facts)
+
+    async def restart(self, session_id: str) -> list[str]:
+        """Replace the session's worker; return the names of the frames that the new one has."""
+        session = self.get_session(session_id)
+        # Before the old one is ended: when none can be started, the session stays as it is.
+        worker = await self._take_worker()
+        # The spare has the service's own limit, and the session may have been opened with less.
+        worker.limit_memory(session.config.memory_bytes)
+        try:
+            return await session.restart(worker)
+        finally:
+            if session.worker is not worker:  # the session was closed, or the caller went away
+                await worker.end()
+
+    async def close_session(self, session_id: str) -> None:
+        """End the session with its worker; raise ``NotFound``."""
+        session = self.get_session(session_id)
+        del self._sessions[session_id]
+        self._note("sessions", "", len(self._sessions))
+        await session.close()
+
+    async def put_file(self, session_id: str, path: str, content: bytes) -> int:
+        """Write a file into the scratch folder; return its size in bytes."""
+        return await asyncio.to_thread(write_file, self._root(session_id), path, content)
+
+    async def get_file(self, session_id: str, path: str) -> bytes:
+        """Return the content of a file in the scratch folder."""
+        return await asyncio.to_thread(read_file, self._root(session_id), path)
+
+    async def list_files(self, session_id: str) -> list[File]:
+        """Return the scratch folder's files, sorted by path."""
+        return await asyncio.to_thread(list_files, self._root(session_id))
+
+    def _root(self, session_id: str) -> int:
+        session = self.get_session(session_id)
+        session.check_alive()
+        return session.worker.scratch
+
+    async def _reap(self) -> None:
+        while True:
+            # So often that a session outlives its idle time by a quarter of it at most.
+            await asyncio.sleep(min(5.0, self._config.idle_s / 4))
+            now = time.monotonic()
+            if self._jailer is not None and self._jailer.cgroups is not None:
+                self._jailer.cgroups.sweep()
+            for session in list(self._sessions.values()):
+                idle = now - session.last_used_at > self._config.idle_s
+                # A cell that runs is never cut off here: it has a limit of its own.
+                if (idle or now - session.opened_at > self._config.lifetime_s) and not session.is_busy:
+                    self._log.info("session reaped", session_id=session.id, why="idle" if idle else "lifetime")
+                    self._sessions.pop(session.id, None)
+                    self._note("sessions", "", len(self._sessions))
+                    await session.close()
+
+    async def close(self) -> None:
+        """End every worker and the fork server."""
+        for task in (self._reaper, self._refilling):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+        endings: list[Awaitable[None]] = [session.close() for session in self._sessions.values()]
+        endings += [worker.end() for worker in self._spares]
+        self._sessions.clear()
+        self._spares.clear()
+        await asyncio.gather(*endings)
+        # Last: it is the parent of every session and ends when the last of them has ended.
+        await self._fork_server.close()
+        if self._uids is not None:
+            self._uids.close()
+
+
+async def start_worker(config: Config, jailer: JailResources) -> WorkerProcess:
+    worker = WorkerProcess(config, jailer)
+    await worker.start()
+    return worker

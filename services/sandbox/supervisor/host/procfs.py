@@ -1,0 +1,182 @@
+"""Facts about a session's processes, which the supervisor reads from /proc: a worker's own words are only claims."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+TICKS = os.sysconf("SC_CLK_TCK")
+# Half of the watch's interval, so that cells that run side by side share one reading.
+FRESH_S = 0.05
+# Half a second in all: a process may fork between being seen and being killed.
+SWEEPS = 50
+SWEEP_PAUSE_S = 0.01
+
+
+@dataclass(frozen=True)
+class Process:
+    """A living process: resident bytes, and CPU seconds including those of its waited-for children."""
+
+    pid: int
+    parent: int
+    session: int
+    resident_bytes: int
+    cpu_s: float
+
+
+@dataclass
+class Usage:
+    """Resources that all living processes of a session use together."""
+
+    resident_bytes: int = 0
+    cpu_s: float = 0.0
+    pids: list[int] = field(default_factory=list)
+
+
+def read_process(pid: str | int) -> Process | None:
+    """Return a living process, None when it has ended."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            # The command's name stands in parentheses and may itself hold any byte.
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return None
+    # Ended, but not yet waited for: such a process uses nothing any more.
+    if fields[0] in (b"Z", b"X"):
+        return None
+    # utime, stime, cutime and cstime of proc(5), counted from the field behind the name.
+    cpu_s = sum(int(value) for value in fields[11:15]) / TICKS
+    return Process(int(pid), int(fields[1]), int(fields[3]), int(fields[21]) * PAGE, cpu_s)
+
+
+def list_processes() -> Iterator[Process]:
+    """Yield all living processes that can be seen."""
+    with os.scandir("/proc") as entries:
+        pids = [entry.name for entry in entries if entry.name.isdigit()]
+    for pid in pids:
+        found = read_process(pid)
+        if found is not None:
+            yield found
+
+
+class UsageReader:
+    """One reading of /proc, shared by all cells that ask within ``FRESH_S`` seconds."""
+
+    def __init__(self) -> None:
+        self._reading: asyncio.Task[Snapshot] | None = None
+        self._taken = 0.0
+
+    async def usage(self, root: int, not_before: float) -> Usage:
+        """Return the usage of all descendants of a session's init process, read after ``not_before`` (monotonic clock).
+
+        The init process itself adds CPU time only: its own, and that of children it has waited for.
+        """
+        now = time.monotonic()
+        stale = self._reading is not None and self._reading.done() and now - self._taken > FRESH_S
+        # A reading from before a cell began must not count against the cell.
+        if self._reading is None or stale or self._taken < not_before:
+            self._taken = now
+            self._reading = asyncio.create_task(asyncio.to_thread(read_snapshot))
+        reading = await asyncio.shield(self._reading)
+        usage, waiting = Usage(), [root]
+        while waiting:
+            for item in reading.children.get(waiting.pop(), []):
+                usage.resident_bytes += item.resident_bytes
+                usage.cpu_s += item.cpu_s
+                usage.pids.append(item.pid)
+                waiting.append(item.pid)
+        # Orphans that have ended are in its sum: without it, processes that leave their parent would cost nothing.
+        usage.cpu_s += reading.living[root].cpu_s if root in reading.living else 0.0
+        return usage
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All living processes at one moment, by their own id and by their parent's."""
+
+    living: dict[int, Process]
+    children: dict[int, list[Process]]
+
+
+def read_snapshot() -> Snapshot:
+    """Return one reading of /proc; orphans of a session appear as children of its init process."""
+    living = {item.pid: item for item in list_processes()}
+    children: dict[int, list[Process]] = {}
+    for item in living.values():
+        children.setdefault(item.parent, []).append(item)
+    return Snapshot(living, children)
+
+
+def find_first_child(pid: int) -> int:
+    """Return the process id of a process's eldest child; 0 when it has none."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
+            children = file.read().split()
+    except OSError:
+        return 0
+    return int(children[0]) if children else 0
+
+
+def read_pss_bytes(pids: list[int]) -> int:
+    """Return the memory of processes in bytes, as PSS: shared pages count in parts, ended processes not at all."""
+    total = 0
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+                total += next((int(line.split()[1]) * 1024 for line in file if line.startswith(b"Pss:")), 0)
+        except OSError:
+            continue
+    return total
+
+
+def reset_peak(pid: int) -> None:
+    """Reset the kernel's measure of a process's peak memory, where that is allowed."""
+    try:
+        with open(f"/proc/{pid}/clear_refs", "w") as file:
+            # 5 resets VmHWM, see proc(5).
+            file.write("5")
+    except OSError:
+        return
+
+
+def read_peak_bytes(pid: int) -> int:
+    """Return the peak resident bytes of a process since ``reset_peak``; 0 when it has ended."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            return next((int(line.split()[1]) * 1024 for line in file if line.startswith(b"VmHWM:")), 0)
+    except OSError:
+        return 0
+
+
+def has_marker(pid: int, marker: bytes) -> bool:
+    """Return whether the process was started with this line in its environment."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return marker in file.read().split(b"\0")
+    except OSError:
+        return False
+
+
+def kill_leftovers(session: int, marker: bytes) -> int:
+    """Kill every process left of a session whose leader has ended, and return how many are still there. Blocks.
+
+    A process belongs to the session by its session id or, having left it, by the marker in its environment. The number
+    of rounds is bounded.
+    """
+    left: list[int] = []
+    for _ in range(SWEEPS):
+        left = [item.pid for item in list_processes() if item.session == session or has_marker(item.pid, marker)]
+        if not left:
+            break
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                continue
+        time.sleep(SWEEP_PAUSE_S)
+    return len(left)

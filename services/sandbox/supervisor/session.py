@@ -1,0 +1,280 @@
+"""One session of the supervisor: a worker, its frames and its cells, one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+from fathom.core.errors import Conflict, DependencyFailed, InvalidField, Overloaded, PayloadTooLarge, SessionLost
+from fathom.services.sandbox.config import Config
+from fathom.services.sandbox.ipc.frames import BadFrame
+from fathom.services.sandbox.ipc.memfd import SealedMemory
+from fathom.services.sandbox.supervisor.cell import Cell, describe_exit
+from fathom.services.sandbox.supervisor.events import Event, Outcome, Status, Variable
+from fathom.services.sandbox.supervisor.host.procfs import UsageReader
+from fathom.services.sandbox.supervisor.recording import Recording
+from fathom.services.sandbox.supervisor.worker import reports
+from fathom.services.sandbox.supervisor.worker.process import WorkerProcess
+
+# Facts about the columns of a table: "units" and "indicators", each by column.
+Facts = Mapping[str, Mapping[str, str]]
+# Loading a table of ``frames_bytes`` takes seconds; a worker that needs longer is taken for hung.
+EXCHANGE_S = 30.0
+# A session serves one model, which waits for its cells: a longer queue is a client's error.
+QUEUE = 8
+# Retries come soon after a cell; the bytes bound what a session that prints much keeps in memory.
+KEPT_RECORDS, KEPT_BYTES = 64, 32 * 1024 * 1024
+
+
+@dataclass
+class Session:
+    """A worker with its frames and recordings, which runs one cell at a time.
+
+    Once the worker is lost, only ``restart`` brings the session back.
+    """
+
+    id: str
+    config: Config
+    worker: WorkerProcess
+    usage_reader: UsageReader
+    frames: dict[str, Frame] = field(default_factory=dict)
+    opened_at: float = field(default_factory=time.monotonic)
+    last_used_at: float = field(default_factory=time.monotonic)
+    lost_cause: str = ""
+    cells: int = 0
+    tenant: str = ""
+    on_outcome: Callable[[Outcome], None] = lambda outcome: None
+    """Callback for every cell's outcome."""
+    _records: OrderedDict[str, Recording] = field(default_factory=OrderedDict)
+    _waiting: dict[Recording, asyncio.Task[None]] = field(default_factory=dict)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _running: tuple[Recording, Cell] | None = None
+    _closed: bool = False
+
+    @property
+    def is_busy(self) -> bool:
+        """True while a cell runs or waits."""
+        return bool(self._waiting)
+
+    async def execute(self, request_id: str, code: str, wall_ms: int) -> AsyncGenerator[Event, None]:
+        """Yield the events of one cell; for a known ``request_id`` its recorded events, also while it still runs.
+
+        The cell is interrupted when its last caller goes away. Raise ``SessionLost``, ``Conflict`` for another cell
+        under the same id, ``Overloaded`` when ``QUEUE`` cells wait, ``InvalidField("session_id")`` when the session's
+        cells are used up.
+        """
+        recording = self._recording(request_id, code, wall_ms)
+        recording.viewers += 1
+        try:
+            async with aclosing(recording.events()) as events:
+                async for event in events:
+                    yield event
+        finally:
+            recording.viewers -= 1
+            if recording.viewers == 0 and not recording.is_done:
+                self._abandon(recording)
+
+    def _recording(self, request_id: str, code: str, wall_ms: int) -> Recording:
+        """Return the recording of this request; start the cell if the request is new."""
+        known = self._records.get(request_id) if request_id else None
+        if known is not None and known.code != code:
+            raise Conflict(f"request_id {request_id!r} is another cell", metadata={"field": "request_id"})
+        if known is not None:
+            return known
+        self._check_cells()
+        if len(self._waiting) >= QUEUE:
+            raise Overloaded(f"{QUEUE} cells wait in session {self.id}", retry_after_s=1.0)
+        recording = Recording(code)
+        if request_id:
+            self._records[request_id] = recording
+            self._forget_old()
+        wall_s = min(wall_ms or self.config.cell_wall_ms, self.config.cell_wall_ms) / 1000
+        task = asyncio.create_task(self._run(recording, request_id, wall_s))
+        self._waiting[recording] = task
+        task.add_done_callback(lambda _: self._waiting.pop(recording, None))
+        return recording
+
+    def _forget_old(self) -> None:
+        """Drop the oldest finished recordings beyond ``KEPT_RECORDS`` or ``KEPT_BYTES``."""
+        finished = [key for key, recording in self._records.items() if recording.is_done]
+        size = sum(recording.size_bytes for recording in self._records.values())
+        for key in finished:
+            if len(self._records) <= KEPT_RECORDS and size <= KEPT_BYTES:
+                return
+            size -= self._records.pop(key).size_bytes
+
+    def check_alive(self) -> None:
+        """Count as use of the session; raise ``SessionLost`` when the worker is gone."""
+        self.last_used_at = time.monotonic()
+        if not self.lost_cause and self.worker.exited.is_set():
+            self.lost_cause = describe_exit(self.worker.returncode)
+        if self.lost_cause:
+            raise SessionLost(self.id, self.lost_cause)
+
+    def _check_cells(self) -> None:
+        self.check_alive()
+        if self.cells >= self.config.cells:
+            raise InvalidField("session_id", f"the session has run its {self.config.cells} cells; restart it")
+
+    async def _run(self, recording: Recording, request_id: str, wall_s: float) -> None:
+        """Run the cell to its end when its turn comes, with or without callers."""
+        async with self._lock:
+            # Again: while the cell waited for its turn, the session may have been lost or its cells used up.
+            try:
+                self._check_cells()
+            except (SessionLost, InvalidField) as error:
+                self._records.pop(request_id, None)
+                recording.fail(error)
+                return
+            self.cells += 1
+            cell = Cell(self.worker, self.config, self.usage_reader, self.cells, recording.add)
+            self._running = (recording, cell)
+            try:
+                outcome = await cell.run(recording.code, wall_s)
+            except Exception as error:  # a defect of ours must not end the task that callers wait for
+                # Reported as INFRA_ERROR and not recorded, so that the caller may try again.
+                self._records.pop(request_id, None)
+                cause = f"the sandbox failed: {type(error).__name__}: {error}"
+                outcome = Outcome(Status.INFRA_ERROR, cell=self.cells, session_lost=True, cause=cause)
+            finally:
+                self._running = None
+            if outcome.session_lost:
+                self.lost_cause = self.lost_cause or outcome.cause
+                # A worker that has lost its state is of no use; its memory and its user are free again at once.
+                await self.worker.end()
+            self.last_used_at = time.monotonic()
+            self.on_outcome(outcome)
+            recording.add(outcome)
+
+    def _abandon(self, recording: Recording) -> None:
+        """Interrupt a cell without callers, or cancel it before it begins."""
+        if self._running is not None and self._running[0] is recording:
+            self._running[1].stop(Status.INTERRUPTED, "the caller went away")
+            return
+        for key in [key for key, known in self._records.items() if known is recording]:
+            del self._records[key]
+        self._waiting[recording].cancel()
+
+    async def interrupt(self) -> bool:
+        """Stop the running cell and wait for its end; return False when there is none."""
+        if self._running is None:
+            return False
+        cell = self._running[1]
+        cell.stop(Status.INTERRUPTED, "interrupted by the caller")
+        await cell.finished.wait()
+        return True
+
+    async def inject(self, name: str, memory: SealedMemory, *, lazy: bool = False, facts: Facts | None = None) -> None:
+        """Put an Arrow stream into the namespace, to be loaded at first use when ``lazy``; a restart puts it back.
+
+        Take ownership of the memory. Raise ``SessionLost``, ``PayloadTooLarge`` when the session's frames together are
+        over their limit, and ``DependencyFailed`` when the worker cannot load it.
+        """
+        try:
+            async with self._lock:
+                self.check_alive()
+                size = sum(frame.memory.size for key, frame in self.frames.items() if key != name) + memory.size
+                if size > self.config.frames_bytes:
+                    raise PayloadTooLarge(size, self.config.frames_bytes)
+                frame = Frame(memory, lazy, facts or {})
+                await self._inject(name, frame)
+        except BaseException:  # cancellation included: the memory file is ours
+            memory.close()
+            raise
+        if name in self.frames:
+            self.frames[name].memory.close()
+        self.frames[name] = frame
+
+    async def _inject(self, name: str, frame: Frame) -> None:
+        # Half of the memory is for loaded tables, the other half for what cells make of them.
+        request = {
+            "kind": "inject",
+            "name": name,
+            "lazy": frame.lazy,
+            "loaded_bytes": self.config.memory_bytes // 2,
+            "facts": frame.facts,
+        }
+        done = await self._exchange(request, frame.memory.descriptor)
+        if done.error_name:
+            raise DependencyFailed("sandbox worker", f"{name} was not injected: {done.error_name}")
+
+    async def list_variables(self) -> tuple[Variable, ...]:
+        """Return the session's variables, sorted by name."""
+        async with self._lock:
+            self.check_alive()
+            return (await self._exchange({"kind": "variables"})).variables
+
+    async def _exchange(self, request: dict[str, Any], descriptor: int = -1) -> reports.WorkerResult:
+        """Send a request other than a cell and return its answer; end a worker that does not answer properly.
+
+        Raise ``SessionLost`` then.
+        """
+        # New for each request, so that what an earlier cell has left in the socket is not taken for the answer.
+        nonce = secrets.token_hex(16)
+        try:
+            async with asyncio.timeout(EXCHANGE_S):
+                message = {**request, "nonce": nonce}
+                await (self.worker.send(message) if descriptor < 0 else self.worker.send_with(message, descriptor))
+                while (frame := await self.worker.receive()).get("nonce") != nonce:
+                    continue
+                return reports.parse_result(frame)
+        except (TimeoutError, BadFrame, asyncio.IncompleteReadError, OSError) as error:
+            await self._lose(describe_exit(self.worker.returncode))
+            raise SessionLost(self.id, self.lost_cause) from error
+        except asyncio.CancelledError:
+            # Half a frame may have been read; what follows could not be told apart.
+            await self._lose("a request was cancelled while the worker answered it")
+            raise
+
+    async def _lose(self, cause: str) -> None:
+        self.lost_cause = self.lost_cause or cause
+        await self.worker.end()
+
+    async def _stop(self, cause: str) -> None:
+        """End the worker, and with it the running cell; waiting cells find the session lost."""
+        # Before the worker ends, so that waiting cells report this cause and not an exit status.
+        self.lost_cause = cause
+        if self._running is not None:
+            self._running[1].stop(Status.KILLED, cause, kill=True)
+        await self.worker.end()
+
+    async def restart(self, worker: WorkerProcess) -> list[str]:
+        """Continue with a new worker that has the frames and nothing else; return the frames' names.
+
+        A running cell is killed. Raise ``SessionLost`` if the session was closed meanwhile.
+        """
+        await self._stop("the session was restarted")
+        async with self._lock:
+            if self._closed:
+                raise SessionLost(self.id, "the session was closed")
+            # Cells are counted per worker: a restart is what the error about used-up cells asks for.
+            self.worker, self.lost_cause, self.cells = worker, "", 0
+            self.last_used_at = time.monotonic()
+            for name, frame in self.frames.items():
+                await self._inject(name, frame)
+            return list(self.frames)
+
+    async def close(self) -> None:
+        """End the worker and forget everything."""
+        self._closed = True
+        await self._stop("the session was closed")
+        await asyncio.gather(*self._waiting.values(), return_exceptions=True)
+        for frame in self.frames.values():
+            frame.memory.close()
+        self.frames.clear()
+        self._records.clear()
+
+
+@dataclass(frozen=True)
+class Frame:
+    """An Arrow stream in memory, shared with workers."""
+
+    memory: SealedMemory
+    lazy: bool
+    facts: Facts

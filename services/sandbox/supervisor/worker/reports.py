@@ -1,0 +1,89 @@
+"""Reader of a worker's frames in the supervisor. The worker is hostile: a wrong shape raises ``BadFrame``."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from fathom.services.sandbox.ipc.frames import MEDIA_TYPES, PLOTLY, TABLE, BadFrame
+from fathom.services.sandbox.supervisor.events import Display, Variable
+
+PNG = b"\x89PNG\r\n\x1a\n"
+# Twice the worker's own limits for texts, so that only a worker that ignores them is cut here.
+NAME, TEXT, VARIABLES = 200, 64 * 1024, 200
+
+
+@dataclass(frozen=True)
+class WorkerResult:
+    """End of a request, as the worker claims it."""
+
+    result: str = ""
+    traceback: str = ""
+    error_name: str = ""
+    error_value: str = ""
+    variables: tuple[Variable, ...] = ()
+
+
+def parse_result(frame: dict[str, Any]) -> WorkerResult:
+    """Return the claims in a frame of kind ``done``; raise ``BadFrame``."""
+    variables = frame.get("variables", [])
+    if not isinstance(variables, list):
+        raise BadFrame("variables are not a list")
+    return WorkerResult(
+        read_text_field(frame, "result"),
+        read_text_field(frame, "traceback"),
+        read_text_field(frame, "error_name", NAME),
+        read_text_field(frame, "error_value"),
+        tuple(parse_variable(item) for item in variables[:VARIABLES]),
+    )
+
+
+def parse_variable(item: object) -> Variable:
+    """Return a variable; raise ``BadFrame`` for a wrong shape."""
+    if not isinstance(item, dict):
+        raise BadFrame("a variable is not an object")
+    return Variable(
+        read_text_field(item, "name", NAME), read_text_field(item, "type", NAME), read_text_field(item, "shape", NAME)
+    )
+
+
+def parse_display(frame: dict[str, Any]) -> Display | None:
+    """Return the display in a frame of kind ``display``, None when its content is not of its media type.
+
+    Raise ``BadFrame`` for a wrong shape or a media type that is not allowed.
+    """
+    media_type = read_text_field(frame, "media_type")
+    if media_type not in MEDIA_TYPES:
+        raise BadFrame(f"media type {media_type[:NAME]!r} is not allowed")
+    encoded = frame.get("data", "")
+    if not isinstance(encoded, str):
+        raise BadFrame("data is not text")
+    try:
+        data = base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return Display(media_type, data) if is_valid(media_type, data) else None
+
+
+def is_valid(media_type: str, data: bytes) -> bool:
+    """Return whether the content can be what its media type says; nothing in it is run."""
+    if media_type == "image/png":
+        return data.startswith(PNG)
+    try:
+        content = data.decode("utf-8")
+        return media_type not in (PLOTLY, TABLE) or isinstance(json.loads(content), dict)
+    # RecursionError is what the parser raises for brackets nested a few thousand deep.
+    except (ValueError, RecursionError):
+        return False
+
+
+def read_text_field(frame: dict[str, Any], field: str, limit: int = TEXT) -> str:
+    """Return an encodable text field cut to ``limit`` characters, "" if absent; raise ``BadFrame`` for other types."""
+    value = frame.get(field, "")
+    if not isinstance(value, str):
+        raise BadFrame(f"{field} is not text")
+    # Lone surrogates pass JSON, but no transport.
+    return value[:limit].encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,1 @@
+"""Benchmarks of datafetch: cells of questions, over the bundled tables and over annual reports."""

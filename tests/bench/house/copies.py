@@ -1,0 +1,175 @@
+"""Primitives and tables that are written more than once, found by their shape in the syntax tree.
+
+- *Retry*: a loop around a ``try`` whose handler lets the loop go on (it does not end in ``return``, ``raise`` or
+  ``break``), in a function that also waits (a call whose name has ``sleep``, ``delay``, ``backoff`` or ``pause``); or an
+  import of ``tenacity`` or ``stamina``. Loops that poll or serve in spite of errors have the same shape and count too.
+- *LRU*: a class or function that calls ``move_to_end`` or ``popitem(last=False)``.
+- *Single flight*: a class or function that stores a new task or future in a mapping by key and looks that mapping up.
+- *Page token*: a module that refuses a token by itself, as ``InvalidField("page_token", …)`` or ``raise`` of it.
+- *Tables*: a module whose string constants hold eight of the ten Chinese digits, eight of the twelve months, the range
+  of Chinese characters, or a list with eight of ten common English stop words.
+
+What is meant is one place each; a count says where to look, and ``--list`` names the places.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+
+from tests.bench.house.source import Function, Search, Source
+
+WAITING = ("sleep", "delay", "backoff", "pause")
+RETRYING_PACKAGES = frozenset({"tenacity", "stamina"})
+NEW_WORK = frozenset({"create_task", "create_future", "ensure_future", "Future"})
+DIGITS = frozenset("一二三四五六七八九十")
+MONTHS = frozenset(["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"])
+STOP_WORDS = frozenset(["the", "of", "and", "in", "is", "for", "to", "on", "with", "from"])
+MANY = 8
+
+
+def called_name(node: ast.AST) -> str:
+    """Return the last part of what a call calls, else an empty string."""
+    if not isinstance(node, ast.Call):
+        return ""
+    return ast.unparse(node.func).rpartition(".")[2] if isinstance(node.func, ast.Name | ast.Attribute) else ""
+
+
+def find_retries(source: Source) -> Iterator[str]:
+    for node in source.tree.body:
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        module = node.module if isinstance(node, ast.ImportFrom) else None
+        if RETRYING_PACKAGES & {(name or "").split(".")[0] for name in (*names, module)}:
+            yield f"{source.path}:{node.lineno} kept library"
+    for name, function in source.functions():
+        waits = any(part in called_name(node).lower() for node in ast.walk(function) for part in WAITING)
+        if waits and any(goes_on_after_errors(node) for node in ast.walk(function)):
+            yield f"{source.path}:{function.lineno} {name}"
+
+
+def goes_on_after_errors(node: ast.AST) -> bool:
+    """Whether this is a loop with a handler in it after which the loop goes on."""
+    if not isinstance(node, ast.For | ast.AsyncFor | ast.While):
+        return False
+    tries = [inner for part in node.body for inner in ast.walk(part) if isinstance(inner, ast.Try)]
+    return any(
+        not isinstance(handler.body[-1], ast.Return | ast.Raise | ast.Break)
+        for inner in tries
+        for handler in inner.handlers
+    )
+
+
+def find_scopes(source: Source) -> Iterator[tuple[str, ast.AST]]:
+    """Yield the classes of a module and its functions outside classes."""
+    for node in source.tree.body:
+        if isinstance(node, ast.ClassDef | Function):
+            yield f"{source.path}:{node.lineno} {node.name}", node
+
+
+def find_lru(source: Source) -> Iterator[str]:
+    for place, scope in find_scopes(source):
+        if any(is_lru_call(node) for node in ast.walk(scope)):
+            yield place
+
+
+def is_lru_call(node: ast.AST) -> bool:
+    """Whether a call belongs to an order by use."""
+    name = called_name(node)
+    return name == "move_to_end" or (name == "popitem" and isinstance(node, ast.Call) and bool(node.keywords))
+
+
+def find_single_flights(source: Source) -> Iterator[str]:
+    for place, scope in find_scopes(source):
+        works = {name for node in ast.walk(scope) for name in assigned_work(node)}
+        stored = {key for node in ast.walk(scope) for key in stored_in(node, works)}
+        if stored & {looked for node in ast.walk(scope) for looked in looked_up(node)}:
+            yield place
+
+
+def assignment(node: ast.AST) -> tuple[list[ast.expr], ast.expr | None]:
+    """Return the targets and the value of an assignment of either form."""
+    if isinstance(node, ast.Assign):
+        return node.targets, node.value
+    return ([node.target], node.value) if isinstance(node, ast.AnnAssign | ast.NamedExpr) else ([], None)
+
+
+def assigned_work(node: ast.AST) -> Iterator[str]:
+    """Yield the names that an assignment gives to a new task or future."""
+    targets, value = assignment(node)
+    if value is not None and called_name(value) in NEW_WORK:
+        yield from (ast.unparse(target) for target in targets)
+
+
+def stored_in(node: ast.AST, works: set[str]) -> Iterator[str]:
+    """Yield the mappings in which an assignment stores a task or future under a key."""
+    targets, value = assignment(node)
+    if value is not None and (called_name(value) in NEW_WORK or ast.unparse(value) in works):
+        yield from (ast.unparse(target.value) for target in targets if isinstance(target, ast.Subscript))
+
+
+def looked_up(node: ast.AST) -> Iterator[str]:
+    """Yield the mappings that an expression reads by key."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "pop"):
+        yield ast.unparse(node.func.value)
+    elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+        yield ast.unparse(node.comparators[0])
+    elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+        yield ast.unparse(node.value)
+
+
+def find_page_tokens(source: Source) -> Iterator[str]:
+    lines = [
+        node.lineno
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Call)
+        and called_name(node) == "InvalidField"
+        and node.args
+        and isinstance(node.args[0], ast.Constant)
+        and node.args[0].value == "page_token"
+    ]
+    if lines:
+        yield f"{source.path}:{lines[0]}"
+
+
+def find_table(matches: Callable[[str, set[str]], bool]) -> Search:
+    """Return a search for modules whose string constants match, as one text in lower case and as its words."""
+
+    def find(source: Source) -> Iterator[str]:
+        text = " ".join(part for _, part in find_texts(source.tree))
+        if matches(text, split_words(text)):
+            yield source.path
+
+    return find
+
+
+def find_texts(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
+    """Yield the string constants in lower case, each with the node around it; docstrings are none."""
+    for node in ast.walk(tree):
+        for child in ast.iter_child_nodes(node):
+            text = child.value if isinstance(child, ast.Constant) else None
+            if isinstance(text, str) and not isinstance(node, ast.Expr):
+                yield node, text.lower()
+
+
+def split_words(text: str) -> set[str]:
+    """Return the words of a text or a pattern."""
+    return set(re.split(r"[^a-z]+", text))
+
+
+def find_stop_words(source: Source) -> Iterator[str]:
+    """Yield modules with one constant, or one collection of constants, of which at least every fourth word is one."""
+    texts: dict[ast.AST, list[str]] = defaultdict(list)
+    for node, text in find_texts(source.tree):
+        texts[node].append(text)
+    for parts in texts.values():
+        words = split_words(" ".join(parts))
+        if len(STOP_WORDS & words) >= max(MANY, len(words) / 4):
+            yield source.path
+            return
+
+
+find_numerals = find_table(lambda text, words: len(DIGITS & set(text)) >= MANY)
+find_months = find_table(lambda text, words: len({word[:3] for word in words if word[:3] in MONTHS}) >= MANY)
+find_scripts = find_table(lambda text, words: "一-" in text or "\\u4e00" in text)

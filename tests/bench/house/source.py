@@ -1,0 +1,79 @@
+"""Python files of a tree, parsed once, under the module names that they have in this layout."""
+
+from __future__ import annotations
+
+import ast
+import io
+import os
+import tokenize
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+PRODUCT, TESTS = ("libs", "services", "trainers"), ("tests",)
+GENERATED = "libs/fathom/api"
+# Comments that speak to a tool instead of a reader.
+DIRECTIVES = ("noqa", "type:", "fmt:", "pragma", "!", "pyright:")
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file; ``path`` is relative to the root of its tree, with slashes."""
+
+    path: str
+    text: str
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The syntax tree."""
+        return ast.parse(self.text)
+
+    @cached_property
+    def module(self) -> str:
+        """Name of the module below ``fathom``, also for the older layout, where services stood beside it."""
+        parts = self.path.removesuffix(".py").removesuffix("/__init__").split("/")
+        return ".".join(parts[1:] if parts[0] == "libs" else ["fathom", *parts] if parts[0] in PRODUCT else parts)
+
+    @cached_property
+    def comments(self) -> dict[int, bool]:
+        """Lines with a comment for readers; the value is whether the line holds nothing else."""
+        found = {}
+        for token in tokenize.generate_tokens(io.StringIO(self.text).readline):
+            if token.type == tokenize.COMMENT and not token.string.lstrip("# ").startswith(DIRECTIVES):
+                found[token.start[0]] = not token.line[: token.start[1]].strip()
+        return found
+
+    def functions(self) -> Iterator[tuple[str, Function]]:
+        """Yield every function with its qualified name, the inner ones too."""
+        yield from inner_functions(self.tree, "")
+
+
+Search = Callable[[Source], Iterator[str]]
+"""Yields the places in a file that a figure counts."""
+
+
+def inner_functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, Function]]:
+    """Yield the functions below ``node``, their names behind ``prefix``."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, Function):
+            yield prefix + child.name, child
+        inner = isinstance(child, Function | ast.ClassDef)
+        yield from inner_functions(child, f"{prefix}{child.name}." if inner else prefix)
+
+
+def read_sources(root: Path, rooms: tuple[str, ...]) -> list[Source]:
+    """Return the Python files below these folders of ``root``, without links, generated stubs and environments."""
+    found = []
+    for room in rooms:
+        for folder, folders, files in os.walk(root / room):  # follows no links: libs/fathom has some to other rooms
+            below = Path(folder).relative_to(root).as_posix()
+            folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
+            if f"{below}/".startswith(f"{GENERATED}/"):
+                continue
+            for name in sorted(files):
+                if name.endswith(".py"):
+                    found.append(Source(f"{below}/{name}", (Path(folder) / name).read_text()))
+    return found

@@ -1,0 +1,97 @@
+"""The two turns of a correction as they are played: a draft with one planted error, the list of findings, the draft mended.
+
+Both sides are the product's own: ``CheckedEnding`` writes the list, the reference policy reads it from the
+conversation and answers, and its answer is checked again. The policy cannot know a truth that the list does not
+name: it corrects what the list tells (``restored``) and takes out the rest, which is mended as well (``fixed``: no
+finding is left, the wrong words are gone, what stood beside the error is unchanged and cited). The baseline is a
+second turn that says the draft again. ``python -m tests.bench fixing`` runs it; it needs the bundled data.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+
+from fathom.domain.chat.hermes import format_tool_call, parse_tool_calls
+from fathom.domain.chat.messages import Completion, FinishReason, Message, Role, Sampling, ToolCall, ToolSpec, Usage
+from fathom.services.planner.answering.rendering.finish import MENDED, CheckedEnding
+from fathom.services.planner.answering.verification.evidence import Evidence
+from fathom.services.planner.model.episode import Answer, Episode, Limits, Material, Step, Task, ToolResult, ToolStatus
+from fathom.services.policy.backends.rules.backend import RulesBackend
+from fathom.services.policy.config import RulesModel
+from fathom.services.policy.model import Request
+from tests.bench.planner.planted.cases import CASES, FRESH, HELD_OUT, LATER, Planted
+from tests.bench.planner.planted.material import shelf
+
+QUESTION = "What happened to these companies and rates?"
+BESIDE = "Microsoft gained 435.4% over the period [7]."
+TOOLS = (ToolSpec("finish", "", "{}"),)
+Fixer = Callable[[Sequence[Message]], Awaitable[str]]
+
+
+async def run() -> None:
+    """Recall of the first turn, and both rates of the second, per kind of error."""
+    cases = (*CASES, *HELD_OUT, *LATER, *FRESH)
+    async with shelf() as found:
+        ending = CheckedEnding(Evidence(found.store))
+        for name, fixer in (("rules", by_rules), ("said again", said_again)):
+            count: Counter[tuple[str, str]] = Counter()
+            for case in cases:
+                count.update((case.kind, what) for what in await outcomes(case, ending, found.material, fixer))
+            for kind in ("number", "time", "event"):
+                whole = count[kind, "planted"]
+                rates = [f"{what} {count[kind, what] / whole:.3f}" for what in ("detected", "fixed", "restored")]
+                cited = count[kind, "cited"] / max(1, count[kind, "detected"])
+                print(f"{name:>12} {kind:>6} of {whole}: {', '.join(rates)}, citations kept {cited:.3f}")
+
+
+async def outcomes(case: Planted, ending: CheckedEnding, material: Sequence[Material], fixer: Fixer) -> list[str]:
+    """What became of one planted error."""
+    draft = f"{BESIDE}\n\n{case.wrong}"
+    episode = make_episode(draft, material)
+    listed = await ending.finish(draft, episode, False)
+    if isinstance(listed, Answer):
+        return ["planted"]
+    call = episode.steps[-1].completion.tool_calls[0]
+    said = Message(Role.ASSISTANT, format_tool_call("finish", {"answer": draft}), (call,))
+    again = await fixer((Message(Role.USER, QUESTION), said, listed))
+    answer = await ending.finish(again, make_episode(again, material), True)
+    assert isinstance(answer, Answer)
+    clean = not any(mark.kind in MENDED for mark in answer.findings)
+    beside = answer.markdown.startswith(BESIDE)
+    fixed = clean and beside and case.wrong not in answer.markdown
+    restored = fixed and case.true in answer.markdown
+    return ["planted", "detected", *(["fixed"] * fixed), *(["restored"] * restored), *(["cited"] * (7 in answer.cited))]
+
+
+async def by_rules(messages: Sequence[Message]) -> str:
+    """What the reference policy makes of the conversation."""
+    backend = RulesBackend("rules", RulesModel(engine="rules"))
+    request = Request("r", "rules", tuple(messages), tools=TOOLS)
+    items = [item async for item in backend.generate(request)]
+    completion = items[-1]
+    assert isinstance(completion, Completion)
+    return answer_of(completion.tool_calls[0])
+
+
+async def said_again(messages: Sequence[Message]) -> str:
+    """The baseline."""
+    return answer_of(parse_tool_calls(messages[1].content)[1][0])
+
+
+def answer_of(call: ToolCall) -> str:
+    import json
+
+    return str(json.loads(call.arguments_json)["answer"])
+
+
+def make_episode(draft: str, material: Sequence[Material]) -> Episode:
+    """Make an episode that has collected the material and has just said the draft."""
+    task = Task("run_1", QUESTION, "rules", Sampling(), Limits(10, 10_000, time.monotonic() + 100))
+    call = parse_tool_calls(format_tool_call("finish", {"answer": draft}))[1][0]
+    result = ToolResult(ToolCall("c0", "data", "{}"), "", "", ToolStatus.OK, 0, tuple(material))
+    completion = Completion((1,), (2,), (0.0,), "", (call,), FinishReason.TOOL_CALLS, 0, 0, Usage(), True, "rules")
+    episode = Episode(task, ())
+    episode.append(Step(0, (Message(Role.USER, QUESTION),), completion, (result,)))
+    return episode

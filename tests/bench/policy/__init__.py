@@ -1,0 +1,1 @@
+"""Benchmarks of the policy service: speed of the engines, exactness of what was sampled, new weights."""

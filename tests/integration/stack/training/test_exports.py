@@ -1,0 +1,107 @@
+"""T01 through the real stack: what rollouts and runs have recorded becomes training data by the command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.api.policy.v1.policy_pb2 import DetokenizeRequest
+from fathom.clients import Clients
+from fathom.clients.runs import run
+from fathom.services.local import Endpoints
+from fathom.trainers.data.compress_file import compress_file
+from fathom.trainers.data.export.choose import NotTrainable
+from fathom.trainers.data.export.files import Wanted, export
+from fathom.trainers.data.export.tokens import PolicyRenderer, turn_end
+from fathom.transport.store import open_store
+
+pytestmark = pytest.mark.asyncio(loop_scope="package")
+Stack = tuple[Endpoints, Clients]
+QUESTION, CITY = "In which city are the headquarters of PepsiCo?", "Purchase"
+
+
+async def roll_out(
+    clients: Clients, name: str, protocol: trajectory.Protocol, grader: str
+) -> list[trajectory.Trajectory]:
+    request = pb.RolloutRequest(
+        request_id=name, tasks=[pb.RolloutTask(id="t", question=QUESTION, references=[CITY])], group_size=1,
+        protocol=protocol, model="rules", grader=grader,
+    )  # fmt: skip
+    return [response.trajectory async for response in clients.planner.rollout(request, timeout_s=60.0)]
+
+
+async def test_a_rollout_becomes_sft_rows_whose_rendering_is_what_was_sampled(stack: Stack, tmp_path: Path) -> None:
+    """With tools and with tags: the policy service renders the messages to the very ids of the episode."""
+    endpoints, clients = stack
+    store = open_store(endpoints.store)
+    tools = list((await clients.planner.list_tools(pb.ListToolsRequest())).tools)
+    for name, protocol, grader in (
+        ("export-tools", trajectory.PROTOCOL_RESEARCH, "sub_em"),
+        ("export-tags", trajectory.PROTOCOL_SEARCH_R1, "em"),
+    ):
+        (played,) = await roll_out(clients, name, protocol, grader)
+        wanted = Wanted("sft", "rules", least_reward=0.0, prefix=f"rollouts/{name}/", tools=tools)
+        done = await export(store, wanted, tmp_path / f"{name}.jsonl", PolicyRenderer(clients, "rules", tools))
+        (row,) = [json.loads(line) for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()]
+        assert row["token_ids"] == list(played.token_ids)
+        assert row["loss_mask"] == list(played.mask)
+        assert 0 < done.learned_tokens < done.tokens
+        assert bool(row["tools"]) == (protocol == trajectory.PROTOCOL_RESEARCH)
+        assert [m["weight"] for m in row["messages"] if m["role"] == "assistant"] == [1] * len(played.steps)
+
+        renderer = PolicyRenderer(clients, "rules", tools)
+        again = Wanted("sft", "nobody", least_reward=0.0, prefix=f"rollouts/{name}/", tools=tools)
+        await export(store, again, tmp_path / "again.jsonl", renderer)
+        (other,) = [json.loads(line) for line in (tmp_path / "again.jsonl").read_text().splitlines()]
+        assert other["exact"] is False
+        ids, mask = row["token_ids"], row["loss_mask"]
+        assert other["token_ids"][: len(ids)] == ids
+        # Sampling stops at a closing tag; SFT teaches to end the turn behind it as well.
+        ends = await turn_end(renderer)
+        differ = [token for token, one, two in zip(ids, mask, other["loss_mask"], strict=False) if one != two]
+        assert set(differ) <= {ends[0]}
+        assert other["token_ids"][len(ids) :] in ([], [ends[0]])
+        assert bool(differ) == (protocol == trajectory.PROTOCOL_SEARCH_R1)
+
+
+async def test_a_users_run_needs_consent_and_cannot_train_ppo_of_another_model(stack: Stack, tmp_path: Path) -> None:
+    endpoints, clients = stack
+    store = open_store(endpoints.store)
+    events = [event async for event in run(clients, pb.RunRequest(request_id="export-run", question=QUESTION))]
+    assert events[-1].finished.answer.markdown
+    prefix = "runs/trajectories/export-run"
+    done = await export(store, Wanted("sft", prefix=prefix), tmp_path / "none.jsonl", None)
+    assert (done.rows, sum(done.left_out.values())) == (0, 1)
+    done = await export(store, Wanted("sft", prefix=prefix, production=True), tmp_path / "one.jsonl", None)
+    assert done.rows == 1
+    with pytest.raises(NotTrainable, match="'rules', not 'tiny'"):
+        await export(store, Wanted("ppo", "tiny", prefix=prefix, production=True), tmp_path / "ppo.jsonl", None)
+
+
+async def test_thinking_gets_shorter_by_the_policys_own_tokens(stack: Stack, tmp_path: Path) -> None:
+    """Exported, compressed, rendered anew; the lengths are those of the serving model's tokenizer."""
+    endpoints, clients = stack
+    await roll_out(clients, "export-think", trajectory.PROTOCOL_SEARCH_R1, "em")
+    store, renderer = open_store(endpoints.store), PolicyRenderer(clients, "rules")
+    wanted = Wanted("sft", "rules", least_reward=0.0, prefix="rollouts/export-think/")
+    await export(store, wanted, tmp_path / "long.jsonl", renderer)
+    (row,) = [json.loads(line) for line in (tmp_path / "long.jsonl").read_text().splitlines()]
+    long = "First I wonder about it. Then I wonder again about something. The headquarters of PepsiCo are what I need."
+    for message in row["messages"]:
+        message["content"] = message["content"].replace("I need to look this up.", long)
+    (tmp_path / "long.jsonl").write_text(json.dumps(row) + "\n")
+    lengths = await compress_file(tmp_path / "long.jsonl", tmp_path / "short.jsonl", 24, clients, "rules")
+    (short,) = [json.loads(line) for line in (tmp_path / "short.jsonl").read_text().splitlines()]
+    assert max(lengths.before) > 24 >= max(lengths.after)
+    words = [message["content"] for message in short["messages"]]
+    assert any("The headquarters of PepsiCo are what I need." in text and "wonder" not in text for text in words)
+    assert len(short["token_ids"]) == len(short["loss_mask"])
+    assert sum(short["loss_mask"]) < sum(row["loss_mask"]) + 60
+    learned = [token for token, one in zip(short["token_ids"], short["loss_mask"], strict=True) if one]
+    text = (await clients.policy.detokenize(DetokenizeRequest(model="rules", token_ids=learned))).text
+    assert "The headquarters of PepsiCo are what I need." in text
+    assert "Answer the question" not in text

@@ -1,0 +1,114 @@
+"""What connectors give, as sheets, missing items and imported files; the import's RPC itself."""
+
+from __future__ import annotations
+
+import io
+from datetime import date
+from typing import Any
+
+import openpyxl
+import pyarrow as pa
+import pytest
+
+from fathom.api.datafetch.v1 import datafetch_pb2 as pb
+from fathom.core.call import Call
+from fathom.core.errors import DependencyFailed, FathomError, InvalidField, NotFound
+from fathom.domain import frames
+from fathom.services.datafetch.config import Config
+from fathom.services.datafetch.engine import Engine
+from fathom.services.datafetch.server import DatafetchServicer
+from fathom.services.datafetch.sources import DataRequest, Fetched, Kind, NoData, NoVintage, normalise
+from fathom.services.datafetch.sources.base import make_provenance
+from fathom.services.datafetch.sources.cells import make_price_table, make_price_units
+from fathom.services.datafetch.sources.sheet import import_table, to_missing, to_sheet
+from fathom.transport.store.memory import MemoryStore
+from fathom.transport.store.refs import to_ref
+
+CALL = Call("req_1")
+REQUEST = DataRequest(Kind.PRICES, "600519", start=date(2024, 1, 1), end=date(2024, 1, 31))
+
+
+def test_a_sheet_says_where_each_column_is_from() -> None:
+    table = make_price_table([(date(2024, 1, 2), 1.0, 2.0, 0.5, 1.5, 100.0, None)])
+    where = make_provenance("akshare", "https://example/kline", date(2024, 1, 31))
+    sheet = to_sheet(Fetched(table, make_price_units("CNY"), where, facts={"symbol": "600519.SH", "name": "贵州茅台"}))
+    columns = {column.name: column for column in sheet.columns}
+    close = columns["close"]
+    assert (close.unit, close.entity, close.vendor, close.source, close.as_of) == (
+        "CNY",
+        "600519.SH",
+        "akshare",
+        "https://example/kline",
+        "2024-01-31",
+    )
+    assert (columns["date"].source, columns["adj_close"].nulls, columns["volume"].unit) == ("", 1, "shares")
+    assert sheet.title == "贵州茅台, 600519.SH"
+    assert frames.read_table(sheet.arrow).equals(table)
+
+
+@pytest.mark.parametrize(
+    ("error", "as_of", "reason"),
+    [
+        (NoData("akshare", REQUEST), None, "NO_DATA_IN_PERIOD"), (NoData("akshare", REQUEST), date(2023, 12, 31), "NOT_YET_PUBLISHED"),
+        (NoVintage("worldbank", date(2020, 1, 1), "no"), None, "NOT_YET_PUBLISHED"), (DependencyFailed("akshare", "down"), None, "SOURCE_FAILED"),
+    ],
+)  # fmt: skip
+def test_every_failure_is_a_missing_item(error: FathomError, as_of: date | None, reason: str) -> None:
+    item = to_missing(REQUEST, error, as_of)
+    assert (item.subject, item.reason, item.detail, item.period) == (
+        "600519",
+        reason,
+        error.message,
+        "2024-01-01..2024-01-31",
+    )
+
+
+def test_an_unknown_code_and_near_names_are_told() -> None:
+    with pytest.raises(InvalidField) as invalid:
+        normalise("no code")
+    assert to_missing(REQUEST, invalid.value).reason == "UNKNOWN_ENTITY"
+    assert to_missing(REQUEST, NotFound("table", "price", ["prices"])).nearest == ("prices",)
+
+
+async def ask(data: bytes, content_type: str, **fields: Any) -> tuple[pb.ImportTableResponse, MemoryStore]:
+    store = MemoryStore()
+    stored = await store.put("uploads/mine", data, content_type)
+    config = Config()
+    servicer = DatafetchServicer(Engine(config), store, config)
+    return await servicer.ImportTable(pb.ImportTableRequest(data=to_ref(stored), **fields), CALL), store
+
+
+async def test_a_csv_with_a_broken_row_is_imported_and_the_row_is_told() -> None:
+    response, store = await ask(
+        "代码,利润,增速\n000001,1.5,3%\n600519\n600036,2.5,4%\n".encode(), "text/csv; charset=utf-8", title="Mine"
+    )
+    assert [(issue.row, issue.column, issue.message) for issue in response.issues] == [(3, "", "has 1 fields, not 3")]
+    assert (response.sheet.title, response.sheet.rows) == ("Mine", 2)
+    assert [(column.name, column.unit, column.vendor) for column in response.sheet.columns] == [
+        ("代码", "", "upload"),
+        ("利润", "", "upload"),
+        ("增速", "%", "upload"),
+    ]
+    table = frames.read_parquet(await store.get(f"tables/{response.sheet.id}.parquet"))
+    assert table.to_pydict() == {"代码": ["000001", "600036"], "利润": [1.5, 2.5], "增速": [3.0, 4.0]}
+
+
+async def test_arrow_is_imported_as_before_and_other_types_are_refused() -> None:
+    arrow = frames.write_table(pa.table({"a": [1, 2]}))
+    for content_type in ("", frames.ARROW_STREAM, "application/octet-stream"):
+        response, _ = await ask(arrow, content_type)
+        assert (response.sheet.title, response.sheet.rows, len(response.issues)) == ("imported table", 2, 0)
+    with pytest.raises(InvalidField, match="data"):
+        await ask(b"x", "image/png")
+    with pytest.raises(FathomError, match="corrupt"):
+        await ask(b"x", "")
+
+
+def test_a_sheet_of_a_workbook_is_chosen() -> None:
+    book = openpyxl.Workbook()
+    book.create_sheet("Other").append(["x"])
+    sink = io.BytesIO()
+    book.save(sink)
+    kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+    sheet, issues = import_table(sink.getvalue(), kind, "", "Other")
+    assert ([column.name for column in sheet.columns], issues) == (["x"], ())

@@ -1,0 +1,153 @@
+"""When a slot of a question is filled, open or unsure, by what the used material offers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date, timedelta
+
+import pytest
+
+from fathom.services.planner.answering.verification.dates import find_moments
+from fathom.services.planner.answering.verification.evidence import Evidence
+from fathom.services.planner.coverage.facts import Facts, Used, find_frequencies, list_lacks, measure_step
+from fathom.services.planner.coverage.matching import SlotChecker
+from fathom.services.planner.model.episode import Material, MaterialKind
+from fathom.services.planner.model.slots import Slot, SlotKind, SlotState
+
+FILLED, OPEN, UNSURE = SlotState.FILLED, SlotState.OPEN, SlotState.UNSURE
+
+
+def table(first: date, last: date, step: int = 1, entity: str = "AAPL", number: int = 1) -> Facts:
+    days = frozenset(first + timedelta(days=step * at) for at in range((last - first).days // step + 1))
+    own = measure_step(days)
+    return Facts(
+        number, MaterialKind.SHEET, frozenset([entity]), frozenset(["close_adj"]), first, max(days), days, own,
+        find_frequencies(own), labels=(f"{entity}.close_adj",), units=frozenset(["USD"]), rows=len(days),
+    )  # fmt: skip
+
+
+def cell(number: int = 2, **facts: object) -> Facts:
+    return replace(Facts(number, MaterialKind.CODE), **facts)  # type: ignore[arg-type]
+
+
+def judge(slot: Slot, *facts: Facts, entities: tuple[Slot, ...] = (), markdown: str = "") -> Slot:
+    used = Used(facts, markdown, has_figure=any(item.has_figure for item in facts))
+    return SlotChecker(used).check([*entities, slot])[-1]
+
+
+YEAR = table(date(2020, 1, 2), date(2020, 12, 31))
+ASKED = Slot(SlotKind.PERIOD, "2020", "2020-01-01/2020-12-31")
+MONTHLY = Slot(SlotKind.FREQUENCY, "monthly", "monthly")
+
+
+def test_monthly_asked_and_daily_given_is_open() -> None:
+    found = judge(MONTHLY, YEAR)
+    assert (found.state, found.detail) == (OPEN, "the values are daily")
+
+
+def test_monthly_asked_and_resampled_in_a_cell_is_filled() -> None:
+    found = judge(MONTHLY, YEAR, cell(frequencies=frozenset(["monthly"])))
+    assert (found.state, found.material) == (FILLED, (2,))
+
+
+@pytest.mark.parametrize(
+    ("facts", "state", "detail"),
+    [
+        (YEAR, FILLED, ""),
+        (table(date(2020, 1, 2), date(2020, 6, 30)), OPEN, "the data end on 2020-06-30"),
+        (table(date(2020, 3, 2), date(2020, 12, 31)), OPEN, "the data begin on 2020-03-02"),
+        (table(date(2015, 1, 2), date(2022, 12, 30)), UNSURE, "the data run from 2015-01-02 to 2022-12-30"),
+    ],
+)
+def test_the_dates_of_a_table_decide_about_the_period(facts: Facts, state: SlotState, detail: str) -> None:
+    found = judge(ASKED, facts)
+    assert (found.state, found.detail) == (state, detail)
+
+
+def test_a_wider_table_is_enough_where_a_cell_names_the_period() -> None:
+    wide = table(date(2015, 1, 2), date(2022, 12, 30))
+    named = cell(moments=tuple(find_moments("price.loc['2020-01-01':'2020-12-31']")))
+    assert judge(ASKED, wide, named).state is FILLED
+
+
+def test_what_was_asked_after_a_day_is_not_answered_by_that_day() -> None:
+    after = Slot(SlotKind.PERIOD, "since October 2009", "2009-10-01/..")
+    assert judge(after, table(date(2009, 10, 31), date(2009, 10, 31))).state is OPEN
+    assert judge(after, table(date(2009, 10, 1), date(2016, 6, 30))).state is FILLED
+
+
+def test_a_shorter_table_of_one_of_several_entities_is_unsure() -> None:
+    entities = (Slot(SlotKind.ENTITY, "Apple", "AAPL"), Slot(SlotKind.ENTITY, "Microsoft", "MSFT"))
+    short = table(date(2020, 7, 1), date(2020, 12, 31), entity="MSFT", number=3)
+    assert judge(ASKED, YEAR, short, entities=entities).state is UNSURE
+    assert judge(Slot(SlotKind.ENTITY, "Merck", "MRK"), YEAR, short).state is OPEN
+
+
+@pytest.mark.parametrize("value", [0.03, 3.0])
+def test_a_risk_free_rate_in_the_code_is_used(value: float) -> None:
+    rate = Slot(SlotKind.PARAMETER, "risk-free rate of 3%", "3 %")
+    assert judge(rate, YEAR, cell(numbers=frozenset([value, 252.0]))).state is FILLED
+
+
+def test_a_risk_free_rate_that_no_cell_uses_is_open() -> None:
+    rate = Slot(SlotKind.PARAMETER, "risk-free rate of 3%", "3 %")
+    found = judge(rate, YEAR, cell(numbers=frozenset([252.0, 0.5])))
+    assert (found.state, found.detail) == (OPEN, "no calculation uses it")
+
+
+def test_a_measure_is_filled_by_its_name_and_open_beside_another_one() -> None:
+    asked = Slot(SlotKind.MEASURE, "maximum drawdown", "max_drawdown")
+    assert judge(asked, YEAR, cell(measures=frozenset(["max_drawdown"]))).state is FILLED
+    assert judge(asked, YEAR, cell(labels=("find_drawdown",))).state is FILLED
+    assert judge(asked, YEAR, cell(measures=frozenset(["return"]))).state is OPEN
+    assert judge(asked, YEAR, cell(labels=("f", "x"))).state is UNSURE
+    assert judge(asked, YEAR).state is OPEN
+
+
+@pytest.mark.parametrize("computed", ["return", "cagr", "change"])
+def test_performance_is_filled_by_any_figure_of_how_far_a_value_moved(computed: str) -> None:
+    asked = Slot(SlotKind.MEASURE, "price performance", "performance")
+    assert judge(asked, YEAR, cell(measures=frozenset([computed]))).state is FILLED
+    assert judge(asked, YEAR, cell(measures=frozenset(["max_drawdown"]))).state is OPEN
+
+
+def test_a_chart_that_was_asked_for_must_be_there() -> None:
+    chart = Slot(SlotKind.OUTPUT, "Plot", "chart")
+    assert judge(chart, YEAR).state is OPEN
+    assert judge(chart, YEAR, cell(has_figure=True)).state is FILLED
+
+
+def test_a_word_that_nothing_consumed_is_unsure_unless_the_material_has_it() -> None:
+    word = Slot(SlotKind.UNKNOWN, "seasonality")
+    assert judge(word, YEAR).state is UNSURE
+    assert judge(word, YEAR, cell(text="print('seasonality by month')")).state is FILLED
+
+
+def test_a_name_that_nothing_consumed_is_open() -> None:
+    name = Slot(SlotKind.UNKNOWN, "Amazon", start=8, end=14)
+    assert judge(name, YEAR).state is OPEN
+    assert judge(name, YEAR, markdown="There are no data on Amazon.").state is UNSURE
+
+
+def test_an_unknown_word_that_a_source_lacks_is_open() -> None:
+    slot = Slot(SlotKind.UNKNOWN, "贵州茅台")
+    [found] = SlotChecker(Used(lacks=("贵州茅台 not among the known names",))).check([slot])
+    assert found.state is OPEN
+
+
+def test_a_number_of_names_is_no_parameter_of_a_calculation() -> None:
+    entities = (Slot(SlotKind.ENTITY, "Apple", "AAPL"), Slot(SlotKind.ENTITY, "Microsoft", "MSFT"))
+    assert judge(Slot(SlotKind.PARAMETER, "two", "2"), YEAR, entities=entities).state is FILLED
+
+
+def test_without_any_material_all_that_is_asked_stays_open() -> None:
+    slots = [Slot(SlotKind.ENTITY, "Tencent", "0700.HK"), MONTHLY, ASKED]
+    assert [judge(slot).state for slot in slots] == [OPEN, OPEN, OPEN]
+
+
+@pytest.mark.parametrize(("reason", "state"), [("NOT_UNDERSTOOD", UNSURE), ("UNKNOWN_ENTITY", OPEN)])
+async def test_a_word_that_one_wording_of_a_call_did_not_express_is_unsure(reason: str, state: SlotState) -> None:
+    missing = Material(1, MaterialKind.MISSING, {"subject": "more", "reason": reason})
+    lacks = await list_lacks([missing], Evidence(None))
+    [found] = SlotChecker(Used(lacks=lacks)).check([Slot(SlotKind.UNKNOWN, "more", start=33, end=37)])
+    assert found.state is state

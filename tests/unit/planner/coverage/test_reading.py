@@ -1,0 +1,116 @@
+"""How a question becomes slots: datafetch's reading, what it left over, and what the model states itself."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fathom.api.datafetch.v1 import datafetch_pb2 as pb
+from fathom.core.errors import DependencyFailed
+from fathom.domain.chat.messages import ToolCall
+from fathom.services.planner.coverage.reading import QuestionReader, bind_words, join_words
+from fathom.services.planner.coverage.stated import read_statement, refine
+from fathom.services.planner.model.slots import Slot, SlotKind, SlotSource, SlotState
+
+
+def place(question: str, kind: SlotKind, text: str, value: str = "") -> Slot:
+    start = question.index(text)
+    return Slot(kind, text, value, start, start + len(text))
+
+
+class Datafetch:
+    """Answers with one mention, or fails."""
+
+    def __init__(self, mention: pb.Mention | None = None) -> None:
+        self.mention = mention
+
+    async def read_question(self, request: pb.ReadQuestionRequest, timeout_s: float) -> pb.ReadQuestionResponse:
+        if self.mention is None:
+            raise DependencyFailed("datafetch", "is gone")
+        return pb.ReadQuestionResponse(mentions=[self.mention])
+
+
+class Services:
+    def __init__(self, datafetch: Datafetch) -> None:
+        self.datafetch = datafetch
+
+
+def reader(mention: pb.Mention | None = None) -> QuestionReader:
+    clients: Any = Services(Datafetch(mention))
+    return QuestionReader(clients)
+
+
+async def test_a_reading_that_fails_leaves_the_dates_and_never_the_run() -> None:
+    slots = await reader().read("Apple from 2015 to 2020 with 3%")
+    assert [(slot.kind, slot.value) for slot in slots] == [(SlotKind.PERIOD, "2015-01-01/2020-12-31")]
+    assert await reader().read_measures(["drawdown"]) == frozenset()
+
+
+async def test_a_number_that_the_reading_skipped_is_a_parameter() -> None:
+    mention = pb.Mention(kind=pb.MENTION_KIND_ENTITY, start=0, end=5, text="Apple", value="AAPL")
+    slots = await reader(mention).read("Apple held for 90 days in 2019")
+    assert [(slot.kind, slot.text) for slot in slots] == [
+        (SlotKind.ENTITY, "Apple"), (SlotKind.PARAMETER, "90"), (SlotKind.PERIOD, "2019"),
+    ]  # fmt: skip
+
+
+def test_a_number_inside_a_name_is_no_parameter() -> None:
+    question = "Returns of the S&P 500"
+    assert len(bind_words(question, [place(question, SlotKind.ENTITY, "S&P 500", "SP500")])) == 1
+
+
+def test_unknown_words_before_a_number_are_its_name() -> None:
+    question = "Sharpe ratio with a risk-free rate of 4%"
+    parts = [("risk-free", SlotKind.UNKNOWN), ("rate", SlotKind.UNKNOWN), ("4%", SlotKind.PARAMETER)]
+    [slot] = join_words(question, [place(question, kind, text) for text, kind in parts])
+    assert (slot.kind, slot.text) == (SlotKind.PARAMETER, "risk-free rate of 4%")
+
+
+def test_a_number_in_words_is_a_parameter_with_its_unit() -> None:
+    question = "the three days with the highest price"
+    [slot] = join_words(question, [place(question, SlotKind.UNKNOWN, word) for word in ("three", "days")])
+    assert (slot.kind, slot.text, slot.value) == (SlotKind.PARAMETER, "three days", "3")
+
+
+def test_words_apart_stay_apart() -> None:
+    question = "pattern of prices, hedge"
+    slots = [place(question, SlotKind.UNKNOWN, word) for word in ("pattern", "hedge")]
+    assert [slot.text for slot in join_words(question, slots)] == ["pattern", "hedge"]
+
+
+def state(**reading: object) -> tuple[Slot, ...]:
+    return read_statement([ToolCall("c", "finish", json.dumps({"answer": "x", "reading": reading}))])
+
+
+def test_a_model_fills_in_what_the_question_leaves_to_it() -> None:
+    asked = [Slot(SlotKind.ENTITY, "Apple", "AAPL", 0, 5)]
+    slots = refine(asked, state(frequency="weekly", entities=["Intel"], open=["dividends"]))
+    assert [(slot.kind, slot.text, slot.source) for slot in slots] == [
+        (SlotKind.ENTITY, "Apple", SlotSource.QUESTION),
+        (SlotKind.FREQUENCY, "weekly", SlotSource.MODEL),
+        (SlotKind.UNKNOWN, "dividends", SlotSource.MODEL),
+    ]
+    assert slots[-1].state is SlotState.OPEN
+
+
+def test_the_words_of_the_question_bind_a_model() -> None:
+    asked = [Slot(SlotKind.FREQUENCY, "monthly", "monthly"), Slot(SlotKind.PERIOD, "2020", "2020-01-01/2020-12-31")]
+    assert refine(asked, state(frequency="daily", start="2019-01-01", end="2019-12-31")) == tuple(asked)
+
+
+def test_a_model_dates_a_period_that_the_question_gives_in_words() -> None:
+    asked = [Slot(SlotKind.PERIOD, "last year", "2021-12-28/2022-12-28")]
+    [slot] = refine(asked, state(start="2022-01-01", end="2022-12-31"))
+    assert slot.value == "2022-01-01/2022-12-31"
+
+
+def test_an_unknown_word_that_the_model_states_is_unsure_and_not_open() -> None:
+    asked = [Slot(SlotKind.UNKNOWN, "pattern")]
+    slots = refine(asked, state(measures=["pattern: the weekdays of the highest closes"]))
+    assert slots[0].state is SlotState.UNSURE
+    assert "weekdays" in slots[0].detail
+
+
+def test_a_malformed_statement_states_nothing() -> None:
+    calls = [ToolCall("c", "finish", text) for text in ("{", '{"reading": "weekly"}', '{"reading": {"open": "x"}}')]
+    assert [read_statement([call]) for call in calls] == [(), (), ()]

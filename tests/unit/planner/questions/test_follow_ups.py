@@ -1,0 +1,155 @@
+"""Follow-ups made whole by the slots of earlier turns, and what is asked back instead of guessed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pytest
+
+from fathom.clients import Clients
+from fathom.core.telemetry import Telemetry
+from fathom.domain.chat.messages import Message, Role
+from fathom.services.planner.questions.classifier import Classifier, load_heads
+from fathom.services.planner.questions.follow_ups import Completed, Turn, complete_question
+from fathom.services.planner.questions.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, ReadText, Slot, shift_period
+from fathom.services.planner.questions.vectors import Encoded
+from fathom.services.planner.workflow.rewriting import ASKS, Rewriter, find_lost, make_clarification
+
+WORDS = {
+    ENTITY: "Pfizer|Lilly|Apple|Microsoft|gold|苹果|微软|谷歌|黄金",
+    TOPIC: "maximum drawdown|volatility|volatile|return|unemployment|inflation|收益率|波动率|最大回撤",
+    PERIOD: r"2018年第四季度|\b(?:19|20)\d\d\b|(?:19|20)\d\d年",
+    UNKNOWN: "Zoom's|margins",
+}
+PFIZER = ("What was Pfizer's maximum drawdown in 2020?", "Pfizer's maximum drawdown in 2020 was -30.6% [1].")
+APPLE = ("比较苹果和微软2019年的收益率", "苹果为88.96%，微软为57.6%[1]。")
+
+
+def read(text: str) -> ReadText:
+    """Read with a small lexicon, as datafetch does with that of its data."""
+    found = [
+        Slot(kind, match.start(), match.end(), match.group(), value_of(kind, match.group()))
+        for kind, words in WORDS.items()
+        for match in re.finditer(words, text)
+    ]
+    return ReadText(text, tuple(sorted(found, key=lambda slot: slot.start)))
+
+
+def value_of(kind: str, text: str) -> str:
+    if kind != PERIOD:
+        return text.lower()
+    year = text[:4]
+    return f"{year}-10-01/{year}-12-31" if "第四" in text else f"{year}-01-01/{year}-12-31"
+
+
+def complete(question: str, *turns: tuple[str, str]) -> Completed:
+    return complete_question(read(question), [Turn(read(asked), read(answered)) for asked, answered in turns])
+
+
+@pytest.mark.parametrize(
+    ("turn", "question", "whole"),
+    [
+        (PFIZER, "and Lilly?", "What was Lilly's maximum drawdown in 2020?"),
+        (PFIZER, "What about 2021 then?", "What was Pfizer's maximum drawdown in 2021?"),
+        (PFIZER, "And the year after?", "What was Pfizer's maximum drawdown in 2021?"),
+        (PFIZER, "And the volatility?", "What was Pfizer's volatility in 2020?"),
+        (PFIZER, "And Zoom's?", "What was Zoom's maximum drawdown in 2020?"),
+        (PFIZER, "How volatile was it?", "How volatile was Pfizer (2020)?"),
+        (PFIZER, "Why?", "Why (Pfizer, maximum drawdown, 2020, -30.6%)?"),
+        (PFIZER, "Is -30.6% a lot?", "Is -30.6% a lot (Pfizer, maximum drawdown, 2020)?"),
+        (APPLE, "那黄金呢", "比较黄金2019年的收益率"),
+        (APPLE, "那2018年第四季度呢？", "比较苹果和微软2018年第四季度的收益率"),
+        (APPLE, "次年呢", "比较苹果和微软2020年的收益率"),
+        (APPLE, "两者的最大回撤呢", "苹果和微软的最大回撤呢（2019年）？"),
+        (APPLE, "前者为什么这么高", "苹果为什么这么高（收益率，2019年，88.96%）？"),
+        (APPLE, "和黄金比呢？", "和黄金比呢（苹果和微软，收益率，2019年）？"),
+    ],
+)
+def test_a_follow_up_says_whom_what_and_when(turn: tuple[str, str], question: str, whole: str) -> None:
+    assert complete(question, turn) == Completed(whole)
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["How did gold do in 2011?", "What was unemployment in 2009?", "2018年微软的波动率是多少", "Apple volatility 2015"],
+)
+def test_a_whole_question_stays_as_it_is(question: str) -> None:
+    assert complete(question, PFIZER) == Completed(question)
+
+
+def test_older_turns_fill_what_the_last_one_lacks() -> None:
+    found = complete("And the volatility?", PFIZER, ("And Lilly?", "-20.1% [1]."))
+    assert found.text == "And Lilly (volatility)?"
+    assert complete("How volatile was it?", PFIZER, ("What about unemployment?", "3.5%.")).text.count("Pfizer") == 1
+
+
+def test_one_pronoun_for_two_companies_is_not_guessed() -> None:
+    found = complete("它的波动率呢？", APPLE)
+    assert found.unresolved == "它"
+    assert found.options == ("苹果的波动率呢（2019年）？", "微软的波动率呢（2019年）？")
+    nothing = complete("What was its return in 2020?", ("Hello", "Good morning."))
+    assert (nothing.unresolved, nothing.options) == ("its", ())
+
+
+@pytest.mark.parametrize(
+    ("value", "steps", "chinese", "words"),
+    [
+        ("2020-01-01/2020-12-31", 1, False, "2021"),
+        ("2020-01-01/2020-12-31", -1, True, "2019年"),
+        ("2018-10-01/2018-12-31", 1, True, "2019年第一季度"),
+        ("2020-12-01/2020-12-31", 1, False, "January 2021"),
+        ("2015-01-01/2019-12-31", 1, False, "from 2020 to 2024"),
+        ("2020-05-03/2020-06-09", 1, False, ""),
+        ("2020-01-01/..", 1, False, ""),
+    ],
+)
+def test_periods_move_by_their_own_length(value: str, steps: int, chinese: bool, words: str) -> None:
+    assert shift_period(value, steps, chinese) == words
+
+
+class Lexicon:
+    """Reader of these tests."""
+
+    async def read(self, text: str) -> ReadText | None:
+        return read(text)
+
+
+class NoVectors:
+    """Encoder that does not answer."""
+
+    async def encode(self, texts: Sequence[str]) -> Encoded | None:
+        return None
+
+
+def make_rewriter(may_ask: bool = True) -> Rewriter:
+    clients = Clients({}, Telemetry("test", log_level="critical"))
+    return Rewriter(clients, Lexicon(), Classifier(NoVectors(), load_heads()), str, may_ask=may_ask)
+
+
+def make_history(*turns: tuple[str, str]) -> list[Message]:
+    return [Message(role, text) for turn in turns for role, text in zip((Role.USER, Role.ASSISTANT), turn, strict=True)]
+
+
+async def test_without_a_language_model_the_slots_rewrite() -> None:
+    found = await make_rewriter().rewrite("and Lilly?", make_history(PFIZER), "rules")
+    assert (found.question, found.method) == ("What was Lilly's maximum drawdown in 2020?", "slots")
+    assert (await make_rewriter().rewrite("and Lilly?", [])).question == "and Lilly?"
+
+
+async def test_the_assistant_asks_back_once_and_then_takes_all_that_may_be_meant() -> None:
+    asked = await make_rewriter().rewrite("它的波动率呢？", make_history(APPLE))
+    assert asked.asks_back
+    answer = make_clarification(asked)
+    assert answer.clarification is not None
+    assert answer.clarification.options == asked.options
+    assert answer.markdown.startswith(ASKS["zh"])
+    again = await make_rewriter().rewrite("它的波动率呢？", make_history(APPLE, (asked.question, answer.markdown)))
+    assert not again.asks_back
+    assert "苹果和微软" in again.question
+    assert not (await make_rewriter(may_ask=False).rewrite("它的波动率呢？", make_history(APPLE))).asks_back
+
+
+def test_a_rewriting_that_loses_a_name_or_a_figure_is_noticed() -> None:
+    assert find_lost(read("And Lilly in 2021, above 5%?"), read("What was Lilly's return in 2021, above 5%?")) == []
+    assert find_lost(read("And Lilly in 2021, above 5%?"), read("What was Pfizer's return in 2021?")) == ["Lilly", "5%"]

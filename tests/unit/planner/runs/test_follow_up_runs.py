@@ -1,0 +1,84 @@
+"""A follow-up as a run: the whole question is played, shown, recorded and replayed; an unclear one is asked back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fathom.api.memory.v1 import memory_pb2 as memory
+from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.domain.chat.messages import Message
+from fathom.services.planner.engine import Engine
+from fathom.services.planner.runs.event_log import follow
+from fathom.services.planner.runs.worker import Worker
+from tests.unit.planner.house import House, finish
+from tests.unit.planner.questions.test_follow_ups import APPLE, PFIZER, make_history, make_rewriter
+
+
+@dataclass
+class Memory:
+    """Memory service with one conversation."""
+
+    chat: Sequence[Message]
+
+    async def get_window(self, request: memory.GetWindowRequest) -> memory.GetWindowResponse:
+        pairs = zip(self.chat[::2], self.chat[1::2], strict=True)
+        turns = [
+            memory.WindowTurn(number=number, question=asked.content, answer=answered.content)
+            for number, (asked, answered) in enumerate(pairs, 1)
+        ]
+        return memory.GetWindowResponse(turns=turns)
+
+    async def append_turn(self, request: memory.AppendTurnRequest) -> memory.AppendTurnResponse:
+        return memory.AppendTurnResponse()
+
+
+def make_worker(house: House, chat: Sequence[Message]) -> Worker:
+    house.clients.__dict__["memory"] = Memory(chat)
+    engine = Engine(lambda protocol: house.policy, house.stage)
+    log = house.telemetry.log
+    return Worker(
+        house.config, engine, house.protocols(), house.record, house.clients, house.bus, log, rewriter=make_rewriter()
+    )
+
+
+async def play(house: House, chat: Sequence[Message], question: str) -> list[pb.RunEvent]:
+    worker = make_worker(house, chat)
+    await house.ask(question=question, conversation_id="conv_1")
+    async with house.working(worker):
+        return [event async for event in follow(house.bus, "run_1", 0, 0)]
+
+
+async def test_the_whole_question_is_what_runs_and_what_is_recorded() -> None:
+    house = House(finish("-20.1%."))
+    events = await play(house, make_history(PFIZER), "and Lilly?")
+    whole = "What was Lilly's maximum drawdown in 2020?"
+    assert [event.staged.stage.text for event in events if event.HasField("staged")] == [whole]
+    found = (await house.runs.get("run_1", 1)).trajectory
+    assert (found.question, found.understood) == ("and Lilly?", whole)
+    opening = found.steps[0].new_messages
+    assert opening[-1].content.startswith(whole)
+    assert len(opening) == 4, "the conversation stands before the question"
+    assert (await house.runs.replay("run_1")).same
+
+
+async def test_an_unclear_reference_ends_in_a_question_without_a_round() -> None:
+    house = House(finish("never said"))
+    events = await play(house, make_history(APPLE), "它的波动率呢？")
+    finished = events[-1].finished
+    assert finished.stop_reason == trajectory.STOP_REASON_FINISHED
+    assert finished.answer.clarification.reference == "它"
+    assert len(finished.answer.clarification.options) == 2
+    assert house.policy.sampled == []
+    assert (await house.runs.replay("run_1")).same
+
+
+async def test_a_second_attempt_plays_the_question_of_the_first() -> None:
+    house = House(finish("Done."))
+    await house.ask(question="and Lilly?")
+    header = await house.record.get_header("run_1")
+    first = await make_worker(house, make_history(PFIZER))._understand(header, make_history(PFIZER))
+    # Another conversation would give another question: the stored one counts.
+    second = await make_worker(house, make_history(APPLE))._understand(header, make_history(APPLE))
+    assert first == second

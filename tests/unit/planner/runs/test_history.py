@@ -1,0 +1,51 @@
+"""What a run is told of its conversation: the newest turns in full, older ones as points, and all of it in the window."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from fathom.api.memory.v1 import memory_pb2 as memory
+from fathom.domain.chat.messages import Message, Role
+from fathom.services.planner.episode.dialogue import Research
+from fathom.services.planner.model.compaction import WindowSettings
+from fathom.services.planner.runs.conversation import load_conversation
+from fathom.services.planner.runs.repository import RunRepository
+from fathom.transport.store import open_store
+from tests.unit.planner.window.long_runs import PROMPTS, Line, play, task
+
+
+async def history(turns: list[memory.WindowTurn]) -> tuple[Message, ...]:
+    async def get_window(request: memory.GetWindowRequest) -> memory.GetWindowResponse:
+        assert request.conversation_id == "conv_1"
+        return memory.GetWindowResponse(turns=turns)
+
+    clients = SimpleNamespace(memory=SimpleNamespace(get_window=get_window))
+    record = RunRepository(open_store("memory://"))
+    return (await load_conversation(cast(Any, clients), record, "run_1", "conv_1", is_first=True)).history
+
+
+def turns(full: int, older: int, words: int) -> list[memory.WindowTurn]:
+    points = [memory.WindowTurn(number=n, question=f"Old {n}?", bullets=[f"point {n}.5"]) for n in range(older)]
+    whole = [memory.WindowTurn(number=older + n, question=f"New {n}?", answer="word " * words) for n in range(full)]
+    return [*points, *whole]
+
+
+async def test_the_opening_has_older_turns_as_points_and_the_newest_in_full() -> None:
+    said = await history(turns(full=2, older=3, words=50))
+    opening = Research(PROMPTS).opening(task("And now?", said))
+    assert [message.role for message in opening[1:-1]] == [Role.USER, Role.ASSISTANT] * 5
+    assert opening[2].content == "- point 0.5"
+    assert [message.content for message in opening[8:11:2]] == ["word " * 50] * 2
+    assert opening[-1].content.startswith("And now?")
+
+
+async def test_a_short_history_is_left_alone_and_a_long_one_gives_way_to_the_question() -> None:
+    script: list[Line] = [("search", {"query": "x"}), ("finish", {"answer": "Done."})]
+    short = await play(script, WindowSettings(), of=task("And now?", await history(turns(2, 8, 300))))
+    assert not short.notes.compactions
+    long = await play(script, WindowSettings(), of=task("And now?", await history(turns(2, 8, 9_000))))
+    view = long.model.views[0].messages
+    assert view[0].role is Role.SYSTEM
+    assert view[-1] == long.episode.opening[-1], "the question, whole"
+    assert long.model.prompts[0] < 0.70 * 24_000

@@ -1,0 +1,65 @@
+"""The Python tool: the style of cells is counted, and corrected for trainers; a figure has no text."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+
+from fathom.api.sandbox.v1 import sandbox_pb2 as pb
+from fathom.services.planner.tools.python import PLOTLY, Python
+from fathom.services.planner.tools.tables.results import ResultTables
+from fathom.transport.store.memory import MemoryStore
+
+GOOD = "def total(values):\n    result = sum(values)\n    return result\n\nprint(total([1, 2]))"
+LONG = "a = 1\nb = 2\nfor i in range(3):\n    a += i\nprint(a)"
+
+
+@pytest.mark.parametrize("teaches_style", [True, False], ids=["of a trainer", "of a user"])
+async def test_style_is_counted_and_corrected_in_episodes_of_trainers(teaches_style: bool) -> None:
+    ran: list[str] = []
+
+    async def execute(call_id: str, code: str) -> list[pb.ExecuteResponse]:
+        ran.append(code)
+        return [
+            pb.ExecuteResponse(sequence=1, output=pb.OutputChunk(stream=pb.OUTPUT_STREAM_STDOUT, text="3\n")),
+            pb.ExecuteResponse(sequence=1, keep_alive=pb.KeepAlive(elapsed_ms=5_000)),
+            pb.ExecuteResponse(sequence=2, outcome=pb.Outcome(status=pb.EXECUTE_STATUS_OK, duration_ms=7)),
+        ]
+
+    styles = Counter("styles", "Cells by style", ("style",), registry=CollectorRegistry())
+    session = SimpleNamespace(execute=execute, sheets={}, find_inputs=lambda: ())
+    tables = ResultTables(cast(Any, None), cast(Any, None), "run", 1.0)
+    tool = Python(cast(Any, session), cast(Any, None), styles, "run", tables, teaches_style=teaches_style)
+    heads = []
+    for number, code in enumerate((GOOD, LONG, GOOD)):
+        reply = (await tool(f"call_{number}", {"code": code}))(1)
+        assert "3" in reply.body, "silence in between does not hide what was printed"
+        heads.append(json.loads(json.dumps(reply.head)))
+    assert ran == [GOOD, LONG, GOOD]
+    assert ["style" in head for head in heads] == [False, teaches_style, False]
+    assert ("function" in heads[1].get("style", "")) == teaches_style
+    counts = {
+        sample.labels["style"]: sample.value
+        for sample in next(iter(styles.collect())).samples
+        if sample.name == "styles_total"
+    }
+    assert counts == {"functional": 2.0, "other": 1.0}
+
+
+async def test_a_figure_without_a_text_form_says_nothing_to_the_model() -> None:
+    async def execute(call_id: str, code: str) -> list[pb.ExecuteResponse]:
+        drawn = pb.Display(media_type=PLOTLY, data=b'{"data": [], "layout": {}}')
+        said = pb.Outcome(status=pb.EXECUTE_STATUS_OK, result="<Figure, whose repr failed>")
+        return [pb.ExecuteResponse(sequence=1, display=drawn), pb.ExecuteResponse(sequence=2, outcome=said)]
+
+    styles = Counter("styles", "Cells by style", ("style",), registry=CollectorRegistry())
+    session = SimpleNamespace(execute=execute, sheets={}, find_inputs=lambda: ())
+    tables = ResultTables(cast(Any, None), cast(Any, None), "run", 1.0)
+    tool = Python(cast(Any, session), MemoryStore(), styles, "run", tables)
+    reply = (await tool("call", {"code": GOOD}))(1)
+    assert "repr failed" not in reply.body
+    assert reply.head["figures"] == ["fig_1"]

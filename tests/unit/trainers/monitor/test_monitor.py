@@ -1,0 +1,170 @@
+"""What is said of a training: metrics that survive a kill, a report that stands alone, collapse seen in time."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from fathom.core.errors import CorruptData, InvalidField, MissingExtra
+from fathom.trainers.config.sections import CollapseConfig
+from fathom.trainers.monitor.collapse import CollapseDetector, Signal, TrainingCollapsed
+from fathom.trainers.monitor.loggers import JsonLines, make_loggers, read_lines
+from fathom.trainers.monitor.report import write_report
+
+HEALTHY = {
+    "actor/entropy": 1.0, "critic/score/mean": 0.5, "response_length/mean": 40.0, "actor/ppo_kl": 0.01,
+    "rollout/invalid_action_ratio": 0.1,
+}  # fmt: skip
+
+
+def run(detector: CollapseDetector, name: str, values: list[float]) -> list[bool]:
+    return [detector(step, HEALTHY | {name: value}) for step, value in enumerate(values, 1)]
+
+
+@pytest.mark.parametrize(
+    ("name", "signal", "values", "settings"),
+    [
+        ("actor/entropy", "entropy", [1.0] * 4 + [0.001] * 9, {"entropy_floor": 0.01}),
+        ("actor/entropy", "entropy", [1.0] * 4 + [9.5] * 9, {}),
+        ("actor/ppo_kl", "kl", [0.1] * 4 + [5.0] * 9, {}),
+        ("response_length/mean", "length", [100.0] * 4 + [2.0] * 9, {}),
+        ("rollout/invalid_action_ratio", "invalid actions", [0.2] * 4 + [1.0] * 9, {}),
+        ("critic/score/mean", "reward", [0.1, 0.5, 0.6, 0.6, 0.6] + [0.0] * 9, {}),
+    ],
+)
+def test_each_collapse_ends_the_run_by_its_name_and_says_what_was_good(
+    name: str, signal: str, values: list[float], settings: dict[str, float]
+) -> None:
+    detector = CollapseDetector(CollapseConfig(window=2, patience=3, **settings))
+    with pytest.raises(TrainingCollapsed) as bad:
+        run(detector, name, values)
+    assert bad.value.signal == signal
+    first_bad = next(step for step, value in enumerate(values, 1) if step > 1 and value == values[-1])
+    assert first_bad - 1 <= bad.value.last_good <= first_bad, "a window may hide one bad step, not more"
+    assert bad.value.step == bad.value.last_good + 3
+    assert f"the last good step is {bad.value.last_good}" in bad.value.message
+
+
+def test_healthy_and_passing_troubles_do_not_end_a_run_but_are_not_kept() -> None:
+    detector = CollapseDetector(CollapseConfig(window=1, patience=3))
+    kept = run(detector, "actor/ppo_kl", [0.1, 3.0, 3.0, 0.1, 3.0, 0.1])
+    assert kept == [True, False, False, True, False, True]
+    assert detector.last_good == 6
+    noise = CollapseDetector(CollapseConfig(window=2, patience=2))
+    assert all(run(noise, "critic/score/mean", [0.4, 0.6, 0.5, 0.7, 0.45, 0.8, 0.6]))
+
+
+def test_an_untrained_model_may_begin_with_what_would_be_a_collapse_later() -> None:
+    detector = CollapseDetector(CollapseConfig(window=1, patience=2))
+    assert all(run(detector, "rollout/invalid_action_ratio", [1.0] * 10 + [0.5] * 3))
+    assert not detector(14, HEALTHY | {"rollout/invalid_action_ratio": 1.0})
+    with pytest.raises(TrainingCollapsed, match=r"invalid actions is 1, above 0\.9"):
+        detector(15, HEALTHY | {"rollout/invalid_action_ratio": 1.0})
+
+
+@pytest.mark.parametrize("enable", [True, False])
+def test_what_is_not_finite_ends_a_run_at_once(enable: bool) -> None:
+    detector = CollapseDetector(CollapseConfig(enable=enable))
+    assert detector(1, HEALTHY)
+    with pytest.raises(TrainingCollapsed, match="actor/pg_loss is nan; the last good step is 1") as bad:
+        detector(2, HEALTHY | {"actor/pg_loss": math.nan})
+    assert bad.value.metadata["signal"] == "actor/pg_loss"
+
+
+def test_an_algorithm_adds_signals_of_its_own() -> None:
+    mine = Signal("mine", ("absent", "mine"), floor=1.0)
+    detector = CollapseDetector(CollapseConfig(window=1, patience=1), (mine,))
+    with pytest.raises(TrainingCollapsed, match=r"mine is 0\.5, below 1"):
+        detector(1, {"mine": 0.5})
+
+
+def test_metrics_survive_a_kill_and_a_step_that_is_done_again(tmp_path: Path) -> None:
+    path = tmp_path / "run" / "metrics.jsonl"
+    log = JsonLines(path)
+    for step in (1, 2, 3):
+        log.log(step, {"a": step / 2})
+    log.close()
+    with path.open("a") as file:
+        file.write('{"step": 4, "metr')  # killed here
+    log = JsonLines(path)
+    log.log(3, {"a": 9.0})
+    log.log(4, {"a": float("nan")})
+    log.close()
+    found = read_lines(path)
+    assert [found[step]["a"] for step in (1, 2, 3)] == [0.5, 1.0, 9.0]
+    assert math.isnan(found[4]["a"])
+    path.write_text("{}\n")
+    with pytest.raises(CorruptData, match=r"metrics\.jsonl:1"):
+        read_lines(path)
+
+
+def test_tensorboard_reads_what_was_logged(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    for logger in make_loggers(["console", "jsonl", "tensorboard"], tmp_path, {}):
+        for step in (1, 2):
+            logger.log(step, {"critic/score/mean": step * 0.25})
+        logger.close()
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert [(e.step, e.value) for e in events.Scalars("critic/score/mean")] == [(1, 0.25), (2, 0.5)]
+    assert read_lines(tmp_path / "metrics.jsonl")[2] == {"critic/score/mean": 0.5}
+
+
+def test_a_logger_that_is_not_installed_names_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mlflow", None)
+    with pytest.raises(MissingExtra, match=r"fathom\[mlflow\]"):
+        make_loggers(["mlflow"], tmp_path, {})
+    with pytest.raises(InvalidField, match=r"trainer\.loggers: 'wandb'"):
+        make_loggers(["wandb"], tmp_path, {})
+
+
+def test_mlflow_gets_names_that_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[str, object]] = []
+
+    class Recorder:
+        def __getattr__(self, name: str) -> object:
+            return lambda *args, **kwargs: calls.append((name, (args, kwargs)))
+
+    monkeypatch.setitem(sys.modules, "mlflow", Recorder())  # type: ignore[arg-type]
+    loggers = make_loggers(["mlflow"], tmp_path, {"lr": 0.1})
+    for logger in loggers:
+        logger.log(3, {"val/score@k": 1.0})
+        logger.close()
+    assert [name for name, _ in calls] == ["start_run", "log_params", "log_metrics", "end_run"]
+    assert calls[2][1] == (({"val/score_k": 1.0},), {"step": 3})
+
+
+def test_the_report_stands_alone_and_says_what_was_not_measured(tmp_path: Path) -> None:
+    log = JsonLines(tmp_path / "metrics.jsonl")
+    for step in range(1, 6):
+        log.log(
+            step,
+            {
+                "critic/score/mean": 0.1 * step, "reward/style": 0.2, "reward/length": 0.3, "reward/execution": 0.4,
+                "actor/entropy": 2.0 / step, "actor/ppo_kl": 0.01, "response_length/mean": 12.0,
+                "mismatch/kl_k3": 1e-4, "mismatch/prob_diff/max": 1e-3, "other": 1.0,
+            },
+        )  # fmt: skip
+    log.close()
+    page = write_report(tmp_path, "GRPO <tiny>", "model:\n  name: tiny & co\n", ["2 epochs are > 1"]).read_text()
+    assert not re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=", page), "nothing is fetched"
+    titles = ("Reward", "Reward by component", "Response length", "Entropy", "KL", "Rollout and learner disagree")
+    for title in titles:
+        assert f'"text":"{title}"' in page, title
+    for part in (
+        "GRPO &lt;tiny&gt;",
+        "tiny &amp; co",
+        "2 epochs are &gt; 1",
+        "reward/execution",
+        "<td>0.5</td><td>5</td>",
+    ):
+        assert part in page, part
+    missing = page.split("Nothing was measured for: ")[1].split(".</p>")[0]
+    assert "Validation" in missing
+    assert "Entropy" not in missing
+    assert page.count("Plotly.newPlot(") >= len(titles)

@@ -1,0 +1,128 @@
+"""The trainers' commands: ``fathom train``, ``fathom export``, ``fathom data convert``, ``synth`` and ``compress``.
+
+Each imports its work when it runs; pyproject.toml declares them as entry points (``fathom.cli.plugins``).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from fathom.cli.options import HOME, Context, Home, Kubeconfig, Namespace, Release
+
+
+def train(
+    algorithm: Annotated[str, typer.Argument(help="sft, dpo, ppo, grpo, rloo, prime, search_r1, brpo or interpreter.")],
+    overrides: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Argument(help="Settings as section.field=value, e.g. actor.optim.lr=1e-3."),
+    ] = None,
+    config: Annotated[
+        Optional[list[Path]],  # noqa: UP045
+        typer.Option(help="YAML file that overrides the algorithm's defaults; repeatable, later files win."),
+    ] = None,
+    replay: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Folder of recorded rollouts to train on instead of new ones."),
+    ] = None,
+    home: Home = HOME,
+    on_cluster: Annotated[
+        bool, typer.Option("--on-cluster", help="Run as a RayJob in the cluster of a release.")
+    ] = False,
+    release: Release = "fathom",
+    namespace: Namespace = "",
+    context: Context = "",
+    kubeconfig: Kubeconfig = None,
+    job_id: Annotated[str, typer.Option(help="With --on-cluster: the same id again finds the same job.")] = "",
+    workers: Annotated[Optional[int], typer.Option(help="Ray workers; by default the release's.", min=0)] = None,  # noqa: UP045
+    gpus: Annotated[Optional[int], typer.Option(help="GPUs per worker; by default the release's.", min=0)] = None,  # noqa: UP045
+    follow: Annotated[
+        bool, typer.Option("--follow/--detach", help="Follow the job to its end, or only submit it.")
+    ] = True,
+    stop: Annotated[
+        bool, typer.Option("--stop", help="Ctrl-C deletes the job; without this it keeps running.")
+    ] = False,
+) -> None:
+    """Train a model on rollouts from the running services; start a local stack when none is up."""
+    if on_cluster:
+        from fathom.operations.cluster.api import ReleasePlace
+        from fathom.trainers.commands.on_cluster import Asked, train_on_cluster
+
+        more = [f"rollout.replay={replay}"] if replay else []
+        asked = Asked(
+            algorithm, config or [], [*(overrides or []), *more], job_id, workers, gpus, follow=follow, stop=stop
+        )
+        raise typer.Exit(train_on_cluster(asked, ReleasePlace(release, namespace, context, kubeconfig)))
+    from fathom.trainers.commands.local_run import Wanted, run_training
+
+    run_training(Wanted(algorithm, config or [], overrides or [], home, replay))
+
+
+def export(
+    kind: Annotated[str, typer.Argument(help="sft, dpo or ppo")],
+    target: Annotated[Path, typer.Option(help="JSONL file to write.")],
+    home: Home = HOME,
+    model: Annotated[str, typer.Option(help="Model to be trained; its token ids are written.")] = "",
+    prefix: Annotated[str, typer.Option(help="Only records whose key starts with this, e.g. rollouts/ID/.")] = "",
+    least_reward: Annotated[float, typer.Option(help="Lowest reward of a successful episode.")] = 1.0,
+    margin: Annotated[float, typer.Option(help="Lowest difference in reward within a pair.")] = 0.5,
+    production: Annotated[
+        bool, typer.Option("--production", help="Include users' runs; only with their consent.")
+    ] = False,
+) -> None:
+    """Write recorded episodes as training data: successes, corrections, samples."""
+    from fathom.trainers.commands.export_files import export_episodes
+
+    export_episodes(
+        kind,
+        target,
+        home,
+        model=model,
+        prefix=prefix,
+        least_reward=least_reward,
+        margin=margin,
+        production=production,
+    )
+
+
+def convert_data(
+    name: Annotated[str, typer.Argument(help="Question set, e.g. nq_open; a wrong name lists them.")],
+    source: Annotated[Path, typer.Option(help="Folder with the sets' folders.")],
+    target: Annotated[Path, typer.Option(help="Folder for train.parquet and test.parquet.")],
+    instruction: Annotated[str, typer.Option(help="Instruction in the prompt: search_r1 or reason.")] = "search_r1",
+    test_share: Annotated[float, typer.Option(help="Share of the questions that is held out.")] = 0.2,
+    seed: Annotated[int, typer.Option(help="Seed of the split.")] = 7,
+    limit: Annotated[Optional[int], typer.Option(help="At most this many prompts per file.", min=1)] = None,  # noqa: UP045
+) -> None:
+    """Convert a question-answering set to training prompts with verifiable answers; downloads nothing."""
+    from fathom.trainers.commands.data_files import convert_set
+
+    convert_set(name, source, target, instruction=instruction, test_share=test_share, seed=seed, limit=limit)
+
+
+def synthesise_data(
+    target: Annotated[Path, typer.Option(help="Folder for search/, code/ and table/.")],
+    home: Home = HOME,
+    count: Annotated[int, typer.Option(help="Tasks per scenario.", min=1)] = 150,
+    seed: Annotated[int, typer.Option(help="Seed; equal data, count and seed make equal tasks.")] = 7,
+    test_share: Annotated[float, typer.Option(help="Share of the tasks that is held out.")] = 0.2,
+) -> None:
+    """Make tasks with computed answers from the bundled data: search, code reasoning, table query."""
+    from fathom.trainers.commands.data_files import synthesise
+
+    synthesise(home, target, count=count, seed=seed, test_share=test_share)
+
+
+def compress_data(
+    source: Annotated[Path, typer.Option(help="JSONL of `fathom export sft`.")],
+    target: Annotated[Path, typer.Option(help="JSONL to write.")],
+    model: Annotated[str, typer.Option(help="Model to be trained; its tokenizer counts the tokens.")],
+    home: Home = HOME,
+    budget: Annotated[int, typer.Option(help="Maximum tokens of a shortened thought.", min=1)] = 64,
+) -> None:
+    """Shorten thinking before training: keep of each thought the sentences that later text makes use of."""
+    from fathom.trainers.commands.data_files import compress_thinking
+
+    compress_thinking(home, source, target, budget=budget, model=model)

@@ -1,0 +1,165 @@
+"""Conversion of a trajectory to chat conversations, marking the model's messages to train on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fathom.api.planner.v1.trajectory_pb2 import (
+    PROTOCOL_SEARCH_R1,
+    TOOL_STATUS_FAILED,
+    TOOL_STATUS_INVALID,
+    Step,
+    Trajectory,
+)
+from fathom.api.policy.v1 import policy_pb2 as policy
+from fathom.core.errors import InvalidField
+from fathom.domain.chat.hermes import parse_tool_calls
+
+ROLES: Mapping[int, str] = {
+    policy.ROLE_SYSTEM: "system",
+    policy.ROLE_USER: "user",
+    policy.ROLE_ASSISTANT: "assistant",
+    policy.ROLE_TOOL: "tool",
+}
+BAD = (TOOL_STATUS_FAILED, TOOL_STATUS_INVALID)
+
+
+@dataclass(frozen=True)
+class Said:
+    """One message; ``learn`` marks a model's message of this conversation as a training target.
+
+    ``step`` is the index of the step that sampled it, -1 for given messages.
+    """
+
+    message: policy.Message
+    learn: bool = False
+    step: int = -1
+
+    def chat(self) -> dict[str, Any]:
+        """Return the message in OpenAI's chat format; a model's message has a loss ``weight`` of 0 or 1."""
+        found: dict[str, Any] = {"role": ROLES[self.message.role], "content": self.message.content}
+        if self.message.tool_calls:
+            # In this format calls have their own field, so their text form is removed from the content.
+            found["content"] = parse_tool_calls(self.message.content)[0]
+            found["tool_calls"] = [
+                {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments_json}}
+                for c in self.message.tool_calls
+            ]
+        if self.message.tool_call_id:
+            found["tool_call_id"] = self.message.tool_call_id
+        if found["role"] == "assistant":
+            found["weight"] = int(self.learn)
+        return found
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """The messages one model saw in sequence, ending with its last message.
+
+    ``part`` counts the compactions before it. ``tools`` is whether tools were offered; Search-R1's tag protocol has
+    none.
+    """
+
+    run_id: str
+    part: int
+    said: tuple[Said, ...]
+    steps: tuple[Step, ...]
+    tools: bool = True
+
+    @property
+    def messages(self) -> list[policy.Message]:
+        return [item.message for item in self.said]
+
+    @property
+    def loss_message_count(self) -> int:
+        """Return the number of messages that carry loss."""
+        return sum(item.learn for item in self.said)
+
+
+def conversations(trajectory: Trajectory, *, keep_failed: bool = False) -> list[Conversation]:
+    """Split a trajectory at context compactions; each sampled message is a target in exactly one conversation.
+
+    A completion all of whose calls failed or were malformed is shown but not a target, unless ``keep_failed``. Raises
+    ``InvalidField`` for a compaction that refers to a missing message.
+    """
+    everything: list[policy.Message] = []
+    parts: list[tuple[list[Said], list[Step]]] = [([], [])]
+    for step in trajectory.steps:
+        everything += step.new_messages
+        # The model saw another beginning from here on: what follows is a conversation of its own.
+        if step.HasField("compaction"):
+            parts.append(([Said(message) for message in view(step, everything)], []))
+        else:
+            parts[-1][0].extend(Said(message) for message in step.new_messages)
+        spoken = own_words(step)
+        everything.append(spoken)
+        parts[-1][0].append(Said(spoken, keep_failed or worthwhile(step), step.index))
+        parts[-1][1].append(step)
+    return [
+        Conversation(trajectory.run_id, number, tuple(said), tuple(steps), trajectory.protocol != PROTOCOL_SEARCH_R1)
+        for number, (said, steps) in enumerate(parts)
+        if steps
+    ]
+
+
+def view(step: Step, everything: Sequence[policy.Message]) -> list[policy.Message]:
+    """Return the messages that the step's request showed after compaction.
+
+    Raises ``InvalidField`` for a missing one.
+    """
+    found = []
+    for shown in step.compaction.shown:
+        if shown.HasField("message"):
+            found.append(shown.message)
+        elif 0 <= shown.source < len(everything):
+            found.append(everything[shown.source])
+        else:
+            raise InvalidField(f"steps[{step.index}].compaction", f"shows message {shown.source} of {len(everything)}")
+    return found
+
+
+def own_words(step: Step) -> policy.Message:
+    """Return the step's completion as an assistant message."""
+    completion = step.completion
+    return policy.Message(role=policy.ROLE_ASSISTANT, content=completion.text, tool_calls=completion.tool_calls)
+
+
+def worthwhile(step: Step) -> bool:
+    """Return whether the step made no calls or at least one of them worked."""
+    statuses = [result.status for result in step.tool_results]
+    return not statuses or any(status not in BAD for status in statuses)
+
+
+def with_question(conversation: Conversation, scrub: Callable[[str], str]) -> Conversation:
+    """Apply ``scrub`` to all user messages of the conversation."""
+    said = [
+        replace(item, message=rewritten(item.message, scrub)) if item.message.role == policy.ROLE_USER else item
+        for item in conversation.said
+    ]
+    return replace(conversation, said=tuple(said))
+
+
+def rewritten(message: policy.Message, scrub: Callable[[str], str]) -> policy.Message:
+    """Return a copy of the message with scrubbed content."""
+    copy = policy.Message()
+    copy.CopyFrom(message)
+    copy.content = scrub(message.content)
+    return copy
+
+
+def tools_of(specs: Sequence[policy.ToolSpec]) -> list[dict[str, Any]]:
+    """Convert tools to OpenAI's function format, sorted by name."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": spec.name,
+                "description": spec.description,
+                "parameters": json.loads(spec.parameters_json or "{}"),
+            },
+        }
+        for spec in sorted(specs, key=lambda spec: spec.name)
+    ]

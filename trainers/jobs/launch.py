@@ -1,0 +1,275 @@
+"""A training run from settings to report: assembles prompts, rollouts, learners, checkpoints and loggers.
+
+A run occupies one thread and can be stopped from another (``Interruption``): it finishes the current step, writes a
+checkpoint, and writes the report.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import shlex
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fathom.clients import Clients, connect
+from fathom.core.call import Lane
+from fathom.core.errors import Cancelled, InvalidField, MissingExtra
+from fathom.trainers.algorithms.algorithm import Algorithm
+from fathom.trainers.algorithms.context import TrainingContext
+from fathom.trainers.checkpoints import StoreCheckpoints
+from fathom.trainers.config import TrainConfig
+from fathom.trainers.config.sections import DataConfig
+from fathom.trainers.data.comparison import comparison_tasks, records, split, vocabulary
+from fathom.trainers.data.prompt_sampler import Prompts
+from fathom.trainers.data.records import read_all
+from fathom.trainers.interfaces import Metrics, RolloutSource
+from fathom.trainers.jobs import assembly
+from fathom.trainers.jobs.registry import build_algorithm, find
+from fathom.trainers.learners.models import load_tokenizer
+from fathom.trainers.monitor.collapse import CollapseDetector, TrainingCollapsed
+from fathom.trainers.monitor.loggers import Logger, make_loggers
+from fathom.trainers.monitor.report import write_report
+from fathom.trainers.rollouts import PlannerRollouts
+from fathom.trainers.rollouts.loop_thread import LoopThread
+from fathom.trainers.rollouts.publisher import Publisher
+from fathom.trainers.rollouts.recording import Recording
+from fathom.trainers.rollouts.replayed import ReplayedRollouts
+from fathom.transport.store import ObjectStore, open_store
+
+Row = Mapping[str, Any]
+COMPARISON = "comparison"
+LOG = logging.getLogger(__name__)
+Show = Callable[[int, int, Metrics], None]
+"""Progress callback: receives the step, the total number of steps, and metrics."""
+
+
+class Interruption:
+    """Thread-safe request to stop a training after its current step."""
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+
+    def request(self) -> None:
+        self._asked.set()
+
+    @property
+    def is_requested(self) -> bool:
+        return self._asked.is_set()
+
+
+class Interrupted(Cancelled):
+    """The training was stopped on request, after a checkpoint; the same command resumes it."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """URLs of the services by name, and of the object store."""
+
+    services: Mapping[str, str]
+    store: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Result of a training; ``metrics`` are those of the last step."""
+
+    steps: int
+    metrics: Metrics
+    report: Path
+
+    def summary(self) -> str:
+        """Format the result as one line."""
+        shown = ("critic/score/mean", "acc", "val/test_score", "response_length/mean", "actor/entropy", "val/loss")
+        found = [f"{name} {self.metrics[name]:.3f}" for name in shown if name in self.metrics]
+        return f"{self.steps} steps; {', '.join(found)}; {self.report}"
+
+
+@dataclass
+class Run:
+    """One training run."""
+
+    name: str
+    config: TrainConfig
+    place: Place
+    show: Show
+    interruption: Interruption
+    notes: list[str] = field(default_factory=list)
+    last: Metrics = field(default_factory=dict)
+    step: int = 0
+    _trainer: Any = None
+    _loggers: Sequence[Logger] = ()
+
+    def train(self) -> Outcome:
+        """Train to completion; the report is written however the run ends.
+
+        Raises typed errors: ``ConfigError`` or ``InvalidField`` for settings, ``TrainingCollapsed`` or
+        ``TrainingDiverged``, ``Interrupted``, and what the services raise.
+        """
+        config, output = self.config, self.config.trainer.output
+        output.mkdir(parents=True, exist_ok=True)
+        # Before anything can fail: what was asked for is part of every report.
+        (output / "config.yaml").write_text(config.to_yaml(), encoding="utf-8")
+        self._loggers = make_loggers(config.trainer.loggers, output, config.model_dump(mode="json"))
+        try:
+            with ExitStack() as stack:
+                self._trainer = self._assemble(stack)
+                self._trainer.fit()
+        except TrainingCollapsed as error:
+            self.notes.append(f"Collapsed: {error.message}. The last good checkpoint is kept.")
+            raise
+        # Loggers first: the report reads the file that they may still hold open.
+        finally:
+            for logger in self._loggers:
+                logger.close()
+            report = write_report(output, f"{self.name}: {config.model.name}", config.to_yaml(), self.notes)
+        return Outcome(self.step, self.last, report)
+
+    def _assemble(self, stack: ExitStack) -> Any:
+        """Build the trainer and its dependencies; everything to be closed is pushed on ``stack``."""
+        config = self.config
+        loop = stack.enter_context(LoopThread())
+        if find(self.name).from_files:
+            kept = loop.call(open_store_in_loop(self.place.store or config.trainer.output.resolve().as_uri()))
+            stack.callback(lambda: loop.call(kept.close()))
+            return find(self.name).load()(config, self._on_step, open_checkpoints(config, kept, loop))
+        clients, store = loop.call(open_services(self.place))
+        stack.callback(lambda: loop.call(close_services(clients, store)))
+        train, validation = read_prompts(config.data)
+        config = self.config = fill_vocabulary(config, [*train, *validation])
+        algorithm: Algorithm = build_algorithm(self.name, config)
+        self.notes += algorithm.notes()
+        train, validation = (loop.call(algorithm.prepare_prompts(rows, clients)) for rows in (train, validation))
+        if config.trainer.use_ray or config.trainer.world_size > 1:
+            stack.callback(start_ray(config, len(algorithm.roles())))
+        tokenizer = load_tokenizer(config.model)
+        context = TrainingContext(
+            self._source(algorithm, loop, clients, store, int(tokenizer.pad_token_id or 0)),
+            Prompts(train, config.data.shuffle, config.data.seed),
+            Prompts(validation, shuffle=False) if validation else None,
+            open_checkpoints(config, store, loop),
+            self._on_step,
+            self._warn,
+            CollapseDetector(config.collapse, algorithm.collapse_signals()),
+        )
+        trainer = assembly.build_trainer(algorithm, tokenizer, context)
+        stack.callback(trainer.close)  # a job's Ray cluster, or one that others use, outlives the training
+        return trainer
+
+    def _source(
+        self, algorithm: Algorithm, loop: LoopThread, clients: Clients, store: ObjectStore, pad: int
+    ) -> RolloutSource:
+        config = self.config
+        rollout, folder = config.rollout, config.trainer.output / "rollouts"
+        if rollout.replay is not None:
+            recording = Recording(folder_store(rollout.replay), "batches")
+            return ReplayedRollouts(
+                recording,
+                loop,
+                rollout.staleness if rollout.mode == "async" else 0,
+                pad,
+                config.reward.manager == "service",
+            )
+        publisher = Publisher(clients, store, config.model.name, rollout.publish_lanes, rollout.publish_timeout_s)
+        return PlannerRollouts(
+            config,
+            clients,
+            publisher,
+            loop,
+            Recording(folder_store(folder), "batches") if rollout.record else None,
+            pad,
+            algorithm.grader(clients),
+        )
+
+    def _warn(self, text: str) -> None:
+        """Log a warning immediately and add it to the report."""
+        LOG.warning(text)
+        self.notes.append(text)
+
+    def _on_step(self, step: int, metrics: Metrics) -> None:
+        self.step, self.last = step, metrics
+        for logger in self._loggers:
+            logger.log(step, metrics)
+        self.show(step, self._trainer.total_steps, metrics)
+        if self.interruption.is_requested:
+            # After the step's weights were published: the checkpoint and the served version agree.
+            self._trainer.save_checkpoint()
+            raise Interrupted(f"stopped at step {step}; its checkpoint is written, the same command goes on from there")
+
+
+def read_prompts(data: DataConfig) -> tuple[list[Row], list[Row]]:
+    """Return training and validation prompts from the files, or those of a small built-in task without files."""
+    if data.train_files:
+        train, validation = (read_all(files, data.prompt_key) for files in (data.train_files, data.val_files))
+        return [record.row() for record in train], [record.row() for record in validation]
+    some, others = split(comparison_tasks(), 0.2, data.seed)
+    return list(records(some, COMPARISON)), list(records(others, COMPARISON))
+
+
+def open_checkpoints(config: TrainConfig, store: ObjectStore, loop: LoopThread) -> StoreCheckpoints:
+    """Return the checkpoints of the training named by its output folder."""
+    return StoreCheckpoints(store, config.trainer.output.name, config.trainer.keep_checkpoints, loop.call)
+
+
+async def open_store_in_loop(url: str) -> ObjectStore:
+    """Open the store inside the event loop that uses it."""
+    return open_store(url)
+
+
+async def open_services(place: Place) -> tuple[Clients, ObjectStore]:
+    """Open clients in the training lane, and the store, inside the event loop that uses them."""
+    return connect(place.services, lane=Lane.TRAINING), open_store(place.store)
+
+
+async def close_services(clients: Clients, store: ObjectStore) -> None:
+    await clients.close()
+    await store.close()
+
+
+def folder_store(folder: Path) -> ObjectStore:
+    """Open a folder as a store; raises ``InvalidField("rollout.replay")`` when that is impossible."""
+    return open_store(folder.resolve().as_uri())
+
+
+def start_ray(config: TrainConfig, roles: int) -> Callable[[], None]:
+    """Join the Ray cluster at ``RAY_ADDRESS``, or start Ray locally for the ranks of ``roles`` learners.
+
+    Return a function that shuts it down.
+
+    When Ray is already initialised, the returned function does nothing. Raises ``MissingExtra`` without Ray.
+    """
+    try:
+        ray: Any = importlib.import_module("ray")
+    except ImportError as error:
+        raise MissingExtra("ray", "serve") from error
+    if ray.is_initialized():
+        return lambda: None
+    if os.environ.get("RAY_ADDRESS"):
+        ray.init(address="auto", log_to_driver=False)
+    else:
+        # Ray's number of CPUs is what it lets actors reserve, one per rank; by default it would be the machine's, which
+        # may be fewer.
+        ranks = config.trainer.world_size * roles
+        # Ray starts its workers by a line of shell: without quotes no worker starts below a path with a space.
+        own = {"py_executable": shlex.quote(sys.executable)}
+        ray.init(num_cpus=max(2, ranks), include_dashboard=False, log_to_driver=False, runtime_env=own)
+    return lambda: ray.shutdown()
+
+
+def fill_vocabulary(config: TrainConfig, rows: Sequence[Row]) -> TrainConfig:
+    """Give a tiny model without a vocabulary the words of the built-in task.
+
+    Raises ``InvalidField("model.vocabulary")`` when the prompts are from elsewhere.
+    """
+    if config.model.path != "tiny" or config.model.vocabulary:
+        return config
+    if any(row["data_source"] != COMPARISON for row in rows):
+        raise InvalidField("model.vocabulary", "is empty; a tiny model needs the words of its prompts")
+    model = config.model.model_copy(update={"vocabulary": tuple(vocabulary(comparison_tasks()))})
+    return config.model_copy(update={"model": model})

@@ -1,0 +1,164 @@
+"""Fully sharded data parallelism (FSDP2): sharding, reductions over ranks, and full or per-rank state dicts.
+
+Gradients are summed, not averaged, over ranks: every loss is already divided by the totals of all ranks (``stepping``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, distributed
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.tensor import DTensor
+from torch.nn import Module
+
+from fathom.core.errors import InvalidField
+
+Number = TypeVar("Number", int, float)
+
+
+def shard(network: Module, model: Module) -> None:
+    """Shard ``network``'s parameters over all ranks, one FSDP unit per layer of ``model``; a no-op on a single rank.
+
+    Call on all ranks with equal parameters. Everything in ``network`` that needs parameters must run inside its
+    forward.
+    """
+    if not distributed.is_initialized() or distributed.get_world_size() == 1:
+        return
+    mesh = init_device_mesh(device_kind(), (distributed.get_world_size(),))
+    # Layer by layer, from the inside: while one is computed, only its parameters are whole on a rank. The outer call
+    # then takes what is left, embedding and output layer.
+    for layer in layers(model):
+        fully_shard(layer, mesh=mesh)
+    fully_shard(network, mesh=mesh)
+    for module in network.modules():
+        if isinstance(module, FSDPModule):
+            # FSDP divides by the number of ranks by default, which is right for losses that are means of a rank's own
+            # rows. Ours are divided by all ranks' totals already.
+            module.set_gradient_divide_factor(1.0)
+            # Gloo knows sums only; NCCL has the same result so.
+            module.set_force_sum_reduction_for_comms(True)
+
+
+def layers(model: Module) -> list[Module]:
+    """Return the decoder's layers; raises ``InvalidField("model.path")`` when the architecture has none."""
+    found = [m for name, m in model.named_modules() if isinstance(m, torch.nn.ModuleList) and name.endswith("layers")]
+    if not found:
+        raise InvalidField("model.path", f"{type(model).__name__} has no layers to shard")
+    # The first list of that name is the decoder's; inner modules come later in the traversal.
+    return list(found[0])
+
+
+def whole_state(network: Module) -> dict[str, Tensor]:
+    """Gather all parameters by name to the CPU of rank 0; other ranks get an empty dict. Call on all ranks."""
+    # Offloaded as it is gathered: the whole model need not fit into one device's memory beside its shard.
+    options = StateDictOptions(full_state_dict=True, cpu_offload=True)
+    state: dict[str, Any] = get_model_state_dict(network, options=options)
+    # The collective has run on all ranks; the check must not come before it.
+    return state if rank() == 0 else {}
+
+
+def rank() -> int:
+    """Return this process's rank."""
+    return distributed.get_rank() if distributed.is_initialized() else 0
+
+
+def world() -> int:
+    """Return the number of ranks."""
+    return distributed.get_world_size() if distributed.is_initialized() else 1
+
+
+def sum_over_ranks(values: Sequence[float]) -> list[float]:
+    """Sum each value over all ranks, in float64; without torch.distributed return the values unchanged."""
+    if not distributed.is_initialized():
+        return list(values)
+    # One reduction for all numbers: each costs a round trip, whatever its size. float64 keeps counts of tokens exact.
+    packed = torch.tensor(list(values), dtype=torch.float64, device=device_kind())
+    distributed.all_reduce(packed)
+    return [float(value) for value in packed.tolist()]
+
+
+def sum_gradients(parameters: Iterable[Tensor]) -> None:
+    """Sum gradients over all ranks in place."""
+    if not distributed.is_initialized():
+        return
+    for parameter in parameters:
+        # A sharded one has been summed already, on its way back.
+        if isinstance(parameter, DTensor):
+            continue
+        # A rank whose rows gave this parameter no gradient still takes part: a reduction that one rank skips never
+        # ends.
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+        distributed.all_reduce(parameter.grad)
+
+
+def max_over_ranks(value: Number) -> Number:
+    """Return the maximum of a value over all ranks."""
+    if world() == 1:
+        return value
+    packed = torch.tensor(value, dtype=torch.float64, device=device_kind())
+    distributed.all_reduce(packed, op=distributed.ReduceOp.MAX)
+    return type(value)(packed)
+
+
+def device_kind() -> str:
+    """Return the device type that the ranks' collectives use."""
+    # NCCL reduces tensors on its devices only, gloo those of the CPU.
+    return "cuda" if distributed.get_backend() == "nccl" else "cpu"
+
+
+def own_parts(tree: Any) -> Any:
+    """Return a state with every sharded tensor replaced by this rank's shard."""
+    if isinstance(tree, DTensor):
+        # A copy: the shard is a view of memory that the next step overwrites.
+        return tree.to_local().detach().clone()
+    if isinstance(tree, Mapping):
+        return {name: own_parts(value) for name, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        return type(tree)(own_parts(value) for value in tree)
+    return tree
+
+
+@torch.no_grad()
+def load_module(module: Module, parts: Mapping[str, Tensor]) -> None:
+    """Load the ``own_parts`` of a module's state; raises ``RuntimeError`` when it is another module's."""
+    state = module.state_dict()
+    # Checked before anything is copied, so that a checkpoint of another model leaves the module as it was.
+    if state.keys() != parts.keys():
+        raise RuntimeError(f"state does not fit: {sorted(state.keys() ^ parts.keys())[:5]}")
+    for name, value in state.items():
+        into = value.to_local() if isinstance(value, DTensor) else value
+        # Shards of another number of ranks have other shapes: a resume needs as many ranks as the training had.
+        if into.shape != parts[name].shape:
+            raise RuntimeError(f"{name} has shape {list(into.shape)}, the state's {list(parts[name].shape)}")
+        # In place: the optimiser holds these very tensors.
+        into.copy_(parts[name])
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, parts: Mapping[str, Any]) -> None:
+    """Load the ``own_parts`` of an optimiser's state; raises ``ValueError`` when it is another optimiser's."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    state = {
+        place: {name: sharded_like(parameters[place], value) for name, value in found.items()}
+        for place, found in parts["state"].items()
+    }
+    optimizer.load_state_dict({"state": state, "param_groups": parts["param_groups"]})
+
+
+def sharded_like(parameter: Tensor, value: Any) -> Any:
+    """Wrap a rank's shard as a sharded tensor like ``parameter``; return anything else unchanged."""
+    # AdamW's step counter is a scalar tensor, the same on all ranks and never sharded.
+    if not isinstance(parameter, DTensor) or not isinstance(value, Tensor) or value.dim() == 0:
+        return value
+    return DTensor.from_local(
+        value.to(parameter.to_local().device),
+        parameter.device_mesh,
+        parameter.placements,
+        shape=parameter.shape,
+        stride=parameter.stride(),
+    )
