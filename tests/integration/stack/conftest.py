@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from fathom.clients import Clients, connect
+from fathom.services.bundles import build_encoder
 from fathom.services.local import Endpoints, LocalSettings, LocalStack
 from tests.integration.stack.scripted_model import ScriptedModel, entry
 
@@ -22,6 +23,14 @@ def prepare(home: Path, tables_dir: Path, corpus_dir: Path) -> Path:
     shutil.copytree(tables_dir, home / "data" / "tables")
     shutil.copytree(corpus_dir, home / "data" / "corpus")
     return home
+
+
+@pytest.fixture(scope="package")
+def models_dir(tables_dir: Path) -> Path:
+    """Return the folder with the sentence encoder and the vectors of the library, as ``make data`` builds them."""
+    home = tables_dir.parents[1]
+    build_encoder(home)
+    return home / "models"
 
 
 @pytest_asyncio.fixture(scope="package", loop_scope="package")
@@ -37,10 +46,12 @@ async def stack(
     tmp_path_factory: pytest.TempPathFactory,
     tables_dir: Path,
     corpus_dir: Path,
+    models_dir: Path,
     scripted_door: tuple[ScriptedModel, str],
 ) -> AsyncIterator[tuple[Endpoints, Clients]]:
     """One shared stack for all tests that do not break it; its model ``scripted`` is behind ``scripted_door``."""
     home = prepare(tmp_path_factory.mktemp("stack") / "home", tables_dir, corpus_dir)
+    (home / "models").symlink_to(models_dir)
     settings = LocalSettings(home=home, gateway_port=0, models={**MODELS, "scripted": entry(scripted_door[1])})
     async with LocalStack(settings).running() as endpoints:
         clients = connect(endpoints.services)

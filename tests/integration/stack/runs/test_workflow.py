@@ -166,11 +166,10 @@ async def test_the_same_question_in_both_modes_is_one_conversation(stack: Stack)
     assert sheets[0] == sheets[1], "the same data behind both"
 
 
-async def test_a_route_is_told_and_without_the_encoder_it_is_the_agents(stack: Stack) -> None:
-    """This stack has no encoder; tests/unit/planner/questions tries the routes with one."""
+async def test_a_route_is_told_and_taken(stack: Stack) -> None:
     _, clients = stack
     found = await clients.planner.route_question(pb.RouteQuestionRequest(question="How profitable is Apple?"))
-    assert (found.unsure, found.mode, found.protocol) == (True, pb.MODE_RESEARCH, trajectory.PROTOCOL_RESEARCH)
+    assert (found.unsure, found.mode, found.protocol) == (False, pb.MODE_WORKFLOW, trajectory.PROTOCOL_WORKFLOW)
     assert found.needs_evidence
     assert found.reason
     with pytest.raises(InvalidField, match="question"):

@@ -94,6 +94,14 @@ def test_a_sub_question_goes_to_the_tool_that_fits() -> None:
     assert [flaw.fault for flaw in found.flaws] == [Fault.BARE_INDICATOR, Fault.NO_INDICATOR]
 
 
+def test_a_series_that_is_named_beside_a_reason_stays_with_the_data_tool() -> None:
+    text = "US unemployment from 2007 to 2009, and why"
+    lookup = LibraryLookup(inside={text: ("unemployment",)}, suited={text: "search"})
+    found = finalise_plan([SubQuery("data", text)], [], lookup, TOOLS, TODAY)
+    assert [query.tool for query in found.queries] == ["data"]
+    assert not found.flaws
+
+
 def test_without_the_other_tool_it_stays_where_it_was_put() -> None:
     found = finalise_plan(
         [SubQuery("search", "Apple gross margin")],
