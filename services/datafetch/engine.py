@@ -20,15 +20,13 @@ from fathom.services.datafetch.discovery.search import CatalogSearch
 from fathom.services.datafetch.parser.indicators.candidates import Associate, Parts, framework_names, widened
 from fathom.services.datafetch.parser.indicators.embeddings import Meaning, available
 from fathom.services.datafetch.parser.indicators.matching import Matcher, Scored
-from fathom.services.datafetch.parser.names.unmatched import Understanding, is_not_understood
-from fathom.services.datafetch.parser.operators.rankings import first_columns
-from fathom.services.datafetch.parser.question import Reader
+from fathom.services.datafetch.parser.question import NOT_UNDERSTOOD, Reader, Understanding
 from fathom.services.datafetch.query import formulas
 from fathom.services.datafetch.query.free_sql import SqlFallback
 from fathom.services.datafetch.query.gaps import find_gaps
 from fathom.services.datafetch.query.model import ROWS, Column, Missing, Query, Result, Sheet
 from fathom.services.datafetch.query.planner import NAMELESS, Part, Planner, limit_to_as_of
-from fathom.services.datafetch.query.result import describe_column, describe_columns, make_sheet
+from fathom.services.datafetch.query.result import describe_column, describe_columns, make_sheet, select_columns
 from fathom.services.datafetch.query.sql.compiler import Compiler
 from fathom.services.datafetch.query.sql.text import run_sql
 from fathom.services.datafetch.warehouse.database import StoredIndicator, Warehouse
@@ -170,7 +168,11 @@ class Engine:
     async def _ask(self, question: str, as_of: date | None) -> Result:
         seen = await asyncio.to_thread(self.reader.read, question, as_of)
         missing = seen.missing
-        if not seen.query.entities and not seen.query.indicators and not any(map(is_not_understood, missing)):
+        if (
+            not seen.query.entities
+            and not seen.query.indicators
+            and not any(item.reason == NOT_UNDERSTOOD for item in missing)
+        ):
             missing.append(Missing(question[:80], "NO_MATCH", "the question names nothing that has data here"))
         try:
             result = await self.run(seen.query, as_of)
@@ -261,7 +263,7 @@ class Engine:
         compiled = Compiler(self.layer, query, as_of).compile(part, layout, self._find_rates())
         table = await self.warehouse.fetch(compiled.sql, compiled.parameters, self._config.query_seconds)
         if layout == "summary" and query.kind and table.num_rows:
-            table = first_columns(table, query)
+            table = select_columns(table, query)
             if table is None:
                 return None, [self._report_no_rows(part, query)]
         columns = describe_columns(table, part, self.layer, query, layout)

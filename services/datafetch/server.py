@@ -184,7 +184,7 @@ class DatafetchServicer:
             response.results.add(
                 entities=[entity_to_proto(layer.entities[item.ids[0]]) for item in found],
                 exact=bool(found) and found[0].how == "exact",
-                scores=[item.score for item in found],
+                scores=[item.confidence for item in found],
                 how=found[0].how if found else "",
                 ambiguous=len(found) > 1 and found[0].how != "near",
             )

@@ -1,0 +1,98 @@
+"""Words for periods, measures, frequencies and numbers: what is said of each word of a question."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from fathom.services.datafetch.catalog.text import blank
+from fathom.services.datafetch.parser.draft import Draft
+from fathom.services.datafetch.parser.lexicon import cue, cues, find_content_words, find_terms
+from fathom.services.datafetch.parser.mention import Mention, MentionKind, is_free, resolve_overlaps
+from fathom.services.datafetch.parser.time import expressions
+from fathom.services.datafetch.parser.time.rules import NUMBERS, number
+from fathom.services.datafetch.query.periods import Period
+
+# A number in words: "five", 四.
+NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(NUMBERS)})\b|[一二两三四五六七八九十]{{1,3}}", re.IGNORECASE)
+BLANKS = " ,，、的"
+# A cue of several words may hold names; it is one phrase only without them.
+CUE_CONFIDENCE = 0.8
+
+
+def find_words(text: str, draft: Draft) -> list[Mention]:
+    """Return the mentions of a normalised question in their order, unknown words included."""
+    named = [_rank_below_measures(item, draft) for item in draft.mentions if item.end]
+    transform = expressions.transform_of(draft.text)[1] if draft.reading.transform else []
+    measures = [Mention(MentionKind.MEASURE, *span, str(draft.reading.transform)) for span in transform]
+    found = resolve_overlaps([*named, *measures, *find_terms(text)])
+    for finder in (_find_cues, _find_numbers):
+        found += [item for item in finder(text) if is_free(item, found)]
+    found = [_trim(item, text) for item in found]
+    rest = blank(text, [item.span for item in found])
+    found += [Mention(MentionKind.UNKNOWN, *span, "", 0.0) for span in find_content_words(rest)]
+    return sorted(found, key=lambda item: item.span)
+
+
+def _rank_below_measures(item: Mention, draft: Draft) -> Mention:
+    """Return a name of a price with less confidence than a measure has: "return" is what is computed from prices."""
+    spec = draft.layer.indicators.get(item.value)
+    is_sure = item.how == "exact" and not (spec and spec.default)
+    return (
+        item if item.kind != MentionKind.INDICATOR or is_sure else replace(item, confidence=min(item.confidence, 0.9))
+    )
+
+
+def find_edge_days(text: str) -> list[Mention]:
+    """Return the phrases for the first or last day of a period, which are no periods themselves."""
+    return [
+        Mention(MentionKind.CONDITION, *match.span(), value)
+        for name, value in (("last_day", "last"), ("first_day", "first"))
+        for match in cue(name).finditer(text)
+    ]
+
+
+def find_periods(reading: expressions.Reading) -> list[Mention]:
+    """Return the words of the periods of a reading."""
+    found = [Mention(MentionKind.PERIOD, *period.span, _format_interval(period)) for period in reading.periods]
+    # Words that only narrowed another period ("Q3" apart from its year) mean the period that results.
+    whole = [Mention(MentionKind.PERIOD, *span, _format_interval(reading.whole)) for span in reading.spans]
+    return found + [item for item in whole if is_free(item, found)]
+
+
+def _format_interval(period: Period) -> str:
+    return "/".join(day.isoformat() if day else ".." for day in (period.start, period.end))
+
+
+def _trim(mention: Mention, text: str) -> Mention:
+    """Return the mention without blanks at its ends, which rules may match."""
+    words = text[mention.start : mention.end]
+    start = mention.start + len(words) - len(words.lstrip(BLANKS))
+    return replace(mention, start=start, end=start + len(words.strip(BLANKS)))
+
+
+def _find_cues(text: str) -> Iterator[Mention]:
+    """Yield the phrases that the rules of operators know besides the lexicons."""
+    patterns: list[tuple[MentionKind, str, re.Pattern[str]]] = [
+        *((MentionKind.MEASURE, str(transform), pattern) for pattern, transform in expressions.TRANSFORMS),
+        *((MentionKind.FREQUENCY, value, pattern) for value, pattern in cues("densities")),
+        *((MentionKind.MEASURE, value, pattern) for value, pattern in cues("statistics")),
+        *((MentionKind.MEASURE, name, cue(name)) for name in ("spread", "ratio")),
+        (MentionKind.MEASURE, "return", cue("rivals")),
+    ]
+    for kind, value, pattern in patterns:
+        for match in pattern.finditer(text):
+            if match[0].strip():
+                yield Mention(kind, *match.span(), value, CUE_CONFIDENCE)
+
+
+def _find_numbers(text: str) -> Iterable[Mention]:
+    """Yield the numbers that no name, period or condition holds, with their unit: "five", 四, "50-day", "2 %", 3倍."""
+    for word in NUMBER_WORD.finditer(text):
+        value = number(word[0])
+        if value is not None:
+            yield Mention(MentionKind.PARAMETER, *word.span(), str(value), 0.5)
+    for match in cue("plain_number").finditer(text):
+        unit = next((value for value, pattern in cues("counted_units") if pattern.fullmatch(match["u"] or "")), "")
+        yield Mention(MentionKind.PARAMETER, *match.span(), f"{match['n'].replace(',', '')} {unit}".strip(), 0.5)
