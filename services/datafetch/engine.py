@@ -15,11 +15,12 @@ from fathom.domain.bundle.manifest import Manifest, verify
 from fathom.domain.encoders.choose import Encoders
 from fathom.services.datafetch.catalog.frameworks import BUNDLED, Frameworks, load_frameworks
 from fathom.services.datafetch.catalog.layer import LIBRARY, Layer, load
+from fathom.services.datafetch.catalog.matching import Matcher, Scored
 from fathom.services.datafetch.config import Config
+from fathom.services.datafetch.discovery.candidates import Associate, Parts, framework_names, widened
+from fathom.services.datafetch.discovery.embeddings import Meaning, available
 from fathom.services.datafetch.discovery.search import CatalogSearch
-from fathom.services.datafetch.parser.indicators.candidates import Associate, Parts, framework_names, widened
-from fathom.services.datafetch.parser.indicators.embeddings import Meaning, available
-from fathom.services.datafetch.parser.indicators.matching import Matcher, Scored
+from fathom.services.datafetch.parser.lexicon import load_function_words
 from fathom.services.datafetch.parser.question import NOT_UNDERSTOOD, Reader, Understanding
 from fathom.services.datafetch.query import formulas
 from fathom.services.datafetch.query.free_sql import SqlFallback
@@ -94,7 +95,7 @@ class Engine:
         own = self._config.frameworks_dir
         self.frameworks = load_frameworks(BUNDLED) if own is None else load_frameworks(BUNDLED, own)
         # Questions match only the catalog's own names; names from frameworks merely suggest candidates.
-        self.matcher = Matcher(self.layer.indicators.values())
+        self.matcher = Matcher(self.layer.indicators.values(), generic=load_function_words())
         self.reader = Reader(self.layer, self.matcher, self.find_latest_day)
         self.catalog = CatalogSearch(self.layer, self.match)
 

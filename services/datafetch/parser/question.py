@@ -9,11 +9,11 @@ from datetime import date
 
 from fathom.domain.chat.negation import find_denials, find_exclusions
 from fathom.services.datafetch.catalog.layer import PARTICLES, Layer
+from fathom.services.datafetch.catalog.matching import Matcher
 from fathom.services.datafetch.catalog.text import blank, is_chinese, plain
-from fathom.services.datafetch.parser.acceptance import find_objections, join_adjacent
+from fathom.services.datafetch.parser.acceptance import find_objections, join_adjacent, settle_measures
 from fathom.services.datafetch.parser.builder.query import STEP_MONTHS, build_query
 from fathom.services.datafetch.parser.draft import Draft
-from fathom.services.datafetch.parser.indicators.matching import Matcher
 from fathom.services.datafetch.parser.lexicon import cue, cues
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, list_matches, move_positions, select
 from fathom.services.datafetch.parser.names.entities import Resolver
@@ -81,6 +81,7 @@ class Reader:
         seen.query = build_query(draft)
         found = find_words(blank(text, refused), draft)
         self._accept(text, found, seen)
+        found = settle_measures(found, seen.query, self._layer)
         found += [Mention(MentionKind.UNKNOWN, *span, "", 0.0) for span in refused]
         seen.mentions = move_positions(sorted(found, key=lambda item: item.start), text, question)
         if refused:
@@ -94,6 +95,11 @@ class Reader:
         # Blanks between Chinese characters are typing, not word limits, and would cut names in two.
         text = re.sub(r"(?<=[\u3400-\u9fff]) +(?=[\u3400-\u9fff])", "", plain(question))
         text = re.sub(r"\b([Ll])abour\b", r"\1abor", text)
+        named = self._layer.indicator_names.find(text)
+        for match in reversed(list(cue("abbreviated_length").finditer(text))):
+            # A name of the catalog may hold an abbreviation: "10y-2y".
+            if all(match.end() <= name.start or match.start() >= name.end for name in named):
+                text = text[: match.start()] + _spell_length(match) + text[match.end() :]
         text = PAIR.sub(lambda match: f"{match[1].upper()}/{match[2].upper()}", text)
         return TO.sub(self._split_pair, text)
 
@@ -177,6 +183,13 @@ class Reader:
                 seen.missing.append(report_not_understood(words, objection.reason))
                 if objection.decisive:
                     seen.query = Query()
+
+
+def _spell_length(match: re.Match[str]) -> str:
+    """Return an abbreviated length as the catalog spells it: "10yr" is "10-year"."""
+    unit = "year" if match["unit"].lower().startswith("y") else "month"
+    plural = "s" if match["unit"].lower().endswith("s") and match["gap"] == " " else ""
+    return f"{match['n']}{match['gap'] or '-'}{unit}{plural}"
 
 
 def report_not_understood(phrase: str, why: str) -> Missing:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from fathom.services.datafetch.catalog.text import blank
@@ -29,10 +29,41 @@ def find_words(text: str, draft: Draft) -> list[Mention]:
     found = resolve_overlaps([*named, *measures, *find_terms(text)])
     for finder in (_find_cues, _find_numbers):
         found += [item for item in finder(text) if is_free(item, found)]
-    found = [_trim(item, text) for item in found]
+    found = _join_rates([_trim(item, text) for item in found], text)
     rest = blank(text, [item.span for item in found])
     found += [Mention(MentionKind.UNKNOWN, *span, "", 0.0) for span in find_content_words(rest)]
-    return sorted(found, key=lambda item: item.span)
+    return _join_numbers(sorted(found, key=lambda item: item.span), text)
+
+
+def _join_rates(found: list[Mention], text: str) -> list[Mention]:
+    """Return the mentions, with a frequency right behind a percentage as a part of it: "2% annual" is one rate."""
+    joined: list[Mention] = []
+    for item in sorted(found, key=lambda item: item.span):
+        last = joined[-1] if joined else None
+        rate = last is not None and last.value.endswith("%") and text[last.end : item.start] == " "
+        if last is not None and rate and item.kind == MentionKind.FREQUENCY:
+            joined[-1] = replace(last, end=item.end)
+        else:
+            joined.append(item)
+    return joined
+
+
+def _join_numbers(found: list[Mention], text: str) -> list[Mention]:
+    """Return the mentions, with a number that touches an unknown word as a part of it: 沪深300, "Russell 2000"."""
+    joined: list[Mention] = []
+    for item in found:
+        last = joined[-1] if joined else None
+        if last is not None and last.kind == MentionKind.UNKNOWN and item.kind == MentionKind.PARAMETER:
+            gap, words = text[last.end : item.start], text[last.start : last.end]
+            if (
+                text[item.start].isdigit()
+                and item.value.isdecimal()
+                and (gap in ("", "-") or (gap == " " and words[0].isupper()))
+            ):
+                joined[-1] = replace(last, end=item.end)
+                continue
+        joined.append(item)
+    return joined
 
 
 def _rank_below_measures(item: Mention, draft: Draft) -> Mention:
@@ -87,12 +118,14 @@ def _find_cues(text: str) -> Iterator[Mention]:
                 yield Mention(kind, *match.span(), value, CUE_CONFIDENCE)
 
 
-def _find_numbers(text: str) -> Iterable[Mention]:
-    """Yield the numbers that no name, period or condition holds, with their unit: "five", 四, "50-day", "2 %", 3倍."""
-    for word in NUMBER_WORD.finditer(text):
-        value = number(word[0])
-        if value is not None:
-            yield Mention(MentionKind.PARAMETER, *word.span(), str(value), 0.5)
+def _find_numbers(text: str) -> list[Mention]:
+    """Return the numbers that no name, period or condition holds, with their unit: "five", 四, "50-day", "2 %", 3倍."""
+    found = []
     for match in cue("plain_number").finditer(text):
         unit = next((value for value, pattern in cues("counted_units") if pattern.fullmatch(match["u"] or "")), "")
-        yield Mention(MentionKind.PARAMETER, *match.span(), f"{match['n'].replace(',', '')} {unit}".strip(), 0.5)
+        count = match["n"].replace(",", "")
+        count = count if count[0].isdigit() else str(number(count))
+        found.append(Mention(MentionKind.PARAMETER, *match.span(), f"{count} {unit}".strip(), 0.5))
+    words = [(match.span(), number(match[0])) for match in NUMBER_WORD.finditer(text)]
+    alone = [Mention(MentionKind.PARAMETER, *span, str(value), 0.5) for span, value in words if value is not None]
+    return found + [item for item in alone if is_free(item, found)]

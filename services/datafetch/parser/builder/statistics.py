@@ -42,6 +42,9 @@ def build_statistics(draft: Draft, names: Sequence[str], transform: Transform, t
         inner = _fit((nested.inner,), specs, text)
         return Wanted(inner[:1], nested.every, nested.outer, nested.count) if inner else Wanted()
     found = _find_statistics(draft, names, transform, text)
+    if found == (Statistic.RETURN,) and cue("annualized").search(text) and not find_density(text):
+        # "What did it return, annualised?" The annualised figure of monthly returns is another one.
+        found = (Statistic.CAGR,)
     # "Annual returns" asks for one return a year, not for the compound rate, unless a word says so.
     if found == (Statistic.CAGR,) and find_density(text) and not cue("compound").search(text):
         found = (Statistic.RETURN,)

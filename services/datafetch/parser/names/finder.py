@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import date
 
 from fathom.services.datafetch.catalog.layer import Layer
+from fathom.services.datafetch.catalog.matching import Matcher
 from fathom.services.datafetch.catalog.text import blank
 from fathom.services.datafetch.parser.draft import Draft
-from fathom.services.datafetch.parser.indicators.matching import Matcher
 from fathom.services.datafetch.parser.lexicon import cue
 from fathom.services.datafetch.parser.mention import Mention, MentionKind
 from fathom.services.datafetch.parser.names.entities import Resolver, make_entity
@@ -84,7 +84,7 @@ class NameFinder:
             around = any(
                 m.start <= item.start and item.end <= m.end and m.end - m.start > item.end - item.start for m in longer
             )
-            if around:
+            if around or not self._is_noun(text, item):
                 continue
             # A name that overlaps the start of an indicator's is cut, if the rest names an entity: 美国|银行贷款利率.
             for m in longer:
@@ -93,6 +93,14 @@ class NameFinder:
                     item = make_entity(ids, item.start, m.start)
             found.append(item)
         return self._accept(found, draft)
+
+    def _is_noun(self, text: str, item: Mention) -> bool:
+        """Return whether a word that names a currency stands where one can: nobody "won" a currency."""
+        words = text[item.start : item.end]
+        if self._layer.entities[item.value].kind != "currency" or not (words.isascii() and words.islower()):
+            return True
+        ahead, behind = cue("currency_ahead"), cue("currency_behind")
+        return bool(" " in words or ahead.search(text[: item.start]) or behind.match(text[item.end :]))
 
     def _accept(self, found: Sequence[Mention], draft: Draft) -> list[Mention]:
         """Return the accepted entities and report ambiguous ones; ambiguous misspellings are rejected."""

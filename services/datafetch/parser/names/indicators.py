@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fathom.services.datafetch.catalog.layer import PARTICLES, Layer
+from fathom.services.datafetch.catalog.matching import Matcher
 from fathom.services.datafetch.catalog.names import Mention as NameMatch
-from fathom.services.datafetch.parser.indicators.matching import Matcher
 from fathom.services.datafetch.parser.lexicon import cue, group
 from fathom.services.datafetch.parser.mention import Mention, MentionKind
 from fathom.services.datafetch.parser.names.coordination import complete_coordinated

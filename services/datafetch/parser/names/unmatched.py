@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from fathom.services.datafetch.catalog.layer import Layer
+from fathom.services.datafetch.catalog.matching import STRANGE as STRANGE_CHARS
+from fathom.services.datafetch.catalog.matching import Matcher, Scored
 from fathom.services.datafetch.catalog.text import CJK, blank, is_chinese
-from fathom.services.datafetch.parser.indicators.matching import STRANGE as STRANGE_CHARS
-from fathom.services.datafetch.parser.indicators.matching import Matcher, Scored
 from fathom.services.datafetch.parser.lexicon import (
     cue,
     find_content_words,
@@ -95,7 +95,8 @@ class Leftovers:
         """Report capitalised words, which are an indicator beside an entity unless they are coordinated with it."""
         for name in find_unknown_names(self.rest):
             start = self.rest.find(name)
-            if not self.indicators and self._match_free(start, start + len(name)):
+            # A proper name is not inflected: "Bank" is not the number of banks.
+            if not self.indicators and self._match_free(start, start + len(name), inflected=False):
                 continue
             coordinated = re.search(rf"(?:\band|,|\bvs\.?|versus|\bor|&)\s+{re.escape(name)}", self.rest)
             if self.entities and not self.indicators and not coordinated:
@@ -247,18 +248,24 @@ class Leftovers:
     def _covers(self, words: str, ident: str, allowed: float = STRANGE_CHARS) -> bool:
         return self.matcher.covers(words, ident, allowed, self.layer.indicator_names.list_names)
 
+    def _is_named(self, words: str, near: Scored, *, inflected: bool) -> bool:
+        """Return whether a name that one word is like says no more than the word, in the same form if not inflected."""
+        same = inflected or re.search(rf"\b{re.escape(words)}\b", near.surface, re.I) is not None
+        # Whatever is called a price is the default of its kind.
+        return same and (self.layer.indicators[near.id].default or self.matcher.resembles(words, near.surface))
+
     def _match(self, words: str) -> list[Scored]:
         """Return the indicators like some words that the kinds of the entities have."""
         specs = self.layer.indicators
         found = self.matcher.match(words)
         return [item for item in found if not self.kinds or self.kinds & set(specs[item.id].kinds)]
 
-    def _match_free(self, start: int, end: int) -> bool:
+    def _match_free(self, start: int, end: int, *, inflected: bool = True) -> bool:
         """Take the indicator that words match with a clear lead; return whether there is one."""
         words = self.text[start:end].strip()
         near = self._match(words)
         sure = near and near[0].score >= ACCEPT and (len(near) < 2 or near[0].score - near[1].score >= MARGIN)
-        if sure and self._covers(words, near[0].id):
+        if sure and self._covers(words, near[0].id) and self._is_named(words, near[0], inflected=inflected):
             self._take(start, start + len(words), near)
             return True
         return False

@@ -62,11 +62,26 @@ def find_ranking(text: str) -> list[Mention]:
             count = number(group(match, "n") or "1") or 1
             kind = "currency" if cue("currency_kind").search(match["kind"]) else "stock"
             low = cue("lowest").fullmatch(match["way"]) is not None
-            ahead = match.start("way") < match.start("kind")
-            span = match.span() if ahead else (match.start("kind"), match.end("way"))
-            value = f"{'bottom' if low else 'top'} {count} {kind}"
-            return [Mention(MentionKind.CONDITION, *span, value, meaning=Ranking(kind, count, low))]
+            found, value = Ranking(kind, count, low), f"{'bottom' if low else 'top'} {count} {kind}"
+            # What stands between is read by others: "which stock rose most", "the five best tech stocks".
+            numbers = [match.span(key) for key in match.groupdict() if key.startswith("n") and match[key]]
+            spans = sorted([match.span("way"), match.span("kind"), *numbers])
+            return [
+                Mention(MentionKind.CONDITION, start, end, value, meaning=found)
+                for start, end in _join_spans(text, spans)
+            ]
     return []
+
+
+def _join_spans(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return spans in order, overlapping ones and those with only particles and measure words between them as one."""
+    joined = [spans[0]]
+    for start, end in spans[1:]:
+        if not text[joined[-1][1] : start].strip(" -的前家名位只个支"):
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
+        else:
+            joined.append((start, end))
+    return joined
 
 
 def find_density(text: str) -> Frequency:

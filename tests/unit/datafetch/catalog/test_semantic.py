@@ -9,10 +9,10 @@ import pytest
 from fathom.core.errors import InvalidField
 from fathom.services.datafetch.catalog.codes import canonicalise, list_spellings
 from fathom.services.datafetch.catalog.layer import LIBRARY, Layer, load
+from fathom.services.datafetch.catalog.matching import Matcher
 from fathom.services.datafetch.catalog.names import Names
 from fathom.services.datafetch.catalog.pinyin import romanise
 from fathom.services.datafetch.catalog.schema import EntitySpec, IndicatorSpec
-from fathom.services.datafetch.parser.indicators.matching import Matcher
 from fathom.services.datafetch.parser.names.entities import Resolver
 from fathom.services.datafetch.parser.operators.units import find_unit
 from fathom.services.datafetch.query import formulas

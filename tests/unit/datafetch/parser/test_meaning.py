@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from fathom.core.errors import DependencyFailed
+from fathom.services.datafetch.catalog.matching import Matcher
 from fathom.services.datafetch.catalog.schema import IndicatorSpec
-from fathom.services.datafetch.parser.indicators.candidates import Parts, widened
-from fathom.services.datafetch.parser.indicators.embeddings import WHOLE, Meaning
-from fathom.services.datafetch.parser.indicators.matching import Matcher
+from fathom.services.datafetch.discovery.candidates import Parts, widened
+from fathom.services.datafetch.discovery.embeddings import WHOLE, Meaning
 
 AXES = {"jobless": 0, "unemployment": 0, "失业": 0, "price": 1, "inflation": 1, "gold": 2}
 

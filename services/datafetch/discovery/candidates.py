@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from fathom.services.datafetch.catalog.frameworks import Frameworks
 from fathom.services.datafetch.catalog.layer import Layer
-from fathom.services.datafetch.parser.indicators.embeddings import Meaning
-from fathom.services.datafetch.parser.indicators.matching import Matcher, Scored
+from fathom.services.datafetch.catalog.matching import Matcher, Scored
+from fathom.services.datafetch.discovery.embeddings import Meaning
 
 Associate = Callable[[str], Awaitable[Sequence[str]]]
 """Returns names of indicators that a model suggests; may raise ``FathomError``."""
