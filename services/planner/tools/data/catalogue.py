@@ -35,7 +35,8 @@ class DataCatalogue:
     description: ClassVar[str] = (
         "Says which data there are, without values: entities, indicators, units, frequencies, first and last dates,"
         " with the ids that `data` takes. Search by name, code or description in English or Chinese; without a query"
-        " you get an overview, or all series of a `kind`. `unmatched` names words that no series has: what they ask for is probably not here."
+        " you get an overview, or all series of a `kind`. `unmatched` names words that no series has: what they ask for"
+        " is probably not here."
     )
     parameters: ClassVar[Mapping[str, Any]] = make_schema(
         [],
