@@ -11,7 +11,14 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from fathom.services.sandbox.inside.finance.errors import InvalidArgument
-from fathom.services.sandbox.inside.finance.inputs import has_returns, is_rate, read_series, read_window, unit_of
+from fathom.services.sandbox.inside.finance.inputs import (
+    check_choice,
+    has_returns,
+    is_rate,
+    read_series,
+    read_window,
+    unit_of,
+)
 from fathom.services.sandbox.inside.finance.portfolios import spread
 from fathom.services.sandbox.inside.finance.returns import EVERY, period_returns
 from fathom.services.sandbox.inside.finance.risk import correlation, drawdown, rolling, to_moves
@@ -67,9 +74,10 @@ def chart(
     "spread" (first column less second), "bars" (returns by ``every``), "histogram" (of returns, or of differences of
     rates), or "scatter" (second column against first, with fit). ``language`` is "en" or "zh".
     """
-    if measure not in MEASURES:
-        raise InvalidArgument("measure", f"must be one of {', '.join(MEASURES)}")
+    if isinstance(data, str):
+        raise InvalidArgument("data", f"comes first and is a table, as in chart(sheet_1, {data!r})")
     frame, period = read_series(data, "data"), read_window(start, end, "first")
+    check_choice(measure, MEASURES, "measure")
     attrs, frame = frame.attrs, frame.loc[period.start : period.end].dropna(how="all")
     frame.attrs = attrs
     if len(frame) < 2:

@@ -84,3 +84,10 @@ def test_a_chart_of_a_pair_refuses_one_series(measure: str) -> None:
 def test_an_unknown_measure_is_named_with_those_there_are() -> None:
     with pytest.raises(InvalidArgument, match="measure: must be one of levels, rebased"):
         finance.chart(make_wave(), "pie")
+
+
+def test_a_chart_whose_arguments_are_swapped_says_their_order() -> None:
+    with pytest.raises(InvalidArgument, match=r"data: comes first and is a table, as in chart\(sheet_1, 'rebased'\)"):
+        finance.chart("rebased", make_wave())
+    with pytest.raises(InvalidArgument, match=r"measure: must be one of levels, .* not a DataFrame"):
+        finance.chart(make_wave(), make_wave())
