@@ -228,6 +228,9 @@ def build_range(match: Match) -> Period | None:
     # A range up to the beginning of a year ends with the day before.
     start, upto = one.start, two.end - DAY if two.window and two.end == two.window[0] else two.end
     if one.unit is two.unit is Unit.YEAR and one.start > two.start:
+        # "From 2020 to 2015" is a range, while "2020-2015" may be anything.
+        if match.items[0].roles.keys().isdisjoint(("from", "between")):
+            return None
         start, upto = two.start, one.end
     if start > upto:
         return IMPOSSIBLE
@@ -357,7 +360,11 @@ ROLES: Mapping[str, str] = {
 
 def build(builder: str, match: Match) -> Mapping[str, Any] | None:
     """Return the roles of what a pattern matched; None when the words mean something else."""
-    made = BUILDERS[builder](match)
+    try:
+        made = BUILDERS[builder](match)
+    # A length such as "the last 9999 years" leaves the calendar.
+    except (ValueError, OverflowError):
+        made = IMPOSSIBLE
     if made is None:
         return None
     if made == IMPOSSIBLE or (isinstance(made, Date) and made.year and settle(made) is None):

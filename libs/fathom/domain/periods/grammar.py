@@ -28,7 +28,7 @@ def read_periods(text: str, today: date) -> Reading:
 
     What names no day, such as "ten years later", is returned without dates, and what is no expression is left unread.
     """
-    named = [found for _, _, found in find_dates(text) if found.year]
+    named = [found for _, _, found in find_dates(text) if isinstance(found, Date) and found.year]
     year = named[0].year if len(named) == 1 and named[0].unit is Unit.YEAR and named[0].years == 1 else 0
     items = reduce_items(split_items(text), today, year)
     periods: list[Period] = []
@@ -41,12 +41,12 @@ def read_periods(text: str, today: date) -> Reading:
     return Reading(arranged, tuple(spans))
 
 
-def find_dates(text: str) -> list[tuple[int, int, Date]]:
-    """Return the years, quarters, months and days of a text with their positions; the year of some is 0."""
+def find_dates(text: str) -> list[tuple[int, int, Date | Period]]:
+    """Return the years, quarters, months and days of a text with their positions, those without a year too."""
     # Only the first level is applied, and nothing relative is asked of it.
     found = reduce_items(split_items(text), date(2000, 1, 1), 0, levels=1)
     dates = ((item, item.roles.get("date", item.roles.get("part"))) for item in found)
-    return [(item.start, item.end, value) for item, value in dates if isinstance(value, Date)]
+    return [(item.start, item.end, value) for item, value in dates if isinstance(value, Date | Period)]
 
 
 def _finish(item: Item, year: int) -> tuple[Period, ...]:
