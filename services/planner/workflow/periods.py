@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from itertools import pairwise
 
@@ -15,6 +16,8 @@ from fathom.domain.periods.period import Period, Unit
 
 MAX_PERIODS = 8
 """Upper limit of periods; longer ranges are divided into this many parts of equal length."""
+# What joins a frequency to its year.
+OF = re.compile(r"\s*(?:(?:of|in)\s+(?:the\s+)?|的)?", re.IGNORECASE)
 # What leads to a range and goes with it: "over the last two years".
 LEAD = re.compile(r"\b(?:in|over|during|within)\s+$", re.IGNORECASE)
 
@@ -24,13 +27,27 @@ def split_periods(text: str, today: date) -> list[str]:
 
     ``today`` resolves relative ranges such as "the last three years".
     """
-    for period in read_periods(text, today).periods:
+    for period in join_frequencies(text, read_periods(text, today).periods):
         start, end = period.span
         parts = list_parts(period, today, "{}年" if "年" in text[start:end] else "{}")
         if len(parts) > 1:
             before, after = LEAD.sub(" ", text[:start]), text[end:]
             return [join_period(before, part, after) for part in group_periods(parts)]
     return [text]
+
+
+def join_frequencies(text: str, periods: Sequence[Period]) -> list[Period]:
+    """Return the periods, with a year and the frequency beside it as one: "each quarter of 2022", 2022年各季度."""
+    out: list[Period] = []
+    for period in periods:
+        before = out[-1] if out else None
+        if before and before.every is not period.every and OF.fullmatch(text[before.span[1] : period.span[0]]):
+            dated = period if before.every else before
+            every, span = before.every or period.every, (before.span[0], period.span[1])
+            out[-1] = replace(dated, every=every, span=span)
+        else:
+            out.append(period)
+    return out
 
 
 def list_parts(period: Period, today: date, form: str) -> list[str]:
@@ -43,8 +60,9 @@ def list_parts(period: Period, today: date, form: str) -> list[str]:
         number, count = last.year * 4 + (last.month - 1) // 3, int(period.count)
         start = number - count if count else first.year * 4 + (first.month - 1) // 3
         return [f"{n // 4}Q{n % 4 + 1}" for n in range(start, number if count else number + 1)]
-    if period.unit is Unit.YEAR and period.count:
-        return [form.format(year) for year in range(today.year - int(period.count), today.year)]
+    if period.unit in (Unit.YEAR, Unit.DECADE) and period.count:
+        length = int(period.count) * (10 if period.unit is Unit.DECADE else 1)
+        return [form.format(year) for year in range(today.year - length, today.year)]
     years = range(first.year, last.year + 1) if period.unit is Unit.YEAR or period.end is None else ()
     return [form.format(year) for year in years]
 

@@ -211,11 +211,6 @@ def build_week_to(match: Match) -> Period | None:
     return Period(day.start - 6 * DAY, day.start, unit=Unit.DAY) if day and day.start else None
 
 
-def build_every(match: Match) -> Period | None:
-    whole = match.period()
-    return replace(whole, every=match.values["x"].every) if whole else None
-
-
 def build_range(match: Match) -> Period | None:
     first, last = find_ends(match)
     if is_open(first) and is_open(last) and match.year:
@@ -344,7 +339,6 @@ BUILDERS: Mapping[str, Callable[[Match], Any]] = {
     "third": build_third,
     "week_of": build_week_of,
     "week_to": build_week_to,
-    "every": build_every,
     "range": build_range,
     "list": build_list,
     "since": build_since,

@@ -45,7 +45,7 @@ class Period:
     """A period in a text, both days inclusive; None is open.
 
     ``span`` is its position, ``unit`` the unit in which it is worded, ``count`` the number of units up to today,
-    ``every`` the frequency that it is asked in. A point lies in the ``window`` that it is the end of. ``trailing``
+    ``every`` what recurs. A point lies in the ``window`` that it is the end of. ``trailing``
     marks a length up to today, ``cumulative`` what an interim statement covers, and ``listed`` one of several named
     one by one.
     """

@@ -37,7 +37,7 @@ TRANSFORMS: list[tuple[re.Pattern[str], Transform]] = [
          r"|\b(?:than|from|versus|vs\.?|compared (?:with|to)|over|against|on) (?:a|one|the) year (?:earlier|ago|before|prior)|\byear[\s-]ago\b|\bon the year\b|\b(?:12|twelve)[\s-]month (?:change|rate|growth|inflation)",
          Transform.YOY),
         # "month-over-month", 较上月. Before the quarters, as 月环比 holds 环比.
-        (r"月环比|[较比](?:上一?个?月|前一?个?月)|\bmom\b|month[\s-](?:over|on|to)[\s-]month|m/m|\bmonthly (?:growth|change|rise|fall|percent(?:age)? change)|\bon the month\b|\bfrom (?:the (?:previous|prior) month|a month (?:earlier|before|ago))",
+        (r"(?<!\d)月环比|[较比](?:上一?个?月|前一?个?月)|\bmom\b|month[\s-](?:over|on|to)[\s-]month|m/m|\bmonthly (?:growth|change|rise|fall|percent(?:age)? change)|\bon the month\b|\bfrom (?:the (?:previous|prior) month|a month (?:earlier|before|ago))",
          Transform.MOM),
         # 环比增速, "quarter on quarter", "sequentially". 环比 of a monthly series is made monthly later, in
         # ``Changes.offset``.
