@@ -310,9 +310,9 @@ async def replay_house(script: Script, **settings: Any) -> AsyncIterator[tuple[R
     endpoints = {name: f"inproc://{name}" for name in servicers}
     clients = Clients(endpoints, telemetry, dispatchers=dispatchers, policy=RetryPolicy(attempts=1))
     deps = Deps(clients, store, bus, telemetry)
-    if script.figure:
-        stored = await store.put(script.figure_key, json.dumps(script.figure).encode(), "application/json")
-        script.figure_ref.CopyFrom(to_ref(stored))
+    for number, figure in enumerate(script.figures, 1):
+        stored = await store.put(f"figures/replayed/fig_{number}.json", json.dumps(figure).encode(), "application/json")
+        script.figure_refs.append(to_ref(stored))
     service = build(Config(**settings), deps)
     try:
         yield ReplayHouse(run_planner, remembered, store, service, dispatchers), deps

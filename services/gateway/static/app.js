@@ -30,7 +30,7 @@ class App {
     this.handlers = {
       onChange: (turn) => this.changed(turn),
       onOpen: (turn, item) => this.panel.open(turn, item),
-      onEdit: (place) => this.edit(place),
+      onAsk: (question) => this.ask(question),
     };
   }
 
@@ -90,7 +90,8 @@ class App {
         window: byId("window").value,
       };
       const accepted = await post("/v1/runs", body);
-      byId("question").value = "";
+      // A chip or an option asks too; what stands in the composer is then another question.
+      if (byId("question").value.trim() === question) byId("question").value = "";
       this.composed();
       if (visit !== this.visit) return void this.sidebar.load();
       this.locate(accepted.conversation_id || this.conversation, accepted.run_id);
@@ -101,15 +102,6 @@ class App {
     } finally {
       byId("send").disabled = false;
     }
-  }
-
-  // A question to ask again, with the words selected that are to be changed.
-  edit({ text, start, end }) {
-    const box = byId("question");
-    box.value = text;
-    this.composed();
-    box.focus();
-    box.setSelectionRange(start, end);
   }
 
   complain(text) {
@@ -229,6 +221,7 @@ class App {
       (text) => el("button", { type: "button", class: "example", onclick: () => this.ask(text) }, text),
     ));
     this.showModels();
+    for (const turn of this.turns) turn.translate();
     this.panel.key = "";
     this.panel.draw();
     this.sidebar.draw();
