@@ -13,7 +13,7 @@ from fathom.api.datafetch.v1 import datafetch_pb2 as datafetch
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as pb
 from tests.e2e.replay import ReplayHouse, serve_script
-from tests.e2e.script import Script
+from tests.e2e.script import SHEET_ID, Script
 from tests.e2e.test_page import CHROMIUM, Watched, ask, browser, open_page
 
 __all__ = ["browser"]
@@ -118,6 +118,24 @@ async def test_the_reading_and_the_page_speak_the_readers_language(browser: obje
         await page.locator("#language").click()
         await expect(page.locator(".reading")).to_contain_text("Read as:")
         await expect(page.get_by_role("button", name=re.compile("weekly: not covered"))).to_be_visible()
+
+
+async def test_a_table_is_attached_named_and_sent_with_the_question(browser: object) -> None:
+    async with show(browser, make_script()) as (page, house):
+        file = {"name": "prices.csv", "mimeType": "text/csv", "buffer": b"date,a\n2020-01-02,1\n"}
+        async with page.expect_file_chooser() as chooser:
+            await page.get_by_role("button", name="Attach tables").press("Enter")
+        await (await chooser.value).set_files([file])  # type: ignore[list-item]
+        attached = page.get_by_role("list", name="Attached tables")
+        await expect(attached).to_contain_text("prices.csv · 30 rows · 3 columns · 1 rows not read")
+        await attached.get_by_role("button", name="Delete: prices.csv").press("Enter")
+        await expect(attached).to_be_hidden()
+        await page.locator("#files").set_input_files([file])  # type: ignore[list-item]
+        await expect(attached).to_contain_text("prices.csv")
+        await ask(page, ASKED)
+        await expect(page.locator(".trace.over")).to_have_count(2)
+        await expect(attached).to_be_hidden()
+        assert list(house.planner.asked[-1].table_ids) == [SHEET_ID]
 
 
 @pytest.mark.parametrize("locale", ["en-US", "zh-CN"])
