@@ -136,8 +136,7 @@ class Reader:
         hidden = hidden + [m.span() for m in (*cue("against").finditer(rest), *cue("window").finditer(draft.text))]
         draft.reading = replace(expressions.read(blank(rest, hidden), anchor), transform=transform)
         draft.mentions += find_periods(draft.reading)
-        for text in draft.reading.impossible:
-            said = f"there is no such day, month or quarter as {text!r}"
+        for text, said in draft.reading.impossible.items():
             draft.missing.append(Missing(text, "NO_DATA_IN_PERIOD", said, period=text))
         # Words of comparison, statistics and growth are no names either.
         rest = blank(rest, [*draft.reading.spans, *words])

@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
+from fathom.domain.text.numerals import NUMBER_WORDS, parse_number
 from fathom.services.datafetch.catalog.text import blank
 from fathom.services.datafetch.parser.draft import Draft
 from fathom.services.datafetch.parser.lexicon import cue, cues, find_content_words, find_terms
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, is_free, resolve_overlaps
 from fathom.services.datafetch.parser.time import expressions
-from fathom.services.datafetch.parser.time.rules import NUMBERS, number
 from fathom.services.datafetch.query.periods import Period
 
 # A number in words: "five", 四.
-NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(NUMBERS)})\b|[一二两三四五六七八九十]{{1,3}}", re.IGNORECASE)
+NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(NUMBER_WORDS)})\b|[一二两三四五六七八九十]{{1,3}}", re.IGNORECASE)
 BLANKS = " ,，、的"
 # A cue of several words may hold names; it is one phrase only without them.
 CUE_CONFIDENCE = 0.8
@@ -124,8 +124,8 @@ def _find_numbers(text: str) -> list[Mention]:
     for match in cue("plain_number").finditer(text):
         unit = next((value for value, pattern in cues("counted_units") if pattern.fullmatch(match["u"] or "")), "")
         count = match["n"].replace(",", "")
-        count = count if count[0].isdigit() else str(number(count))
+        count = count if count[0].isdigit() else str(parse_number(count))
         found.append(Mention(MentionKind.PARAMETER, *match.span(), f"{count} {unit}".strip(), 0.5))
-    words = [(match.span(), number(match[0])) for match in NUMBER_WORD.finditer(text)]
+    words = [(match.span(), parse_number(match[0])) for match in NUMBER_WORD.finditer(text)]
     alone = [Mention(MentionKind.PARAMETER, *span, str(value), 0.5) for span, value in words if value is not None]
     return found + [item for item in alone if is_free(item, found)]

@@ -8,7 +8,7 @@ from fathom.services.datafetch.parser.builder.statistics import MOVES
 from fathom.services.datafetch.parser.draft import CHANGES, ORDER, Draft, is_rate
 from fathom.services.datafetch.parser.operators.conditions import Bound
 from fathom.services.datafetch.query.model import Combination, Filter, Missing, Query, Statistic
-from fathom.services.datafetch.query.units import find_scale
+from fathom.services.datafetch.query.units import find_scale, parse_unit
 
 SHARES = {Statistic.RETURN, Statistic.CAGR, Statistic.VOLATILITY, Statistic.DRAWDOWN}
 # For values whose sign is turned: a fall of more than 5 % is a change below -5 %.
@@ -66,9 +66,10 @@ def _build_filter(draft: Draft, query: Query, bound: Bound) -> Filter | None:
         return Filter(name, operator, value)
     # A condition without an indicator applies to the combined column.
     over = "" if query.combination != Combination.NONE or fractions or spec is None else name
-    # Growth is stored as a fraction and asked for in per cent.
+    # Growth is computed as a fraction and asked for in per cent, unless the query converts it.
     if fractions:
-        return Filter(name, operator, value / 100)
+        wanted = parse_unit(query.unit) if query.transform in CHANGES else None
+        return Filter(name, operator, value / 100 * (wanted.fraction if wanted else 1.0))
     if inner in SHARES or (spec is not None and is_rate(spec)):
         return Filter(over, operator, value)
     # A quotient of two indicators is a fraction, which may be compared with per cent.

@@ -56,8 +56,8 @@ def build_query(draft: Draft) -> Query:
         period.end,
         _choose_frequency(draft, names, transform, combination, statistics),
         transform=transform,
-        unit=_choose_unit(draft, names, statistics, crossed=crossed),
-        currency=draft.currency,
+        unit=_choose_unit(draft, names, transform, statistics, crossed=crossed),
+        currency="" if transform in STEP_MONTHS else draft.currency,
         statistics=statistics,
         combination=combination,
         periods=() if wanted.every else _list_ranges(reading.periods, period, draft.text, statistics),
@@ -183,13 +183,18 @@ def _choose_frequency(
     return Frequency.NATIVE if statistics else find_density(draft.blank_names(draft.text))
 
 
-def _choose_unit(draft: Draft, names: Sequence[str], statistics: Sequence[Statistic], *, crossed: bool) -> str:
+def _choose_unit(
+    draft: Draft, names: Sequence[str], transform: Transform, statistics: Sequence[Statistic], *, crossed: bool
+) -> str:
     """Return the unit of the answer; a change of rates may be asked for in basis points."""
     specs = [draft.layer.indicators.get(name) for name in names]
     rates = bool(specs) and all(spec is not None and is_rate(spec) for spec in specs)
     if rates and tuple(statistics) == (Statistic.CHANGE,) and cue("basis").search(draft.text):
         return "basis points"
     read = parse_unit(draft.unit) if draft.unit else None
+    if transform in STEP_MONTHS and not (read is not None and read.fraction > 0):
+        # "Revenue in million yuan and its growth": an amount's unit says nothing of a rate.
+        return ""
     # A unit converts the values below a statistic: "return in %" must not ask for prices in per cent.
     below = set(statistics) - {Statistic.CHANGE} - VALUES and read is not None and read.fraction > 0
     return "" if crossed or below else draft.unit

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fathom.domain.text.numerals import parse_number
 from fathom.services.datafetch.parser.lexicon import cue, cues, group
 from fathom.services.datafetch.parser.mention import Mention, MentionKind
-from fathom.services.datafetch.parser.time.rules import number
 from fathom.services.datafetch.query.model import Frequency, Statistic
 
 
@@ -44,7 +44,7 @@ def find_grouping(text: str) -> list[Mention]:
         counted = cue("several").search(match[0]) or cue("several").search(text[ahead : match.end()])
         told = group(counted, "n") if counted else ""
         start = min(match.start(), text.index(told)) if told else match.start()
-        found = Grouping(every, inner, Statistic(outer), number(told) or 1 if told else 1)
+        found = Grouping(every, inner, Statistic(outer), parse_number(told) or 1 if told else 1)
         labels = (
             (MentionKind.MEASURE, str(inner)),
             (MentionKind.FREQUENCY, str(every)),
@@ -59,7 +59,7 @@ def find_ranking(text: str) -> list[Mention]:
     for _, pattern in cues("rankings"):
         match = pattern.search(text)
         if match:
-            count = number(group(match, "n") or "1") or 1
+            count = parse_number(group(match, "n") or "1") or 1
             kind = "currency" if cue("currency_kind").search(match["kind"]) else "stock"
             low = cue("lowest").fullmatch(match["way"]) is not None
             found, value = Ranking(kind, count, low), f"{'bottom' if low else 'top'} {count} {kind}"
