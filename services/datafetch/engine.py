@@ -17,7 +17,7 @@ from fathom.services.datafetch.catalog.frameworks import BUNDLED, Frameworks, lo
 from fathom.services.datafetch.catalog.layer import LIBRARY, Layer, load
 from fathom.services.datafetch.catalog.matching import Matcher, Scored
 from fathom.services.datafetch.config import Config
-from fathom.services.datafetch.discovery.candidates import Associate, Parts, framework_names, widened
+from fathom.services.datafetch.discovery.candidates import Associate, Parts, find_candidates, framework_names
 from fathom.services.datafetch.discovery.embeddings import Meaning, available
 from fathom.services.datafetch.discovery.search import CatalogSearch
 from fathom.services.datafetch.parser.lexicon import load_function_words
@@ -107,7 +107,7 @@ class Engine:
         async with self._widens:
             if self._parts is None:
                 self._parts = await asyncio.to_thread(self._build_matchers)
-        return await widened(mention, self._parts, self.layer, limit)
+        return await find_candidates(mention, self._parts, self.layer, limit)
 
     @property
     def has_meaning(self) -> bool:

@@ -43,7 +43,7 @@ def framework_names(frameworks: Frameworks, layer: Layer) -> list[tuple[str, str
     return list(dict.fromkeys(found))
 
 
-async def widened(text: str, parts: Parts, layer: Layer, limit: int) -> list[Scored]:
+async def find_candidates(text: str, parts: Parts, layer: Layer, limit: int) -> list[Scored]:
     """Return candidate indicators for free text, best first.
 
     The sources are names, then model suggestions, then the frameworks of the topic. Raises ``FathomError`` if

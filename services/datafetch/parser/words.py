@@ -106,7 +106,7 @@ def _trim(mention: Mention, text: str) -> Mention:
 def _find_cues(text: str) -> Iterator[Mention]:
     """Yield the phrases that the rules of operators know besides the lexicons."""
     patterns: list[tuple[MentionKind, str, re.Pattern[str]]] = [
-        *((MentionKind.MEASURE, str(transform), pattern) for pattern, transform in expressions.TRANSFORMS),
+        *((MentionKind.MEASURE, value, pattern) for value, pattern in cues("transforms")),
         *((MentionKind.FREQUENCY, value, pattern) for value, pattern in cues("densities")),
         *((MentionKind.MEASURE, value, pattern) for value, pattern in cues("statistics")),
         *((MentionKind.MEASURE, name, cue(name)) for name in ("spread", "ratio")),

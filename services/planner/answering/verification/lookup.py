@@ -81,11 +81,11 @@ def compare_numbers(said: Number, held: Number) -> bool | None:
     # A rounded "1.2 billion" is all that a passage can say of 1,234 million.
     rounder = held.scaled and not said.scaled and said.kind == held.kind
     slack = min(held.tolerance, 0.05 * abs(held.value)) if rounder else 0.0
-    widened = tuple((value, tolerance + slack) for value, tolerance in candidates)
+    find_candidates = tuple((value, tolerance + slack) for value, tolerance in candidates)
     for value in values:
-        if is_close(value, widened):
+        if is_close(value, find_candidates):
             return False
-    if not said.signed and any(is_close(-value, widened) for value in values):
+    if not said.signed and any(is_close(-value, find_candidates) for value in values):
         return True
     return None
 

@@ -45,7 +45,7 @@ def plan(asked: Asked) -> str:
     if question.kind is not Kind.DOCUMENT:
         queries.append({"tool": "data", "subquery": question.text})
     if BROAD.search(question.text):
-        queries += widened(question, branches(asked["framework"]))
+        queries += find_candidates(question, branches(asked["framework"]))
     queries += documents(question)
     return json.dumps(queries, ensure_ascii=False)
 
@@ -64,7 +64,7 @@ def documents(question: Question) -> Iterator[dict[str, object]]:
         yield {"tool": "search", "subquery": text}
 
 
-def widened(question: Question, found: Sequence[Branch]) -> Iterator[dict[str, object]]:
+def find_candidates(question: Question, found: Sequence[Branch]) -> Iterator[dict[str, object]]:
     """Yield a sub-question per aspect, two per segment, and views that the framework names."""
     subject = subject_of(question)
     if not subject or not found:
