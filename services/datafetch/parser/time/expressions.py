@@ -126,5 +126,5 @@ def convert(found: Found) -> Period:
         steps=steps,
         step=months if steps else 0,
         span=found.span,
-        point=found.kind is Form.POINT,
+        edge="" if found.kind is not Form.POINT else "start" if found.start == start else "end",
     )

@@ -49,6 +49,8 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("近五个交易日微软收盘价", {"tail": 5}),
     # The end of a period is one value, whatever it is called.
     ("S&P 500 at year-end 2018", {"end": date(2018, 12, 31), "statistics": (Statistic.LAST,)}),
+    ("S&P 500 at the start of 2018", {"start": date(2018, 1, 1), "statistics": (), "limit": 1}),
+    ("苹果2018年初的股价", {"start": date(2018, 1, 1), "statistics": (), "limit": 1}),
     ("Apple close, end of 2018", {"end": date(2018, 12, 31), "statistics": (Statistic.LAST,)}),
     ("苹果2020年底收盘价", {"end": date(2020, 12, 31), "statistics": (Statistic.LAST,)}),
     ("unemployment rate over the last decade", {"end": date(2022, 9, 30), "statistics": ()}),
