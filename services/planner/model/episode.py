@@ -32,6 +32,7 @@ class Shortfall(StrEnum):
     REPEATING = "repeating"
     IDLE = "idle"
     BUDGET = "budget"
+    CONTEXT = "context"
     TIME = "time"
 
 

@@ -12,6 +12,7 @@ from plotly.subplots import make_subplots
 
 from fathom.services.sandbox.inside.finance.errors import InvalidArgument
 from fathom.services.sandbox.inside.finance.inputs import (
+    check_choice,
     count_per_year,
     has_returns,
     is_rate,
@@ -128,9 +129,10 @@ def chart(
     rates), or "scatter" (second column against first, with fit). ``language`` is "en" or "zh"; ``log`` gives levels and
     rebased values a logarithmic axis.
     """
-    if measure not in MEASURES:
-        raise InvalidArgument("measure", f"must be one of {', '.join(MEASURES)}")
+    if isinstance(data, str):
+        raise InvalidArgument("data", f"comes first and is a table, as in chart(sheet_1, {data!r})")
     frame, period = read_series(data, "data"), read_window(start, end, "first")
+    check_choice(measure, MEASURES, "measure")
     attrs, frame = frame.attrs, frame.loc[period.start : period.end].dropna(how="all")
     frame.attrs = attrs
     if len(frame) < 2:

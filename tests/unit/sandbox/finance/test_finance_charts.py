@@ -86,6 +86,13 @@ def test_an_unknown_measure_is_named_with_those_there_are() -> None:
         finance.chart(make_wave(), "pie")
 
 
+def test_a_chart_whose_arguments_are_swapped_says_their_order() -> None:
+    with pytest.raises(InvalidArgument, match=r"data: comes first and is a table, as in chart\(sheet_1, 'rebased'\)"):
+        finance.chart("rebased", make_wave())
+    with pytest.raises(InvalidArgument, match=r"measure: must be one of levels, .* not a DataFrame"):
+        finance.chart(make_wave(), make_wave())
+
+
 def test_series_of_one_indicator_are_named_by_their_entities() -> None:
     table = make_wave().rename(columns={"wave": "AAPL.close_adj", "market": "MSFT.close_adj"})
     table.attrs["indicators"] = {"AAPL.close_adj": "close_adj", "MSFT.close_adj": "close_adj"}
