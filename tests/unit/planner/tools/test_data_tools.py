@@ -150,6 +150,7 @@ async def test_sql_reads_sheets_by_their_variables_and_its_result_is_one() -> No
     result = await bench.call("sql", query='SELECT max("AAPL.close_adj") FROM Sheet_1')
     request = bench.datafetch.requests[1]
     assert dict(request.tables) == {"sheet_1": "t1"}
+    assert list(request.columns["sheet_1"].columns) == list(make_sheet("t1").columns)
     assert head(result)["sheets"][0]["variable"] == "sheet_2"
     assert [(item.kind, item.variable) for item in result.material] == [(MaterialKind.SHEET, "sheet_2")]
 
