@@ -164,8 +164,7 @@ class Reader:
         # Words of growth are blanked with the periods, so that they are not reported as unknown names.
         rest = blank(rest, [*reading.spans, *words])
         draft.rest = blank(rest, [*cue_words.spoken(rest), *(m.span() for m in cue_words.GROWTH.finditer(rest))])
-        for text in reading.impossible:
-            said = f"there is no such day, month or quarter as {text!r}"
+        for text, said in reading.impossible.items():
             seen.missing.append(Missing(text, "NO_DATA_IN_PERIOD", said, period=text))
         return reading
 

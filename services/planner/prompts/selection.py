@@ -138,9 +138,9 @@ def describe_tables(task: Task) -> list[str]:
     if not task.given:
         return described
     head = (
-        "之前各轮的表格已在 Python 中，可以引用和放置："
+        "以下表格（之前各轮的，或用户提供的）已在 Python 中，可以引用和放置："
         if chinese
-        else "Tables of earlier turns are in Python already; cite them by number and place them by name:"
+        else "Tables of earlier turns or of the user are in Python already; cite them by number and place them by name:"
     )
     return [*described, f"{head}\n{quote(chr(10).join(map(describe_given, task.given)))}"]
 

@@ -166,7 +166,7 @@ class Worker:
                 request = header.run_request()
                 is_first = attempt <= 1 and not leg.number
                 conversation = await load_conversation(
-                    self.clients, self.record, run_id, request.conversation_id, is_first
+                    self.clients, self.record, run_id, request.conversation_id, is_first, request.table_ids
                 )
                 reading = await self._understand(header, conversation.history)
                 task = await self._make_task(header, request, leg, granted, conversation, reading)
