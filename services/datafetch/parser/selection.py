@@ -155,7 +155,8 @@ class Selection:
         # "The last day of each month" is a frequency, not one row.
         if cue_words.EACH.search(shown):
             return query
-        if cue_words.FIRST_DAY.search(shown) and not query.statistics:
+        at_start = any(period.edge == "start" for period in reading.periods)
+        if (at_start or cue_words.FIRST_DAY.search(shown)) and not query.statistics:
             return replace(query, limit=1)
         if cue_words.LAST_DAY.search(shown) and not query.statistics and len(reading.periods) == 1:
             return replace(query, tail=1)

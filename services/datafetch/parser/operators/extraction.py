@@ -138,7 +138,7 @@ class Asked:
         whole = reading.whole
         runs = any(p.relative or p.grain == Frequency.NATIVE for p in reading.periods)
         ends = (
-            any(p.point for p in reading.periods)
+            any(p.edge == "end" for p in reading.periods)
             and not cue_words.EACH.search(text)
             and not runs
             and whole.start is not None
