@@ -201,14 +201,12 @@ def build_third(match: Match) -> Period | None:
     return Period(start, month.end if first > 20 else start + 9 * DAY, unit=Unit.DAY)
 
 
-def build_week_of(match: Match) -> Period | None:
+def build_week(match: Match) -> Period | None:
+    """Make the week around a day, or the seven days up to it."""
     day = match.period()
-    return Period(*find_week(day.start), unit=Unit.DAY) if day and day.start else None
-
-
-def build_week_to(match: Match) -> Period | None:
-    day = match.period()
-    return Period(day.start - 6 * DAY, day.start, unit=Unit.DAY) if day and day.start else None
+    if day is None or day.start is None:
+        return None
+    return Period(*((day.start - 6 * DAY, day.start) if "w" in match.values else find_week(day.start)), unit=Unit.DAY)
 
 
 def build_range(match: Match) -> Period | None:
@@ -337,8 +335,7 @@ BUILDERS: Mapping[str, Callable[[Match], Any]] = {
     "nth": build_nth,
     "last": build_last,
     "third": build_third,
-    "week_of": build_week_of,
-    "week_to": build_week_to,
+    "week": build_week,
     "range": build_range,
     "list": build_list,
     "since": build_since,

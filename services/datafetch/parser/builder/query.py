@@ -231,7 +231,7 @@ def _limit_rows(draft: Draft, query: Query, reading: Reading) -> Query:
     # "The last day of each month" is a frequency, not one row.
     if query.statistics or cue("each").search(draft.asked):
         return query
-    if cue("first_day").search(draft.asked):
+    if cue("first_day").search(draft.asked) or any(period.edge == "start" for period in reading.periods):
         return replace(query, limit=1)
     if len(reading.periods) != 1:
         return query

@@ -156,7 +156,9 @@ def _find_last(draft: Draft, text: str) -> tuple[Statistic, ...]:
     if cue("latest").search(text) and not periods:
         return (Statistic.LAST,)
     runs = any(p.relative or p.grain == Frequency.NATIVE for p in periods)
-    ends = any(p.point for p in periods) and not cue("each").search(text) and not runs and whole.start is not None
+    ends = (
+        any(p.edge == "end" for p in periods) and not cue("each").search(text) and not runs and whole.start is not None
+    )
     return (Statistic.LAST,) if ends and whole.start != whole.end else ()
 
 

@@ -7,14 +7,13 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 
 from fathom.domain.periods import grammar
-from fathom.domain.periods.period import MONTHS_OF, Unit
-from fathom.domain.periods.period import Kind as Form
+from fathom.domain.periods.period import MONTHS_OF, Kind, Unit
 from fathom.domain.periods.period import Period as Found
 from fathom.services.datafetch.catalog.schema import Frequency
 from fathom.services.datafetch.catalog.text import plain
 from fathom.services.datafetch.parser.lexicon import cues
 from fathom.services.datafetch.query.model import Transform
-from fathom.services.datafetch.query.periods import Kind, Period
+from fathom.services.datafetch.query.periods import Period
 
 GRAINS = {
     Unit.DAY: Frequency.DAILY,
@@ -26,8 +25,8 @@ GRAINS = {
     Unit.DECADE: Frequency.ANNUAL,
 }
 UNREAD = {
-    Form.IMPOSSIBLE: "there is no such day, month or quarter as {!r}",
-    Form.CONTRADICTORY: "no day lies in both periods of {!r}",
+    Kind.IMPOSSIBLE: "there is no such day, month or quarter as {!r}",
+    Kind.CONTRADICTORY: "no day lies in both periods of {!r}",
 }
 
 
@@ -100,7 +99,6 @@ def convert(found: Found) -> Period:
         start,
         end,
         grain,
-        Kind.FLOW if months or found.trailing else Kind.POINT,
         cumulative=found.cumulative,
         fiscal=found.fiscal,
         relative=found.relative,
@@ -109,5 +107,5 @@ def convert(found: Found) -> Period:
         steps=steps,
         step=months if steps else 0,
         span=found.span,
-        point=found.kind is Form.POINT,
+        edge="" if found.kind is not Kind.POINT else "start" if found.start == start else "end",
     )
