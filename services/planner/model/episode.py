@@ -169,6 +169,7 @@ class FindingKind(StrEnum):
     REPEATED = "repeated"
     FIGURE = "figure"
     SECTION = "section"
+    UNCHECKED = "unchecked"
     TRUNCATED = "truncated"
 
 

@@ -31,7 +31,7 @@ QUARTERS = {
 PATTERNS = [
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
-        rf"(?<![\d.])(?P<y>{YEAR})[-/.](?P<m>0?[1-9]|1[0-2])[-/.](?P<d>{DAY})(?!\d)",
+        rf"(?<!\d)(?<!\d\.)(?P<y>{YEAR})[-/.](?P<m>0?[1-9]|1[0-2])[-/.](?P<d>{DAY})(?!\d)",
         rf"\b(?P<m>{MONTH})\.?\s+(?P<d>{DAY})(?:st|nd|rd|th)?,?\s+(?P<y>{YEAR})\b",
         rf"\b(?P<d>{DAY})(?:st|nd|rd|th)?\s+(?:of\s+)?(?P<m>{MONTH})\.?,?\s+(?P<y>{YEAR})\b",
         rf"(?P<y>{YEAR}|[{DIGITS}]{{4}})\s?年\s?(?P<m>1[0-2]|0?[1-9]|十[一二]?|[{ONE_TO_NINE}])\s?月\s?(?P<d>{DAY}|[一二三]?十?[{ONE_TO_TEN}])\s?[日号]",
@@ -52,12 +52,14 @@ PATTERNS = [
 ]
 # Text between two dates that makes them a range.
 SPAN = re.compile(
-    r"^\s*(?:and end(?:ed|ing))?\s*(?:to|until|till|through|–|—|-|and|至|到|~|～|年至|年到)\s*(?:the end of )?$",
+    r"^\s*(?:and end(?:ed|ing))?\s*(?:to|until|till|through|\.\.\.?|…|–|—|-|and|至|到|~|～|年至|年到)\s*"
+    r"(?:the end of )?$",
     re.IGNORECASE,
 )
 # Text before a date that opens a range without an end: "since", "from early", "starting in the end of", 自.
 SINCE = re.compile(
-    r"(?:since|from|after|starting(?: in)?|自|从|始于)\s*(?:early|late|the (?:start|end) of)?\s*$", re.IGNORECASE
+    r"(?:since|from|(?P<after>after)|starting(?: in)?|自|从|始于)\s*(?:early|late|the (?:start|end) of)?\s*$",
+    re.IGNORECASE,
 )
 # "until late", "by the end of", "as of", 截至: the date behind it is the end of a range without a beginning.
 UNTIL = re.compile(
@@ -162,8 +164,9 @@ def find_ranges(text: str, moments: list[Moment]) -> list[Moment]:
             out.append(Moment(left.start, right.stop, text[left.start : right.stop], left.first, right.last))
     for found in dated:
         head = text[max(0, found.start - 24) : found.start]
-        if SINCE.search(head):
-            out.append(Moment(found.start, found.stop, found.text, found.first, None))
+        if opened := SINCE.search(head):
+            day_after = found.last + timedelta(days=1) if opened.group("after") and found.last else found.first
+            out.append(Moment(found.start, found.stop, found.text, day_after, None))
         elif UNTIL.search(head):
             out.append(Moment(found.start, found.stop, found.text, None, found.last))
     return out
