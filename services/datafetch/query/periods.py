@@ -27,7 +27,7 @@ class Period:
     fiscal year ("the first three quarters"), ``fiscal`` marks the entity's own years, ``relative`` marks a period
     that depends on the current day, ``listed`` marks one of several named one by one. ``rows`` is the number of
     trading days (0 for all), ``steps`` the number of spans of ``step`` months up to today, ``span`` the position in
-    the text.
+    the text, and ``point`` marks a period of which one end is meant.
     """
 
     start: date | None = None
@@ -43,6 +43,7 @@ class Period:
     steps: int = field(default=0, compare=False)
     step: int = field(default=0, compare=False)
     span: tuple[int, int] = field(default=(0, 0), compare=False)
+    point: bool = field(default=False, compare=False)
 
 
 def year_period(first: int, last: int) -> Period:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 
 from fathom.domain.text.months import MONTH_NAMES, MONTHS
 from fathom.domain.text.numerals import ONE_TO_NINE, parse_numeral
-from fathom.services.planner.answering.verification.dates import QUARTERS, Moment, compute_month_end
+from fathom.services.planner.answering.verification.dates import Moment
 
 NAMES = "|".join(name.capitalize() for name in MONTH_NAMES)
+ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4}
 COUNTS = {"a": 1, "one": 1, "the": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "ten": 10}
 MONTHS_OF = {"year": 12, "quarter": 3, "month": 1, "年": 12, "季度": 3, "季": 3, "月": 1}
 # Case counts: "may" and "march" in lower case are no months.
@@ -69,11 +71,12 @@ def find_bare(text: str, dated: Sequence[Moment], taken: Sequence[Moment]) -> li
             anchor = find_nearest(match.start(), dated).first or date.min
             parts = match.groupdict()
             year = anchor.year + YEAR_SHIFTS.get(parts.get("shift") or "", 0)
+            said = (parts.get("en") or parts.get("q") or parts.get("zh") or "").lower()
             if pattern is BARE_MONTH:
-                first = MONTHS.get((parts["en"] or "").lower()) or parse_numeral(parts["zh"] or "") or 1
+                first = MONTHS.get(said) or parse_numeral(said) or 1
                 last = first
             else:
-                quarter = QUARTERS[(parts["en"] or parts["q"] or parts["zh"]).lower()]
+                quarter = ORDINALS.get(said) or parse_numeral(said) or 1
                 first, last = quarter * 3 - 2, quarter * 3
             out.append(
                 Moment(match.start(), match.end(), match.group(), date(year, first, 1), compute_month_end(year, last))
@@ -133,3 +136,8 @@ def add_months(day: date, months: int) -> date:
     """Return the first day of the month that many months from a day's month."""
     year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
     return date(max(1, min(year, 9998)), month + 1, 1)
+
+
+def compute_month_end(year: int, month: int) -> date:
+    """Return the last day of a month."""
+    return date(year, month, monthrange(year, month)[1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
@@ -271,6 +271,19 @@ def find_mentions(text: str, known: dict[str, tuple[str, ...]]) -> dict[str, int
         if places:
             found[entity] = min(places)
     return found
+
+
+def add_acronyms(known: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Return the names with the acronyms that only one entity has in its names: "WTI" of "WTI crude"."""
+    acronyms = {
+        entity: {word for name in names for word in name.split() if word.isupper() and word.isalpha() and len(word) > 1}
+        for entity, names in known.items()
+    }
+    held = [word for words in acronyms.values() for word in words]
+    return {
+        entity: tuple(dict.fromkeys([*names, *sorted(word for word in acronyms[entity] if held.count(word) == 1)]))
+        for entity, names in known.items()
+    }
 
 
 def find_name(name: str, text: str) -> re.Match[str] | None:

@@ -31,6 +31,7 @@ from fathom.services.planner.answering.verification.evidence import Source, find
 from fathom.services.planner.answering.verification.lookup import (
     CHANGE,
     Match,
+    add_acronyms,
     compare_numbers,
     find_matches,
     find_mentions,
@@ -76,6 +77,8 @@ class Verifier:
         self._known: dict[str, tuple[str, ...]] = {}
         for source in sources:
             self._known.update(source.aliases)
+        self._known = add_acronyms(self._known)
+        self._checks: dict[tuple[int, ...], ComparisonCheck] = {}
         self._corpus = {source.number: source.text.lower() for source in sources}
 
     def verify(self, markdown: str) -> tuple[Finding, ...]:
@@ -130,8 +133,12 @@ class Verifier:
         # A calculation is made from the tables of the run, and names neither their columns nor their days.
         if not of_tables and not has_document:
             of_tables = [source for source in self._sources.values() if source.series]
-        printed = [source for source in read if not source.series]
-        check = ComparisonCheck(Tables([*of_tables, *printed], self._known), self._known)
+        used = [*of_tables, *(source for source in read if not source.series)]
+        # Answers cite the same few sources again and again.
+        key = tuple(source.number for source in used)
+        if key not in self._checks:
+            self._checks[key] = ComparisonCheck(Tables(used, self._known), self._known)
+        check = self._checks[key]
         for false in check.find(sentence):
             marks.append(
                 self._make_finding(sentence, false.start, false.end, Verdict(False, FindingKind.EVENT, false.why))

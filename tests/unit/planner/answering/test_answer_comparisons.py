@@ -10,9 +10,11 @@ import pytest
 
 from fathom.services.planner.answering.verification.claims import parse_sentences
 from fathom.services.planner.answering.verification.clauses import ClauseLabels, label_clauses, list_clauses
+from fathom.services.planner.answering.verification.computed import find_entity_of
 from fathom.services.planner.answering.verification.dates import find_moments
 from fathom.services.planner.answering.verification.elliptical import complete_moments
 from fathom.services.planner.answering.verification.evidence import Series, Source, index_line, index_lines
+from fathom.services.planner.answering.verification.lookup import add_acronyms, find_mentions
 from fathom.services.planner.answering.verification.relations import find_relations
 from fathom.services.planner.answering.verification.review import find_uncited, mark_unchecked
 from fathom.services.planner.answering.verification.verifier import Verifier
@@ -146,3 +148,11 @@ async def test_without_an_encoder_the_answer_says_that_causes_were_not_checked()
     labels = await label_clauses("Payrolls rose [1].", Classifier(NoVectors(), load_heads()))
     assert [finding.kind for finding in mark_unchecked("Payrolls rose [1].", labels)] == [FindingKind.UNCHECKED]
     assert list(mark_unchecked("Payrolls rose [1].", await label_clauses("Payrolls rose [1].", None))) == []
+
+
+def test_an_acronym_and_a_column_name_stand_for_their_entity() -> None:
+    names = add_acronyms({"wti": ("wti", "WTI crude"), "brent": ("brent", "Brent crude")})
+    assert list(find_mentions("WTI was at 40", names)) == ["wti"]
+    assert find_entity_of("AAPL.close_adj", {"aapl": "AAPL"}) == "AAPL"
+    assert find_entity_of("Apple", {"apple": "AAPL"}) == "AAPL"
+    assert list(find_mentions("截至年末AAPL收于", {"AAPL": ("AAPL",)})) == ["AAPL"]
