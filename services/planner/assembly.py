@@ -12,6 +12,7 @@ from fathom.services.planner.answering.rendering.coder import PolicyCoder, Polic
 from fathom.services.planner.answering.rendering.figures import Figures
 from fathom.services.planner.answering.rendering.finish import CheckedEnding, Ending
 from fathom.services.planner.answering.verification.evidence import Evidence
+from fathom.services.planner.classification.classifier import Classifier
 from fathom.services.planner.config import Config
 from fathom.services.planner.coverage.ending import CoverageEnding
 from fathom.services.planner.coverage.reading import QuestionReader
@@ -22,7 +23,6 @@ from fathom.services.planner.metrics import Metrics
 from fathom.services.planner.model.episode import Step, Task
 from fathom.services.planner.model.todo import Todo
 from fathom.services.planner.prompts.catalogue import Catalogue
-from fathom.services.planner.questions.classifier import Classifier
 from fathom.services.planner.questions.routing import needs_evidence
 from fathom.services.planner.runs.repository import RunRepository
 from fathom.services.planner.runs.subruns import Allowance, SubRunClient

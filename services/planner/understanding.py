@@ -9,14 +9,14 @@ from typing import Any
 from fathom.core.call import UNTRACED, Call, calling
 from fathom.core.errors import FathomError
 from fathom.hosting.deps import Deps
+from fathom.services.planner.classification.classifier import Classifier, load_heads
+from fathom.services.planner.classification.examples import ROUTE
+from fathom.services.planner.classification.vectors import DatafetchVectors
 from fathom.services.planner.config import Config
 from fathom.services.planner.prompts.selection import Prompts
-from fathom.services.planner.questions.classifier import Classifier, load_heads
-from fathom.services.planner.questions.examples import ROUTE
 from fathom.services.planner.questions.model_routing import ModelRouter
 from fathom.services.planner.questions.routing import AskModel, Route, find_chart, needs_evidence, route_question
 from fathom.services.planner.questions.slots import DatafetchReader
-from fathom.services.planner.questions.vectors import DatafetchVectors
 from fathom.services.planner.workflow.rewriting import Rewriter
 
 # Loading the encoder takes seconds, on a busy machine a minute.

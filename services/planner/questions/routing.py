@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fathom.services.planner.questions.classifier import Classifier, Verdict
-from fathom.services.planner.questions.examples import CHART, EVIDENCE, MODE, NO_CHART, NOT_NEEDED, ROUTE, SCENE
+from fathom.services.planner.classification.classifier import Classifier, Verdict
+from fathom.services.planner.classification.examples import CHART, EVIDENCE, MODE, NO_CHART, NOT_NEEDED, ROUTE, SCENE
 
 
 class Scene(StrEnum):

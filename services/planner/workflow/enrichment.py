@@ -14,9 +14,9 @@ from fathom.api.datafetch.v1 import datafetch_pb2 as pb
 from fathom.clients import Clients
 from fathom.core.errors import FathomError
 from fathom.services.planner.answering.rendering.material import estimate_tokens
+from fathom.services.planner.classification.classifier import Classifier
+from fathom.services.planner.classification.examples import TOOL
 from fathom.services.planner.model.stages import ASSOCIATION, FRAMEWORKS, INDICATORS, PARTS, LibraryLookup, Widening
-from fathom.services.planner.questions.classifier import Classifier
-from fathom.services.planner.questions.examples import TOOL
 
 # Two frameworks of three levels and a dozen indicators fit the plan's prompt; deeper levels repeat indicators.
 DEEPEST, TOPICS, NEAR, MAX_MENTIONS, MAX_QUESTION = 3, 2, 12, 64, 2_000

@@ -11,10 +11,10 @@ from fathom.core.errors import FathomError
 from fathom.domain.chat.language import language_of
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.chat.pipeline import REWRITE, ask
+from fathom.services.planner.classification.classifier import Classifier
+from fathom.services.planner.classification.examples import KIND, ROUTE
 from fathom.services.planner.episode.llm import complete
 from fathom.services.planner.model.episode import Answer, Clarification
-from fathom.services.planner.questions.classifier import Classifier
-from fathom.services.planner.questions.examples import KIND, ROUTE
 from fathom.services.planner.questions.follow_ups import complete_question
 from fathom.services.planner.questions.frames import FIGURE, Turn, has_quoted
 from fathom.services.planner.questions.model_routing import find_language_model

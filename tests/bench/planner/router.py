@@ -24,10 +24,10 @@ from typing import Any
 from fathom.domain.chat.language import language_of
 from fathom.domain.encoders.base import Encoder
 from fathom.domain.encoders.choose import Encoders
-from fathom.services.planner.questions.classifier import Classifier, load_heads
-from fathom.services.planner.questions.examples import CHART, EVIDENCE, KIND, NEEDED, ROUTE
+from fathom.services.planner.classification.classifier import Classifier, load_heads
+from fathom.services.planner.classification.examples import CHART, EVIDENCE, KIND, NEEDED, ROUTE
+from fathom.services.planner.classification.vectors import Encoded
 from fathom.services.planner.questions.routing import route_question
-from fathom.services.planner.questions.vectors import Encoded
 
 HOME = Path(__file__).resolve().parents[3] / ".fathom"
 LABELS = ("scene", "mode", "evidence", "chart")

@@ -30,8 +30,8 @@ from fathom.services.planner.answering.verification.review import (
     render_markdown,
 )
 from fathom.services.planner.answering.verification.verifier import Verifier
+from fathom.services.planner.classification.classifier import Classifier
 from fathom.services.planner.model.episode import Answer, Episode, Finding, FindingKind, Material, MaterialKind
-from fathom.services.planner.questions.classifier import Classifier
 
 CHECKED = "Your answer was checked against its material, and these places do not hold."
 AGAIN, AGAIN_IN_TEXT = "call `finish` with the whole answer again", "write the whole answer again"

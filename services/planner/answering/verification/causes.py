@@ -13,8 +13,8 @@ from fathom.services.planner.answering.verification.claims import Sentence
 from fathom.services.planner.answering.verification.clauses import ClauseLabels, list_clauses
 from fathom.services.planner.answering.verification.events import STEM, extract_words
 from fathom.services.planner.answering.verification.evidence import Source
+from fathom.services.planner.classification.examples import EXPLAINED
 from fathom.services.planner.model.episode import MaterialKind
-from fathom.services.planner.questions.examples import EXPLAINED
 
 # The conjunctions and prepositions that introduce a cause, a closed class of both languages.
 CAUSE_FOLLOWS = re.compile(

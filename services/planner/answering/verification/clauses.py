@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fathom.services.planner.answering.verification.claims import Sentence, parse_sentences
-from fathom.services.planner.questions.classifier import Classifier, Verdict
-from fathom.services.planner.questions.examples import CLAUSE, OWN, SUPPORT
+from fathom.services.planner.classification.classifier import Classifier, Verdict
+from fathom.services.planner.classification.examples import CLAUSE, OWN, SUPPORT
 
 # Punctuation between clauses; a hyphen inside a word is none.
 BORDER = re.compile(r"[,;:，、；：。()（）!?！？]|\.(?:\s|$)|\s[–—-]\s|——")

@@ -18,9 +18,9 @@ from fathom.services.planner.answering.verification.lookup import add_acronyms, 
 from fathom.services.planner.answering.verification.relations import find_relations
 from fathom.services.planner.answering.verification.review import find_uncited, mark_unchecked
 from fathom.services.planner.answering.verification.verifier import Verifier
+from fathom.services.planner.classification.classifier import Classifier, Verdict, load_heads
+from fathom.services.planner.classification.vectors import Encoded
 from fathom.services.planner.model.episode import FindingKind, Material, MaterialKind
-from fathom.services.planner.questions.classifier import Classifier, Verdict, load_heads
-from fathom.services.planner.questions.vectors import Encoded
 
 MONTHS = tuple(date(year, month, 28) for year in (2020, 2021) for month in range(1, 13))
 JOBLESS = np.array([4.0, 4.1, 4.5, 9.0, 8.5, 8.0, 7.5, 7.2, 7.0, 6.8, 6.7, 6.6, *np.linspace(6.5, 4.3, 12)])

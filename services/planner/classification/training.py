@@ -1,4 +1,4 @@
-"""``python -m fathom.services.planner.questions.training``: makes ``heads.json`` from the examples and prints figures.
+"""``python -m fathom.services.planner.classification.training``: makes ``heads.json`` from examples, prints figures.
 
 Needs the encoder (``fathom data``). The planner itself loads neither model nor examples: it reads ``heads.json``, and
 asks datafetch for the vectors of questions. A test compares the recorded version with the examples' hash.
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fathom.domain.encoders.base import Encoder
 from fathom.domain.encoders.choose import Encoders
-from fathom.services.planner.questions.examples import (
+from fathom.services.planner.classification.examples import (
     HEADS,
     PRECISION,
     Example,
@@ -24,7 +24,7 @@ from fathom.services.planner.questions.examples import (
     list_groups,
     load_examples,
 )
-from fathom.services.planner.questions.heads import (
+from fathom.services.planner.classification.heads import (
     Head,
     center,
     find_temperature,
