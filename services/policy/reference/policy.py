@@ -1,0 +1,153 @@
+"""The next call of the reference policy: data, a computation, a chart, documents, then the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from fathom.services.policy.reference.answer import Findings, compose, mend
+from fathom.services.policy.reference.cells import (
+    Result,
+    is_chart,
+    list_columns,
+    read_results,
+    write_cell,
+    write_chart,
+)
+from fathom.services.policy.reference.conversation import Conversation
+from fathom.services.policy.reference.documents import Quote, choose_hit, list_quotes
+from fathom.services.policy.reference.reading import (
+    Plan,
+    Reading,
+    Refusal,
+    add_series,
+    load_table,
+    make_plan,
+    read_step,
+)
+from fathom.services.policy.reference.text import is_chinese, is_small_talk
+
+# Rows of a table that a reader takes in as they stand; longer ones are summed up.
+FEW_ROWS = 12
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a tool."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+
+
+class Walk:
+    """The walk through the tools for one conversation, as far as its results say that it has come."""
+
+    def __init__(self, conversation: Conversation, tools: Sequence[str]) -> None:
+        self._conversation, self._tools = conversation, frozenset(tools)
+        self._asked = [step for step in conversation.of("data") if "question" in step.arguments]
+        self._fetched = [step for step in conversation.of("data") if "question" not in step.arguments]
+
+    def next(self) -> Call:
+        """Return the next call, ``finish`` when nothing is left to try or only that is allowed."""
+        intents = load_table("texts")["intent"]
+        draft, is_zh = mend(self._conversation), is_chinese(self._conversation.question)
+        for step in () if self._conversation.is_last_round or draft is not None else self._list_steps():
+            call = step()
+            if call is not None and call.tool in self._tools:
+                return Call(call.tool, {"intent": intents[call.tool][is_zh], **call.arguments})
+        text = compose(self._findings) if draft is None else draft
+        unknown = [word[:120] for word in self._reading.texts("unknown")][:20]
+        stated = {"reading": {"open": unknown}} if unknown else {}
+        return Call("finish", {"intent": intents["finish"][is_zh], "answer": text, **stated})
+
+    def _list_steps(self) -> tuple[Callable[[], Call | None], ...]:
+        if is_small_talk(self._conversation.question):
+            return (self._ask,)
+        return (self._ask, self._look_up, self._fetch, self._compute, self._draw, self._search, self._read)
+
+    @cached_property
+    def _reading(self) -> Reading:
+        reading = read_step(self._asked[-1]) if self._asked else Reading()
+        for step in self._conversation.of("catalogue"):
+            reading = add_series(reading, step)
+        return reading
+
+    @cached_property
+    def _sheets(self) -> list[Mapping[str, Any]]:
+        return [sheet for step in self._asked if step.is_ok for sheet in step.head.get("sheets", ())]
+
+    @cached_property
+    def _results(self) -> list[Result]:
+        return read_results(self._conversation.of("python"))
+
+    @cached_property
+    def _quotes(self) -> list[Quote]:
+        return list_quotes(self._conversation, self._reading.texts("unknown"))
+
+    @cached_property
+    def _plan(self) -> Plan | Refusal | None:
+        plan = make_plan(self._reading)
+        if plan is None and any(sheet.get("rows", 0) > FEW_ROWS for sheet in self._sheets):
+            return Plan({}, ("summary",), tuple(self._reading.windows[:1]) or (("", ""),))
+        # What cannot be computed here the data tool may have: tables under conditions are the answer themselves.
+        return None if isinstance(plan, Refusal) and self._sheets else plan
+
+    @cached_property
+    def _series(self) -> Mapping[str, Any] | None:
+        """The table from which the plan is computed."""
+        source = self._fetched if isinstance(self._plan, Plan) and self._plan.query else self._asked
+        sheets = [sheet for step in source if step.is_ok for sheet in step.head.get("sheets", ())]
+        return max(sheets, key=lambda sheet: (len(list_columns(sheet)), sheet.get("rows", 0)), default=None)
+
+    @property
+    def _findings(self) -> Findings:
+        refused = self._plan.words if isinstance(self._plan, Refusal) else ()
+        is_summed_up = any(result.measure == "summary" for result in self._results)
+        sheets = self._sheets if is_summed_up or not self._results else []
+        return Findings(self._conversation, self._reading, refused, self._results, sheets, self._quotes)
+
+    def _ask(self) -> Call | None:
+        return None if self._asked else Call("data", {"question": self._conversation.question[:2000]})
+
+    def _look_up(self) -> Call | None:
+        """Ask the catalogue for words that the data tool does not know, when it knows no other."""
+        unknown = " ".join(self._reading.texts("unknown"))
+        has_names = self._reading.entities or self._reading.values("indicator")
+        if self._sheets or has_names or not unknown or self._conversation.of("catalogue"):
+            return None
+        return Call("catalogue", {"query": unknown[:500]})
+
+    def _fetch(self) -> Call | None:
+        plan = self._plan
+        return Call("data", plan.query) if isinstance(plan, Plan) and plan.query and not self._fetched else None
+
+    def _compute(self) -> Call | None:
+        if not isinstance(self._plan, Plan) or self._series is None or self._conversation.of("python"):
+            return None
+        return Call("python", {"code": write_cell(self._plan, self._series)})
+
+    def _draw(self) -> Call | None:
+        is_drawn = any(is_chart(step) for step in self._conversation.of("python"))
+        if not isinstance(self._plan, Plan) or self._series is None or is_drawn or not self._results:
+            return None
+        code = write_chart(self._plan, self._series, is_chinese(self._conversation.question))
+        return Call("python", {"code": code}) if code else None
+
+    def _search(self) -> Call | None:
+        """Search documents for reasons, and for what the tables do not have."""
+        question = self._conversation.question
+        is_reason = any(word in question.lower() for word in load_table("measures")["reasons"])
+        if self._conversation.of("search") or ((self._sheets or self._results) and not is_reason):
+            return None
+        return Call("search", {"query": question[:2000]})
+
+    def _read(self) -> Call | None:
+        chosen = "" if self._quotes else choose_hit(self._conversation)
+        return Call("fetch", {"id": chosen}) if chosen else None
+
+
+def next_call(conversation: Conversation, tools: Sequence[str]) -> Call:
+    """Return the next call of the reference policy."""
+    return Walk(conversation, tools).next()
