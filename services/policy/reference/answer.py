@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from string import Formatter
 from typing import Any
@@ -68,7 +68,9 @@ def write_opening(found: Findings, has_figures: bool) -> Iterator[str]:
     if words and (not found.quotes or has_figures):
         yield found.say("unknown" if has_figures else "unanswered", found.join(list(dict.fromkeys(words))))
     if found.refused and not has_figures:
-        yield found.say("refused", found.join([f"“{word}”" for word in found.refused]))
+        # The reply of the data tool, where it has something to cite, is what says so.
+        source = next((cite(item) for item in found.reading.missing), "")
+        yield found.say("refused", found.join([f"“{word}”" for word in found.refused]) + source)
 
 
 def cite(item: Mapping[str, Any] | int) -> str:
@@ -87,13 +89,15 @@ def write_results(found: Findings) -> Iterator[str]:
         if measure["key"] != "date":
             rows.sort(key=lambda row: -row[measure["key"]])
         forms = measure[language] if isinstance(measure[language], list) else [measure[language]]
-        lines = [f"- {fill(forms, row, found.reading)}{cite(result.material)}" for row in rows]
+        lines = [
+            f"- {fill(forms, row, found.reading, measure.get('percent', ()))}{cite(result.material)}" for row in rows
+        ]
         yield "\n".join([*lines[: 4 * MAX_LISTED], "", f"{result.convention[language]}{cite(result.material)}"])
 
 
-def fill(forms: Sequence[str], row: Mapping[str, Any], reading: Reading) -> str:
+def fill(forms: Sequence[str], row: Mapping[str, Any], reading: Reading, percent: Collection[str]) -> str:
     """Return a line about one row of a result, in the first form whose fields it all has, or else in the last one."""
-    values = {name: show_value(value) for name, value in row.items()}
+    values = {name: show_value(value, name.endswith("_pct") or name in percent) for name, value in row.items()}
     for field in ("series", "other", "market"):
         values[field] = name_series(str(row.get(field, "")), reading)
     values["name"] = values["series"]
@@ -103,10 +107,10 @@ def fill(forms: Sequence[str], row: Mapping[str, Any], reading: Reading) -> str:
     return chosen.format(**values)
 
 
-def show_value(value: object) -> str:
-    """Return a number with two decimals, four for small ones, a date as ISO, and a dash for nothing."""
+def show_value(value: object, is_percent: bool) -> str:
+    """Return a number with as many decimals as its size is worth, a date as ISO, and a dash for nothing."""
     if isinstance(value, float):
-        return f"{value:,.2f}" if abs(value) >= 2 else f"{value:.4f}"
+        return f"{value:,.{1 if is_percent and abs(value) >= 10 else 2 if is_percent or abs(value) >= 2 else 4}f}"
     return "–" if value is None else DAY.sub(r"\1", str(value))
 
 
@@ -128,13 +132,13 @@ def write_sheets(found: Findings) -> Iterator[str]:
 
 
 def list_rows(body: str, sheet: Mapping[str, Any]) -> list[list[str]]:
-    """Return the rows of a short table as the data tool shows them; [] for a long one or another form."""
-    variable, columns = str(sheet["variable"]), sheet.get("columns", ())
-    _, found, rest = body.partition(f"{variable}: ")
+    """Return all rows of a short table as the data tool shows them, of a long one the first and the last row."""
+    _, _, rest = body.partition(f"{sheet['variable']}: ")
     shown = rest.partition("\ncolumn | dtype")[0].partition("\n")[2]
     rows = [match.group(1).split() for match in ROW.finditer(shown)]
-    fits = found and len(rows) == sheet.get("rows") and all(len(row) == len(columns) for row in rows)
-    return rows if fits else []
+    if not rows or any(len(row) != len(sheet.get("columns", ())) for row in rows):
+        return []
+    return rows if len(rows) == sheet.get("rows") else [rows[0], rows[-1]]
 
 
 def write_row(row: Sequence[str], sheet: Mapping[str, Any], reading: Reading) -> Iterator[str]:
@@ -190,14 +194,16 @@ def write_ending(found: Findings) -> Iterator[str]:
         for column in list_columns(sheet)
         if column.get("as_of")
     ]
-    if dated or found.reading.entities:
-        days = found.join(sorted({day for day, _ in dated})) or "–"
+    if dated:
         cited = "".join(dict.fromkeys(cite(sheet).strip() for _, sheet in dated))
-        yield found.say("caveat", days, cited)
+        yield found.say("dated", found.join(sorted({day for day, _ in dated})), cited)
+    elif found.reading.entities:
+        yield found.say("caveat")
 
 
 def has_failed(step: Step) -> bool:
-    return step.tool != "finish" and step.head.get("status") in ("failed", "invalid", "refused")
+    # A draft that came back is no failure, and without a chart nothing is wrong.
+    return step.tool != "finish" and not is_chart(step) and step.head.get("status") in ("failed", "invalid", "refused")
 
 
 def mend(conversation: Conversation) -> str | None:

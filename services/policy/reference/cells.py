@@ -15,12 +15,12 @@ from fathom.services.policy.reference.reading import Plan, load_table
 HEAD = '''import json
 
 
-def show(measure, found, percent, key, series, rows=None):
+def show(measure, window, found, percent, key, series, rows=None):
     """Print a result of any shape as one line of JSON, with its convention in both languages."""
     whole = pd.Series({series: float(found)}, name=key) if isinstance(found, float) else found if rows is None else rows
     names = ["series"] if rows is None and whole.index.name is None else whole.index.names
     table = pd.DataFrame(whole).rename_axis(names).reset_index()
-    table = table.assign(**{column: table[column] * 100 for column in percent})
+    table = table.assign(window=window, **{column: table[column] * 100 for column in percent})
     text = table.to_json(orient="records", date_format="iso", double_precision=6)
     said = {language: finance.convention(found, language) for language in ("en", "zh")}
     print(json.dumps({"measure": measure, "rows": json.loads(text), "convention": said}, ensure_ascii=False))
@@ -60,27 +60,28 @@ def write_calls(plan: Plan, sheet: Mapping[str, Any]) -> Iterator[str]:
         data = variable if used == columns else f"{variable}[{json.dumps(['date', *used], ensure_ascii=False)}]"
         for start, end in plan.windows:
             values = {"data": data, "start": repr(start or None), "end": repr(end or None), **plan.values}
-            values |= {"since": repr(find_base(start)), "first": repr(used[0]), "last": repr(used[-1])}
+            values |= {"since": repr(find_base(start, end)), "first": repr(used[0]), "last": repr(used[-1])}
             values["index"] = f"{variable}[{['date', *index]!r}]"
             yield f"found = {measure['call'].format(**values)}"
             rows = f", {measure['rows'].replace('{first}', repr(used[0]))}" if "rows" in measure else ""
-            arguments = (name, measure.get("percent", []), measure["key"], used[0])
-            yield "show({!r}, found, {!r}, {!r}, {!r}{})".format(*arguments, rows)
+            window = f"{start or '…'} – {end or '…'}"
+            arguments = (name, window, measure.get("percent", []), measure["key"], used[0])
+            yield "show({!r}, {!r}, found, {!r}, {!r}, {!r}{})".format(*arguments, rows)
 
 
-def find_base(start: str) -> str | None:
+def find_base(start: str, end: str) -> str | None:
     """Return the day behind which returns begin: those of a period from a day on count from the value of that day."""
     day = date.fromisoformat(start) if start else None
-    # A month's returns count from the last value before it.
-    return None if day is None else str(day if day.day == 1 else day + timedelta(days=1))
+    # Returns of a month or of a single day count from the last value before it.
+    return None if day is None else str(day if day.day == 1 or start == end else day + timedelta(days=1))
 
 
 def write_chart(plan: Plan, sheet: Mapping[str, Any], is_zh: bool) -> str:
-    """Return the cell that draws the first measure with a chart; "" when none has one or it needs other series."""
+    """Return the cell that draws the first measure with a chart; "" for none and for a single day."""
     measures = load_table("measures")["measures"]
     kind = next((measures[name]["chart"] for name in plan.measures if "chart" in measures[name]), "")
     start, end = plan.windows[0]
-    if not kind:
+    if not kind or (start and start == end):
         return ""
     language = "zh" if is_zh else "en"
     return f"finance.chart({sheet['variable']}, {kind!r}, '', {start!r}, {end!r}, language={language!r})"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from fathom.services.policy.reference.conversation import Conversation
+from fathom.services.policy.reference.reading import Reading
 from fathom.services.policy.reference.text import is_about, list_words, quote_best
 
 MAX_READ = 2
@@ -40,13 +41,16 @@ def count_shared(hit: Mapping[str, Any], question: str) -> int:
     return 2 * len(wanted & title) + len(wanted & summary) if fits else 0
 
 
-def list_quotes(conversation: Conversation, asked: Sequence[str] = ()) -> list[Quote]:
-    """Return a quotation of each document that was read and is about the question."""
-    question = " ".join([conversation.question, *asked])
+def list_quotes(conversation: Conversation, reading: Reading) -> list[Quote]:
+    """Return a quotation of each document that was read, is about the question and names what it is about."""
+    question = " ".join([conversation.question, *reading.texts("unknown")])
+    names = [name.casefold() for name in (*reading.entities, *map(reading.names.get, reading.entities)) if name]
     found = []
     for step in conversation.of("fetch"):
         title = str(step.head.get("title", ""))
-        if step.is_ok and step.material and is_about(f"{title}\n{step.body}", conversation.question):
-            text = quote_best(step.body, title, question)
-            found += [Quote(text, title, step.material)] if text else []
+        text = f"{title}\n{step.body}"
+        is_named = not names or any(name in text.casefold() for name in names)
+        quoted = quote_best(step.body, title, question) if step.is_ok and step.material and is_named else ""
+        if quoted and is_about(f"{title}\n{quoted}", text, conversation.question):
+            found.append(Quote(quoted, title, step.material))
     return found

@@ -23,8 +23,12 @@ from fathom.services.policy.reference.reading import (
     Reading,
     Refusal,
     add_series,
+    inherit,
+    is_incomplete,
+    is_reason,
     load_table,
     make_plan,
+    needs_history,
     read_step,
 )
 from fathom.services.policy.reference.text import is_chinese, is_small_talk
@@ -46,7 +50,8 @@ class Walk:
 
     def __init__(self, conversation: Conversation, tools: Sequence[str]) -> None:
         self._conversation, self._tools = conversation, frozenset(tools)
-        self._asked = [step for step in conversation.of("data") if "question" in step.arguments]
+        questions = [step for step in conversation.of("data") if "question" in step.arguments]
+        self._asked, self._recalled = questions[:1], questions[1:]
         self._fetched = [step for step in conversation.of("data") if "question" not in step.arguments]
 
     def next(self) -> Call:
@@ -65,18 +70,35 @@ class Walk:
     def _list_steps(self) -> tuple[Callable[[], Call | None], ...]:
         if is_small_talk(self._conversation.question):
             return (self._ask,)
-        return (self._ask, self._look_up, self._fetch, self._compute, self._draw, self._search, self._read)
+        return (
+            self._ask,
+            self._recall,
+            self._look_up,
+            self._fetch,
+            self._compute,
+            self._draw,
+            self._search,
+            self._read,
+        )
 
     @cached_property
     def _reading(self) -> Reading:
         reading = read_step(self._asked[-1]) if self._asked else Reading()
+        for step in self._recalled:
+            reading = inherit(reading, read_step(step))
         for step in self._conversation.of("catalogue"):
             reading = add_series(reading, step)
         return reading
 
     @cached_property
     def _sheets(self) -> list[Mapping[str, Any]]:
-        return [sheet for step in self._asked if step.is_ok for sheet in step.head.get("sheets", ())]
+        # Those of a follow-up were made without what it leaves out.
+        asked = [] if self._recalled or self._refers_back else self._asked
+        return [sheet for step in asked if step.is_ok for sheet in step.head.get("sheets", ())]
+
+    @property
+    def _refers_back(self) -> bool:
+        return "same" in self._reading.values("output") and not self._reading.windows
 
     @cached_property
     def _results(self) -> list[Result]:
@@ -84,32 +106,48 @@ class Walk:
 
     @cached_property
     def _quotes(self) -> list[Quote]:
-        return list_quotes(self._conversation, self._reading.texts("unknown"))
+        return list_quotes(self._conversation, self._reading)
 
     @cached_property
     def _plan(self) -> Plan | Refusal | None:
         plan = make_plan(self._reading)
-        if plan is None and any(sheet.get("rows", 0) > FEW_ROWS for sheet in self._sheets):
+        if isinstance(plan, Plan) or not self._sheets:
+            return plan
+        # What cannot be computed here the data tool may have: its tables are the answer, long ones summed up.
+        if any(sheet.get("rows", 0) > FEW_ROWS for sheet in self._sheets):
             return Plan({}, ("summary",), tuple(self._reading.windows[:1]) or (("", ""),))
-        # What cannot be computed here the data tool may have: tables under conditions are the answer themselves.
-        return None if isinstance(plan, Refusal) and self._sheets else plan
+        return None
+
+    @cached_property
+    def _own_series(self) -> Mapping[str, Any] | None:
+        """The table of the question itself, where it has the series from which the plan is computed."""
+        plan, (sheet, *others) = self._plan, (*self._sheets, None)
+        if not isinstance(plan, Plan) or sheet is None or others[:-1] or sheet.get("rows", 0) <= FEW_ROWS:
+            return None
+        held = [column.get("entity") for column in list_columns(sheet)]
+        has_other = "frequency" in plan.query or len(plan.query.get("indicators", ())) > 1 or needs_history(plan)
+        return sheet if not plan.query or (held == plan.query.get("entities") and not has_other) else None
 
     @cached_property
     def _series(self) -> Mapping[str, Any] | None:
         """The table from which the plan is computed."""
-        source = self._fetched if isinstance(self._plan, Plan) and self._plan.query else self._asked
-        sheets = [sheet for step in source if step.is_ok for sheet in step.head.get("sheets", ())]
-        return max(sheets, key=lambda sheet: (len(list_columns(sheet)), sheet.get("rows", 0)), default=None)
+        sheets = [sheet for step in self._fetched if step.is_ok for sheet in step.head.get("sheets", ())]
+        return self._own_series or max(sheets, key=lambda sheet: len(list_columns(sheet)), default=None)
 
     @property
     def _findings(self) -> Findings:
         refused = self._plan.words if isinstance(self._plan, Refusal) else ()
-        is_summed_up = any(result.measure == "summary" for result in self._results)
-        sheets = self._sheets if is_summed_up or not self._results else []
+        sheets = [self._series] if self._results and self._series is not None else self._sheets
         return Findings(self._conversation, self._reading, refused, self._results, sheets, self._quotes)
 
     def _ask(self) -> Call | None:
         return None if self._asked else Call("data", {"question": self._conversation.question[:2000]})
+
+    def _recall(self) -> Call | None:
+        """Read the question before, from which a follow-up takes what it leaves out."""
+        earlier = self._conversation.earlier
+        is_needed = earlier and not self._recalled and is_incomplete(self._reading)
+        return Call("data", {"question": earlier[:2000]}) if is_needed else None
 
     def _look_up(self) -> Call | None:
         """Ask the catalogue for words that the data tool does not know, when it knows no other."""
@@ -121,7 +159,8 @@ class Walk:
 
     def _fetch(self) -> Call | None:
         plan = self._plan
-        return Call("data", plan.query) if isinstance(plan, Plan) and plan.query and not self._fetched else None
+        is_needed = isinstance(plan, Plan) and self._own_series is None and not self._fetched
+        return Call("data", plan.query) if isinstance(plan, Plan) and is_needed else None
 
     def _compute(self) -> Call | None:
         if not isinstance(self._plan, Plan) or self._series is None or self._conversation.of("python"):
@@ -138,8 +177,7 @@ class Walk:
     def _search(self) -> Call | None:
         """Search documents for reasons, and for what the tables do not have."""
         question = self._conversation.question
-        is_reason = any(word in question.lower() for word in load_table("measures")["reasons"])
-        if self._conversation.of("search") or ((self._sheets or self._results) and not is_reason):
+        if self._conversation.of("search") or ((self._sheets or self._results) and not is_reason(question)):
             return None
         return Call("search", {"query": question[:2000]})
 

@@ -56,6 +56,11 @@ class Reading:
 
     @property
     def entities(self) -> list[str]:
+        # Names behind shares are those of a portfolio, beside the currency of its value.
+        pairs = pairwise(self.mentions)
+        held = [one[2] for before, one in pairs if one[0] == "entity" and before[0] == "parameter" and "%" in before[2]]
+        if len(held) > 1:
+            return list(dict.fromkeys(held))
         # An economy is no series, and the euro is the base of all rates.
         return [name for name in self.values("entity") if name not in load_table("measures")["no_series"]]
 
@@ -84,11 +89,29 @@ class Reading:
         return [str(item.get("subject", "")) for item in self.missing if item.get("reason") == "UNKNOWN_ENTITY"]
 
 
+def is_reason(question: str) -> bool:
+    """Return whether a question asks for a reason, which only a document can give."""
+    return any(word in question.lower() for word in load_table("measures")["reasons"])
+
+
 def read_step(step: Step) -> Reading:
     """Return the reading that a result of the data tool carries."""
     words = step.head.get("words", ())
     mentions = tuple((str(kind), str(text), str(value)) for kind, text, value in words)
     return Reading(mentions, step.head.get("read_as") or {}, tuple(step.head.get("missing") or ()))
+
+
+def is_incomplete(reading: Reading) -> bool:
+    """Return whether a question names no series, or nothing that is asked of one."""
+    indicators = reading.values("indicator")
+    return not (reading.entities or indicators) or not (reading.values("measure") or indicators)
+
+
+def inherit(reading: Reading, earlier: Reading) -> Reading:
+    """Return the reading of a follow-up with what it leaves out from the reading of the question before."""
+    groups = (("entity", "indicator"), ("measure", "frequency", "parameter"), ("period",))
+    taken = [kind for kinds in groups if not any(map(reading.values, kinds)) for kind in kinds]
+    return replace(reading, mentions=reading.mentions + tuple(one for one in earlier.mentions if one[0] in taken))
 
 
 def add_series(reading: Reading, step: Step) -> Reading:
@@ -111,6 +134,11 @@ class Plan:
     values: Mapping[str, str] = field(default_factory=dict)
 
 
+def needs_history(plan: Plan) -> bool:
+    """Return whether a measure of a plan reads values from before its period."""
+    return any("history_days" in load_table("measures")["measures"][name] for name in plan.measures)
+
+
 @dataclass(frozen=True)
 class Refusal:
     """What of a question this policy cannot compute, in the question's words."""
@@ -124,7 +152,8 @@ def make_plan(reading: Reading) -> Plan | Refusal | None:
     known = table["measures"]
     asked = list(dict.fromkeys(table["aliases"].get(name, name) for name in reading.measures))
     inputs = {name for one in asked for name in known.get(one, {}).get("replaces", ())}
-    wanted = [name for name in asked if name not in inputs and name not in table["modifiers"]]
+    modifiers = {*table["neutral"], *table["ordering"]}
+    wanted = [name for name in asked if name not in {*inputs, *modifiers}]
     is_price = bool(reading.entities) and not set(reading.values("indicator")) - {*table["inputs"]}
     if not wanted and (is_price or reading.has_found) and reading.windows:
         # Extremes modify other measures, and stand for themselves without one. A period of which nothing is asked in
@@ -150,15 +179,21 @@ def make_plan(reading: Reading) -> Plan | Refusal | None:
 def find_unsupported(reading: Reading, known: Collection[str]) -> Iterator[str]:
     """Yield the words for measures that are not ``known``, for conditions, and for numbers that no measure takes."""
     table = load_table("measures")
-    takes = {unit for name in known for unit in table["measures"].get(name, {}).get("takes", ())}
+    measures = [table["measures"][name] for name in known if name in table["measures"]]
+    takes = {unit for measure in measures for unit in measure.get("takes", ())}
+    has_order = len(reading.entities) > 1 or "max_drawdown" in known
+    computed = {*known, *table["neutral"], *(table["ordering"] if has_order else ())}
+    has_frequency = bool(takes) or any("frequency" in measure for measure in measures)
     for (kind, text, value), after in pairwise([*reading.mentions, NOTHING]):
         name, (number, _, unit) = table["aliases"].get(value, value), value.partition(" ")
         years, (first, _, last) = YEAR.findall(text), value.partition("/")
         refused = {
-            # The end of a year is a day, which the period beside it does not say.
-            "measure": name not in {*known, *table["modifiers"]} or (value == "last" and after[0] == "period"),
+            "measure": name not in computed or (value == "last" and is_whole_month(after)),
+            "frequency": value not in ("daily", reading.frequency) and not has_frequency,
             "condition": True,
-            "output": value == "conversion",
+            "unknown": any(map(str.isdigit, text)),
+            # "Same" refers to words that are not in this question.
+            "output": value == "conversion" or (value == "same" and not reading.windows),
             "parameter": unit not in takes and number not in ("1", str(len(reading.entities))),
             # One mention may stand for several years, of which it has one.
             "period": any(year < first[:4] or (last[:4].isdigit() and year > last[:4]) for year in years),
@@ -166,6 +201,11 @@ def find_unsupported(reading: Reading, known: Collection[str]) -> Iterator[str]:
         if refused.get(kind):
             yield text
     yield from (str(reading.query[name]) for name in REFINEMENTS if name in reading.query)
+
+
+def is_whole_month(mention: Words) -> bool:
+    """Return whether a mention is a period from the first of a month: the end of it is a day that it does not say."""
+    return mention[0] == "period" and mention[2].partition("/")[0].endswith("-01")
 
 
 def find_values(reading: Reading, wanted: Sequence[str], series: Sequence[str]) -> dict[str, str] | None:
@@ -176,10 +216,12 @@ def find_values(reading: Reading, wanted: Sequence[str], series: Sequence[str]) 
     rates = [float(number) for number, _, unit in given if unit == "%"]
     days = sorted(int(number) for number, _, unit in given if unit == "days" and number.isdigit())
     periods = [table["periods"].get(value, "none") for value in reading.values("frequency")]
+    amounts = [float(number) for number, _, unit in given if not unit and number != "1"]
     is_portfolio = "portfolio" in wanted
     if ("%" in takes and len(rates) != (len(series) if is_portfolio else 1)) or ("days" in takes and len(days) != 2):
         return None
     values: dict[str, Any] = {"weights": [rate / 100 for rate in rates], "rebalance": (periods or ["none"])[0]}
+    values |= {"amount": (amounts or [100.0])[0]}
     values |= {"rate": (rates or [0.0])[0], "fast": min(days, default=0), "slow": max(days, default=0)}
     return {name: repr(value) for name, value in values.items()}
 

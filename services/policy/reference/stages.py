@@ -12,7 +12,7 @@ from fathom.domain.chat.pipeline import COMPOSE, PLAN, REFLECT, REWRITE, Asked, 
 from fathom.services.policy.reference.answer import Findings, compose
 from fathom.services.policy.reference.conversation import Conversation, Step
 from fathom.services.policy.reference.documents import list_quotes
-from fathom.services.policy.reference.reading import Reading
+from fathom.services.policy.reference.reading import Reading, is_reason
 from fathom.services.policy.reference.text import is_small_talk, list_words
 
 ASKED = re.compile(r"^\d+\. \[(\w+)\] (.*) => (ok|empty|failed|invalid)$", re.MULTILINE)
@@ -22,8 +22,8 @@ LEAF = re.compile(r"^( *)- (.*?)(?: \[(data|search)\])?$", re.MULTILINE)
 ENTRY = re.compile(r"^\[(\d+)\] (table|document|code|MISSING)\b(.*)$", re.MULTILINE)
 TABLE = re.compile(r" (\w+): (.*) \(([\d,]+) rows\)$")
 COLUMN = re.compile(r"(\S+?)(?: \(([^()]*(?:\([^()]*\))?[^()]*)\))?(?:, |$)")
-# A question about a whole topic names few things; a framework's leaves then say what belongs to it.
-MOST_TERMS, MOST_LEAVES, MOST_BRANCHES, MOST = 4, 6, 4, 3
+# Five letters fold inflections: "profitable" and "profitability".
+STEM, MOST_LEAVES, MOST_BRANCHES, MOST = 5, 6, 4, 3
 
 
 def answer_stage(messages: Sequence[Message]) -> str | None:
@@ -43,26 +43,38 @@ def answer_stage(messages: Sequence[Message]) -> str | None:
 
 
 def plan(asked: Asked) -> str:
-    """Return a JSON list of sub-questions: the question to both tools, and a topic's branches of a framework."""
+    """Return a JSON list of sub-questions.
+
+    One with a date is for the data tool, a reason for documents as well. One without is about a whole topic, of which
+    the branches of a framework say what belongs to it.
+    """
     question = asked["question"].strip()
     if is_small_talk(question):
         return "[]"
     queries: list[dict[str, Any]] = [{"tool": "data", "subquery": question}]
-    if len(list_words(question)) <= MOST_TERMS:
-        for leaves in list_branches(asked["framework"])[:MOST_BRANCHES]:
-            queries.append({"tool": "data", "subquery": f"{question} {', '.join(leaves)}", "indicators": leaves})
-    return json.dumps([*queries, {"tool": "search", "subquery": question}], ensure_ascii=False)
+    is_dated = any(map(str.isdigit, question))
+    for leaves in [] if is_dated else choose_branches(asked["framework"], question):
+        queries.append({"tool": "data", "subquery": f"{question} {', '.join(leaves)}", "indicators": leaves})
+    if not is_dated or is_reason(question):
+        queries.append({"tool": "search", "subquery": question})
+    return json.dumps(queries, ensure_ascii=False)
 
 
-def list_branches(framework: str) -> list[list[str]]:
-    """Return the leaves for the data tool of each branch of a framework's tree, the first few of each."""
-    branches: list[list[str]] = []
+def choose_branches(framework: str, question: str) -> list[list[str]]:
+    """Return the leaves for the data tool of the branches of a framework that share most stems with a question."""
+    branches: list[tuple[str, list[str]]] = []
+    dimension = ""
     for indent, name, tool in LEAF.findall(framework):
-        if len(indent) // 2 + 1 == 2:
-            branches.append([])
+        if not indent:
+            dimension = name
+        elif len(indent) == 2:
+            branches.append((f"{dimension} {name}", []))
         elif tool == "data" and branches:
-            branches[-1].append(name)
-    return [leaves[:MOST_LEAVES] for leaves in branches if leaves]
+            branches[-1][1].append(name)
+    stems = {word[:STEM] for word in list_words(question)}
+    shared = [len(stems & {word[:STEM] for word in list_words(title)}) for title, _ in branches]
+    ranked = sorted(range(len(branches)), key=lambda place: -shared[place])
+    return [branches[place][1][:MOST_LEAVES] for place in ranked if branches[place][1]][:MOST_BRANCHES]
 
 
 def supplement(asked: Asked) -> str:
@@ -91,7 +103,7 @@ def answer(asked: Asked) -> str:
             missing.append({"subject": line.strip(), "reason": "missing", "detail": "no data", "material": number})
     conversation = Conversation(asked["question"], tuple(steps), True)
     reading = Reading(missing=tuple(missing))
-    return compose(Findings(conversation, reading, (), (), tuple(sheets), tuple(list_quotes(conversation))))
+    return compose(Findings(conversation, reading, (), (), tuple(sheets), list_quotes(conversation, reading)))
 
 
 def read_sheet(number: int, line: str, body: str) -> dict[str, Any] | None:

@@ -12,10 +12,10 @@ TOKEN = re.compile(rf"[a-z0-9]+(?:[.&'-][a-z0-9]+)*|[{HAN}]+")
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"“(])|(?<=[。！？])|\n+")
 YEAR = re.compile(r"(?:19|20)\d\d")
 ENGLISH_STOPS = frozenset(
-    """a about an and any are as at be been between by can could did do does for from give had has have how i in into is
-    it its let like me my no not of on or our please say shall should so some tell than that the their them then there
-    these they this those to up us was we were what what's when where which while who whom whose why will with would
-    you your""".split()  # noqa: SIM905
+    """a about an and any are as at be been between by can could did do does explain find for from give had has have how
+    i in into is it its latest let like many mean me more most much my news no not of on or our over please recent say
+    shall should since so some tell than that the their them then there these they this those to up us was we were what
+    what's when where which while who whom whose why will with would you your""".split()  # noqa: SIM905
 )
 # Cut out of Chinese text before it is compared in pairs of characters; longest first.
 CHINESE_STOPS = re.compile(
@@ -48,11 +48,12 @@ def list_sentences(text: str) -> list[str]:
     return [part for part in parts if len(part) >= 8 and not part.startswith(("#", "|", "-", "*", "```"))]
 
 
-def is_about(text: str, question: str) -> bool:
-    """Return whether a text has all years and at least half of the terms of a question."""
-    wanted, there = set(list_words(question)), set(list_words(text))
+def is_about(passage: str, text: str, question: str) -> bool:
+    """Return whether a text has all years of a question, and a passage of it at least a third of its terms."""
+    wanted = set(list_words(question))
     years = {word for word in wanted if YEAR.fullmatch(word)}
-    return bool(wanted) and years <= there and 2 * len(wanted & there) >= len(wanted)
+    shared = wanted & set(list_words(passage))
+    return years <= set(list_words(text)) and 3 * len(shared) >= len(wanted) and len(shared) >= min(2, len(wanted)) > 0
 
 
 def is_small_talk(question: str) -> bool:

@@ -11,12 +11,12 @@ from fathom.core.errors import InvalidField, VersionMismatch
 from fathom.domain.chat.hermes import format_tool_call, parse_tool_calls
 from fathom.domain.chat.messages import Completion, FinishReason, Message, ToolFormat, ToolSpec, Usage
 from fathom.services.policy.backends.chat import render_prompt
+from fathom.services.policy.backends.rules import search_r1
+from fathom.services.policy.backends.rules.judging import judge_reply
 from fathom.services.policy.backends.rules.tokenizer import END_ID, RulesTokenizer, load_vocabulary
 from fathom.services.policy.config import RulesModel
 from fathom.services.policy.model import Item, Occupancy, Request
-from fathom.services.policy.reference import search_r1
 from fathom.services.policy.reference.conversation import read_conversation
-from fathom.services.policy.reference.judging import judge_reply
 from fathom.services.policy.reference.policy import next_call
 from fathom.services.policy.reference.stages import answer_stage
 

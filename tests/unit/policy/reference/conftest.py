@@ -70,6 +70,8 @@ class World:
     failures: dict[str, list[str]] = field(default_factory=dict)
     words: list[list[str]] = field(default_factory=list)
     """What the data tool reads in the question: kind, words, value."""
+    reads_only: bool = False
+    """Whether a question gives its reading alone, and only a typed query the sheets."""
     namespace: dict[str, Any] = field(default_factory=lambda: {"pd": pd, "np": np, "finance": finance})
     materials: int = 0
     figures: int = 0
@@ -89,7 +91,8 @@ class World:
 
     def data(self, arguments: Mapping[str, Any]) -> Reply:
         described, digests = [], []
-        for index, (frame, description) in enumerate(self.sheets, 1):
+        sheets = [] if self.reads_only and "question" in arguments else self.sheets
+        for index, (frame, description) in enumerate(sheets, 1):
             variable = f"sheet_{index}"
             # As the sandbox gives it: units and indicators of the columns are known to the finance library.
             frame.attrs = {"units": {column["name"]: column["unit"] for column in description["columns"][1:]}}

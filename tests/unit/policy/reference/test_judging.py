@@ -8,7 +8,7 @@ import pytest
 
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.chat.quoting import quote
-from fathom.services.policy.reference.judging import judge_reply, score
+from fathom.services.policy.backends.rules.judging import judge_reply, score
 
 QUESTION = "What was Apple's revenue in 2024?"
 

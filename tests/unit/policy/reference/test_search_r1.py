@@ -7,9 +7,9 @@ import pytest
 from fathom.domain.chat.messages import Completion, FinishReason, Message, Role, Sampling, ToolFormat
 from fathom.domain.chat.tags import INVALID_ACTION, information_block, parse_action
 from fathom.services.policy.backends.rules.backend import RulesBackend
+from fathom.services.policy.backends.rules.search_r1 import short_answer
 from fathom.services.policy.config import RulesModel
 from fathom.services.policy.model import Request
-from fathom.services.policy.reference.search_r1 import short_answer
 
 INSTRUCTION = "Use <search> query </search>; results come between <information> and </information>.\n\nQuestion: "
 STOPS = ("</search>", "</answer>")

@@ -6,7 +6,7 @@ import json
 
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.chat.pipeline import Asked, ask
-from fathom.services.policy.reference.stages import answer, answer_stage, list_branches, plan, supplement
+from fathom.services.policy.reference.stages import answer, answer_stage, choose_branches, plan, supplement
 
 TREE = """# company: Company
 - Profitability
@@ -30,10 +30,15 @@ TREE = """# company: Company
     - largest shareholders [data]"""
 
 
-def test_the_leaves_of_each_branch_that_the_data_tool_may_have_are_read() -> None:
-    assert list_branches(TREE)[:2] == [
-        ["gross margin", "net margin", "operating margin by segment"],
-        ["free cash flow margin"],
+def test_the_branches_that_are_named_like_the_question_come_first() -> None:
+    assert choose_branches(TREE, "How fast does Apple grow, and its growth?")[0] == [
+        "net profit growth",
+        "revenue growth",
+    ]
+    assert choose_branches(TREE, "How profitable is Apple?")[0] == [
+        "gross margin",
+        "net margin",
+        "operating margin by segment",
     ]
 
 
@@ -44,10 +49,11 @@ def test_a_question_about_a_whole_topic_takes_the_indicators_of_several_branches
     assert all("Apple" in query["subquery"] for query in queries)
 
 
-def test_a_question_that_names_its_measure_takes_none_of_them() -> None:
-    question = "What was Apple's closing price on the last trading day of December 2020?"
-    queries = json.loads(plan(Asked("plan", {"question": question, "framework": TREE})))
-    assert [(query["tool"], query["subquery"]) for query in queries] == [("data", question), ("search", question)]
+def test_a_question_with_a_date_takes_the_data_tool_and_a_reason_documents_too() -> None:
+    day, why = "What was Apple's price on 2020-12-31?", "Why did Apple rise in 2020?"
+    for question, tools in ((day, ["data"]), (why, ["data", "search"])):
+        queries = json.loads(plan(Asked("plan", {"question": question, "framework": TREE})))
+        assert [(query["tool"], query["subquery"]) for query in queries] == [(tool, question) for tool in tools]
 
 
 def test_a_greeting_needs_no_plan() -> None:
