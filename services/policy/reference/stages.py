@@ -18,6 +18,7 @@ from fathom.services.policy.reference.text import is_small_talk, list_words
 ASKED = re.compile(r"^\d+\. \[(\w+)\] (.*) => (ok|empty|failed|invalid)$", re.MULTILINE)
 # Leaves of a framework's tree: "    - gross margin [data]", two levels below a branch.
 LEAF = re.compile(r"^( *)- (.*?)(?: \[(data|search)\])?$", re.MULTILINE)
+SEGMENT = re.compile("segment|分业务|分部", re.IGNORECASE)
 # The items of the material list: ``[3] table sheet_1: …``, ``[4] document: …``, ``[5] MISSING …``.
 ENTRY = re.compile(r"^\[(\d+)\] (table|document|code|MISSING)\b(.*)$", re.MULTILINE)
 TABLE = re.compile(r" (\w+): (.*) \(([\d,]+) rows\)$")
@@ -54,7 +55,11 @@ def plan(asked: Asked) -> str:
     queries: list[dict[str, Any]] = [{"tool": "data", "subquery": question}]
     is_dated = any(map(str.isdigit, question))
     for leaves in [] if is_dated else choose_branches(asked["framework"], question):
-        queries.append({"tool": "data", "subquery": f"{question} {', '.join(leaves)}", "indicators": leaves})
+        # One query for segments and wholes would find only the whole.
+        whole = [leaf for leaf in leaves if not SEGMENT.search(leaf)][:MOST_LEAVES]
+        queries.append({"tool": "data", "subquery": f"{question} {', '.join(whole)}", "indicators": whole})
+        parts = [leaf for leaf in leaves if SEGMENT.search(leaf)][:1]
+        queries += [{"tool": "data", "subquery": f"{question} {leaf}"} for leaf in parts]
     if not is_dated or is_reason(question):
         queries.append({"tool": "search", "subquery": question})
     return json.dumps(queries, ensure_ascii=False)
@@ -74,7 +79,7 @@ def choose_branches(framework: str, question: str) -> list[list[str]]:
     stems = {word[:STEM] for word in list_words(question)}
     shared = [len(stems & {word[:STEM] for word in list_words(title)}) for title, _ in branches]
     ranked = sorted(range(len(branches)), key=lambda place: -shared[place])
-    return [branches[place][1][:MOST_LEAVES] for place in ranked if branches[place][1]][:MOST_BRANCHES]
+    return [branches[place][1] for place in ranked if branches[place][1]][:MOST_BRANCHES]
 
 
 def supplement(asked: Asked) -> str:

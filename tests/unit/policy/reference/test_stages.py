@@ -45,7 +45,7 @@ def test_the_branches_that_are_named_like_the_question_come_first() -> None:
 def test_a_question_about_a_whole_topic_takes_the_indicators_of_several_branches() -> None:
     queries = json.loads(plan(Asked("plan", {"question": "How profitable is Apple?", "framework": TREE})))
     assert len({name for query in queries for name in query.get("indicators", ())}) >= 6
-    assert [query["tool"] for query in queries] == ["data"] * 5 + ["search"]
+    assert [query["tool"] for query in queries] == ["data"] * 6 + ["search"]
     assert all("Apple" in query["subquery"] for query in queries)
 
 
