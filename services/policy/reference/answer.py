@@ -124,7 +124,7 @@ def write_sheets(found: Findings) -> Iterator[str]:
     """Yield each table of the data tool: its values in words where they are few, and the table itself."""
     bodies = "\n\n".join(step.body for step in found.conversation.of("data"))
     for sheet in found.sheets:
-        rows = list_rows(bodies, sheet)
+        rows = [] if found.results else list_rows(bodies, sheet)
         said = [text for row in rows for text in write_row(row, sheet, found.reading)]
         title = f"{sheet.get('title', '')}{cite(sheet)}"
         yield f"{title}: {found.join(said)}{cite(sheet)}" if said else title

@@ -70,10 +70,13 @@ def write_calls(plan: Plan, sheet: Mapping[str, Any]) -> Iterator[str]:
 
 
 def find_base(start: str, end: str) -> str | None:
-    """Return the day behind which returns begin: those of a period from a day on count from the value of that day."""
-    day = date.fromisoformat(start) if start else None
-    # Returns of a month or of a single day count from the last value before it.
-    return None if day is None else str(day if day.day == 1 or start == end else day + timedelta(days=1))
+    """Return the day from which returns are counted: the one behind a start that is not the first of a month.
+
+    Returns of a month count from the last value before it, those from a day on from the value of that day. Of a single
+    day the data have the row before, which is the first one.
+    """
+    day = date.fromisoformat(start) if start and start != end else None
+    return None if day is None else str(day if day.day == 1 else day + timedelta(days=1))
 
 
 def write_chart(plan: Plan, sheet: Mapping[str, Any], is_zh: bool) -> str:

@@ -167,12 +167,15 @@ def make_plan(reading: Reading) -> Plan | Refusal | None:
     needed = max((known[name].get("series", 1) for name in computed), default=1)
     if len(series) < needed or needed > 1:
         against += reading.unknown_names()
+    windows = reading.windows or [("", "")]
+    # A portfolio has one period. The return of a day counts from the row before, which only the first period has.
+    if len(windows) > 1 and ("portfolio" in computed or any(first == last for first, last in windows)):
+        against += reading.texts("period")
     has_series = len(series) >= needed
     values = find_values(reading, computed, series) if has_series and not against else None
     if values is None:
         unread = [] if has_series else reading.texts("unknown")
         return Refusal(tuple(dict.fromkeys([*against, *unread] or reading.texts("measure"))))
-    windows = reading.windows or [("", "")]
     return Plan(make_query(reading, computed, windows), tuple(computed), tuple(windows), values)
 
 

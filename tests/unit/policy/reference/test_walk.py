@@ -146,10 +146,12 @@ async def test_returns_of_a_period_that_begins_within_a_month_count_from_its_fir
     assert "finance.holding_return(sheet_1, '2019-01-01', '2020-12-31')" in find_cell(talk)
 
 
-async def test_the_return_of_a_day_counts_from_the_value_before(drive: Any, two_companies: Any) -> None:
+async def test_the_return_of_a_day_counts_from_the_row_before(drive: Any, two_companies: Any) -> None:
+    two_companies.reads_only = True
     two_companies.words = [*two_companies.words[:2], ["period", "9 Nov 2020", "2020-11-09/2020-11-09"], RETURN]
     talk = await drive("Return of Alpha and Beta on 9 November 2020", two_companies)
-    assert "finance.holding_return(sheet_1, '2020-11-09', '2020-11-09')" in find_cell(talk)
+    assert talk.calls[1][1]["include_previous"]
+    assert "finance.holding_return(sheet_1, None, '2020-11-09')" in find_cell(talk)
 
 
 async def test_a_follow_up_takes_what_it_leaves_out_from_the_question_before(drive: Any, two_companies: Any) -> None:
