@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from fathom.services.policy.reference.answer import Findings, compose, mend
+from fathom.domain.chat.tolerant import items
+from fathom.services.policy.reference.answer import Findings, compose, mend, say
 from fathom.services.policy.reference.cells import (
     Result,
     is_chart,
@@ -16,7 +17,7 @@ from fathom.services.policy.reference.cells import (
     write_cell,
     write_chart,
 )
-from fathom.services.policy.reference.conversation import Conversation
+from fathom.services.policy.reference.conversation import Conversation, Step
 from fathom.services.policy.reference.documents import Quote, choose_hit, list_quotes
 from fathom.services.policy.reference.reading import (
     Plan,
@@ -35,6 +36,8 @@ from fathom.services.policy.reference.text import is_chinese, is_small_talk
 
 # Rows of a table that a reader takes in as they stand; longer ones are summed up.
 FEW_ROWS = 12
+# As many as one run may delegate by default.
+MOST_PARTS = 4
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,8 @@ class Call:
 
     tool: str
     arguments: Mapping[str, Any]
+    beside: tuple[Call, ...] = ()
+    """Further calls of the same round."""
 
 
 class Walk:
@@ -187,5 +192,30 @@ class Walk:
 
 
 def next_call(conversation: Conversation, tools: Sequence[str]) -> Call:
-    """Return the next call of the reference policy."""
-    return Walk(conversation, tools).next()
+    """Return the next call of the reference policy; the questions of a list are given to researchers of their own."""
+    parts = [text for text in items(conversation.question) if text.endswith(("?", "？"))][:MOST_PARTS]
+    if "delegate" not in tools or len(parts) < 2 or mend(conversation) is not None:
+        return Walk(conversation, tools).next()
+    results = conversation.of("delegate")
+    if not results and not conversation.is_last_round:
+        intent = load_table("texts")["intent"]["delegate"][is_chinese(conversation.question)]
+        first, *others = [Call("delegate", {"intent": intent, "question": part}) for part in parts]
+        return replace(first, beside=tuple(others))
+    return answer_parts(conversation, tools, results)
+
+
+def answer_parts(conversation: Conversation, tools: Sequence[str], results: Sequence[Step]) -> Call:
+    """Return the answers of the researchers under their questions; the first one that failed is answered here."""
+    texts = [f"### {step.arguments.get('question', '')}\n\n{step.body}" for step in results if step.is_ok]
+    failed = next((step for step in results if not step.is_ok), None)
+    intent = load_table("texts")["intent"]["finish"][is_chinese(conversation.question)]
+    if failed is None:
+        return Call("finish", {"intent": intent, "answer": "\n\n".join(texts)})
+    own = tuple(step for step in conversation.steps if step.tool != "delegate")
+    part = str(failed.arguments.get("question", ""))
+    call = Walk(replace(conversation, question=part, steps=own), tools).next()
+    if call.tool != "finish":
+        return call
+    error = say("failed", is_chinese(part), f"delegate: {failed.head.get('error', '')}")
+    answer = "\n\n".join([*texts, f"### {part}\n\n{call.arguments['answer']}", error])
+    return Call("finish", {**call.arguments, "answer": answer})

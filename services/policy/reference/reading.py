@@ -90,7 +90,7 @@ class Reading:
 
 
 def is_reason(question: str) -> bool:
-    """Return whether a question asks for a reason, which only a document can give."""
+    """Return whether a question asks for a reason or an explanation, which only a document can give."""
     return any(word in question.lower() for word in load_table("measures")["reasons"])
 
 

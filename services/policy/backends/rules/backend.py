@@ -131,7 +131,7 @@ def reply(request: Request) -> str:
     conversation = read_conversation(request.messages)
     call = next_call(conversation, [tool.name for tool in request.tools])
     if call.tool != "finish":
-        return format_tool_call(call.tool, dict(call.arguments))
+        return "\n".join(format_tool_call(one.tool, dict(one.arguments)) for one in (call, *call.beside))
     finish = next((tool for tool in request.tools if tool.name == "finish"), None)
     # An endpoint that offers no such tool expects the answer as plain text.
     if finish is None:
