@@ -132,7 +132,8 @@ class Child:
             return
         process.terminate()
         try:
-            await asyncio.wait_for(process.wait(), grace_s)
+            async with asyncio.timeout(grace_s):
+                await process.wait()
         except TimeoutError:
             process.kill()
             await process.wait()

@@ -134,10 +134,17 @@ class DatafetchServicer:
         except NotFound:
             raise NotFound("sheet", sheet_id) from None
 
+    async def _load_sheet(self, sheet_id: str) -> pb.Sheet:
+        """Return the description of a sheet; raises ``NotFound``."""
+        try:
+            return pb.Sheet.FromString(await self._store.get(f"tables/{checked_id('sheet_id', sheet_id)}.pb"))
+        except NotFound:
+            raise NotFound("sheet", sheet_id) from None
+
     async def _load_columns(self, sheet_id: str) -> list[Column]:
         """Return the description of a sheet's columns; [] for a sheet without one, as older versions stored."""
         try:
-            message = pb.Sheet.FromString(await self._store.get(f"tables/{checked_id('sheet_id', sheet_id)}.pb"))
+            message = await self._load_sheet(sheet_id)
         except NotFound:
             return []
         return [column_from_proto(column) for column in message.columns]
@@ -146,6 +153,9 @@ class DatafetchServicer:
         arrow = await self._load_arrow(request.sheet_id)
         for start in range(0, len(arrow), CHUNK_BYTES):
             yield pb.GetTableResponse(chunk=arrow[start : start + CHUNK_BYTES])
+
+    async def GetSheet(self, request: pb.GetSheetRequest, call: Call) -> pb.GetSheetResponse:
+        return pb.GetSheetResponse(sheet=await self._load_sheet(request.sheet_id))
 
     async def RunSql(self, request: pb.RunSqlRequest, call: Call) -> pb.RunSqlResponse:
         if request.row_limit < 0:

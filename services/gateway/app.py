@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Header, Path, Query, Response
+from fastapi import FastAPI, Header, Path, Query, Request, Response
 from fastapi.middleware.gzip import GZipMiddleware
 from fastapi.openapi.utils import get_openapi
 from fastapi.responses import JSONResponse
@@ -31,7 +31,7 @@ from fathom.services.gateway.schemas import add_message, reference
 from fathom.services.gateway.tables import View
 
 DOCUMENTED_MESSAGES = (
-    datafetch.ListFrameworksResponse,
+    datafetch.ListFrameworksResponse, datafetch.ImportTableResponse,
     planner.RunEvent, planner.GetRunResponse, planner.StopRunResponse, planner.ListRunsResponse,
     planner.UpdateTodoResponse, planner.ReplayRunResponse,
     memory.ListConversationsResponse, memory.ListTurnsResponse, memory.DeleteConversationResponse,
@@ -192,7 +192,21 @@ async def stream_events(engine: Engine, run_id: str, after: int) -> AsyncIterato
 
 
 def add_data(app: FastAPI, engine: Engine) -> None:
-    """Add the routes that read tables behind references."""
+    """Add the routes that take tables, and read those behind references."""
+
+    @app.post(
+        "/v1/tables",
+        response_model=None,
+        responses=describe_response(datafetch.ImportTableResponse),
+        openapi_extra={"requestBody": {"required": True, "content": {"application/octet-stream": {}}}},
+    )
+    async def import_table(
+        request: Request,
+        name: Annotated[str, Query(min_length=1, max_length=200, description="File name; its end is the format.")],
+        worksheet: Annotated[str, Query(max_length=200, description="Sheet of a workbook; its first when empty.")] = "",
+    ) -> JSONResponse:
+        """Register a CSV, TSV, XLSX or Parquet file, which is the body; runs begin with it by `table_ids`."""
+        return JSONResponse(await engine.import_table(name, worksheet, await request.body()))
 
     @app.get("/v1/tables/{sheet_id}")
     async def get_table(

@@ -44,6 +44,9 @@ class Ask(BaseModel):
         pattern=f"^(|{'|'.join(EFFORTS)})$",
         description="How much work the question is worth: rounds, time, window and thinking. Empty is standard.",
     )
+    table_ids: list[str] = Field(
+        default_factory=list, max_length=12, description="Sheets of own tables, as POST /v1/tables returned them."
+    )
     request_id: str = Field("", description="Idempotency key; it becomes the run's id.")
 
     @property
@@ -63,6 +66,7 @@ class Ask(BaseModel):
             protocol=PROTOCOLS[self.model_choice],
             model=self.model,
             effort=EFFORTS.get(self.effort, planner.EFFORT_UNSPECIFIED),
+            table_ids=self.table_ids,
         )
         if self.window or self.window_tokens:
             request.window.CopyFrom(window_of(self.window, self.window_tokens))

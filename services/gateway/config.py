@@ -28,6 +28,8 @@ class Config(Settings):
     """Maximum length of a question in characters."""
     max_body_bytes: int = Field(default=1_000_000, ge=1_000)
     """Maximum size of a request body in bytes."""
+    max_upload_bytes: int = Field(default=20_000_000, ge=1_000)
+    """Maximum size in bytes of an uploaded table."""
     max_table_bytes: int = Field(default=64_000_000, ge=1_000)
     """Maximum size in bytes of a sheet's Arrow stream that is paged here; larger ones can only be exported."""
     body_timeout_s: float = Field(default=10.0, gt=0)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, TypeVar
 
 from google.protobuf.json_format import MessageToDict
@@ -24,10 +26,16 @@ from fathom.services.gateway.config import Config
 from fathom.services.gateway.readiness import Readiness
 from fathom.services.gateway.tables import View, build_page, validate_view
 from fathom.transport.store import ObjectStore
-from fathom.transport.store.refs import read_ref
+from fathom.transport.store.refs import read_ref, to_ref
 
 T = TypeVar("T")
 FORMATS = {"csv": data.EXPORT_FORMAT_CSV, "xlsx": data.EXPORT_FORMAT_XLSX}
+UPLOADS = {
+    ".csv": "text/csv",
+    ".tsv": "text/tab-separated-values",
+    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    ".parquet": "application/vnd.apache.parquet",
+}
 # Short, because it only decides between 404 and a stream: the stream itself waits longer.
 PROBE_TIMEOUT_S = 2.0
 # A table at ``max_table_bytes`` on a slow link, with room to spare.
@@ -180,6 +188,21 @@ class Engine:
                     raise PayloadTooLarge(size, limit)
                 chunks.append(response.chunk)
         return b"".join(chunks)
+
+    async def import_table(self, name: str, worksheet: str, content: bytes) -> dict[str, Any]:
+        """Register a caller's file as a sheet and return it with the rows that could not be read.
+
+        Raises ``InvalidField`` for a file whose name does not end like a table's.
+        """
+        kind = UPLOADS.get(PurePath(name).suffix.lower())
+        if kind is None:
+            raise InvalidField("name", f"must end with one of {', '.join(UPLOADS)}")
+        key = f"uploads/{hashlib.sha256(content).hexdigest()}{PurePath(name).suffix.lower()}"
+        stored = await self._store.put(key, content, kind)
+        request = data.ImportTableRequest(
+            request_id=new_id("upload"), title=name, data=to_ref(stored), worksheet=worksheet
+        )
+        return to_json(await self._clients.datafetch.import_table(request, timeout_s=TABLE_TIMEOUT_S))
 
     async def export_table(self, sheet_id: str, kind: str) -> File:
         """Return the whole sheet as a file of ``kind`` csv or xlsx; raise ``InvalidField`` for another kind."""

@@ -27,6 +27,8 @@ from fathom.services.gateway.problems import build_problem, to_problem
 
 # Probes of load balancers carry no token and address the pod by its IP.
 OPEN = frozenset({"/healthz/live", "/healthz/ready"})
+# The one route whose bodies are files.
+UPLOADS = "/v1/tables"
 COOKIE = "fathom_token"
 ACTS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 METHODS = ACTS | {"GET", "HEAD", "OPTIONS"}
@@ -74,12 +76,16 @@ class Guard:
         else:
             await self._proceed(scope, receive, send)
 
+    def _limit(self, scope: Scope) -> int:
+        is_upload = scope["path"] == UPLOADS
+        return self._config.max_upload_bytes if is_upload else self._config.max_body_bytes
+
     async def _proceed(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] in ACTS:
             try:
                 # A client that sends a byte now and then would hold a connection for ever.
                 async with asyncio.timeout(self._config.body_timeout_s):
-                    body = await read_body(receive, self._config.max_body_bytes)
+                    body = await read_body(receive, self._limit(scope))
             except PayloadTooLarge as error:
                 await to_problem(error)(scope, receive, send)
                 return

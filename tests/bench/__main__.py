@@ -1,6 +1,7 @@
 """``python -m tests.bench [name …]``: runs the named benchmarks, or all of them.
 
-``python -m tests.bench NAME FILE`` gives one benchmark a file, for those that take one (router, rewriting).
+``python -m tests.bench NAME FILE`` gives one benchmark a file, or a folder that ends with a slash, for those that take
+one (router, rewriting, chart_gallery).
 
 A benchmark is a module below this package with a coroutine function ``run``; its name is the module's own, without
 those of the folders above it.
@@ -45,10 +46,10 @@ def load_benches(names: Collection[str]) -> dict[str, Run]:
 
 
 def main(names: list[str]) -> int:
-    if len(names) == 2 and Path(names[1]).is_file():
+    if len(names) == 2 and (names[1].endswith("/") or Path(names[1]).is_file()):
         bench = load_benches(names[:1]).get(names[0])
         if bench is None or not inspect.signature(bench).parameters:
-            print(f"{names[0]} is no benchmark that takes a file")
+            print(f"{names[0]} is no benchmark that takes a file or a folder")
             return 2
         asyncio.run(bench(names[1]))
         return 0

@@ -209,6 +209,14 @@ class ReplayDatafetch:
         for start in range(0, len(arrow), 8192):
             yield data.GetTableResponse(chunk=arrow[start : start + 8192])
 
+    async def ImportTable(self, request: data.ImportTableRequest, call: Call) -> data.ImportTableResponse:
+        """Answer with the script's sheet under the file's name, and one row that could not be read."""
+        sheet = data.Sheet()
+        sheet.CopyFrom(self._script.sheet)
+        sheet.title = request.title
+        issue = data.ImportIssue(row=3, message="has 1 fields, not 3")
+        return data.ImportTableResponse(sheet=sheet, issues=[issue])
+
     async def ExportTable(self, request: data.ExportTableRequest, call: Call) -> data.ExportTableResponse:
         frame = frames.from_arrow(self._arrow(request.sheet_id))
         if request.format == data.EXPORT_FORMAT_XLSX:
@@ -310,9 +318,9 @@ async def replay_house(script: Script, **settings: Any) -> AsyncIterator[tuple[R
     endpoints = {name: f"inproc://{name}" for name in servicers}
     clients = Clients(endpoints, telemetry, dispatchers=dispatchers, policy=RetryPolicy(attempts=1))
     deps = Deps(clients, store, bus, telemetry)
-    if script.figure:
-        stored = await store.put(script.figure_key, json.dumps(script.figure).encode(), "application/json")
-        script.figure_ref.CopyFrom(to_ref(stored))
+    for number, figure in enumerate(script.figures, 1):
+        stored = await store.put(f"figures/replayed/fig_{number}.json", json.dumps(figure).encode(), "application/json")
+        script.figure_refs.append(to_ref(stored))
     service = build(Config(**settings), deps)
     try:
         yield ReplayHouse(run_planner, remembered, store, service, dispatchers), deps

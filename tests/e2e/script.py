@@ -89,13 +89,18 @@ def trading_days(count: int) -> list[date]:
 
 @dataclass
 class Script:
-    """The events of a run; ``figure`` is plotly JSON, empty for none."""
+    """The events of a run; ``figures`` are plotly JSON, shown as fig_1, fig_2, …"""
 
     answer: str = ANSWER
+    code: str = CODE
     days: int = 1_510
-    figure: dict[str, Any] = field(default_factory=dict)
-    figure_key: str = "figures/replayed/fig_1.json"
-    figure_ref: common.ObjectRef = field(default_factory=common.ObjectRef)
+    figures: list[dict[str, Any]] = field(default_factory=list)
+    figure_refs: list[common.ObjectRef] = field(default_factory=list)
+    """Where the figures are stored; set by the gateway's double."""
+    reading: trajectory.Reading | None = None
+    clarification: trajectory.Clarification | None = None
+    reasoning: str = ""
+    """What a thinking model thought before its first call."""
     findings: list[trajectory.Finding] = field(default_factory=list)
     answer_material: list[trajectory.Material] = field(default_factory=list)
     drafts: list[str] = field(default_factory=list)
@@ -131,9 +136,12 @@ class Script:
         passage = Document(id="note-drawdown", title="Drawdown", source="own notes", type="note")
         passage.text = "The maximum drawdown is the largest loss from a peak to a later trough. <b>Not bold.</b>" * 3
         passage.publish_time.FromJsonString("2024-03-01T00:00:00Z")
-        figures = [trajectory.Figure(id="fig_1", title="Growth of 100", ref=self.figure_ref)] if self.figure else []
+        figures = [
+            trajectory.Figure(id=f"fig_{number}", title=figure["layout"]["title"]["text"], ref=ref)
+            for number, (figure, ref) in enumerate(zip(self.figures, self.figure_refs, strict=True), 1)
+        ]
         out = "AAA.close_adj   -0.387\nBBB.close_adj   -0.312\ndtype: float64\n"
-        code = trajectory.CodeRecord(id="call_5", code=CODE, stdout=out, ok=True, figures=figures, duration_ms=412)
+        code = trajectory.CodeRecord(id="call_5", code=self.code, stdout=out, ok=True, figures=figures, duration_ms=412)
         missing = common.MissingItem(
             subject="CCC", reason=common.MISSING_REASON_UNKNOWN_ENTITY, nearest=["AAA", "BBB"], detail="no data for CCC"
         )
@@ -196,6 +204,8 @@ class Script:
                 model=played_by(request.model),
             )
         )
+        if self.reasoning:
+            yield event(thought=planner.Thought(text=self.reasoning, kind="reasoning"))
         yield event(thought=planner.Thought(text="Prices first, then growth and drawdown.", kind="plan"))
         for step, (call, result, material) in enumerate(self.calls()):
             intent = result.intent
@@ -216,6 +226,8 @@ class Script:
             model=played_by(request.model),
             findings=self.findings,
             material=self.answer_material,
+            reading=self.reading,
+            clarification=self.clarification,
         )
         return planner.RunFinished(
             stop_reason=trajectory.STOP_REASON_FINISHED, answer=answer, usage=usage, material=self.material()
@@ -239,6 +251,7 @@ class Script:
                 step.completion.tool_calls.append(calls[event.tool_finished.result.tool_call_id])
                 step.completion.sampled_token_ids.extend([2, 3])
                 step.completion.model = played_by(request.model)
+                step.completion.reasoning = self.reasoning if step.index == 0 else ""
                 step.material.extend(event.tool_finished.material)
             elif event.HasField("finished"):
                 message.answer.CopyFrom(event.finished.answer)

@@ -43,7 +43,7 @@ def finding(text: str, words: str, kind: pb.FindingKind, detail: str, cited: int
 def make_script() -> Script:
     """Make a run whose answer has a wrong number, an event that no material says, a removed citation, a failed figure."""
     script = Script(answer=TEXT)
-    script.figure = draw_figure(script)
+    script.figures = [draw_figure(script)]
     script.findings = [
         finding(TEXT, "999.9 %", pb.FINDING_KIND_NUMBER, "neither in [2] nor in other material"),
         finding(TEXT, "Nobody expected it.", pb.FINDING_KIND_EVENT, "<img src=x onerror=window.hacked=1>", 1),

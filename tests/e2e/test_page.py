@@ -37,7 +37,7 @@ async def browser() -> AsyncIterator[Browser]:
 @pytest_asyncio.fixture
 async def house() -> AsyncIterator[ReplayHouse]:
     script = Script()
-    script.figure = draw_figure(script)
+    script.figures = [draw_figure(script)]
     async with serve_script(script) as found:
         yield found
 

@@ -18,6 +18,7 @@ class DatafetchClient(Client):
     service = "datafetch"
     query = Unary[datafetch.QueryRequest, datafetch.QueryResponse]()
     get_table = ServerStream[datafetch.GetTableRequest, datafetch.GetTableResponse]()
+    get_sheet = Unary[datafetch.GetSheetRequest, datafetch.GetSheetResponse]()
     run_sql = Unary[datafetch.RunSqlRequest, datafetch.RunSqlResponse]()
     export_table = Unary[datafetch.ExportTableRequest, datafetch.ExportTableResponse]()
     import_table = Unary[datafetch.ImportTableRequest, datafetch.ImportTableResponse]()

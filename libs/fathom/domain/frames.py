@@ -128,7 +128,8 @@ def digest(frame: pd.DataFrame, name: str, rows: int = 5) -> str:
     """Summarise a frame: name, shape, first and last rows, then dtype, non-null and null count of each column.
 
     A row never appears twice in a short frame. Wide frames are cut to 12 columns of values and 24 of counts, cells to
-    24 characters; the summary says what is omitted.
+    24 characters; the summary says what is omitted. Of a series that ends before the last row, its last value is named
+    with its own date.
     """
     shown = frame.iloc[:, :MAX_COLUMNS]
     left_out = frame.shape[1] - shown.shape[1]
@@ -140,8 +141,32 @@ def digest(frame: pd.DataFrame, name: str, rows: int = 5) -> str:
         parts.append(f"head({rows})\n{plain(head)}")
     if len(tail) and shown.shape[1]:
         parts.append(f"tail({rows})\n{plain(tail)}")
+    early = list_early_ends(frame)
+    if early:
+        parts.append(f"last values of columns that end before the last row: {'; '.join(early)}")
     parts.append(info(frame))
     return "\n".join(parts)
+
+
+def list_early_ends(frame: pd.DataFrame) -> list[str]:
+    """Return name, last value and its date of each series that is null in the last row; [] without rising dates."""
+    import pandas as pd
+
+    found: list[str] = []
+    is_date = [pd.api.types.is_datetime64_any_dtype(kind) for kind in frame.dtypes]
+    if True not in is_date:
+        return found
+    dates = frame.iloc[:, is_date.index(True)]
+    # Where several series stand below one another, the last row says nothing about the others.
+    if not dates.is_monotonic_increasing or not dates.is_unique or dates.isna().any():
+        return found
+    for position in range(min(frame.shape[1], 2 * MAX_COLUMNS)):
+        column = frame.iloc[:, position]
+        known = column[column.notna()]
+        if len(known) and known.index[-1] != frame.index[-1]:
+            day = cell(dates[known.index[-1]])
+            found.append(f"{short(str(frame.columns[position]), MAX_NAME)} {cell(known.iloc[-1])} on {day}")
+    return found
 
 
 def plain(frame: pd.DataFrame) -> str:

@@ -25,7 +25,9 @@ SURE = 0.5
 async def search_catalog(
     search: CatalogSearch, layer: Layer, warehouse: Warehouse, request: pb.SearchCatalogRequest, as_of: date | None
 ) -> pb.SearchCatalogResponse:
-    """Return a page of the series that fit; the overview without a query, or when nothing fits well.
+    """Return a page of the series that fit a query, or of all of a kind; the overview when nothing fits well.
+
+    The overview comes also without a query.
 
     Raises ``InvalidField`` for the query, the kind, the size of the page and the token.
     """
@@ -38,7 +40,9 @@ async def search_catalog(
         found = await search.search(request.query, request.kind, available)
         response.unmatched.extend(found.unmatched)
         add_page(response, found.rows, layer, request)
-    if not response.series or response.series[0].score < SURE:
+    elif request.kind:
+        add_page(response, search.list_kind(request.kind, available), layer, request)
+    if not request.query.strip() or not response.series or response.series[0].score < SURE:
         kinds = available.describe_kinds()
         shown = {kind: what for kind, what in kinds.items() if request.kind in ("", kind)}
         response.kinds.extend(kind_to_proto(kind, what, layer) for kind, what in shown.items())

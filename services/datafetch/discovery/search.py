@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from fathom.core.errors import InvalidField
 from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.schema import EntitySpec
 from fathom.services.datafetch.catalog.text import blank, fold_case, plain
-from fathom.services.datafetch.discovery.availability import Availability, Row
+from fathom.services.datafetch.discovery.availability import Availability, KindOverview, Row
 from fathom.services.datafetch.discovery.words import find_unmatched, split_words
 from fathom.services.datafetch.parser.indicators.matching import Scored
 
@@ -34,6 +34,8 @@ NAMED, UNNAMED_INDICATOR = 0.5, 0.3
 INSIDE, COVERED = 0.35, 0.64
 # Six letters are two currency codes, as in EURUSD or EUR/USD.
 PAIR = re.compile(r"(?<![A-Za-z])([A-Za-z]{3})[/\-]?([A-Za-z]{3})(?![A-Za-z])")
+# A whole word that an id can be, such as close_adj.
+ID = re.compile(r"(?<![\w.])\w+(?!\w)", re.ASCII)
 # The base of all stored exchange rates; it has no series of its own.
 BASE_CURRENCY = "EUR"
 # A misspelt name must be this long, for shorter words are one letter away from many others.
@@ -87,11 +89,27 @@ class CatalogSearch:
         others = {ident: score for ident, score in whole.items() if ident not in answered}
         rows = [*named, *self._list_others(others, kind, available)]
         best = rank(row for row in rows if kind in ("", row.kind))
-        # The words of a name that was found are accounted for, whatever else its rows have.
-        unmatched = find_unmatched(rest if mentions else text, [self._list_names(row) for row in best[:READ_ROWS]])
+        # The words of a name that was found are accounted for, whatever else its rows have; so are ids.
+        left = blank_ids(rest if mentions else text, {row.indicator.id.lower() for row in best})
+        unmatched = find_unmatched(left, [self._list_names(row) for row in best[:READ_ROWS]])
         if not mentions and len(unmatched) == len(split_words(text)) and best and best[0].score < FLOOR_BY_MEANING:
             best = ()
         return Found(best, unmatched)
+
+    def list_kind(self, kind: str, available: Availability) -> tuple[Row, ...]:
+        """Return all series of a kind: a row per indicator, the default ones first, then each entity's first series.
+
+        Raises ``InvalidField`` for an unknown kind.
+        """
+        check_kind(kind, available)
+        overview = available.describe_kinds().get(kind, KindOverview())
+        specs = self._layer.indicators
+        ordered = sorted(overview.indicators, key=lambda ident: (not specs[ident].default, ident))
+        rows = [row for ident in ordered for row in available.make_rows(ident, 1.0, kind)]
+        firsts = ((entity, available.list_indicators(entity)[0]) for entity in sorted(overview.entities))
+        rows += filter(None, (available.make_row(entity, ident, 1.0) for entity, ident in firsts))
+        # A kind of one entity has each of its series once.
+        return tuple({(row.indicator.id, row.entities): row for row in rows}.values())
 
     def _list_named(self, entities: Sequence[str], beside: dict[str, float], available: Availability) -> list[Row]:
         """Return the series of the named entities."""
@@ -167,6 +185,11 @@ class CatalogSearch:
         for entity in row.entities if len(row.entities) == 1 else ():
             names += list_entity_names(self._layer.entities.get(entity))
         return [name for name in names if name]
+
+
+def blank_ids(text: str, ids: Collection[str]) -> str:
+    """Return the text without the words that are ids of the indicators found."""
+    return ID.sub(lambda match: " " if match[0].lower() in ids else match[0], text)
 
 
 def check_kind(kind: str, available: Availability) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from fathom.domain.text.numerals import NUMBER_WORDS, parse_number
 from fathom.services.datafetch.catalog.text import blank
 from fathom.services.datafetch.parser.lexicon import find_content_words, find_terms
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, resolve_overlaps
@@ -13,7 +14,6 @@ from fathom.services.datafetch.parser.names.mentions import EURO, Draft
 from fathom.services.datafetch.parser.operators import cue_words
 from fathom.services.datafetch.parser.operators.units import find_rounding, find_unit
 from fathom.services.datafetch.parser.time import expressions
-from fathom.services.datafetch.parser.time.rules import NUMBERS, number
 from fathom.services.datafetch.query.model import Match
 from fathom.services.datafetch.query.periods import Period
 
@@ -24,7 +24,7 @@ NUMBER = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 # A number in words: "five", 四.
-NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(NUMBERS)})\b|[一二两三四五六七八九十]{{1,3}}", re.IGNORECASE)
+NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(NUMBER_WORDS)})\b|[一二两三四五六七八九十]{{1,3}}", re.IGNORECASE)
 UNITS = {
     "percent": "%", "per cent": "%", "bp": "bps", "basis point": "bps", "基点": "bps", "个基点": "bps", "百分点": "percentage points",
     "个百分点": "percentage points", "trading day": "days", "day": "days", "week": "weeks", "month": "months", "quarter": "quarters", "year": "years",
@@ -142,7 +142,7 @@ def _all(pattern: re.Pattern[str], text: str, kind: MentionKind, value: str) -> 
 
 def _find_numbers(text: str) -> Iterator[Mention]:
     for word in NUMBER_WORD.finditer(text):
-        value = number(word[0])
+        value = parse_number(word[0])
         if value is not None:
             yield Mention(MentionKind.PARAMETER, *word.span(), str(value), 0.5)
     for match in NUMBER.finditer(text):

@@ -164,8 +164,7 @@ class Reader:
         # Words of growth are blanked with the periods, so that they are not reported as unknown names.
         rest = blank(rest, [*reading.spans, *words])
         draft.rest = blank(rest, [*cue_words.spoken(rest), *(m.span() for m in cue_words.GROWTH.finditer(rest))])
-        for text in reading.impossible:
-            said = f"there is no such day, month or quarter as {text!r}"
+        for text, said in reading.impossible.items():
             seen.missing.append(Missing(text, "NO_DATA_IN_PERIOD", said, period=text))
         return reading
 
@@ -242,6 +241,9 @@ class Reader:
         combined = self._asked.combination(shown, entities, indicators)
         combined = self._selection.comparable(entities, indicators, combined, seen)
         unit = self._selection.in_points(shown, indicators, statistics) or draft.unit
+        # "Revenue in million yuan and its growth": an amount's unit says nothing of a rate.
+        is_growth = transform in STEP_MONTHS
+        unit = "" if is_growth and not parse_rate(unit) else unit
         query = Query(
             tuple(entities),
             # Without indicators nothing is fetched: an answer for other dates than the impossible one would mislead.
@@ -253,7 +255,7 @@ class Reader:
             transform=transform,
             # A unit converts the values below a statistic: "return in %" must not ask for prices in per cent.
             unit="" if crossed or (set(statistics) - {Statistic.CHANGE} - VALUES and parse_rate(unit)) else unit,
-            currency=draft.currency,
+            currency="" if is_growth else draft.currency,
             statistics=statistics,
             combination=combined,
             periods=() if every else apart(reading.periods, period, shown, statistics),

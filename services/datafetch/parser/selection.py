@@ -19,7 +19,7 @@ from fathom.services.datafetch.parser.operators.grouping import Grouping
 from fathom.services.datafetch.parser.time import expressions
 from fathom.services.datafetch.query.model import Combination, Filter, Frequency, Missing, Query, Statistic, Transform
 from fathom.services.datafetch.query.periods import Period, back, days_before, month_end, week_of
-from fathom.services.datafetch.query.units import find_scale
+from fathom.services.datafetch.query.units import find_scale, parse_unit
 
 MOVES = {Statistic.RETURN, Statistic.CHANGE}
 SHARES = {Statistic.RETURN, Statistic.CAGR, Statistic.VOLATILITY, Statistic.DRAWDOWN}
@@ -155,7 +155,8 @@ class Selection:
         # "The last day of each month" is a frequency, not one row.
         if cue_words.EACH.search(shown):
             return query
-        if cue_words.FIRST_DAY.search(shown) and not query.statistics:
+        at_start = any(period.edge == "start" for period in reading.periods)
+        if (at_start or cue_words.FIRST_DAY.search(shown)) and not query.statistics:
             return replace(query, limit=1)
         if cue_words.LAST_DAY.search(shown) and not query.statistics and len(reading.periods) == 1:
             return replace(query, tail=1)
@@ -229,9 +230,10 @@ class Selection:
             return Filter(name, operator, value)
         # A condition without an indicator applies to the combined column.
         over = "" if query.combination != Combination.NONE or fractions or spec is None else name
-        # Growth is stored as a fraction and asked for in per cent.
+        # Growth is computed as a fraction and asked for in per cent, unless the query converts it.
         if fractions:
-            return Filter(name, operator, value / 100)
+            wanted = parse_unit(query.unit) if query.transform in CHANGES else None
+            return Filter(name, operator, value / 100 * (wanted.fraction if wanted else 1.0))
         unit = spec.unit if spec else ""
         if inner in SHARES or unit.startswith(("%", "percentage")):
             return Filter(over, operator, value)

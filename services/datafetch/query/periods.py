@@ -5,18 +5,10 @@ from __future__ import annotations
 import calendar
 from dataclasses import dataclass, field
 from datetime import date, timedelta
-from enum import StrEnum
 
 from fathom.services.datafetch.catalog.schema import CalendarSpec, Frequency
 
 MONTHS_OF = {Frequency.MONTHLY: 1, Frequency.QUARTERLY: 3, Frequency.ANNUAL: 12}
-
-
-class Kind(StrEnum):
-    """The kind of a period: a *point* is the state at its end, a *flow* the amount over it."""
-
-    POINT = "point"
-    FLOW = "flow"
 
 
 @dataclass(frozen=True)
@@ -27,14 +19,13 @@ class Period:
     fiscal year ("the first three quarters"), ``fiscal`` marks the entity's own years, ``relative`` marks a period
     that depends on the current day, ``listed`` marks one of several named one by one. ``rows`` is the number of
     trading days (0 for all), ``steps`` the number of spans of ``step`` months up to today, ``span`` the position in
-    the text.
+    the text, and ``edge`` the end of the period that alone is meant, "start" or "end".
     """
 
     start: date | None = None
     end: date | None = None
     # Only the dates make two periods equal: the same range may be worded in several ways.
     grain: Frequency = field(default=Frequency.NATIVE, compare=False)
-    kind: Kind = field(default=Kind.POINT, compare=False)
     cumulative: bool = field(default=False, compare=False)
     fiscal: bool = field(default=False, compare=False)
     relative: bool = field(default=False, compare=False)
@@ -43,27 +34,7 @@ class Period:
     steps: int = field(default=0, compare=False)
     step: int = field(default=0, compare=False)
     span: tuple[int, int] = field(default=(0, 0), compare=False)
-
-
-def year_period(first: int, last: int) -> Period:
-    return Period(date(first, 1, 1), date(last, 12, 31), Frequency.ANNUAL, Kind.FLOW)
-
-
-def quarter_period(year: int, quarter: int) -> Period:
-    return Period(date(year, quarter * 3 - 2, 1), month_end(year, quarter * 3), Frequency.QUARTERLY, Kind.FLOW)
-
-
-def to_date(year: int, month: int) -> Period:
-    """Return the period from the start of a year to the end of a month, which a cumulative statement covers."""
-    return Period(date(year, 1, 1), month_end(year, month), Frequency.QUARTERLY, Kind.FLOW, cumulative=True)
-
-
-def month_period(year: int, month: int) -> Period:
-    return Period(date(year, month, 1), month_end(year, month), Frequency.MONTHLY, Kind.FLOW)
-
-
-def day_period(day: date) -> Period:
-    return Period(day, day, Frequency.DAILY)
+    edge: str = field(default="", compare=False)
 
 
 def in_fiscal(period: Period, spec: CalendarSpec) -> Period:
@@ -73,9 +44,7 @@ def in_fiscal(period: Period, spec: CalendarSpec) -> Period:
     # The fiscal year that ends in month m of year y begins 12 - m months before January of y.
     shift = (0 if spec.named_by == "start" else 12) - spec.fiscal_year_end
     start, end = back(period.start, shift), back(date(period.end.year, period.end.month, 1), shift)
-    return Period(
-        start, month_end(end.year, end.month), period.grain, period.kind, period.cumulative, True, span=period.span
-    )
+    return Period(start, month_end(end.year, end.month), period.grain, period.cumulative, True, span=period.span)
 
 
 def split(period: Period, grain: Frequency) -> list[Period]:
@@ -88,7 +57,7 @@ def split(period: Period, grain: Frequency) -> list[Period]:
     parts = []
     while (start := date(first // 12, first % 12 + 1, 1)) <= period.end:
         last = first + months - 1
-        parts.append(Period(start, month_end(last // 12, last % 12 + 1), grain, period.kind))
+        parts.append(Period(start, month_end(last // 12, last % 12 + 1), grain))
         first += months
     return parts
 
@@ -120,14 +89,6 @@ def back(day: date, months: int) -> date:
 
 def month_end(year: int, month: int) -> date:
     return date(year, month, calendar.monthrange(year, month)[1])
-
-
-def safe_day(year: int, month: int, day: int) -> date | None:
-    """Return the day, or None for an impossible one."""
-    try:
-        return date(year, month, day)
-    except ValueError:
-        return None
 
 
 def week_of(day: date) -> tuple[date, date]:

@@ -11,8 +11,14 @@ from fathom.core.errors import InvalidField
 from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.schema import EntitySpec, IndicatorSpec
 from fathom.services.datafetch.query import formulas
+from fathom.services.datafetch.query.formula_units import infer_unit
 from fathom.services.datafetch.query.model import Frequency, Missing, Query, Transform
-from fathom.services.datafetch.query.units import Conversion, find_conversion, find_currency
+from fathom.services.datafetch.query.units import (
+    Conversion,
+    find_conversion,
+    find_currency,
+    find_growth_conversion,
+)
 from fathom.services.datafetch.warehouse.database import SeriesFacts, StoredIndicator, Warehouse
 
 # From the finest to the coarsest, as they are declared.
@@ -173,8 +179,7 @@ class Planner:
         specs = self._layer.indicators
         if name in specs:
             return specs[name]
-        # A minus alone does not make a formula: names have hyphens.
-        if "(" in name or set(name) & set("+*/"):
+        if self._is_formula(name):
             return self._parse_expression(name, plan)
         ids = self._layer.indicator_names.find_all(name)
         if not ids:
@@ -186,6 +191,18 @@ class Planner:
         # One name may stand for an indicator of companies and one of economies.
         kinds = {entity.kind for entity in entities}
         return next((specs[ident] for ident in ids if kinds & set(specs[ident].kinds)), specs[ids[0]])
+
+    def _is_formula(self, text: str) -> bool:
+        """Return whether a text is meant as a formula; one with a minus alone, as names have, must name an id."""
+        if "(" in text or set(text) & set("+*/"):
+            return True
+        if "-" not in text or self._layer.indicator_names.find_all(text):
+            return False
+        try:
+            leaves = formulas.list_leaves(formulas.parse(text, "typed.indicators"))
+        except InvalidField:
+            return False
+        return any(leaf in self._layer.indicators for leaf in leaves)
 
     def _parse_expression(self, text: str, plan: Plan) -> IndicatorSpec | None:
         """Parse a formula in place of a name, such as ``yoy(net_profit)``; its names must be ids of indicators."""
@@ -212,8 +229,7 @@ class Planner:
             "ttm": "trailing twelve months of",
         }
         shown = f"{words[node.name]} {first.name}" if isinstance(node, formulas.Call) and node.name in words else text
-        # ``Changes`` of the parser writes growth beside a rate in this form.
-        unit = "%" if text.startswith(("100 * yoy(", "100 * qoq(", "100 * mom(")) else ""
+        unit = infer_unit(node, lambda leaf: self._layer.indicators[leaf].unit)
         update = {"id": text, "name": shown, "name_zh": "", "formula": text, "unit": unit, "synonyms": []}
         return first.model_copy(update=update)
 
@@ -251,11 +267,12 @@ class Planner:
             if spec.text:
                 raise InvalidField("typed.transform", f"{spec.name} is a text, it has no {query.transform}")
             node = formulas.Call(query.transform.value, node)
-        # A rate of change is a fraction, whatever the unit of the values.
-        target = "" if query.transform in CHANGES else query.unit
-        currency = "" if query.transform in CHANGES else query.currency
         inputs = tuple(formulas.list_leaves(node)) if spec.formula or query.transform else ()
-        return Measure(spec, node, inputs, find_conversion(spec, target, currency), query.transform)
+        if query.transform in CHANGES:
+            conversion = find_growth_conversion(spec.name, query.transform, query.unit, query.currency)
+        else:
+            conversion = find_conversion(spec, query.unit, query.currency)
+        return Measure(spec, node, inputs, conversion, query.transform)
 
     def _place_cell(self, owner: EntitySpec, measure: Measure, query: Query, plan: Plan) -> None:
         """Add a cell to the part of its frequency, or report why it cannot be computed."""

@@ -183,6 +183,24 @@ def find_conversion(spec: IndicatorSpec, unit: str, currency: str) -> Conversion
     return Conversion(factor, label or spec.unit, own if changes else "", target if changes else "")
 
 
+def find_growth_conversion(name: str, transform: str, unit: str, currency: str) -> Conversion:
+    """Return the conversion of a rate of change, which is a fraction whatever its values are measured in.
+
+    Raises ``InvalidField("typed.unit")`` for a unit that no share has, ``InvalidField("typed.currency")`` for a
+    currency.
+    """
+    if currency:
+        raise InvalidField("typed.currency", f"the {transform} change of {name} is a rate, not an amount of money")
+    if not unit:
+        return Conversion(unit="fraction")
+    wanted = parse_unit(unit)
+    if wanted is None or not wanted.fraction:
+        raise InvalidField(
+            "typed.unit", f"the {transform} change of {name} is a rate: give %, bp or fraction, not {unit!r}"
+        )
+    return Conversion(wanted.fraction, unit)
+
+
 def convert_fraction(spec: IndicatorSpec, wanted: float, unit: str) -> Conversion:
     """Return the conversion between fractions, percentages and basis points.
 
@@ -190,7 +208,8 @@ def convert_fraction(spec: IndicatorSpec, wanted: float, unit: str) -> Conversio
     other units.
     """
     # A unit such as "% (SA)" is a percentage with a note.
-    own = {"": 1.0, "%": 100.0, "percentage points": 100.0, "bp": 10_000.0}.get(spec.unit.split(" (")[0])
+    wholes = {"": 1.0, "fraction": 1.0, "%": 100.0, "percentage points": 100.0, "bp": 10_000.0}
+    own = wholes.get(spec.unit.split(" (")[0])
     if own is None:
         raise InvalidField("typed.unit", f"{spec.name} is in {spec.unit}, which is no share or rate")
     return Conversion(wanted / own, unit)

@@ -2,6 +2,7 @@
 import { el } from "/static/dom.js";
 import { carded, chip } from "/static/cite.js";
 import { brokenFigure, figureOf } from "/static/figure.js";
+import { provenance } from "/static/format.js";
 import { parse, settled } from "/static/markdown.js";
 import { kindOfFinding, marked, parts, unmarked } from "/static/marks.js";
 import { LiveTable } from "/static/table.js";
@@ -11,6 +12,15 @@ const PLAIN = new Set([
   "p", "h1", "h2", "h3", "h4", "h5", "h6", "strong", "em", "del", "code", "pre", "blockquote", "ul", "ol", "li", "hr",
   "br", "table", "thead", "tbody", "tr", "th", "td", "span",
 ]);
+
+// Where the data of a cell come from: the sources of the tables that its code names.
+function sourcesOf(run, { code }) {
+  const names = new Set(code.code.match(/\bsheet_\d+\b/g));
+  const found = [...names].map((name) => run.sheet(name)).filter(Boolean).map((item) => provenance(item.sheet));
+  const sources = [...new Set(found.map((one) => one.sources).filter(Boolean))].join(", ");
+  const asOf = found.map((one) => one.asOf).sort().at(-1);
+  return [sources && `${word("source")}: ${sources}`, asOf && `${word("asOf")} ${asOf}`].filter(Boolean).join(" · ");
+}
 
 export class AnswerView {
   constructor(run, onOpen) {
@@ -86,7 +96,7 @@ export class AnswerView {
       if (item) return new LiveTable(item).root;
     } else {
       const found = this.run.figure(name);
-      if (found) return figureOf(this.run.id, found.figure, () => this.onOpen(found.item));
+      if (found) return figureOf(this.run.id, found.figure, sourcesOf(this.run, found.item), () => this.onOpen(found.item));
     }
     return el("span", { class: "chip bad", data: { unknown: name } }, `${kind} ${name}: ${word("gone")}`);
   }

@@ -7,6 +7,7 @@ import { count } from "/static/format.js";
 import { Panel } from "/static/panel.js";
 import { Sidebar } from "/static/sidebar.js";
 import { Turn } from "/static/turn.js";
+import { Uploads } from "/static/uploads.js";
 import { EXAMPLES, language, remember, remembered, switchLanguage, translate, word } from "/static/words.js";
 
 const MAX_QUESTION = 8000;
@@ -23,6 +24,7 @@ class App {
     this.visit = 0;
     this.models = { default: "", models: [] };
     this.panel = new Panel();
+    this.uploads = new Uploads((text) => this.complain(text));
     this.sidebar = new Sidebar({
       onOpen: (id) => this.open(id),
       onRemoved: (id) => id === this.conversation && this.fresh(),
@@ -30,7 +32,7 @@ class App {
     this.handlers = {
       onChange: (turn) => this.changed(turn),
       onOpen: (turn, item) => this.panel.open(turn, item),
-      onEdit: (place) => this.edit(place),
+      onAsk: (question) => this.ask(question),
     };
   }
 
@@ -86,12 +88,13 @@ class App {
     try {
       const body = {
         question, conversation_id: this.conversation, model: byId("model").value, mode: byId("mode").value,
-        effort: byId("effort").value,
-        window: byId("window").value,
+        effort: byId("effort").value, window: byId("window").value, table_ids: this.uploads.ids,
       };
       const accepted = await post("/v1/runs", body);
-      byId("question").value = "";
+      // A chip or an option asks too; what stands in the composer is then another question.
+      if (byId("question").value.trim() === question) byId("question").value = "";
       this.composed();
+      this.uploads.clear();
       if (visit !== this.visit) return void this.sidebar.load();
       this.locate(accepted.conversation_id || this.conversation, accepted.run_id);
       const turn = this.add(question, accepted.run_id).follow();
@@ -101,15 +104,6 @@ class App {
     } finally {
       byId("send").disabled = false;
     }
-  }
-
-  // A question to ask again, with the words selected that are to be changed.
-  edit({ text, start, end }) {
-    const box = byId("question");
-    box.value = text;
-    this.composed();
-    box.focus();
-    box.setSelectionRange(start, end);
   }
 
   complain(text) {
@@ -229,6 +223,8 @@ class App {
       (text) => el("button", { type: "button", class: "example", onclick: () => this.ask(text) }, text),
     ));
     this.showModels();
+    this.uploads.draw();
+    for (const turn of this.turns) turn.translate();
     this.panel.key = "";
     this.panel.draw();
     this.sidebar.draw();

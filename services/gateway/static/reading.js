@@ -1,30 +1,15 @@
-// How the question was read, as chips above the answer. Clicking one puts the question into the composer with its words
-// selected: the next keystrokes change them, Enter asks again.
+// How the question was read, as chips above the answer. A chip that is clicked becomes a field: Enter asks the question
+// anew with its words in the place of the old ones, Escape leaves it as it was.
 import { el } from "/static/dom.js";
+import { distinct, meaningOf, reworded, stateOf } from "/static/slots.js";
 import { word } from "/static/words.js";
 
-const STATES = { SLOT_STATE_FILLED: "filled", SLOT_STATE_OPEN: "open", SLOT_STATE_UNSURE: "unsure" };
-export const stateOf = (slot) => STATES[slot.state] ?? "unsure";
-
-// The question with the place of a slot's words, in the units of JavaScript's strings; the contract counts code points.
-// What the model stated stands nowhere in the question and is added behind it.
-export function placed(question, slot) {
-  const points = [...question];
-  const [first, last] = [slot.start ?? 0, slot.end ?? 0];
-  if (last <= first || last > points.length) {
-    const text = `${question} (${slot.text})`;
-    return { text, start: text.length - slot.text.length - 1, end: text.length - 1 };
-  }
-  const start = points.slice(0, first).join("").length;
-  return { text: question, start, end: start + points.slice(first, last).join("").length };
-}
-
 export class ReadingView {
-  // `onEdit({text, start, end})` when a chip is clicked.
-  constructor(run, onEdit) {
+  // `onAsk(question)` when a slot was given other words.
+  constructor(run, onAsk) {
     this.run = run;
-    this.onEdit = onEdit;
-    this.root = el("div", { class: "gaps reading", role: "list", hidden: true });
+    this.onAsk = onAsk;
+    this.root = el("div", { class: "gaps reading", role: "group", hidden: true });
   }
 
   update() {
@@ -32,18 +17,57 @@ export class ReadingView {
     this.root.hidden = !reading?.slots?.length;
     if (this.root.hidden || this.drawn === reading) return;
     this.drawn = reading;
-    this.root.setAttribute("aria-label", reading.line ?? "");
-    this.root.replaceChildren(el("span", { class: "dim" }, word("readAs")), ...reading.slots.map((slot) => this.#chip(reading, slot)));
+    this.root.setAttribute("aria-label", reading.line || word("readAs"));
+    const chips = distinct(reading.slots).map((slot) => el("li", {}, this.#chip(reading, slot)));
+    this.root.replaceChildren(el("span", { class: "dim" }, `${word("readAs")}${word("colon")}`), el("ul", {}, chips));
+  }
+
+  // Draws the chips again, in the page's language.
+  translate() {
+    this.drawn = null;
+    this.update();
   }
 
   #chip(reading, slot) {
     const state = stateOf(slot);
     const why = [word(`slot_${state}`), slot.detail].filter(Boolean).join(": ");
+    const meaning = meaningOf(slot);
+    const said = meaning ? `${slot.text} (${meaning})` : slot.text;
     const button = el("button", {
       type: "button", class: `chip slot ${state === "open" ? "warn" : state}`, title: `${why} · ${word("changeSlot")}`,
-      data: { state }, "aria-label": `${slot.text}: ${why}. ${word("changeSlot")}`,
-      onclick: () => this.onEdit(placed(reading.question, slot)),
-    }, state === "open" ? `⚠ ${slot.text}` : slot.text);
-    return el("span", { role: "listitem" }, button);
+      data: { state }, "aria-label": `${said}: ${why}. ${word("changeSlot")}`,
+      onclick: () => this.#edit(reading, slot, button),
+    }, state === "open" ? `⚠ ${slot.text}` : slot.text, meaning ? el("small", {}, ` ${meaning}`) : null);
+    return button;
+  }
+
+  #edit(reading, slot, button) {
+    let isLeft = false;
+    // Once: a browser blurs a field that is taken away, and calls this again.
+    const leave = (isFocused) => {
+      if (isLeft) return;
+      isLeft = true;
+      field.replaceWith(button);
+      if (isFocused) button.focus();
+    };
+    const field = el("input", {
+      class: "slot", value: slot.text, size: Math.max(6, [...slot.text].length + 4), "aria-label": `${word("slotFor")} ${slot.text}`,
+      onkeydown: (event) => {
+        if (event.isComposing) return;
+        if (event.key === "Escape") {
+          event.stopPropagation(); // on the page it stops the run
+          leave(true);
+        } else if (event.key === "Enter") {
+          event.preventDefault();
+          const words = field.value.trim();
+          leave(true);
+          if (words && words !== slot.text) this.onAsk(reworded(reading.question, slot, words));
+        }
+      },
+      onblur: () => leave(false),
+    });
+    button.replaceWith(field);
+    field.focus();
+    field.select();
   }
 }

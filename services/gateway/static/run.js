@@ -10,6 +10,12 @@ const STOP = {
 
 export const kindOf = (item) => ["passage", "sheet", "code", "missing"].find((kind) => item[kind]) ?? "missing";
 
+// The words of an answer that asks back, without the list of options: those are buttons.
+export function withoutOptions(markdown, options) {
+  const listed = new Set(options.map((option) => `- ${option}`));
+  return listed.size ? markdown.split("\n").filter((line) => !listed.has(line)).join("\n") : markdown;
+}
+
 function argumentsOf(call) {
   try {
     const { intent, ...rest } = JSON.parse(call?.arguments_json || "{}");
@@ -33,6 +39,7 @@ export class Run {
     this.cited = new Set();
     this.findings = [];
     this.reading = null;
+    this.clarification = null;
     this.state = "running";
     this.error = "";
     this.culprit = "";
@@ -136,7 +143,7 @@ export class Run {
   }
 
   #resume() {
-    Object.assign(this, { state: "running", ended: null, error: "", culprit: "", text: "", draft: false, reading: null });
+    Object.assign(this, { state: "running", ended: null, error: "", culprit: "", text: "", draft: false, reading: null, clarification: null });
     this.rows.push({ mark: "resumed", intent: "" });
   }
 
@@ -173,11 +180,12 @@ export class Run {
 
   #answer(answer) {
     if (!answer) return;
-    this.text = answer.markdown;
     this.draft = false;
     this.cited = new Set(answer.cited);
     this.findings = answer.findings ?? [];
     this.reading = answer.reading ?? null;
+    this.clarification = answer.clarification ?? null;
+    this.text = withoutOptions(answer.markdown, this.clarification?.options ?? []);
     this.#collect(answer.material);
     this.model = answer.model || this.model;
   }

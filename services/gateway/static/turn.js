@@ -11,14 +11,15 @@ import { word } from "/static/words.js";
 
 export class Turn {
   // `onChange(turn)` after every change, `onOpen(turn, item)` when something that the answer cites is asked for,
-  // `onEdit(place)` when the reading of the question is to be changed.
-  constructor(question, runId, { onChange, onOpen, onEdit }) {
+  // `onAsk(question)` when a reading is changed or an option of a question back is chosen.
+  constructor(question, runId, { onChange, onOpen, onAsk }) {
     this.run = new Run(runId, question);
     this.onChange = onChange;
     this.trace = new TraceView(this.run, () => this.stop(), () => this.resume());
     this.todo = new TodoView(this.run);
     this.answer = new AnswerView(this.run, (item) => onOpen(this, item));
-    this.reading = new ReadingView(this.run, onEdit);
+    this.onAsk = onAsk;
+    this.reading = new ReadingView(this.run, onAsk);
     this.after = el("div", { class: "after" });
     this.root = el("article", { class: "turn", data: { run: runId } },
       el("h2", { class: "asked" }, question), this.trace.root, this.todo.root, this.reading.root, this.answer.root,
@@ -91,10 +92,32 @@ export class Turn {
     if (!run.over && run.intent) announce(run.intent);
     if (run.over) {
       clearInterval(this.clock);
-      this.after.replaceChildren(...[missingChips(run), removedChips(run), this.#failure(), this.#toolbar()].filter(Boolean));
+      this.#conclude();
       announce(word(run.state));
     }
     this.onChange(this);
+  }
+
+  // Draws again what carries words of the page itself, after a change of its language.
+  translate() {
+    this.trace.tick();
+    this.reading.translate();
+    if (this.run.over) this.#conclude();
+  }
+
+  #conclude() {
+    const { run } = this;
+    const parts = [this.#options(), missingChips(run), removedChips(run), this.#failure(), this.#toolbar()];
+    this.after.replaceChildren(...parts.filter(Boolean));
+  }
+
+  // The questions that the planner offers where it could not tell which one was meant; null without any.
+  #options() {
+    const options = this.run.clarification?.options ?? [];
+    if (!options.length) return null;
+    const choices = options.map((option) =>
+      el("li", {}, el("button", { type: "button", class: "example", onclick: () => this.onAsk(option) }, option)));
+    return el("ul", { class: "choices", "aria-label": word("choose") }, choices);
   }
 
   #failure() {

@@ -21,6 +21,7 @@ from fathom.services.planner.coverage.cells import CellFacts, close_over, read_c
 from fathom.services.planner.coverage.reading import QuestionReader
 from fathom.services.planner.model.episode import Answer, Episode, Material, MaterialKind, ToolResult
 from fathom.services.planner.tools.arguments import read_arguments
+from fathom.services.planner.tools.data import Data
 
 # Longest and shortest median distance in days of the dates of a density.
 GAPS = (("daily", 1, 4), ("weekly", 5, 10), ("monthly", 26, 33), ("quarterly", 85, 97), ("annual", 350, 380))
@@ -45,6 +46,8 @@ class Facts:
     """Median distance of the dates in days; 0 when there are fewer than two."""
     frequencies: frozenset[str] = frozenset()
     measures: frozenset[str] = frozenset()
+    orders: frozenset[str] = frozenset()
+    """Measures that the order of a table answers: "rank", and "max" or "min" by its direction."""
     numbers: frozenset[float] = frozenset()
     labels: tuple[str, ...] = ()
     moments: tuple[Moment, ...] = ()
@@ -94,7 +97,11 @@ async def gather_facts(answer: Answer, episode: Episode, evidence: Evidence, rea
     used |= {*chain, *(by_variable[name] for name in loads if name in by_variable)}
     chosen = [item for item in material if item.number in used]
     sources = await evidence.gather(chosen)
-    described = [describe(item, source, cells) for item, source in zip(chosen, sources, strict=True)]
+    orders = find_orders(episode)
+    described = [
+        replace(describe(item, source, cells), orders=orders.get(item.number, frozenset()))
+        for item, source in zip(chosen, sources, strict=True)
+    ]
     *facts, spoken = await asyncio.gather(
         *(add_measures(item, reader) for item in described),
         add_measures(Facts(0, MaterialKind.CODE, labels=(answer.markdown,)), reader),
@@ -148,6 +155,25 @@ def list_claims(result: ToolResult, used: set[int]) -> list[str]:
     except InvalidField:
         return []
     return [json.dumps(value, ensure_ascii=False) for name, value in arguments.items() if name != "intent"]
+
+
+def find_orders(episode: Episode) -> dict[int, frozenset[str]]:
+    """Return what the order of each ranked table answers, by the table's number.
+
+    The first rows by descending order hold the greatest value, by ascending order the least; all rows hold both.
+    """
+    found: dict[int, frozenset[str]] = {}
+    for result in (result for step in episode.steps for result in step.results if result.call.name == Data.name):
+        try:
+            arguments = read_arguments(result.call)
+        except InvalidField:
+            continue
+        if not arguments.get("order_by"):
+            continue
+        first = "max" if arguments.get("descending") else "min"
+        held = {"rank", first} if arguments.get("limit") else {"rank", "max", "min"}
+        found |= {item.number: frozenset(held) for item in result.material if item.kind is MaterialKind.SHEET}
+    return found
 
 
 def describe(item: Material, source: Source, cells: Mapping[int, CellFacts]) -> Facts:

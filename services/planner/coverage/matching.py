@@ -130,6 +130,9 @@ class SlotChecker:
 
     def _check_measure(self, slot: Slot) -> Verdict:
         wanted = slot.value or slot.text.casefold()
+        ordered = [facts.number for facts in self.used.facts if wanted in facts.orders]
+        if ordered:
+            return FILLED, "", ordered
         # Whoever is ranked is seen by the reader, whoever ordered them.
         if wanted == "rank" and self._computed:
             return UNSURE, "the order was not verified", ()

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fathom.core.errors import FathomError
+from fathom.core.errors import ContextTooLong, FathomError
 from fathom.domain.chat.messages import Completion, Message, Role, ToolCall, ToolSpec
 from fathom.domain.chat.quoting import quote
 from fathom.services.planner.answering.rendering.available import compose_available, mark_truncated
@@ -36,6 +36,7 @@ from fathom.services.planner.model.episode import (
 )
 from fathom.services.planner.model.interfaces import Observer, Policy
 from fathom.services.planner.model.todo import TodoItem, format_edit, validate_items
+from fathom.services.planner.model.view import View
 
 FINAL_TOKENS = 2_000
 """Budget of the material list in the last round, in tokens by an upper estimate."""
@@ -127,7 +128,13 @@ class AgentLoop:
             else:
                 last = self._is_last(budget) or self._find_stall() is not None
                 new = self._compose_messages(pending, budget, last)
-            decision, pending = await self._play_round(new, last)
+            try:
+                decision, pending = await self._play_round(new, last)
+            except ContextTooLong as error:
+                # Before the first reply nothing was found, and trainers must not learn from it.
+                if self._is_strict or not self.episode.steps:
+                    raise
+                return Outcome(StopReason.UNFINISHED, None, error.message, error.culprit, shortfall=Shortfall.CONTEXT)
 
     async def _finish(self, decision: Decision) -> Answer | Message:
         """Return the answer, or a correction request if another round is possible."""
@@ -294,17 +301,15 @@ class AgentLoop:
         self._sampling, episode = True, self.episode
         tools = self._offer_tools(last)
         view = await self._resources.window.view(episode, new_messages, tools)
-        if view.compaction is not None:
-            await self._observer.on_compacted(index, view.compaction)
-        sampled = await self._policy.generate(
-            # The idempotency key: a worker that repeats the request gets the same completion from policy.
-            f"{episode.task.run_id}-{index}",
-            episode.task,
-            view,
-            tools,
-            self._protocol.sampling(episode.task),
-            lambda piece: self._hear(index, piece),
-        )
+        try:
+            sampled = await self._generate(index, view, tools)
+        except ContextTooLong as error:
+            # Our count of an endpoint's tokens is an estimate: what it finds too long is compacted, once.
+            await self._resources.window.shrink(min(filter(None, (view.tokens, error.limit_tokens)), default=0))
+            longer, view = view, await self._resources.window.view(episode, new_messages, tools)
+            if view.tokens >= longer.tokens:
+                raise
+            sampled = await self._generate(index, view, tools, "-compacted")
         self._sampling = False
         if self._draft is not None and (rest := self._draft.end()):
             self._observer.on_drafted(index, rest)
@@ -312,6 +317,21 @@ class AgentLoop:
         self._observer.on_drafted(index, "")
         completion = replace(sampled, tool_calls=make_ids_unique(sampled.tool_calls))
         return Step(index, new_messages, completion, compaction=view.compaction, context_tokens=view.tokens)
+
+    async def _generate(self, index: int, view: View, tools: tuple[ToolSpec, ...], suffix: str = "") -> Completion:
+        """Return the completion of one request of a round; ``suffix`` tells a second request from the first."""
+        if view.compaction is not None:
+            await self._observer.on_compacted(index, view.compaction)
+        task = self.episode.task
+        return await self._policy.generate(
+            # The idempotency key: a worker that repeats the request gets the same completion from policy.
+            f"{task.run_id}-{index}{suffix}",
+            task,
+            view,
+            tools,
+            self._protocol.sampling(task),
+            lambda piece: self._hear(index, piece),
+        )
 
     def _offer_tools(self, last: bool) -> tuple[ToolSpec, ...]:
         """Return the tools of a request; in a last round ``finish`` alone."""

@@ -65,7 +65,7 @@ class EpisodeProtocol(Protocol):
 
     def prompt_hash(self, task: Task) -> str: ...
 
-    def prompts(self, question: str, wanted: Mapping[str, str]) -> Mapping[str, str]: ...
+    def prompts(self, question: str, wanted: Mapping[str, str], window_tokens: int = 0) -> Mapping[str, str]: ...
 
 
 class Research:
@@ -79,9 +79,9 @@ class Research:
     def prompt_hash(self, task: Task) -> str:
         return self._prompts.hash(task)
 
-    def prompts(self, question: str, wanted: Mapping[str, str]) -> Mapping[str, str]:
-        """Return prompt ids by stage; raise ``InvalidField`` when a wanted one does not exist."""
-        return self._prompts.choose(question, wanted)
+    def prompts(self, question: str, wanted: Mapping[str, str], window_tokens: int = 0) -> Mapping[str, str]:
+        """Return prompt ids by stage, short ones for a small window; raise ``InvalidField`` for an unknown one."""
+        return self._prompts.choose(question, wanted, window_tokens=window_tokens)
 
     def opening(self, task: Task) -> tuple[Message, ...]:
         """Return the first messages: system prompt, history, question."""
@@ -134,7 +134,7 @@ class SearchR1:
         """Return the protocol with the caller's system prompt in place of the instruction."""
         return SearchR1(self._instruction, system_prompt, self._documents)
 
-    def prompts(self, question: str, wanted: Mapping[str, str]) -> Mapping[str, str]:
+    def prompts(self, question: str, wanted: Mapping[str, str], window_tokens: int = 0) -> Mapping[str, str]:
         """Return {}, because the protocol has a single instruction.
 
         Raise ``InvalidField`` when prompts are requested.

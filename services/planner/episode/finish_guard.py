@@ -7,7 +7,9 @@ from collections.abc import Awaitable, Callable
 
 from fathom.domain.chat.messages import Message, Role, ToolCall
 from fathom.domain.chat.quoting import neutral
+from fathom.services.planner.coverage.stated import read_statement
 from fathom.services.planner.model.episode import Episode, ToolStatus
+from fathom.services.planner.model.slots import SlotState
 from fathom.services.planner.model.todo import Todo
 
 REFUSED = "Not finished yet: "
@@ -26,17 +28,26 @@ def has_evidence(episode: Episode) -> bool:
     )
 
 
+def leaves_open(episode: Episode) -> bool:
+    """Return whether the model states in ``finish`` what stays open, so that the answer claims no more than that."""
+    stated = read_statement(episode.steps[-1].completion.tool_calls) if episode.steps else ()
+    return any(slot.state is SlotState.OPEN for slot in stated)
+
+
 async def find_refusal_reason(episode: Episode, todo: Todo, needs_evidence: NeedsEvidence | None) -> str:
     """Return why the episode must not end yet: "todo", "evidence" or ""; also "" after an earlier refusal.
 
-    Without ``needs_evidence``, as in a replay, an answer without a source is not refused.
+    Without ``needs_evidence``, as in a replay, an answer without a source is not refused; nor is one that names in
+    ``reading.open`` what stays open, as of a question that no tool can help with.
     """
     # Read from the messages, so that a resumed run does not refuse again.
     if any(message.content.startswith((MARK, REFUSED)) for message in episode.messages):
         return ""
     if todo.open_items:
         return "todo"
-    if needs_evidence is not None and not has_evidence(episode) and await needs_evidence(episode.task.question):
+    if needs_evidence is None or has_evidence(episode) or leaves_open(episode):
+        return ""
+    if await needs_evidence(episode.task.question):
         return "evidence"
     return ""
 
@@ -49,7 +60,10 @@ def format_refusal(why: str, todo: Todo, call: ToolCall | None) -> Message:
             f"{REFUSED}the todo list has open entries ({left}). Do them, or mark them done or drop them, then finish."
         )
     else:
-        said = f"{REFUSED}no source was asked. Ask one, or finish again if the answer needs none."
+        said = (
+            f"{REFUSED}no source was asked. Ask one, or finish again if the answer needs none; name in `reading.open`"
+            " what stays open."
+        )
     # Endpoints refuse a tool message without a call before it.
     if call is None:
         return Message(Role.USER, neutral(said))

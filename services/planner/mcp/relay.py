@@ -37,7 +37,8 @@ async def relay(limit: int, command: list[str]) -> int:
     # Read the output to its end, or the exit of the program is never seen.
     last = asyncio.create_task(discard(program.stdout)) if replies.done() else replies
     try:
-        return await asyncio.wait_for(program.wait(), GRACE_S)
+        async with asyncio.timeout(GRACE_S):
+            return await program.wait()
     except TimeoutError:
         program.kill()
         await program.wait()

@@ -32,6 +32,7 @@ class Shortfall(StrEnum):
     REPEATING = "repeating"
     IDLE = "idle"
     BUDGET = "budget"
+    CONTEXT = "context"
     TIME = "time"
 
 
@@ -136,7 +137,7 @@ class Task:
     sheets: tuple[Any, ...] = ()
     """Tables in the Python session from the beginning, in the tools' own type."""
     given: tuple[Material, ...] = ()
-    """Tables of earlier turns, in the Python session from the beginning and numbered before all other material."""
+    """Tables of earlier turns and of the caller, in the Python session from the beginning, numbered before the rest."""
     data_summary: str = ""
     """What data there are, for the system prompt; "" for a task without the tools of the data."""
     tools: tuple[str, ...] = ()

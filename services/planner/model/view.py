@@ -33,6 +33,10 @@ class Window(Protocol):
         """Return the largest size of a request in tokens; 0 when unknown."""
         ...
 
+    async def shrink(self, tokens: int) -> None:
+        """Take a window of at most so many tokens from now on; 0 leaves it as it is."""
+        ...
+
 
 @dataclass(frozen=True)
 class FullWindow:
@@ -45,3 +49,6 @@ class FullWindow:
 
     async def view(self, episode: Episode, new: Sequence[Message], tools: Sequence[ToolSpec]) -> View:
         return View((*episode.visible, *new), episode.token_ids, episode.covered)
+
+    async def shrink(self, tokens: int) -> None:
+        """Do nothing: all messages are shown."""

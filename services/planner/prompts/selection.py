@@ -17,6 +17,12 @@ from fathom.services.planner.prompts.catalogue import Catalogue, Prompt
 
 RESEARCH_STAGES = ("research", "answer", "restate")
 WORKFLOW_STAGES = (REWRITE, PLAN, REFLECT, COMPOSE, "answer")
+# Variant of the stages for models whose window has no room for the usual prompts and tools.
+SHORT = "short"
+# Below this window, in tokens, the usual prompts, tools and data summary would take more than half of it.
+SMALL_WINDOW = 8_192
+# Tools that the short prompt names; the specifications of all others would take another quarter of such a window.
+SHORT_TOOLS = ("catalogue", "data", "fetch", "python", "search")
 # A dozen tables must leave the window to the question.
 GIVEN_CHARS = 400
 STAGES = tuple(dict.fromkeys((*RESEARCH_STAGES, *WORKFLOW_STAGES)))
@@ -50,29 +56,35 @@ class Prompts:
         question: str,
         wanted: Mapping[str, str] | None = None,
         stages: Sequence[str] = RESEARCH_STAGES,
+        window_tokens: int = 0,
     ) -> dict[str, str]:
         """Return prompt ids by stage; ``wanted`` holds ids, versions ("v1") or variants, such as "report".
 
-        Raises ``InvalidField("prompts.<stage>")`` for an unknown one.
+        A small window gets the short variants, where no other is wanted; ``window_tokens`` 0 is not small. Raises
+        ``InvalidField("prompts.<stage>")`` for an unknown one.
         """
         wanted, language = wanted or {}, language_of(question)
         for stage in wanted:
             if stage not in stages:
                 raise InvalidField(f"prompts.{stage}", f"is not one of {', '.join(stages)}")
+        is_small = is_small_window(window_tokens)
+        usual = {"answer": SHORT, "research": SHORT} if is_small else {"answer": self.form}
         return {
-            stage: self._choose_one(stage, language, self.form if stage == "answer" else "", wanted.get(stage, "")).id
+            stage: self._choose_one(stage, language, usual.get(stage, ""), wanted.get(stage, "")).id
             for stage in stages
-            if stage != "restate" or self.restate
+            if stage != "restate" or (self.restate and not is_small)
         }
 
     def _choose_one(self, stage: str, language: str, name: str, wanted: str) -> Prompt:
-        version, known = self.versions.get(stage, 0), self.catalogue.names(stage)
+        known = self.catalogue.names(stage)
+        # The version that the settings name is one of the usual variant.
+        version = 0 if name == SHORT else self.versions.get(stage, 0)
         # The unnamed variant is "", which is also what an unset wish is.
         if wanted in known and wanted:
-            # The version that the settings name is one of the usual form.
             name, version = wanted, version if wanted == name else 0
         elif wanted.startswith("v") and wanted[1:].isdigit():
-            version = int(wanted[1:])
+            # A version is one of the usual variant, also where the window would have got another.
+            name, version = self.form if stage == "answer" else "", int(wanted[1:])
         elif wanted:
             prompt = get_prompt(self.catalogue, wanted, f"prompts.{stage}")
             if prompt.header.stage != stage:
@@ -112,6 +124,11 @@ class Prompts:
         return recorded or self.choose(task.question, stages=stages)
 
 
+def is_small_window(tokens: int) -> bool:
+    """Return whether a window in tokens is known and has no room for the usual prompts and tools."""
+    return 0 < tokens < SMALL_WINDOW
+
+
 def describe_tables(task: Task) -> list[str]:
     """Return the tables supplied with a task, described as fetched ones are, and a list of those of earlier turns."""
     chinese = language_of(task.question) == "zh"
@@ -121,9 +138,9 @@ def describe_tables(task: Task) -> list[str]:
     if not task.given:
         return described
     head = (
-        "之前各轮的表格已在 Python 中，可以引用和放置："
+        "以下表格（之前各轮的，或用户提供的）已在 Python 中，可以引用和放置："
         if chinese
-        else "Tables of earlier turns are in Python already; cite them by number and place them by name:"
+        else "Tables of earlier turns or of the user are in Python already; cite them by number and place them by name:"
     )
     return [*described, f"{head}\n{quote(chr(10).join(map(describe_given, task.given)))}"]
 

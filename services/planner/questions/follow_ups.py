@@ -1,62 +1,44 @@
 """Completion of a follow-up question from the slots of earlier turns, without a language model.
 
-What a follow-up names takes the place of the same slot in the last question, if it says nothing else ("and Lilly?"). In
-any other one the referring words are replaced, and slots that it lacks are added in brackets. A reference with no or
-several candidates is reported instead of guessed.
+What a follow-up names takes the place of the same slot in the last question, or joins or leaves it, if it says nothing
+else ("and Lilly?", "add Exxon"). In any other one the referring words are replaced, and slots that it lacks are added
+in brackets. A reference with no or several candidates is reported instead of guessed.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fathom.domain.chat.language import language_of
+from fathom.services.planner.questions.frames import Frame, Turn, find_frame
+from fathom.services.planner.questions.names import promote_names
+from fathom.services.planner.questions.periods import shift_period
+from fathom.services.planner.questions.phrasing import PAIR, add_in_brackets, join_names, replace_second, replace_slots
 from fathom.services.planner.questions.references import (
+    ADD,
     COMPARED,
-    FORMER,
-    LATTER,
-    NEXT,
+    EARLIER,
+    NAMING,
     ONE,
-    PREVIOUS,
+    OTHER,
+    REMOVE,
     SAME,
     SEVERAL,
+    SHIFTED,
     STATEMENT,
     Reference,
+    drop_overlapped,
     find_references,
     list_rest,
 )
-from fathom.services.planner.questions.slots import (
-    ENTITY,
-    FREQUENCY,
-    PERIOD,
-    TOPIC,
-    UNKNOWN,
-    ReadText,
-    Slot,
-    shift_period,
-)
+from fathom.services.planner.questions.slots import ENTITY, FREQUENCY, PERIOD, TOPIC, UNKNOWN, ReadText, Slot
 
 # A follow-up without any slot ("Why?") refers to the last turn as a whole only when it is as short as this.
 BARE_CHARS = 40
-# Names that belong together stand this close: "Apple and Microsoft", 苹果、微软和谷歌.
-RUN_CHARS = 12
-# A Chinese name of a company is hardly longer.
-NAME_CHARS = 8
-# Words of an unknown name: "And Zoom Video's?".
-NAME_WORDS = 4
-FIGURE = re.compile(r"[-−]?\d(?:[\d,]*\d)?(?:\.\d+)?\s*(?:%|percentage points|[A-Z]{3}\b|美元|元|点|亿|万)?")
-CITATION = re.compile(r"\[\d+\]")
-SENTENCE = re.compile(r"(?<=[。！？!?])|(?<=\.)\s+|\n+")
-END = re.compile(r"[?？。.!！\s]*$")
-
-
-@dataclass(frozen=True)
-class Turn:
-    """An earlier question, whole, and the answer to it."""
-
-    question: ReadText
-    answer: ReadText
+# Several candidates are worth a choice, a long list of them is not.
+MAX_OPTIONS = 4
 
 
 @dataclass(frozen=True)
@@ -68,286 +50,267 @@ class Completed:
     options: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Frame:
-    """What the conversation is about: the newest slots of each kind, and the figure of the last answer."""
-
-    entities: tuple[str, ...] = ()
-    topics: tuple[Slot, ...] = ()
-    periods: tuple[Slot, ...] = ()
-    figure: str = ""
-    values: frozenset[str] = field(default_factory=frozenset)
-    is_quoted: bool = False
-    """True when the follow-up repeats a figure of an answer."""
-
-
 def complete_question(question: ReadText, turns: Sequence[Turn]) -> Completed:
     """Return the follow-up as a whole question; ``turns`` are oldest first."""
     if not turns:
         return Completed(question.text)
+    known = [slot.text for turn in turns for slot in turn.question.of(ENTITY)]
+    question = promote_names(question, known, is_follow_up=True)
     references = find_references(question)
-    if not references:
-        substituted = substitute_slots(question, turns)
-        if substituted:
-            return Completed(substituted)
-    elif all(one.kind in (NEXT, PREVIOUS, SAME) for one in references) and not question.of(ENTITY):
-        moved = move_period(question, references, turns)
-        if moved:
-            return Completed(moved)
-    return resolve_references(question, references, find_frame(question, turns, references))
+    question = drop_overlapped(question, references)
+    kinds = {one.kind for one in references}
+    if EARLIER in kinds:
+        return recall_turn(question, references, turns)
+    frame = find_frame(question, turns, references)
+    text = ""
+    if kinds & {ADD, REMOVE}:
+        text = edit_names(question, references, turns[-1], frame)
+    elif not kinds - {STATEMENT}:
+        text = substitute_slots(question, turns)
+    elif kinds <= {SHIFTED, SAME} and not question.of(ENTITY):
+        text = move_period(question, references, turns[-1], frame)
+    return Completed(text) if text else resolve_references(question, references, frame)
 
 
-def find_frame(question: ReadText, turns: Sequence[Turn], references: Sequence[Reference]) -> Frame:
-    """Return the frame; a follow-up on a statement is about the sentence of the answer that makes it."""
-    quoted = [match.group().strip() for match in FIGURE.finditer(remove_slots(question, PERIOD))]
-    texts: list[ReadText] = []
-    figure = ""
-    if quoted or any(one.kind == STATEMENT for one in references):
-        sentence, figure = find_statement(quoted, turns)
-        texts.append(sentence)
-    for turn in reversed(turns):
-        texts += [turn.question, *split_sentences(turn.answer)[:1]]
-    entities: tuple[str, ...] = ()
-    topics: tuple[Slot, ...] = ()
-    periods: tuple[Slot, ...] = ()
-    for text in texts:
-        unknown_names, unknown_topics = split_unknown(text)
-        # "Which share fell most?": the answer leads with the one that is meant.
-        entities = entities or tuple(slot.text for slot in text.of(ENTITY)) or unknown_names
-        topics = topics or text.of(TOPIC) or unknown_topics
-        periods = periods or text.of(PERIOD)
-    values = frozenset(slot.value for slot in topics if slot.value)
-    return Frame(
-        entities, topics, periods, "" if quoted else figure or find_figure(turns[-1].answer), values, bool(quoted)
-    )
+def recall_turn(question: ReadText, references: Sequence[Reference], turns: Sequence[Turn]) -> Completed:
+    """Return the question on a turn before the last one ("the ratio we talked about last time")."""
+    words = next(one.text for one in references if one.kind == EARLIER)
+    earlier = [turn for turn in turns[:-1] if turn.has_data]
+    others = [one for one in references if one.kind != EARLIER]
+    texts = [resolve_references(question, others, find_frame(question, [turn], others)).text for turn in earlier]
+    if len(texts) == 1:
+        return Completed(texts[0])
+    return Completed(question.text, words, tuple(texts[-MAX_OPTIONS:]))
 
 
-def find_statement(quoted: Sequence[str], turns: Sequence[Turn]) -> tuple[ReadText, str]:
-    """Return the newest sentence of an answer that has a quoted figure, or else any figure, and that figure."""
-    for turn in reversed(turns):
-        for sentence in split_sentences(turn.answer):
-            if any(number in sentence.text for number in quoted):
-                return sentence, ""
-    sentences = split_sentences(turns[-1].answer)
-    found = next(((one, figure) for one in sentences if (figure := find_figure(one))), None)
-    return found or (ReadText(""), "")
-
-
-def split_sentences(text: ReadText) -> list[ReadText]:
-    """Return the sentences with the slots in them."""
-    found, start = [], 0
-    for end in [*(match.start() for match in SENTENCE.finditer(text.text)), len(text.text)]:
-        if text.text[start:end].strip():
-            inside = tuple(
-                Slot(slot.kind, slot.start - start, slot.end - start, slot.text, slot.value)
-                for slot in text.slots
-                if start <= slot.start and slot.end <= end
-            )
-            found.append(ReadText(text.text[start:end], inside))
-        start = end
-    return found
-
-
-def split_unknown(text: ReadText) -> tuple[tuple[str, ...], tuple[Slot, ...]]:
-    """Return names and measures among words that the data do not know: capitalised ones, or those that come first."""
-    names: list[str] = []
-    topics: list[Slot] = []
-    for slot in merge_neighbours(text):
-        if len(slot.text) < 2:
-            continue
-        is_first = slot.start == 0 and not slot.text.isascii()
-        # An English sentence begins with a capital, whatever its first word is.
-        if is_first:
-            names.append(cut_name(text))
-        elif slot.start > 0 and slot.text[0].isupper():
-            names.append(slot.text.removesuffix("'s"))
+def edit_names(question: ReadText, references: Sequence[Reference], last: Turn, frame: Frame) -> str:
+    """Return the last question with names added or removed; "" for a follow-up that says more."""
+    operators = [one for one in references if one.kind in (ADD, REMOVE)]
+    names, chinese = list(frame.entities), language_of(last.question.text) == "zh"
+    ends = [*(one.start for one in operators[1:]), len(question.text)]
+    used = []
+    for operator, end in zip(operators, ends, strict=True):
+        part = question.text[operator.end : end]
+        if operator.kind == REMOVE:
+            gone = [name for name in names if is_named(name, part, question, last)]
+            names = [name for name in names if name not in gone]
+            used += gone
         else:
-            topics.append(slot)
-    return tuple(names[:2]), tuple(topics[:2])
+            new = [slot.text for slot in question.of(ENTITY) if operator.end <= slot.start < end]
+            names += [name for name in new if name not in names]
+            used += new
+    words = {word.lower() for name in used for word in re.findall(r"\w+", name)}
+    rest = [word for word in list_rest(question, references) if word.lower() not in words]
+    if not used or not names or rest:
+        return ""
+    text = replace_slots(last.question, ENTITY, join_names(names, chinese), chinese)
+    return replace_periods(text, question, chinese).text
 
 
-def cut_name(text: ReadText) -> str:
-    """Return the beginning of a Chinese question up to its first known slot or 的, a name of unknown extent."""
-    known = [slot.start for slot in text.slots if slot.kind != UNKNOWN]
-    return text.text[: min([*known, NAME_CHARS])].split("的")[0]
+def is_named(name: str, part: str, question: ReadText, last: Turn) -> bool:
+    """Return whether the words name an entity of the last question, by the same or another of its names."""
+    values = {slot.value for slot in last.question.of(ENTITY) if slot.text == name and slot.value}
+    known = any(slot.value in values and slot.text in part for slot in question.of(ENTITY))
+    return known or name.lower() in part.lower()
 
 
-def merge_neighbours(text: ReadText) -> list[Slot]:
-    """Return the unknown slots, those next to each other as one."""
-    merged: list[Slot] = []
-    for slot in sorted((one for one in text.slots if one.kind == UNKNOWN), key=lambda one: one.start):
-        last = merged[-1] if merged else None
-        if last is not None and text.text[last.end : slot.start] in ("", " "):
-            words = text.text[last.start : slot.end]
-            merged[-1] = Slot(UNKNOWN, last.start, slot.end, words, "")
-        else:
-            merged.append(slot)
-    return merged
-
-
-def find_figure(answer: ReadText) -> str:
-    """Return the first figure of a text that is no part of a date; "" without one."""
-    match = FIGURE.search(CITATION.sub(" ", remove_slots(answer, PERIOD)))
-    return match.group().strip() if match else ""
-
-
-def remove_slots(text: ReadText, kind: str) -> str:
-    """Return the text with the slots of a kind blanked out."""
-    letters = list(text.text)
-    for slot in text.slots:
-        if slot.kind == kind:
-            letters[slot.start : slot.end] = " " * (slot.end - slot.start)
-    return "".join(letters)
+def replace_periods(text: ReadText, question: ReadText, chinese: bool) -> ReadText:
+    """Return the text with the periods and the frequency of the follow-up, if it has any."""
+    for kind in (PERIOD, FREQUENCY):
+        words = [slot.text for slot in question.of(kind)]
+        if words:
+            text = replace_slots(text, kind, join_names(words, chinese), chinese)
+    return text
 
 
 def substitute_slots(question: ReadText, turns: Sequence[Turn]) -> str:
     """Return the last question with the follow-up's slots in it; "" for a follow-up that says more than slots."""
+    last = turns[-1].question
     fresh = {kind: [slot.text for slot in question.of(kind)] for kind in (ENTITY, TOPIC, PERIOD, FREQUENCY)}
     rest = list_rest(question)
-    unknown = {slot.text.lower() for slot in question.of(UNKNOWN)}
-    words = {word for text in unknown for word in re.split(r"\W+", text)}
-    if rest and len(rest) <= NAME_WORDS and not any(fresh.values()) and is_name(question.text, rest, words):
-        fresh[ENTITY] = [" ".join(rest)]
-    elif rest or not any(fresh.values()):
+    if rest and not is_second_of_pair(question, rest, last):
+        return ""
+    if not any(fresh.values()) or is_qualifier(question, last):
         return ""
     # A whole question of its own, such as "Apple revenue 2019".
-    if fresh[ENTITY] and fresh[TOPIC] and (fresh[PERIOD] or not turns[-1].question.of(PERIOD)):
+    if fresh[ENTITY] and fresh[TOPIC] and (fresh[PERIOD] or not last.of(PERIOD)):
         return ""
-    text, chinese = turns[-1].question, language_of(turns[-1].question.text) == "zh"
+    chinese, text = language_of(last.text) == "zh", last
     for kind, names in fresh.items():
-        if names:
-            text = replace_slots(text, kind, (("和" if chinese else " and ").join(names)), chinese)
+        if not names:
+            continue
+        joined = join_names(names, chinese)
+        second = replace_second(text, joined) if kind == ENTITY and PAIR.search(question.text) else None
+        text = second or replace_slots(text, kind, joined, chinese)
     return text.text
 
 
-def is_name(text: str, rest: Sequence[str], unknown: set[str]) -> bool:
-    """Return whether the words that remain look like a name that the data do not know."""
-    if language_of(text) == "zh" and not any(word.isascii() for word in rest):
-        return len(rest) == 1 and 2 <= len(rest[0]) <= 8 and any(rest[0] in word for word in unknown)
-    return all(word[0].isupper() or word[0].isdigit() for word in rest) and {word.lower() for word in rest} <= unknown
+def is_second_of_pair(question: ReadText, rest: Sequence[str], last: ReadText) -> bool:
+    """Return whether the follow-up names the second of two only: "to the yen?", 兑日元呢."""
+    is_pair = all(PAIR.fullmatch(word) for word in rest) and len(question.of(ENTITY)) == 1
+    return is_pair and replace_second(last, "") is not None
 
 
-def replace_slots(text: ReadText, kind: str, words: str, chinese: bool) -> ReadText:
-    """Return the text with the first run of slots of a kind replaced, or with the words added in brackets."""
-    slots = sorted((slot for slot in text.slots if slot.kind == kind), key=lambda slot: slot.start)
-    if not slots:
-        return ReadText(add_in_brackets(text.text, [words], chinese), text.slots)
-    start, end = slots[0].start, slots[0].end
-    for slot in slots[1:]:
-        end = slot.end if slot.start - end <= RUN_CHARS else end
-    moved = len(words) - (end - start)
-    others = tuple(
-        slot if slot.end <= start else Slot(slot.kind, slot.start + moved, slot.end + moved, slot.text, slot.value)
-        for slot in text.slots
-        if slot.end <= start or slot.start >= end
-    )
-    return ReadText(text.text[:start] + words + text.text[end:], others)
+def is_qualifier(question: ReadText, last: ReadText) -> bool:
+    """Return whether the follow-up's measure says how the last one is meant or condensed, without replacing it."""
+    topics, former = question.of(TOPIC), last.of(TOPIC)
+    if not topics:
+        return False
+    same = {slot.value for slot in topics} & {slot.value for slot in former}
+    has_indicator = any(not slot.is_measure for slot in former)
+    return bool(same) or (has_indicator and all(slot.is_measure for slot in topics))
 
 
-def move_period(question: ReadText, references: Sequence[Reference], turns: Sequence[Turn]) -> str:
+def move_period(question: ReadText, references: Sequence[Reference], last: Turn, frame: Frame) -> str:
     """Return the last question at another period, for "And the year after?"; "" when the follow-up says more."""
-    blanked = list(question.text)
-    for one in references:
-        blanked[one.start : one.end] = " " * (one.end - one.start)
-    if list_rest(ReadText("".join(blanked), question.slots)):
+    chinese = language_of(last.question.text) == "zh"
+    words = name_shifted(references[0], frame, chinese)
+    if not words or list_rest(question, references) or is_qualifier(question, last.question):
         return ""
-    last = turns[-1].question
-    periods, chinese = find_frame(question, turns, references).periods, language_of(last.text) == "zh"
-    steps = {NEXT: 1, PREVIOUS: -1, SAME: 0}[references[0].kind]
-    words = shift_period(periods[0].value, steps, chinese) if periods else ""
-    if not words:
+    text = replace_slots(last.question, PERIOD, words[0], chinese) if len(words) == 1 else None
+    if text is None:
         return ""
-    text = replace_slots(last, PERIOD, words, chinese)
     for slot in question.of(TOPIC):
         text = replace_slots(text, TOPIC, slot.text, chinese)
     return text.text
 
 
+def name_shifted(reference: Reference, frame: Frame, chinese: bool) -> list[str]:
+    """Return the periods that the words may mean; several for "that day" after an answer with several days."""
+    first = frame.periods[0] if frame.periods else None
+    if reference.shift is None:
+        return [] if first is None else [first.text]
+    if reference.shift.unit == "day":
+        anchors = frame.days or ((first,) if first is not None else ())
+    else:
+        anchors = ((first,) if first is not None else ()) + frame.days
+    names = [shift_period(anchor.value, reference.shift, chinese) for anchor in anchors]
+    found = list(dict.fromkeys(name for name in names if name))
+    return found if reference.shift.unit == "day" else found[:1]
+
+
 def resolve_references(question: ReadText, references: Sequence[Reference], frame: Frame) -> Completed:
     """Replace referring words and add what the question lacks."""
     chinese = language_of(question.text) == "zh"
-    wanted = [one for one in references if one.kind in (ONE, SEVERAL, FORMER, LATTER)]
-    if not wanted and not has_tie(question, references, frame):
+    if not has_tie(question, references, frame):
         return Completed(question.text)
-    choices = [frame.entities]
-    unresolved = next((one for one in wanted if not can_resolve(one, frame.entities)), None)
-    if unresolved is not None:
-        choices = [(name,) for name in frame.entities] if unresolved.kind == ONE else []
-    texts = [write(question, references, frame, names, chinese) for names in choices]
-    if unresolved is None:
-        return Completed(texts[0])
-    # The guess, for a conversation in which nothing is asked back any more.
-    guess = write(question, references, frame, frame.entities, chinese)
-    return Completed(guess, unresolved.text, tuple(texts))
+    guess = write(question, references, frame, frame.entities, {}, chinese)
+    if frame == Frame():
+        # Nothing was asked yet that the words could mean.
+        return Completed(question.text, references[0].text if references else question.text)
+    for one in references:
+        if one.kind in NAMING:
+            names = list_meant(one, frame, question.text)
+            if len(names) != 1:
+                texts = [write(question, references, frame, meant, {}, chinese) for meant in names]
+                # The guess, for a conversation in which nothing is asked back any more.
+                return Completed(guess, one.text, tuple(dict.fromkeys(texts))[:MAX_OPTIONS])
+            guess = write(question, references, frame, names[0], {}, chinese)
+        elif one.kind == SHIFTED and one.shift is not None and one.shift.unit == "day":
+            days = name_shifted(one, frame, chinese)
+            if len(days) > 1 or not (days or question.of(PERIOD)):
+                texts = [write(question, references, frame, frame.entities, {one.start: day}, chinese) for day in days]
+                return Completed(guess, one.text, tuple(texts[:MAX_OPTIONS]))
+    return Completed(guess)
 
 
-def can_resolve(reference: Reference, entities: Sequence[str]) -> bool:
-    """Return whether the entities leave one reading of the words."""
+def list_meant(reference: Reference, frame: Frame, text: str) -> list[tuple[str, ...]]:
+    """Return the entities that the words may stand for, an empty list for none."""
+    names, answered = frame.entities, frame.answered
+    if reference.kind == SEVERAL:
+        return [names] if len(names) >= 2 else []
     if reference.kind == ONE:
-        return len(entities) == 1
-    return len(entities) >= 2
+        return [(name,) for name in names]
+    if reference.kind == OTHER:
+        # An answer that leads with one of two leaves the other.
+        if len(names) < 2:
+            return []
+        return [answered[1:]] if len(answered) == 2 else [(name,) for name in names]
+    orders = [names] if "问题" in text or "question" in text.lower() else [names, answered or names]
+    if len(names) < 2 or max(reference.rank, 1) > len(names):
+        return []
+    place = reference.rank if reference.rank < 0 else reference.rank - 1
+    return list(dict.fromkeys((order[place],) for order in orders))
 
 
 def has_tie(question: ReadText, references: Sequence[Reference], frame: Frame) -> bool:
-    """Return whether the question leans on earlier turns without a pronoun."""
-    if any(one.kind != COMPARED for one in references):
+    """Return whether the question leans on earlier turns."""
+    if any(one.kind not in (COMPARED, ADD, REMOVE) for one in references) or frame.is_quoted:
         return True
-    if references:
-        return len(question.of(ENTITY)) == 1 and not question.of(PERIOD)
-    same_topic = bool(frame.values & {slot.value for slot in question.of(TOPIC)})
-    if question.of(ENTITY):
-        same_name = {slot.text.lower() for slot in question.of(ENTITY)} <= {name.lower() for name in frame.entities}
-        return (same_topic or (same_name and bool(question.of(TOPIC)))) and not question.of(PERIOD)
-    if question.of(TOPIC):
-        return not question.of(PERIOD)
-    return not question.of(PERIOD) and len(question.text) <= BARE_CHARS
+    names, topics, periods = question.of(ENTITY), question.of(TOPIC), question.of(PERIOD)
+    if any(one.kind in (ADD, REMOVE) for one in references) and names:
+        return True
+    if any(one.kind == COMPARED for one in references) and len(names) == 1:
+        return not periods
+    if names and not topics:
+        return not periods and len(question.text) <= BARE_CHARS
+    if names:
+        same_topic = bool(frame.values & {slot.value for slot in topics})
+        same_name = {slot.text.lower() for slot in names} <= {name.lower() for name in frame.entities}
+        return (same_topic or (same_name and bool(topics))) and not periods
+    if topics:
+        # "How volatile in 2021?" does not say of what; "inflation in 2021" does.
+        return not periods or all(slot.is_measure for slot in topics)
+    return len(question.text) <= BARE_CHARS
 
 
 def write(
-    question: ReadText, references: Sequence[Reference], frame: Frame, entities: Sequence[str], chinese: bool
+    question: ReadText,
+    references: Sequence[Reference],
+    frame: Frame,
+    entities: Sequence[str],
+    days: dict[int, str],
+    chinese: bool,
 ) -> str:
-    """Return the question with names for referring words, and the slots that it lacks in brackets."""
+    """Return the question with names for referring words, and the slots that it lacks in brackets.
+
+    ``days`` has the day chosen for a reference, by its start.
+    """
     text, has_statement, has_period = question.text, frame.is_quoted, bool(question.of(PERIOD))
-    joined = ("和" if chinese else " and ").join(entities)
-    words = {ONE: joined, SEVERAL: joined, FORMER: joined, LATTER: joined, STATEMENT: ""}
-    if len(entities) >= 2:
-        words |= {FORMER: entities[0], LATTER: entities[1]}
-    if frame.periods:
-        first = frame.periods[0]
-        words[SAME] = first.text if chinese or first.text.lower().startswith(("in ", "from ")) else f"in {first.text}"
-        words[NEXT] = shift_period(first.value, 1, chinese)
-        words[PREVIOUS] = shift_period(first.value, -1, chinese)
     # "Compare with gold": the other side of the comparison is what was talked about.
-    compared = any(one.kind == COMPARED for one in references) and len(question.of(ENTITY)) == 1
-    named = bool(question.of(ENTITY)) and not compared
+    joins = any(one.kind in (COMPARED, ADD) for one in references)
+    named = bool(question.of(ENTITY)) and not joins
     for one in reversed(references):
-        new = words.get(one.kind, "")
         has_statement |= one.kind == STATEMENT
+        new = join_names(entities, chinese) if one.kind in NAMING else ""
+        if one.kind in (SAME, SHIFTED):
+            shifted = name_shifted(one, frame, chinese)
+            new = days.get(one.start, shifted[0] if shifted else "")
+            has_period |= bool(new)
+            new = new if chinese or not new or new.startswith(("in ", "from ")) else f"{choose_preposition(new)} {new}"
         if not new:
             continue
-        has_period |= one.kind in (SAME, NEXT, PREVIOUS)
-        named |= one.kind in (ONE, SEVERAL, FORMER, LATTER)
+        named |= one.kind in NAMING
         text = text[: one.start] + new + ("'s" if one.is_genitive else "") + text[one.end :]
-    bare = not question.slots or all(slot.kind == UNKNOWN for slot in question.slots)
-    lacking = []
-    if not named and entities:
-        lacking.append(joined)
-    if (has_statement or bare or not question.of(TOPIC)) and frame.topics:
-        lacking += [slot.text for slot in frame.topics[:2] if slot.text.lower() not in text.lower()]
+    lacking = [] if named or not entities else [join_names(entities, chinese)]
+    lacking += list_lacking_topics(question, text, frame, has_statement)
     if not has_period and frame.periods:
         lacking.append(frame.periods[0].text)
-    if (has_statement or bare) and frame.figure and frame.figure not in text:
+    if (has_statement or is_bare(question)) and frame.figure and frame.figure not in text:
         lacking.append(frame.figure)
     return add_in_brackets(text, lacking, chinese)
 
 
-def add_in_brackets(text: str, parts: Sequence[str], chinese: bool) -> str:
-    """Return the text with the parts in brackets before its closing mark."""
-    if not parts:
-        return text
-    end = END.search(text)
-    place = end.start() if end else len(text)
-    body, mark = text[:place], text[place:].strip()
-    if chinese:
-        return f"{body}（{'，'.join(parts)}）{mark or '？'}"
-    return f"{body} ({', '.join(parts)}){mark or '?'}"
+def choose_preposition(period: str) -> str:
+    """Return "on" for a day, "in" for anything longer."""
+    return "on" if re.match(r"\d{1,2} [A-Z]", period) else "in"
+
+
+def is_bare(question: ReadText) -> bool:
+    """Return whether nothing in the question is known."""
+    return all(slot.kind == UNKNOWN for slot in question.slots)
+
+
+def list_lacking_topics(question: ReadText, text: str, frame: Frame, has_statement: bool) -> list[str]:
+    """Return what is measured, as earlier turns said it and the question does not.
+
+    A measure alone ("and the average?") leaves the indicator of the earlier question; that of a named entity, as in
+    "how volatile was it", replaces a former measure.
+    """
+    topics = question.of(TOPIC)
+    wanted: Sequence[Slot] = frame.topics[:2]
+    if topics and not has_statement and not is_bare(question):
+        wanted = [slot for slot in frame.topics[:2] if not slot.is_measure]
+        if any(not slot.is_measure for slot in topics):
+            wanted = []
+    return [slot.text for slot in wanted if slot.text.lower() not in text.lower()]

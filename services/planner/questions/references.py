@@ -3,34 +3,44 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 import yaml
 
+from fathom.domain.text.numerals import ONE_TO_NINE
 from fathom.domain.text.scripts import HAN
-from fathom.services.planner.questions.slots import UNKNOWN, ReadText
+from fathom.services.planner.questions.periods import Shift, find_shifts
+from fathom.services.planner.questions.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, ReadText, Slot
 
 FILE = Path(__file__).parent / "references.yaml"
-ONE, SEVERAL, FORMER, LATTER, STATEMENT = "one", "several", "former", "latter", "statement"
-COMPARED = "compared"
-SAME, NEXT, PREVIOUS, AROUND = "same_period", "next_period", "previous_period", "around"
-KINDS = (ONE, SEVERAL, FORMER, LATTER, STATEMENT, COMPARED, SAME, NEXT, PREVIOUS)
+ONE, SEVERAL, OTHER, RANKED, STATEMENT = "one", "several", "other", "ranked", "statement"
+COMPARED, EARLIER, ADD, REMOVE = "compared", "earlier", "add", "remove"
+SAME, SHIFTED = "same_period", "shifted"
+AROUND, NEUTRAL, CATEGORY = "around", "neutral", "category"
+NAMING = (ONE, SEVERAL, OTHER, RANKED)
+LISTED = (ONE, SEVERAL, OTHER, STATEMENT, COMPARED, SAME, EARLIER, ADD, REMOVE, NEUTRAL)
+# These stand before what a reader makes of their words: "Add" is no measure here, 前一年 not the year before today.
+OPERATORS = (SHIFTED, ADD, REMOVE, EARLIER, NEUTRAL)
 # "its margin", 它的毛利率: what follows tells that the name must be in the genitive.
 GENITIVE = frozenset({"its", "their", "his", "her"})
 WORD = re.compile(rf"[a-z0-9]+|[{HAN}]+", re.IGNORECASE)
+ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "last": -1, "former": 1, "latter": -1}
+CLAUSE = re.compile(r"[,;:，；：。]")
 
 
 @dataclass(frozen=True)
 class Reference:
-    """Referring words of a text from ``start`` to ``end``."""
+    """Referring words of a text from ``start`` to ``end``; ``rank`` counts from 1, or is -1 for the last one."""
 
     kind: str
     start: int
     end: int
     text: str
+    shift: Shift | None = None
+    rank: int = 0
 
     @property
     def is_genitive(self) -> bool:
@@ -45,37 +55,112 @@ def load_words() -> Mapping[str, Mapping[str, Sequence[str]]]:
     return data
 
 
+def join_words(kind: str, language: str) -> str:
+    """Return the words of a kind as alternatives of a pattern, the longest first."""
+    words = load_words()[kind][language]
+    return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+
+
 @cache
 def compile_kind(kind: str) -> re.Pattern[str]:
-    """Return a pattern of the words of a kind, the longest first."""
-    words = load_words()[kind]
-    english = "|".join(re.escape(word) for word in sorted(words["en"], key=len, reverse=True))
-    chinese = "|".join(re.escape(word) for word in sorted(words["zh"], key=len, reverse=True))
+    """Return a pattern of the words of a kind; those for one thing include "that bank" and 这只基金."""
+    english, chinese = join_words(kind, "en"), join_words(kind, "zh")
+    if kind == ONE:
+        english += rf"|(?:this|that) (?:{join_words(CATEGORY, 'en')})|the (?:company|firm|stock|bank)"
+        chinese += rf"|[这那该]一?[家只支个种]?(?:{join_words(CATEGORY, 'zh')})"
+    if kind == OTHER:
+        english += rf"|the other (?:{join_words(CATEGORY, 'en')})"
+        chinese += rf"|另外?一?[家只支个种]?(?:{join_words(CATEGORY, 'zh')})"
     return re.compile(rf"\b(?:{english})\b|(?:{chinese})", re.IGNORECASE)
+
+
+@cache
+def compile_ranks() -> re.Pattern[str]:
+    """Return a pattern of "the latter", "the second company", 前者 and 第三家."""
+    english = rf"the (?P<en>{'|'.join(ORDINALS)})(?: (?:one|{join_words(CATEGORY, 'en')})\b|(?= *(?:[?.!,]|'s|$)))"
+    named = r"the (?P<named>former|latter)\b"
+    chinese = rf"(?P<zh>前者|后者|最后一?[家个只支]|第[{ONE_TO_NINE[:5]}][家个只支名位](?!月|季))"
+    return re.compile(rf"\b(?:{named}|{english})|{chinese}", re.IGNORECASE)
+
+
+def read_rank(match: re.Match[str]) -> int:
+    """Return the place that a match of ``compile_ranks`` names."""
+    word = match["en"] or match["named"]
+    if word:
+        return ORDINALS[word.lower()]
+    if match["zh"].startswith("第"):
+        return ONE_TO_NINE.index(match["zh"][1]) + 1
+    return 1 if match["zh"] == "前者" else -1
+
+
+def list_candidates(text: str) -> Iterator[Reference]:
+    """Yield all referring words, which may overlap."""
+    for kind in LISTED:
+        for match in compile_kind(kind).finditer(text):
+            yield Reference(kind, match.start(), match.end(), match.group())
+    for match in compile_ranks().finditer(text):
+        yield Reference(RANKED, match.start(), match.end(), match.group(), rank=read_rank(match))
+    for one in find_shifts(text):
+        yield Reference(SHIFTED, one.start, one.end, text[one.start : one.end], one.shift)
 
 
 def find_references(question: ReadText) -> list[Reference]:
     """Return the referring words in order, none inside a slot; of overlapping ones the longest."""
-    taken = [(slot.start, slot.end) for slot in question.slots if slot.kind != UNKNOWN]
-    found = [
-        Reference(kind, match.start(), match.end(), match.group())
-        for kind in KINDS
-        for match in compile_kind(kind).finditer(question.text)
-    ]
-    kept: list[Reference] = []
-    for one in sorted(found, key=lambda one: (one.start - one.end, one.start)):
-        if all(one.end <= start or one.start >= end for start, end in taken):
-            kept.append(one)
-            taken.append((one.start, one.end))
-    return sorted(kept, key=lambda one: one.start)
+    found = sorted(list_candidates(question.text), key=lambda one: (one.start - one.end, one.start))
+    taken: list[tuple[int, int]] = []
+    chosen: list[Reference] = []
+    for one in found:
+        blocking = [slot for slot in question.slots if overlaps(one, slot) and blocks(slot, one, question)]
+        if blocking or any(one.start < end and start < one.end for start, end in taken):
+            continue
+        chosen.append(one)
+        taken.append((one.start, one.end))
+    return sorted(
+        (one for one in chosen if one.kind != NEUTRAL and not refers_within(one, question)), key=lambda one: one.start
+    )
 
 
-def list_rest(question: ReadText) -> list[str]:
-    """Return the words that neither belong to a slot nor stand around the new part of a follow-up."""
+def overlaps(reference: Reference, slot: Slot) -> bool:
+    """Return whether words and slot share a character."""
+    return reference.start < slot.end and slot.start < reference.end
+
+
+def blocks(slot: Slot, reference: Reference, question: ReadText) -> bool:
+    """Return whether the words belong to the slot and refer to nothing."""
+    if slot.kind == UNKNOWN:
+        return False
+    if reference.kind not in OPERATORS:
+        return True
+    # "the change from a year earlier in June 2022" has its period; the words are part of a measure.
+    dated = any(one.kind == PERIOD and not overlaps(reference, one) for one in question.slots)
+    return slot.kind == ENTITY or (reference.kind == SHIFTED and dated)
+
+
+def refers_within(reference: Reference, question: ReadText) -> bool:
+    """Return whether a pronoun stands for something in an earlier clause of the same question."""
+    if reference.kind != ONE or not any(slot.kind in (ENTITY, TOPIC) for slot in question.slots):
+        return False
+    ends = [slot.end for slot in question.slots if slot.kind in (ENTITY, TOPIC) and slot.end <= reference.start]
+    return bool(ends) and CLAUSE.search(question.text, min(ends), reference.start) is not None
+
+
+def drop_overlapped(question: ReadText, references: Sequence[Reference]) -> ReadText:
+    """Return the question without the slots that its operators have taken the words of, and without "now"."""
+    operators = [one for one in references if one.kind in OPERATORS]
+    around = compile_kind(AROUND)
+    slots = tuple(
+        slot
+        for slot in question.slots
+        if not any(overlaps(one, slot) for one in operators)
+        and not (slot.is_measure and around.fullmatch(slot.text) and any(one.kind == ENTITY for one in question.slots))
+    )
+    return replace(question, slots=slots)
+
+
+def list_rest(question: ReadText, references: Sequence[Reference] = ()) -> list[str]:
+    """Return the words that neither belong to a slot or reference nor stand around the new part of a follow-up."""
     text = list(question.text)
-    for slot in question.slots:
-        if slot.kind != UNKNOWN:
-            text[slot.start : slot.end] = " " * (slot.end - slot.start)
-    plain = "".join(text)
-    plain = compile_kind(AROUND).sub(" ", plain)
-    return WORD.findall(plain)
+    known = [(slot.start, slot.end) for slot in question.slots if slot.kind != UNKNOWN]
+    for start, end in [*known, *((one.start, one.end) for one in references)]:
+        text[start:end] = " " * (end - start)
+    return WORD.findall(compile_kind(AROUND).sub(" ", "".join(text)))

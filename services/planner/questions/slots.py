@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
 from typing import Protocol
 
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
 from fathom.clients import Clients
 from fathom.core.errors import FathomError
-from fathom.domain.text.months import MONTH_NAMES
 
 ENTITY, TOPIC, PERIOD, FREQUENCY, UNKNOWN = "entity", "topic", "period", "frequency", "unknown"
 KINDS = {
@@ -22,6 +20,8 @@ KINDS = {
     pb.MENTION_KIND_UNKNOWN: UNKNOWN,
 }
 MAX_CHARS = 2_000
+# A name that is only similar to known ones ("bank" to "bank frequency") says too little about a follow-up.
+MIN_CONFIDENCE = 0.85
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ class Slot:
     end: int
     text: str
     value: str
+    is_measure: bool = False
+    """True for a computation, e.g. "return", which leaves open of what."""
 
 
 @dataclass(frozen=True)
@@ -78,42 +80,13 @@ class DatafetchReader:
 
 def slots_of(mentions: Sequence[pb.Mention]) -> tuple[Slot, ...]:
     """Return the slots of mentions; those of other kinds say how a result is computed or shown."""
-    return tuple(
-        Slot(KINDS[one.kind], one.start, one.end, one.text, one.value) for one in mentions if one.kind in KINDS
-    )
+    return tuple(read_mention(one) for one in mentions if one.kind in KINDS)
 
 
-def shift_period(value: str, periods: int, chinese: bool) -> str:
-    """Return the period of equal length that many periods later, in words; "" for one without both ends.
-
-    A period of a whole year, quarter or month moves by years, quarters or months.
-    """
-    first_text, _, last_text = value.partition("/")
-    try:
-        first, last = date.fromisoformat(first_text), date.fromisoformat(last_text)
-    except ValueError:
-        return ""
-    after = last + timedelta(days=1)
-    months = (after.year - first.year) * 12 + after.month - first.month
-    if first.day != 1 or after.day != 1 or months < 1:
-        return ""
-    start = first.year * 12 + first.month - 1 + months * periods
-    return name_months(start, months, chinese)
-
-
-def name_months(start: int, months: int, chinese: bool) -> str:
-    """Return the words for ``months`` months from the ``start``-th month since year 0."""
-    year, month = divmod(start, 12)
-    if months % 12 == 0 and month == 0:
-        last = year + months // 12 - 1
-        if last == year:
-            return f"{year}年" if chinese else str(year)
-        return f"{year}年至{last}年" if chinese else f"from {year} to {last}"
-    if months == 3 and month % 3 == 0:
-        return f"{year}年第{'一二三四'[month // 3]}季度" if chinese else f"Q{month // 3 + 1} {year}"
-    if months == 1:
-        return f"{year}年{month + 1}月" if chinese else f"{MONTH_NAMES[month]} {year}"
-    end_year, end_month = divmod(start + months - 1, 12)
-    if chinese:
-        return f"{year}年{month + 1}月至{end_year}年{end_month + 1}月"
-    return f"from {MONTH_NAMES[month]} {year} to {MONTH_NAMES[end_month]} {end_year}"
+def read_mention(mention: pb.Mention) -> Slot:
+    """Return a mention as a slot, an uncertain one as unknown words."""
+    kind, value = KINDS[mention.kind], mention.value
+    if kind in (ENTITY, TOPIC) and mention.confidence < MIN_CONFIDENCE:
+        kind, value = UNKNOWN, ""
+    is_measure = mention.kind == pb.MENTION_KIND_MEASURE
+    return Slot(kind, mention.start, mention.end, mention.text, value, is_measure)

@@ -33,6 +33,7 @@ from fathom.services.planner.episode.limits import (
 from fathom.services.planner.model.compaction import Compaction
 from fathom.services.planner.model.episode import Step, Task, ToolResult
 from fathom.services.planner.prompts.data_summary import DataSummary
+from fathom.services.planner.prompts.selection import SHORT_TOOLS, is_small_window
 from fathom.services.planner.proto.episode import step_to_proto, trajectory_to_proto
 from fathom.services.planner.proto.window import settings_from_proto
 from fathom.services.planner.rollouts.storage import Place, format_key, format_trajectory_key, load_stored
@@ -149,6 +150,7 @@ class Rollouts:
         sampling = cap_sampling(sampling_from_proto(request.sampling), config.completion_tokens)
         model = request.model or config.default_model
         window = settings_from_proto(request.window, config.window)
+        is_small = isinstance(protocol, Research) and is_small_window(window.tokens)
         return [
             Task(
                 rollout_id,
@@ -161,9 +163,9 @@ class Rollouts:
                 window=window,
                 date=resolve_today(request.as_of if request.HasField("as_of") else None, time.time()),
                 # One choice for a task's whole group: what differs between siblings is what they sampled.
-                prompts=protocol.prompts(task.question, request.prompts),
+                prompts=protocol.prompts(task.question, request.prompts, window.tokens),
                 sheets=tuple(task.sheets),
-                tools=tuple(request.tools),
+                tools=tuple(request.tools) or (SHORT_TOOLS if is_small else ()),
                 is_rollout=True,
                 is_compared=config.rollout_coverage,
             )

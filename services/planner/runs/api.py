@@ -29,7 +29,7 @@ from fathom.services.planner.proto.episode import step_from_proto, trajectory_to
 from fathom.services.planner.proto.window import settings_from_proto
 from fathom.services.planner.questions.routing import Route
 from fathom.services.planner.runs.control import find_current_todo
-from fathom.services.planner.runs.conversation import load_messages
+from fathom.services.planner.runs.conversation import MAX_SHEETS, load_messages, load_sheets
 from fathom.services.planner.runs.event_log import fold_log
 from fathom.services.planner.runs.fold import load_history
 from fathom.services.planner.runs.queue import submit_run
@@ -41,6 +41,7 @@ from fathom.transport.bus.streams import DAY_S, LEGS
 
 # Names that policy takes in the place of a model.
 MODEL_ROLES = frozenset({"planner", "writer", "coder", "judge"})
+TABLELESS = frozenset({trajectory.PROTOCOL_WORKFLOW, trajectory.PROTOCOL_SEARCH_R1})
 # As many as connections that a client of S3 keeps.
 READ_AT_ONCE = 16
 RESUMABLE = (
@@ -77,8 +78,11 @@ class Runs:
         A repeated request gets the header of the existing run.
         """
         question = validate_question(request.question, self.config.max_question_chars)
+        await self._validate_tables(request)
         protocol = request.protocol
-        if protocol == trajectory.PROTOCOL_AUTO:
+        if protocol == trajectory.PROTOCOL_AUTO and request.table_ids:
+            protocol = trajectory.PROTOCOL_RESEARCH
+        elif protocol == trajectory.PROTOCOL_AUTO:
             protocol = PLAYED_BY[(await self._route(question, request.conversation_id)).mode]
         if protocol not in self.worker.protocols:
             raise InvalidField("protocol", f"{request.protocol} is no protocol of this planner")
@@ -107,6 +111,15 @@ class Runs:
         if header.request != wanted.request:
             raise Conflict(f"request_id {run_id!r} is another run", metadata={"field": "request_id"})
         return header, is_new
+
+    async def _validate_tables(self, request: pb.RunRequest) -> None:
+        """Raise ``InvalidField`` for tables that the protocol cannot use, and ``NotFound`` for unknown ones."""
+        if len(request.table_ids) > MAX_SHEETS:
+            raise InvalidField("table_ids", f"names {len(request.table_ids)} tables; at most {MAX_SHEETS} are allowed")
+        if request.table_ids and request.protocol in TABLELESS:
+            raise InvalidField("table_ids", "are for the agent: the other protocols have no Python session")
+        # Here, where the caller learns of it: a queued run could only fail.
+        await load_sheets(self.clients, request.table_ids)
 
     async def _route(self, question: str, conversation_id: str) -> Route:
         """Return the route of a question; of a follow-up, that of the whole question that it stands for."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from fathom.api.datafetch.v1.datafetch_pb2 import GetSheetRequest, Sheet
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import trajectory_pb2 as pb
 from fathom.clients import Clients
@@ -44,21 +45,26 @@ class Conversation:
 
 
 async def load_conversation(
-    clients: Clients, record: RunRepository, run_id: str, conversation_id: str, is_first: bool
+    clients: Clients,
+    record: RunRepository,
+    run_id: str,
+    conversation_id: str,
+    is_first: bool,
+    table_ids: Sequence[str] = (),
 ) -> Conversation:
-    """Return the conversation's window as messages, and the tables of its last turns.
+    """Return the conversation's window as messages, and the tables of its last turns with the caller's own.
 
     The tables are chosen once, when the run is first played (``is_first``), and then read from its record: material
     numbers must not depend on what is asked elsewhere in the conversation meanwhile.
     """
     window, turns = await load_turns(clients, record, conversation_id)
-    if not window:
+    if not window and not table_ids:
         return Conversation()
     stored = await record.get_given(run_id)
     if stored is not None:
         given = tuple(material_from_proto(item) for item in stored)
     elif is_first:
-        given = choose_sheets(list(turns.values()))
+        given = add_sheets(choose_sheets(list(turns.values())), await load_sheets(clients, table_ids))
         await record.put_given(run_id, [material_to_proto(item) for item in given])
     else:
         given = ()
@@ -142,6 +148,21 @@ def choose_sheets(turns: Sequence[EarlierTurn]) -> tuple[Material, ...]:
             size += item.item.data.size_bytes
     ordered = sorted(kept, key=lambda item: read_sheet_number(item.variable))
     return tuple(replace(item, number=number) for number, item in enumerate(ordered, 1))
+
+
+async def load_sheets(clients: Clients, table_ids: Sequence[str]) -> list[Sheet]:
+    """Return the descriptions of a caller's tables; raises ``NotFound``."""
+    return [(await clients.datafetch.get_sheet(GetSheetRequest(sheet_id=ident))).sheet for ident in table_ids]
+
+
+def add_sheets(given: Sequence[Material], sheets: Sequence[Sheet]) -> tuple[Material, ...]:
+    """Return the tables with those of ``sheets`` that are not among them, numbered and named on."""
+    found = list(given)
+    for sheet in sheets:
+        if all(item.item.id != sheet.id for item in found):
+            variable = f"sheet_{max((read_sheet_number(item.variable) for item in found), default=0) + 1}"
+            found.append(Material(len(found) + 1, MaterialKind.SHEET, sheet, variable))
+    return tuple(found)
 
 
 def list_names(turns: Sequence[EarlierTurn], named: Mapping[str, Material]) -> list[str]:

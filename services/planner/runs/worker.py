@@ -14,7 +14,7 @@ from fathom.api.common.v1 import common_pb2 as common
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory_pb
-from fathom.api.policy.v1.policy_pb2 import GetModelRequest
+from fathom.api.policy.v1.policy_pb2 import GetModelRequest, Model
 from fathom.clients import Clients
 from fathom.core.call import Call, Lane, calling
 from fathom.core.errors import FathomError, NotFound, NotReady
@@ -31,6 +31,7 @@ from fathom.services.planner.episode.limits import cap_cost, cap_sampling, make_
 from fathom.services.planner.model.effort import EffortProfile, Granted, ModelProfile
 from fathom.services.planner.model.episode import Outcome, Step, StopReason, Task, rebuild_episode
 from fathom.services.planner.prompts.data_summary import DataSummary
+from fathom.services.planner.prompts.selection import SHORT_TOOLS, is_small_window
 from fathom.services.planner.proto.effort import EFFORTS_BACK, asked_from_proto
 from fathom.services.planner.proto.episode import material_to_proto, step_from_proto, step_to_proto, trajectory_to_proto
 from fathom.services.planner.proto.window import settings_from_proto
@@ -165,7 +166,7 @@ class Worker:
                 request = header.run_request()
                 is_first = attempt <= 1 and not leg.number
                 conversation = await load_conversation(
-                    self.clients, self.record, run_id, request.conversation_id, is_first
+                    self.clients, self.record, run_id, request.conversation_id, is_first, request.table_ids
                 )
                 reading = await self._understand(header, conversation.history)
                 task = await self._make_task(header, request, leg, granted, conversation, reading)
@@ -272,12 +273,15 @@ class Worker:
             cap_cost(leg.max_cost, config.max_cost, "budget.max_cost"),
             leg.steps,
         )
-        sampling = await self._make_sampling(header.model, sampling_from_proto(request.sampling), limits)
+        model = await self._find_model(header.model)
+        sampling = self._make_sampling(model, sampling_from_proto(request.sampling), limits)
         # A workflow's stages see one whole question and no conversation.
         whole = reading.method != STAGE and isinstance(self.protocols[header.protocol_value], Workflow)
         as_of = request.as_of if request.HasField("as_of") else None
         window = settings_from_proto(request.window, config.make_window(limits.window_tokens))
-        prompts = self.protocols[header.protocol_value].prompts(header.question, request.prompts)
+        protocol = self.protocols[header.protocol_value]
+        tokens = min(window.tokens, model.window_tokens or window.tokens)
+        is_small = isinstance(protocol, Research) and is_small_window(tokens)
         return Task(
             header.run_id,
             reading.question,
@@ -287,11 +291,12 @@ class Worker:
             history=() if whole else conversation.history,
             given=() if whole else conversation.given,
             as_of=as_of,
-            prompts=prompts,
+            prompts=protocol.prompts(header.question, request.prompts, tokens),
             date=resolve_today(as_of, header.start_time),
             data_summary=await self._describe_data(header, as_of),
             depth=header.depth,
             window=window,
+            tools=SHORT_TOOLS if is_small else (),
             is_thinking=config.model_profiles.get(header.model, ModelProfile()).is_thinking,
         )
 
@@ -301,24 +306,27 @@ class Worker:
             return ""
         return await self.summary.describe(as_of)
 
-    async def _make_sampling(self, model: str, asked: Sampling, limits: EffortProfile) -> Sampling:
+    def _make_sampling(self, model: Model, asked: Sampling, limits: EffortProfile) -> Sampling:
         """Return the sampling of a run: as asked for, else as its effort says for an endpoint's model."""
         sampling = replace(asked, reasoning_effort=asked.reasoning_effort or limits.reasoning_effort)
         if not sampling.max_tokens and limits.completion_tokens:
-            sampling = replace(sampling, max_tokens=await self._find_room(model, limits.completion_tokens))
+            sampling = replace(sampling, max_tokens=self._find_room(model, limits.completion_tokens))
         return cap_sampling(sampling, self.config.completion_tokens)
 
-    async def _find_room(self, model: str, wanted: int) -> int:
-        """Return the tokens of a completion; 0 for the model's own default, which models that we load have."""
+    async def _find_model(self, name: str) -> Model:
+        """Return what policy says of a model; an empty message where it cannot be had."""
         try:
-            known = (await self.clients.policy.get_model(GetModelRequest(model=model))).model
+            return (await self.clients.policy.get_model(GetModelRequest(model=name))).model
         # Its first completion tells why it cannot be had.
         except FathomError:
-            return 0
-        if known.engine != ENDPOINT:
+            return Model()
+
+    def _find_room(self, model: Model, wanted: int) -> int:
+        """Return the tokens of a completion; 0 for the model's own default, which models that we load have."""
+        if model.engine != ENDPOINT:
             return 0
         # A request is compacted before it fills more than the trigger's share of the window; the rest is the reply's.
-        room = int(known.window_tokens * (1 - self.config.window_trigger))
+        room = int(model.window_tokens * (1 - self.config.window_trigger))
         return min(wanted, room) if room else wanted
 
     async def _finish(self, played: PlayedLeg, header: Header, leg: Leg, lane: Lane, events: EventLog) -> None:

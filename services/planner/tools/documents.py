@@ -72,7 +72,7 @@ class Search:
         before=DATE,
     )
 
-    async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Reply:
+    async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Reply | NumberedReply:
         published = TimeRange(start_time=parse_day(arguments, "after"), end_time=parse_day(arguments, "before"))
         request = pb.SearchRequest(
             queries=[arguments["query"]],
@@ -92,7 +92,7 @@ class Search:
             for hit in result.hits
         ]
         if not hits:
-            return make_missing_reply(arguments["query"], "no document matches", "NO_MATCH", {"hits": []})
+            return lambda first: make_empty_reply(arguments["query"], first)
         # At once, so that a fetch in the next round finds them, before the step is recorded.
         self.shown.ids.update(hit.id for hit in result.hits)
         return Reply(ToolStatus.OK, {"hits": hits})
@@ -147,10 +147,11 @@ class Fetch:
         return make_reply
 
 
-def make_missing_reply(subject: str, detail: str, reason: str, head: Mapping[str, Any]) -> Reply:
-    """Return an empty result with a missing item, so that answer and page can show what was not found."""
-    item = {"subject": subject, "reason": reason, "detail": detail}
-    return Reply(ToolStatus.EMPTY, {**head, "missing": [item]}, material=(NewMaterial(MaterialKind.MISSING, item),))
+def make_empty_reply(query: str, first: int) -> Reply:
+    """Return the reply of a search without hits: a missing item, which an answer cites as material ``first``."""
+    item = {"subject": query, "reason": "NO_MATCH", "detail": f"no document found for {query!r}"}
+    head = {"hits": [], "missing": [{**item, "material": first}]}
+    return Reply(ToolStatus.EMPTY, head, material=(NewMaterial(MaterialKind.MISSING, item),))
 
 
 def format_day(time: Timestamp) -> str:

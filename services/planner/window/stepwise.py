@@ -46,6 +46,10 @@ class CompactingWindow:
         self._longest = max(self._longest, view.tokens)
         return view
 
+    async def shrink(self, tokens: int) -> None:
+        """Take a window of at most so many tokens from now on; 0 leaves it as it is."""
+        self._fitted = (await self._fit_settings()).within(tokens)
+
     async def _view(self, episode: Episode, new: Sequence[Message], tools: Sequence[ToolSpec]) -> View:
         settings = await self._fit_settings()
         size = await self._meter.count_request(episode, new, tools)

@@ -6,47 +6,65 @@ Documents are mostly about a single year or quarter, so a search for "2020 to 20
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from itertools import pairwise
 
-from fathom.domain.text.numerals import ONE_TO_TEN, parse_numeral
+from fathom.domain.periods.grammar import read_periods
+from fathom.domain.periods.period import Period, Unit
 
 MAX_PERIODS = 8
 """Upper limit of periods; longer ranges are divided into this many parts of equal length."""
-WORDS = {
-    "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
-}  # fmt: skip
-TO = r"\s*(?:-|–|—|~|～|\.\.|to|through|until|till|and|至|到|—|与|和)\s*"
-YEAR = r"(?<![\d.])((?:19|20)\d\d)(?!\d|\.\d)"
-NUMBER = rf"(\d{{1,2}}|{'|'.join(WORDS)})"
-HAN = rf"(\d{{1,2}}|[{ONE_TO_TEN}两])"
-QUARTER = r"(?:[Qq]\s*([1-4])|(?:第?([一二三四1-4])季度?))"
-
-
-@dataclass(frozen=True)
-class Span:
-    """A range in a text, with its periods as written in sub-questions."""
-
-    start: int
-    end: int
-    periods: tuple[str, ...]
-
-
-Rule = tuple[re.Pattern[str], Callable[[re.Match[str], date], tuple[str, ...]]]
+# What joins a frequency to its year.
+OF = re.compile(r"\s*(?:(?:of|in)\s+(?:the\s+)?|的)?", re.IGNORECASE)
+# What leads to a range and goes with it: "over the last two years".
+LEAD = re.compile(r"\b(?:in|over|during|within)\s+$", re.IGNORECASE)
 
 
 def split_periods(text: str, today: date) -> list[str]:
-    """Return one sub-question per period, or the text itself without a range.
+    """Return one sub-question per period of the first range of the text, or the text itself without one.
 
     ``today`` resolves relative ranges such as "the last three years".
     """
-    span = find_range(text, today)
-    if span is None or len(span.periods) < 2:
-        return [text]
-    before, after = text[: span.start], text[span.end :]
-    return [join_period(before, period, after) for period in span.periods]
+    for period in join_frequencies(text, read_periods(text, today).periods):
+        start, end = period.span
+        parts = list_parts(period, today, "{}年" if "年" in text[start:end] else "{}")
+        if len(parts) > 1:
+            before, after = LEAD.sub(" ", text[:start]), text[end:]
+            return [join_period(before, part, after) for part in group_periods(parts)]
+    return [text]
+
+
+def join_frequencies(text: str, periods: Sequence[Period]) -> list[Period]:
+    """Return the periods, with a year and the frequency beside it as one: "each quarter of 2022", 2022年各季度."""
+    out: list[Period] = []
+    for period in periods:
+        before = out[-1] if out else None
+        if before and before.every is not period.every and OF.fullmatch(text[before.span[1] : period.span[0]]):
+            dated = period if before.every else before
+            every, span = before.every or period.every, (before.span[0], period.span[1])
+            out[-1] = replace(dated, every=every, span=span)
+        else:
+            out.append(period)
+    return out
+
+
+def list_parts(period: Period, today: date, form: str) -> list[str]:
+    """Return the years or quarters of a period as written in sub-questions; none for what is shorter."""
+    first, last = period.start, period.end or today
+    if first is None or period.listed or period.cumulative or (period.relative and not period.count):
+        return []
+    if Unit.QUARTER in (period.unit, period.every):
+        # Quarters as one running number; of those up to today the current one is not complete.
+        number, count = last.year * 4 + (last.month - 1) // 3, int(period.count)
+        start = number - count if count else first.year * 4 + (first.month - 1) // 3
+        return [f"{n // 4}Q{n % 4 + 1}" for n in range(start, number if count else number + 1)]
+    if period.unit in (Unit.YEAR, Unit.DECADE) and period.count:
+        length = int(period.count) * (10 if period.unit is Unit.DECADE else 1)
+        return [form.format(year) for year in range(today.year - length, today.year)]
+    years = range(first.year, last.year + 1) if period.unit is Unit.YEAR or period.end is None else ()
+    return [form.format(year) for year in years]
 
 
 def join_period(before: str, period: str, after: str) -> str:
@@ -57,35 +75,6 @@ def join_period(before: str, period: str, after: str) -> str:
     return f"{left}{gap_left}{period}{gap_right}{right}".strip()
 
 
-def find_range(text: str, today: date) -> Span | None:
-    """Return the first range of the text, the longest one at that position; None without one."""
-    found = []
-    for pattern, periods in RULES:
-        for match in pattern.finditer(text):
-            listed = periods(match, today)
-            if listed:
-                found.append(Span(match.start(), match.end(), listed))
-                # One match per rule is enough: the first range of the text is wanted.
-                break
-    # Of those that begin together, the longest says most.
-    return min(found, key=lambda span: (span.start, span.start - span.end), default=None)
-
-
-def list_years(first: int, last: int, form: str = "{}") -> tuple[str, ...]:
-    """Return the years of a range, grouped to at most ``MAX_PERIODS`` parts; () when it runs backwards."""
-    if last < first:
-        return ()
-    return group_periods([form.format(year) for year in range(first, last + 1)])
-
-
-def list_quarters(first: tuple[int, int], last: tuple[int, int], form: str = "{year}Q{quarter}") -> tuple[str, ...]:
-    """Return the quarters from (year, quarter) to (year, quarter), both included; () when the range runs backwards."""
-    start, end = first[0] * 4 + first[1] - 1, last[0] * 4 + last[1] - 1
-    if end < start:
-        return ()
-    return group_periods([form.format(year=n // 4, quarter=n % 4 + 1) for n in range(start, end + 1)])
-
-
 def group_periods(periods: Sequence[str]) -> tuple[str, ...]:
     """Return the periods, grouped to ``MAX_PERIODS`` consecutive parts when there are more."""
     if len(periods) <= MAX_PERIODS:
@@ -93,63 +82,3 @@ def group_periods(periods: Sequence[str]) -> tuple[str, ...]:
     cuts = [len(periods) * n // MAX_PERIODS for n in range(MAX_PERIODS + 1)]
     parts = [periods[start:end] for start, end in pairwise(cuts)]
     return tuple(part[0] if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)
-
-
-def parse_number(text: str) -> int:
-    value = parse_numeral(text)
-    return WORDS[text.lower()] if value is None else value
-
-
-def parse_quarters(match: re.Match[str], today: date) -> tuple[str, ...]:
-    year, a, b, later, c, d = match.groups()
-    return list_quarters((int(year), parse_number(a or b)), (int(later or year), parse_number(c or d)))
-
-
-def list_year_quarters(match: re.Match[str], today: date) -> tuple[str, ...]:
-    return list_quarters((int(match.group(1)), 1), (int(match.group(1)), 4))
-
-
-def list_last_quarters(match: re.Match[str], today: date) -> tuple[str, ...]:
-    """Return the complete quarters before the one that contains ``today``."""
-    count = parse_number(match.group(1))
-    # Quarters as one running number; the current one is not complete and has no reports yet.
-    end = today.year * 4 + (today.month - 1) // 3 - 1
-    start = end - count + 1
-    return list_quarters((start // 4, start % 4 + 1), (end // 4, end % 4 + 1))
-
-
-def list_last_years(match: re.Match[str], today: date, form: str = "{}") -> tuple[str, ...]:
-    """Return the complete years before the current one."""
-    return list_years(today.year - parse_number(match.group(1)), today.year - 1, form)
-
-
-def make_rule(pattern: str, periods: Callable[[re.Match[str], date], tuple[str, ...]]) -> Rule:
-    return re.compile(pattern, re.IGNORECASE), periods
-
-
-RULES: tuple[Rule, ...] = (
-    make_rule(rf"(?:\bfrom\s+|从|自)?{YEAR}\s*年?\s*{QUARTER}{TO}(?:{YEAR}\s*年?\s*)?{QUARTER}", parse_quarters),
-    make_rule(rf"(?:each quarter of|the quarters of|quarterly in)\s+{YEAR}", list_year_quarters),
-    make_rule(rf"{YEAR}\s*年\s*(?:各季度?|每个?季度?|四个季度)", list_year_quarters),
-    make_rule(
-        rf"(?:\b(?:between|from|in|over)\s+)?{YEAR}{TO}{YEAR}(?!\s*年|\s*-\s*\d)",
-        lambda m, _: list_years(int(m[1]), int(m[2])),
-    ),
-    make_rule(
-        rf"(?:从|自)?{YEAR}\s*年?{TO}{YEAR}\s*年(?:期?间|之间)?", lambda m, _: list_years(int(m[1]), int(m[2]), "{}年")
-    ),
-    make_rule(
-        rf"(?:\b(?:in|over|during)\s+)?(?:\bthe\s+)?\b(?:last|past|previous|recent)\s+{NUMBER}\s+quarters",
-        list_last_quarters,
-    ),
-    make_rule(rf"(?:最近|过去|近|前){HAN}个?季度", list_last_quarters),
-    make_rule(
-        rf"(?:\b(?:in|over|during)\s+)?(?:\bthe\s+)?\b(?:last|past|previous|recent)\s+{NUMBER}\s+years", list_last_years
-    ),
-    make_rule(rf"(?:最近|过去|近|前){HAN}年", lambda m, today: list_last_years(m, today, "{}年")),
-    make_rule(rf"\bsince\s+{YEAR}(?!\s*-)", lambda m, today: list_years(int(m[1]), today.year)),
-    make_rule(
-        rf"(?:自|从)?{YEAR}\s*年?(?:以来|至今|到现在|到今天)",
-        lambda m, today: list_years(int(m[1]), today.year, "{}年"),
-    ),
-)

@@ -34,7 +34,7 @@ class Workflow:
     def prompt_hash(self, task: Task) -> str:
         return self.prompt_set.hash(task, WORKFLOW_STAGES)
 
-    def prompts(self, question: str, wanted: Mapping[str, str]) -> Mapping[str, str]:
+    def prompts(self, question: str, wanted: Mapping[str, str], window_tokens: int = 0) -> Mapping[str, str]:
         """Return prompt ids by stage; raise ``InvalidField`` when a wanted one does not exist."""
         return self.prompt_set.choose(question, wanted, WORKFLOW_STAGES)
 

@@ -15,10 +15,12 @@ from fathom.services.planner.episode.llm import complete
 from fathom.services.planner.model.episode import Answer, Clarification
 from fathom.services.planner.questions.classifier import Classifier
 from fathom.services.planner.questions.examples import KIND, ROUTE
-from fathom.services.planner.questions.follow_ups import FIGURE, Turn, complete_question
+from fathom.services.planner.questions.follow_ups import complete_question
+from fathom.services.planner.questions.frames import FIGURE, Turn, has_quoted
 from fathom.services.planner.questions.model_routing import find_language_model
-from fathom.services.planner.questions.references import find_references
-from fathom.services.planner.questions.slots import ENTITY, PERIOD, TOPIC, Reader, ReadText
+from fathom.services.planner.questions.references import find_references, list_rest
+from fathom.services.planner.questions.routing import find_chart
+from fathom.services.planner.questions.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, Reader, ReadText
 from fathom.services.planner.workflow.stage_outputs import read_question
 from fathom.services.planner.workflow.stage_prompts import format_history
 
@@ -71,10 +73,9 @@ class Rewriter:
         seen = await self.reader.read(question)
         if seen is None:
             return Reading(question)
-        kind = await self.classifier.classify_one(ROUTE, question, KIND)
-        if kind.is_sure and (kind.label in OWN_WORDS or (kind.label == "term" and not find_references(seen))):
-            return Reading(question)
         turns = await self._read_turns(pairs[-TURNS:])
+        if await self._stands_alone(seen, turns):
+            return Reading(question)
         done = complete_question(seen, turns)
         said = await self._ask_model(seen, history, model, date) if model else ""
         if said and said != question:
@@ -83,11 +84,30 @@ class Rewriter:
             return Reading(done.text, SLOTS, done.unresolved, done.options, asks_back=True)
         return Reading(done.text, SLOTS if done.text != question else "")
 
+    async def _stands_alone(self, seen: ReadText, turns: Sequence[Turn]) -> bool:
+        """Return whether the question needs nothing of earlier ones: small talk, work on the text, a general term."""
+        kind = await self.classifier.classify_one(ROUTE, seen.text, KIND)
+        if not kind.is_sure:
+            return False
+        if kind.label == "term":
+            # A measure alone ("the volatility?") asks for its value.
+            return bool(seen.slots and list_rest(seen)) and not find_references(seen)
+        # "28% can't be right" is about the data, however much it sounds like small talk; so is a request to plot.
+        about_data = any(slot.kind != UNKNOWN for slot in seen.slots) or has_quoted(seen, turns)
+        return kind.label in OWN_WORDS and not about_data and not await find_chart(seen.text, self.classifier)
+
     async def _read_turns(self, pairs: Sequence[tuple[str, str]]) -> list[Turn]:
         texts = [text for asked, answered in pairs for text in (asked, answered[:ANSWER_CHARS])]
         found = await asyncio.gather(*map(self.reader.read, texts))
         read = [one or ReadText(text) for one, text in zip(found, texts, strict=True)]
-        return [Turn(asked, answered) for asked, answered in zip(read[::2], read[1::2], strict=True)]
+        turns: list[Turn] = []
+        for asked, answered in zip(read[::2], read[1::2], strict=True):
+            # An earlier question may be a follow-up itself, which memory has in the user's words.
+            whole = complete_question(asked, turns)
+            if whole.text != asked.text and not whole.unresolved:
+                asked = await self.reader.read(whole.text) or asked
+            turns.append(Turn.of(asked, answered))
+        return turns
 
     async def _ask_model(self, seen: ReadText, history: Sequence[Message], model: str, date: str) -> str:
         """Return the model's rewriting; "" without a language model, in time, or when it loses something."""

@@ -130,12 +130,13 @@ class SupervisorClient:
         """Return when the supervisor has ended; kill it if a ping is not answered within ``PING_TIMEOUT_S`` seconds."""
         while not current.ended.is_set():
             try:
-                await asyncio.wait_for(current.ended.wait(), PING_S)
+                async with asyncio.timeout(PING_S):
+                    await current.ended.wait()
             except TimeoutError:
                 try:
                     # Any request would do: it is answered as long as the supervisor's event loop runs.
-                    ping = current.call("GetIsolation", b"", pb.GetIsolationResponse)
-                    await asyncio.wait_for(ping, PING_TIMEOUT_S)
+                    async with asyncio.timeout(PING_TIMEOUT_S):
+                        await current.call("GetIsolation", b"", pb.GetIsolationResponse)
                 except TimeoutError:
                     self._log.error("sandbox supervisor does not answer", pid=current.pid)
                     current.kill()

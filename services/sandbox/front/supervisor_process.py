@@ -201,7 +201,8 @@ class SupervisorProcess:
         if self._process is None:
             return "was not started"
         try:
-            await asyncio.wait_for(self._process.wait(), END_S)
+            async with asyncio.timeout(END_S):
+                await self._process.wait()
         except TimeoutError:
             self.kill()
             await self._process.wait()

@@ -104,10 +104,9 @@ def flatten_index(table: Any) -> pd.DataFrame:
     if isinstance(table, pd.Series):
         table = table.to_frame("value" if table.name is None else table.name)
     frame: pd.DataFrame = table
-    index = frame.index
-    counts = isinstance(index, pd.RangeIndex) and index.name is None
-    if counts:
+    if is_row_count(frame):
         return frame
+    index = frame.index
     plain = "date" if isinstance(index, (pd.DatetimeIndex, pd.PeriodIndex)) else "item"
     levels = [index.get_level_values(level) for level in range(index.nlevels)]
     keys = {
@@ -122,6 +121,19 @@ def flatten_index(table: Any) -> pd.DataFrame:
         [heads, values.set_axis([join_name(name) for name in values.columns], axis=1)], axis=1
     )
     return whole
+
+
+def is_row_count(frame: pd.DataFrame) -> bool:
+    """Return whether a frame's index only counts the rows of the table that it was selected from.
+
+    Such an index has no name. It is integers that repeat, or all those from 0 in any order, or integers beside a column
+    of dates or texts, which says what a row is about. Other integers beside numbers alone may be years or groups.
+    """
+    index = frame.index
+    if index.nlevels > 1 or index.name is not None or not pd.api.types.is_integer_dtype(index.dtype):
+        return False
+    is_whole = not len(index) or bool(index.min() == 0 and index.max() == len(index) - 1)
+    return is_whole or not index.is_unique or not all(map(pd.api.types.is_numeric_dtype, frame.dtypes))
 
 
 def join_name(name: Any) -> str:

@@ -132,6 +132,22 @@ async def test_bad_fields_are_named(datafetch: Any, fields: dict[str, Any], name
     assert bad.value.field == named
 
 
+async def test_a_kind_without_a_query_lists_all_its_series(datafetch: Any) -> None:
+    first = await search(datafetch, "", kind="stock", page_size=10)
+    assert first.total == 22
+    assert (first.series[0].indicator, first.series[0].entity_count) == ("close_adj", 21)
+    assert list(first.series[1].entities) == ["AAPL"]
+    assert [kind.kind for kind in first.kinds] == ["stock"]
+    assert first.next_page_token
+
+
+@pytest.mark.parametrize(
+    "query", ["cpiaucsl unrate fedfunds inflation", "gs10 gs2 fedfunds treasury yield 10-year", "AAPL close_adj"]
+)
+async def test_ids_that_are_found_are_not_named_as_unmatched(datafetch: Any, query: str) -> None:
+    assert list((await search(datafetch, query)).unmatched) == []
+
+
 async def test_one_kind_alone_can_be_listed(datafetch: Any) -> None:
     response = await search(datafetch, "price", kind="fund")
     assert {row.kind for row in response.series} == {"fund"}

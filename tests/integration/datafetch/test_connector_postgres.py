@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import shutil
 import subprocess
 import tempfile
@@ -51,6 +52,8 @@ def url() -> Iterator[str]:
         # The package's own lock is one file in /tmp for all users, and only the first of them may open it.
         servers = pgserver.PostgresServer
         patch.setattr(servers, "_lock", type(servers._lock)(folder / "lock"))
+        # As root it calls useradd, which a user's PATH need not reach.
+        patch.setenv("PATH", f"{os.environ['PATH']}:/usr/sbin:/sbin")
         yield from serve(folder / "data")
     shutil.rmtree(folder, ignore_errors=True)
 

@@ -90,8 +90,9 @@ def best_moving_averages(sheet, columns, fee):
     return {"pair": list(pair), "return": results[pair], "hold": float(hold.iloc[-1] - 1), "tried": len(results),
             "worse_than_hold": int(beaten), "first": str(hold.index[0].date()), "last": str(hold.index[-1].date())}
 
-print(json.dumps(best_moving_averages(sheet_1, ["AAPL.close_adj", "AMD.close_adj", "MSFT.close_adj"], 0.0005)))
 """
+CALL_SWEEP = "\nprint(json.dumps(best_moving_averages(sheet_1, {columns}, 0.0005)))\n"
+SHARES = ("AAPL.close_adj", "AMD.close_adj", "MSFT.close_adj")
 
 
 def pattern_answer(results: Sequence[dict[str, Any]]) -> str:
@@ -146,7 +147,7 @@ SCRIPTS: dict[str, list[Line]] = {
                 "end_date": "2022-12-28",
             },
         ),
-        ("python", {"intent": "Sweep the windows", "code": SWEEP}),
+        ("python", {"intent": "Sweep the windows", "code": SWEEP + CALL_SWEEP.format(columns=list(SHARES))}),
         *[("finish", {"intent": "Answer", "answer": sweep_answer})] * 2,
     ],
 }
@@ -257,11 +258,13 @@ async def test_the_best_moving_averages(stack: Stack) -> None:
     assert not answer.unresolved
 
 
-def reference(sheet: pd.DataFrame, fee: float) -> tuple[dict[tuple[int, int], float], float]:
+def reference(
+    sheet: pd.DataFrame, fee: float, columns: Sequence[str] = SHARES, after: str = "2022-09-28"
+) -> tuple[dict[tuple[int, int], float], float]:
     """Return of every pair of windows, and of holding, by plain array arithmetic instead of pandas' rolling windows."""
-    rows = sheet.dropna(subset=["AAPL.close_adj", "AMD.close_adj", "MSFT.close_adj"])
-    prices = rows[["AAPL.close_adj", "AMD.close_adj", "MSFT.close_adj"]].to_numpy()
-    judged = np.array([pd.Timestamp(day) > pd.Timestamp("2022-09-28") for day in rows["date"]])
+    rows = sheet.dropna(subset=list(columns))
+    prices = rows[list(columns)].to_numpy()
+    judged = np.array([pd.Timestamp(day) > pd.Timestamp(after) for day in rows["date"]])
     returns = np.vstack([np.zeros(3), prices[1:] / prices[:-1] - 1])
     found = {}
     for fast in range(2, 11):

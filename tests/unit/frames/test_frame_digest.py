@@ -54,6 +54,21 @@ def test_no_row_stands_twice(rows: int, shown: int) -> None:
     assert (len(dates), len(set(dates))) == (shown, shown)
 
 
+def test_a_series_that_ends_before_the_others_shows_its_last_value_with_its_own_date() -> None:
+    """The last rows of a sheet of two series are empty for the one that ends earlier: its latest value stands above."""
+    frame = series(40, 2)
+    frame.loc[20:, "ENTITY.indicator_1"] = None
+    line = "last values of columns that end before the last row: ENTITY.indicator_1 5.57143 on 2020-01-20"
+    assert line in frames.digest(frame, "s").splitlines()
+
+
+def test_rows_of_several_entities_below_one_another_have_no_last_values() -> None:
+    one, other = series(3, 1), series(3, 1)
+    other["ENTITY.indicator_0"] = None
+    assert "last values" not in frames.digest(pd.concat([one, other], ignore_index=True), "s")
+    assert "last values" not in frames.digest(pd.DataFrame({"item": ["a", "b"], "n": [1.0, None]}), "s")
+
+
 def test_a_long_series_is_short_to_read() -> None:
     assert len(frames.digest(series(1250, 5), "sheet_1")) < 5_000
 

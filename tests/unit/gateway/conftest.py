@@ -18,7 +18,8 @@ Door = tuple[httpx.AsyncClient, ReplayHouse]
 
 @asynccontextmanager
 async def open_door(**settings: Any) -> AsyncIterator[Door]:
-    script = Script(days=30, figure={"data": [{"type": "scatter", "x": [1], "y": [2]}], "layout": {}})
+    figure = {"data": [{"type": "scatter", "x": [1], "y": [2]}], "layout": {"title": {"text": ""}}}
+    script = Script(days=30, figures=[figure])
     async with replay_house(script, **settings) as (house, _):
         transport = httpx.ASGITransport(house.service.app)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import re
 import shutil
@@ -10,6 +11,7 @@ import subprocess
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
 from fathom.core.errors import MissingExtra
@@ -195,6 +197,51 @@ def test_a_draft_is_read_until_it_is_taken_back() -> None:
 
 
 @needs_node
+def test_other_words_take_the_place_of_a_slot() -> None:
+    """Places are code points; what only the model stated is added behind the question."""
+    question = "📈 of Apple in 2020?"
+    start = question.index("Apple")
+    slots = [{"start": start, "end": start + 5}, {"start": 0, "end": 0}, {"start": 3, "end": 900}]
+    program = (
+        "const { reworded } = await import(STATIC + '/slots.js');"
+        "print(input.slots.map((slot) => reworded(input.question, slot, '微软')));"
+    )
+    assert run_module(program, {"question": question, "slots": slots}) == [
+        "📈 of 微软 in 2020?", f"{question} (微软)", f"{question} (微软)",
+    ]  # fmt: skip
+
+
+@needs_node
+def test_a_chip_shows_its_meaning_and_words_of_two_slots_the_more_doubtful_state() -> None:
+    slots = [
+        {"kind": "MENTION_KIND_ENTITY", "text": "Apple", "value": "AAPL", "start": 0, "end": 5, "state": "SLOT_STATE_FILLED"},
+        {"kind": "MENTION_KIND_ENTITY", "text": "aapl", "value": "AAPL", "start": 6, "end": 10, "state": "SLOT_STATE_FILLED"},
+        {"kind": "MENTION_KIND_PERIOD", "text": "2020", "value": "2020-01-01/2020-12-31", "start": 11, "end": 15},
+        {"kind": "MENTION_KIND_PERIOD", "text": "2020-02-03", "value": "2020-02-03", "start": 16, "end": 26},
+        {"kind": "MENTION_KIND_MEASURE", "text": "how many", "value": "count", "start": 27, "end": 35, "state": "SLOT_STATE_FILLED"},
+        {"kind": "MENTION_KIND_OUTPUT", "text": "how many", "value": "count", "start": 27, "end": 35, "state": "SLOT_STATE_OPEN"},
+    ]  # fmt: skip
+    program = (
+        "const { distinct, meaningOf, stateOf } = await import(STATIC + '/slots.js');"
+        "print(distinct(input).map((slot) => [slot.text, meaningOf(slot), stateOf(slot)]));"
+    )
+    assert run_module(program, slots) == [
+        ["Apple", "AAPL", "filled"], ["aapl", "", "filled"], ["2020", "2020-01-01 – 2020-12-31", "unsure"],
+        ["2020-02-03", "", "unsure"], ["how many", "", "open"],
+    ]  # fmt: skip
+
+
+@needs_node
+def test_options_of_a_question_back_leave_the_text_for_buttons() -> None:
+    program = (
+        "const { withoutOptions } = await import(STATIC + '/run.js');"
+        "print([withoutOptions(input, ['one?', 'two?']), withoutOptions(input, [])]);"
+    )
+    text = "Which one?\n- one?\n- two?\n- another list"
+    assert run_module(program, text) == ["Which one?\n- another list", text]
+
+
+@needs_node
 def test_marks_are_put_in_by_code_points_and_come_out_as_parts() -> None:
     """What is marked is what the finding names, whatever stands before it; the text without marks is the text."""
     text = "📈 Up 12.3% in *2020* [1]. All of it is **said twice** and goes on. \ue0005\ue002 end"
@@ -304,3 +351,44 @@ async def test_page_files_are_served_and_nothing_else(door: Door) -> None:
     assert (await client.get("/static/markdown.js")).headers["content-type"].startswith("text/javascript")
     for path in ("/static/../app.py", "/static/%2e%2e/app.py", "/static/nothing.js"):
         assert (await client.get(path)).status_code == 404
+
+
+# Colours as eyes without one of the three cones see them, in linear RGB: Machado, Oliveira and Fernandes 2009, severity 1.
+DEFICIENCIES = {
+    "none": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+TO_XYZ = np.array(
+    [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.072175], [0.0193339, 0.119192, 0.9503041]]
+)
+
+
+def to_linear(colour: str) -> np.ndarray:
+    parts = np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)]) / 255
+    return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+
+
+def to_lab(linear: np.ndarray) -> np.ndarray:
+    relative = TO_XYZ @ np.clip(linear, 0, 1) / [0.95047, 1.0, 1.08883]
+    x, y, z = np.where(relative > 0.008856, np.cbrt(relative), 7.787 * relative + 16 / 116)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("deficiency", DEFICIENCIES)
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_colours_of_series_are_told_apart_with_every_kind_of_sight(theme: int, deficiency: str) -> None:
+    """By the distance in CIELAB, in which 2 is just noticeable side by side."""
+    series = re.findall(r"--series: ([^;]+);", (STATIC / "base.css").read_text(encoding="utf-8"))[theme].split()
+    seen = [to_lab(np.array(DEFICIENCIES[deficiency]) @ to_linear(colour)) for colour in series]
+    distances = [float(np.linalg.norm(one - other)) for one, other in itertools.combinations(seen, 2)]
+    assert min(distances) > 20
+
+
+@pytest.mark.parametrize(("theme", "ground"), [(0, "#ffffff"), (1, "#121922")])
+def test_colours_of_series_stand_out_from_the_background(theme: int, ground: str) -> None:
+    """As WCAG 2.2 asks of graphics: a contrast of 3."""
+    series = re.findall(r"--series: ([^;]+);", (STATIC / "base.css").read_text(encoding="utf-8"))[theme].split()
+    brightness = [float(TO_XYZ[1] @ to_linear(colour)) + 0.05 for colour in (*series, ground)]
+    assert all(max(one, brightness[-1]) / min(one, brightness[-1]) >= 3 for one in brightness[:-1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
@@ -368,3 +369,28 @@ async def test_the_todo_list_is_replaced_whole_and_checked(door: Door) -> None:
     assert [event["todo_changed"]["by_user"] for _, _, event in events if "todo_changed" in event] == [True]
     assert (await client.put(f"/v1/runs/{run_id}/todo", json={"items": []})).status_code == 409
     assert (await client.post(f"/v1/runs/{run_id}/replay")).json()["same"] is True
+
+
+async def test_a_table_is_uploaded_as_a_file_and_a_run_begins_with_it(door: Door) -> None:
+    client, house = door
+    content = b"date,price\n2020-01-02,1.5\n"
+    answer = await client.post("/v1/tables", params={"name": "Prices.CSV"}, content=content)
+    assert answer.status_code == 200
+    found = answer.json()
+    assert (found["sheet"]["id"], found["sheet"]["title"]) == (SHEET_ID, "Prices.CSV")
+    assert [issue["row"] for issue in found["issues"]] == ["3"]
+    assert await house.store.get(f"uploads/{hashlib.sha256(content).hexdigest()}.csv") == content
+    await client.post("/v1/runs", json={"question": "why?", "table_ids": [SHEET_ID]})
+    assert list(house.planner.asked[-1].table_ids) == [SHEET_ID]
+
+
+async def test_other_files_and_larger_ones_are_refused(door: Door) -> None:
+    client, _ = door
+    answer = await client.post("/v1/tables", params={"name": "chart.png"}, content=b"x")
+    assert (answer.status_code, answer.json()["field"]) == (400, "name")
+    answer = await client.post("/v1/tables", params={"name": "big.csv"}, content=b"x" * 1_500_000)
+    assert answer.status_code == 200
+    answer = await client.post("/v1/tables", params={"name": "huge.csv"}, content=b"x" * 20_000_001)
+    assert answer.status_code == 413
+    answer = await client.post("/v1/runs", content=b"x" * 1_500_000)
+    assert answer.status_code == 413

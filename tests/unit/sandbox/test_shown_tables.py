@@ -60,6 +60,33 @@ def test_an_index_that_says_something_becomes_columns_and_one_that_counts_does_n
     assert [c["name"] for c in read(table)["columns"]] == ["name", "year", "value mean", "value max"]
 
 
+SHEET = pd.DataFrame({"date": pd.date_range("2020-01-01", periods=4), "close": [3.0, 1.0, 4.0, 2.0]})
+
+
+@pytest.mark.parametrize(
+    "selected",
+    [
+        SHEET[SHEET["close"] > 1.5],
+        SHEET.iloc[1:3],
+        SHEET.sort_values("close"),
+        SHEET.nlargest(2, "close"),
+        SHEET[["close"]].sort_values("close"),
+        pd.concat([SHEET, SHEET])[["close"]],
+    ],
+)
+def test_row_numbers_of_the_table_selected_from_are_no_column(selected: pd.DataFrame) -> None:
+    assert "item" not in [column["name"] for column in read(selected)["columns"]]
+
+
+def test_integers_that_say_what_a_row_is_about_stay_a_column() -> None:
+    by_year = pd.DataFrame.from_dict({2020: {"return": 0.1}, 2021: {"return": 0.2}}, orient="index")
+    assert [(c["name"], c["values"]) for c in read(by_year)["columns"]] == [
+        ("item", [2020, 2021]),
+        ("return", [0.1, 0.2]),
+    ]
+    assert [c["name"] for c in read(pd.Series({2020: 0.1, 2022: 0.2}, name="return"))["columns"]] == ["item", "return"]
+
+
 def test_names_are_distinct_and_units_are_those_of_columns() -> None:
     frame = pd.DataFrame([[1, 2]], columns=["a", "a"])
     content = read(frame, "  A\ntitle ", {"a": "USD", "b": "%"})

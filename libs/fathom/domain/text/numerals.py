@@ -12,6 +12,12 @@ TYPED_DIGITS = DIGITS + "○"
 ARABIC = str.maketrans(TYPED_DIGITS, "00" + "123456789" + "0")
 # 两 is "two" before a unit or a measure word; 俩 and 仨 are "two of" and "three of".
 COUNTING = str.maketrans("两俩仨", "二二三")
+NUMBER_WORDS: Mapping[str, int] = {
+    word: value
+    for value, word in enumerate(
+        ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+    )
+}
 DIGIT_VALUES: Mapping[str, int] = {digit: int(digit.translate(ARABIC)) for digit in TYPED_DIGITS} | {"两": 2}
 
 
@@ -36,3 +42,9 @@ def parse_numeral(text: str) -> int | None:
     if len(tens) > 1 or len(ones) > 1:
         return None
     return 10 * int(replace_digits(tens or "一")) + int(replace_digits(ones or "〇"))
+
+
+def parse_number(word: str) -> int | None:
+    """Parse digits, a Chinese numeral, or an English number word up to twelve; return None for anything else."""
+    word = word.lower()
+    return NUMBER_WORDS[word] if word in NUMBER_WORDS else parse_numeral(word)

@@ -118,13 +118,6 @@ AGAINST = re.compile(
     r"|(?:与|跟)(?:上年同期|去年同期|去年同月)(?!相比)",
     re.I | re.A,
 )
-# The end of a period, at which one value is meant: 2021年末, "at the end of 2021", "mid-2022". 每年末 asks for all of
-# them.
-ENDING = re.compile(
-    r"(?<![每各])(?:年[末底终]|月[末底]|季度?[末底]|年中)(?!现金)|\b(?:at|by) the (?:end|close) of (?:[a-z]+ |q[1-4] )?(?:19|20)\d{2}"
-    r"|\bend[\s-](?:of[\s-])?(?:[a-z]+ |q[1-4] )?(?:19|20)\d{2}\b|\byear[\s-]end (?:19|20)\d{2}|(?:19|20)\d{2} (?:year|month|quarter)[\s-]end|\bmid[\s-](?:19|20)\d{2}",
-    re.I | re.A,
-)
 # The length of a moving window is no period: "50-day moving average", 200日均线.
 WINDOW = re.compile(
     r"\d{1,3}[\s-]?(?:days?|weeks?|months?|years?|个?交易日|[日天周年]|个?月)(?=[\s-]*(?:simple |exponential |trailing )?(?:moving|rolling|SMA|EMA|均线|移动|滚动))",

@@ -138,7 +138,10 @@ class Asked:
         whole = reading.whole
         runs = any(p.relative or p.grain == Frequency.NATIVE for p in reading.periods)
         ends = (
-            cue_words.ENDING.search(text) and not cue_words.EACH.search(text) and not runs and whole.start is not None
+            any(p.edge == "end" for p in reading.periods)
+            and not cue_words.EACH.search(text)
+            and not runs
+            and whole.start is not None
         )
         return (Statistic.LAST,) if ends and whole.start != whole.end else ()
 

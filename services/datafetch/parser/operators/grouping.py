@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from fathom.domain.text.numerals import parse_number
 from fathom.services.datafetch.parser.operators import cue_words
-from fathom.services.datafetch.parser.time.rules import number
 from fathom.services.datafetch.query.model import Frequency, Statistic
 
 EVERY = {
@@ -95,7 +95,7 @@ def find(text: str) -> Grouping | None:
         if every is not None:
             # The number may stand before the match ("the three worst months"): 16 characters hold it and an article.
             counted = SEVERAL.search(match[0]) or SEVERAL.search(text[: match.start()][-16:] + match[0])
-            count = number(told(counted)) if counted else None
+            count = parse_number(told(counted)) if counted else None
             start = match.start() if counted is None else min(match.start(), text.index(told(counted)))
             return Grouping(every, inner, outer, count or 1, (start, match.end()))
     return None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fathom.services.datafetch.parser.time.rules import number
+from fathom.domain.text.numerals import parse_number
 from fathom.services.datafetch.query.model import Query, Statistic
 
 WAYS = "hardest|highest|largest|biggest|lowest|smallest|best|worst|strongest|weakest|most|least"
@@ -59,7 +59,7 @@ def find(text: str) -> Ranking | None:
     for pattern in PATTERNS:
         match = pattern.search(text)
         if match:
-            count = number(match.groupdict().get("n") or match.groupdict().get("m") or "1") or 1
+            count = parse_number(match.groupdict().get("n") or match.groupdict().get("m") or "1") or 1
             kind = "currency" if re.search("currenc|货币", match["kind"], re.I) else "stock"
             spans = [match.span("way"), match.span("kind")]
             if match.groupdict().get("m"):

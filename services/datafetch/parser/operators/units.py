@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from fathom.domain.text.numerals import parse_number as parse_count
 from fathom.services.datafetch.catalog.text import plain
-from fathom.services.datafetch.parser.time.rules import number as parse_count
 from fathom.services.datafetch.query.units import EN_MONEY, EN_SCALE, ZH_MONEY, ZH_SCALE, parse_unit
 
 # 单位为亿元, 换算成美元, 多少万元, "in million USD", "as percent".

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -207,8 +208,7 @@ def compile_groups(part: Part, query: Query) -> str:
     where = f" where {' or '.join(f'({fit})' for fit in fits)}" if query.filters else ""
     limit = f" limit {int(query.limit)}" if query.limit > 0 else ""
     if query.tail > 0:
-        last = f"select * from groups{where} order by date desc limit {int(query.tail)}"
-        return f"select * from ({last}) order by date"
+        return f"select * from groups where {compile_last_rows('groups', names, where, query.tail)} order by date"
     return f"select * from groups{where} order by date{limit}"
 
 
@@ -239,12 +239,22 @@ def compile_wide_with_combination(part: Part, query: Query, wide: str) -> str:
     limit = f" limit {int(query.limit)}" if query.limit > 0 else ""
     rows = f"select * from whole{where} order by date{limit}"
     if query.tail > 0:
-        # "Last" counts rows with a value of any series.
-        names = ", ".join(quote(source.name) for source in list_sources(part, query))
-        some = f"{where} and" if where else " where"
-        last = f"select * from whole{some} coalesce({names}) is not null order by date desc limit {int(query.tail)}"
-        rows = f"select * from ({last}) order by date"
+        names = [quote(source.name) for source in list_sources(part, query)]
+        rows = f"select * from whole where {compile_last_rows('whole', names, where, query.tail)} order by date"
     return f", whole as ({wide}) {rows}"
+
+
+def compile_last_rows(table: str, names: Sequence[str], where: str, count: int) -> str:
+    """Return the SQL condition for the last rows of each series that have its value and pass ``where``.
+
+    Series end on different days: the last rows of the table alone would hide the latest value of one that ends earlier.
+    """
+    lasts = [
+        f"date in (select date from {table}{where}{' and' if where else ' where'} {name} is not null"
+        f" order by date desc limit {int(count)})"
+        for name in names
+    ]
+    return f"({' or '.join(lasts)})"
 
 
 def name_combination(part: Part, query: Query) -> tuple[str, str]:

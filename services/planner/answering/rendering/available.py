@@ -32,6 +32,10 @@ REASONS = {
         "the budget of this run was spent before the model finished",
         "模型完成之前本次运行的额度已用尽",
     ),
+    Shortfall.CONTEXT: (
+        "the conversation did not fit into the model's window, also after it was shortened",
+        "对话缩短之后仍超出模型的窗口",
+    ),
     Shortfall.TIME: ("the time of this run was spent before the model finished", "模型完成之前本次运行的时间已用尽"),
 }
 CUT = ("**Cut off:** the model's reply ended here before it was complete.", "**未完：** 模型的回复在完成之前被截断。")

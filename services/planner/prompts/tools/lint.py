@@ -95,7 +95,8 @@ def check_examples(prompt: Prompt) -> Iterator[Problem]:
         yield Problem(prompt.id, "few-shot", "the header must say few_shot exactly when there are examples")
     if blocks and prompt.header.stage not in FEW_SHOT_STAGES:
         yield Problem(prompt.id, "few-shot", f"examples belong to {', '.join(sorted(FEW_SHOT_STAGES))} only")
-    if not blocks and prompt.header.stage in FEW_SHOT_STAGES:
+    # A variant is for a window that has no room for them.
+    if not blocks and prompt.header.stage in FEW_SHOT_STAGES and not prompt.header.name:
         yield Problem(prompt.id, "good-example", "has no example of a good first step")
     for name, examples in blocks.items():
         if len({example.layout for example in examples}) < LAYOUTS:
@@ -120,8 +121,8 @@ def check_prefix(prompt: Prompt) -> Iterator[Problem]:
 
 
 def check_limits(prompt: Prompt) -> Iterator[Problem]:
-    """Ask for short thoughts, and for a plan that begins small."""
-    if prompt.header.stage != "research":
+    """Ask for short thoughts, and for a plan that begins small, in the usual variant; others may have neither tool."""
+    if prompt.header.stage != "research" or prompt.header.name:
         return
     if not THOUGHT_LIMIT.search(prompt.body):
         yield Problem(prompt.id, "thought-length", "does not limit a thought to 200 characters")

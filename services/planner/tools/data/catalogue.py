@@ -35,12 +35,13 @@ class DataCatalogue:
     description: ClassVar[str] = (
         "Says which data there are, without values: entities, indicators, units, frequencies, first and last dates,"
         " with the ids that `data` takes. Search by name, code or description in English or Chinese; without a query"
-        " you get an overview. `unmatched` names words that no series has: what they ask for is probably not here."
+        " you get an overview, or all series of a `kind`. `unmatched` names words that no series has: what they ask for"
+        " is probably not here."
     )
     parameters: ClassVar[Mapping[str, Any]] = make_schema(
         [],
         query={"type": "string", "maxLength": 500, "description": "What you look for, e.g. EURUSD or 失业率."},
-        kind={"type": "string", "description": "Only entities of a kind of the overview, e.g. stock."},
+        kind={"type": "string", "description": "Only a kind of the overview, e.g. stock; alone it lists all."},
         page={"type": "integer", "minimum": 1, "maximum": MAX_PAGES, "description": "Page of the result, from 1."},
     )
 

@@ -84,8 +84,8 @@ class Data:
         },
         transform={
             "enum": list(TRANSFORMS),
-            "description": "yoy, qoq, mom: rate of change as a fraction; change: difference from a year before;"
-            " ytd, ttm, single, running: sums of flows.",
+            "description": "yoy, qoq, mom: rate of change, a fraction unless unit is % or bp; change: difference from"
+            " a year before; ytd, ttm, single, running: sums of flows.",
         },
         entity_kind={"type": "string", "description": "All entities of a kind instead of entities, e.g. stock."},
         filters={"type": "array", "items": FILTER, "maxItems": 8, "description": "Only rows that meet all conditions."},

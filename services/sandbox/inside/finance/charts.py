@@ -11,30 +11,76 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from fathom.services.sandbox.inside.finance.errors import InvalidArgument
-from fathom.services.sandbox.inside.finance.inputs import has_returns, is_rate, read_series, read_window, unit_of
+from fathom.services.sandbox.inside.finance.inputs import (
+    check_choice,
+    count_per_year,
+    has_returns,
+    is_rate,
+    read_series,
+    read_window,
+    unit_of,
+)
 from fathom.services.sandbox.inside.finance.portfolios import spread
-from fathom.services.sandbox.inside.finance.returns import EVERY, period_returns
-from fathom.services.sandbox.inside.finance.risk import correlation, drawdown, rolling, to_moves
+from fathom.services.sandbox.inside.finance.returns import EVERY, describe_kind, period_returns
+from fathom.services.sandbox.inside.finance.risk import correlation, describe_counts, drawdown, rolling, to_moves
 
-# In English and Chinese.
+# In English and Chinese. A name with "axis" is short, since it stands along an axis; one with "note" says below the
+# chart how it was computed.
 TEXTS = MappingProxyType(
     {
         "levels": ("levels", "水平值"),
         "rebased": ("rebased, {0} = 100", "以{0}为100"),
-        "drawdown": ("drawdown from the highest value so far, %", "自此前最高值的回撤（%）"),
-        "volatility": ("annualised volatility over {0} observations, %", "{0}期滚动年化波动率（%）"),
-        "rolling correlation": ("correlation of {1} over {0} common dates", "{0}个共同日期{1}的滚动相关系数"),
-        "correlation": ("correlation of {0}, {1} common dates", "{0}的相关系数，{1}个共同日期"),
-        "spread": ("difference, {0}", "差值（{0}）"),
-        "bars": ("return by {0}, %", "各{0}收益率（%）"),
+        "drawdown": ("drawdown", "回撤"),
+        "volatility": ("annualised volatility over {0} observations", "{0}期滚动年化波动率"),
+        "rolling correlation": ("correlation over {0} common dates", "{0}个共同日期的滚动相关系数"),
+        "correlation": ("correlation", "相关系数"),
+        "spread": ("difference", "差值"),
+        "bars": ("return by {0}", "各{0}收益率"),
         "histogram": ("distribution of {0}", "{0}的分布"),
         "scatter": ("{0}", "{0}"),
+        "drawdown axis": ("drawdown, %", "回撤（%）"),
+        "volatility axis": ("volatility, % a year", "年化波动率（%）"),
+        "bars axis": ("return, %", "收益率（%）"),
+        "move axis": ("{0}, {1}", "{0}（{1}）"),
+        "log axis": ("{0} (log scale)", "{0}（对数坐标）"),
         "date": ("date", "日期"),
         "value": ("value", "数值"),
         "count": ("observations", "观测数"),
+        "points": ("percentage points", "百分点"),
         "fit": ("fit: slope {0:.3g}, R² {1:.3f}", "拟合线：斜率{0:.3g}，R² {1:.3f}"),
+        "more": ("{0} and {1} more", "{0}等{1}项"),
+        "rebased note": ("each value over that of {0}, times 100; {1}", "各值除以{0}的值，再乘以100；{1}"),
+        "drawdown note": ("fall from the highest value since {0}; {1}", "自{0}以来最高值的跌幅；{1}"),
+        "volatility note": (
+            "standard deviation of the last {0} simple returns times the root of {1} periods a year; {2}",
+            "最近{0}个简单收益率的标准差乘以每年期数{1}的平方根；{2}",
+        ),
+        "correlation note": ("Pearson correlation of {0} on {1} common dates", "{0}在{1}个共同日期上的皮尔逊相关系数"),
+        "rolling correlation note": (
+            "Pearson correlation of {0} over the last {1} common dates",
+            "{0}在最近{1}个共同日期上的皮尔逊相关系数",
+        ),
+        "spread note": ("{0} less {1} on common dates", "共同日期上{0}减{1}"),
+        "bars note": (
+            "each {0} from the last value of the {0} before, the first from its own first value; {1}",
+            "每{0}以上一{0}最后一个值为基准，首{0}以其第一个值为基准；{1}",
+        ),
+        "histogram note": ("each value on the one before it", "逐期计算"),
+        "scatter note": ("a dot per common date, each value on the one before it", "每点为一个共同日期，逐期计算"),
+        "log note": (
+            "values span a factor of {0:,.0f}: on a log scale equal slopes are equal rates of change",
+            "数值相差{0:,.0f}倍：对数坐标下斜率相同即变化率相同",
+        ),
     }
 )
+# More names make a title longer than its line; each is in the legend in full.
+MAX_NAMES, MAX_NAME_CHARS = 3, 40
+# A line of so few dates shows each of them; of one date it would show nothing.
+MAX_MARKED = 40
+# Pages have six colours; after those the stroke tells two lines apart.
+COLOURS, STROKES = 6, ("solid", "dash", "dot", "dashdot")
+# From this factor between largest and smallest value on, the early part of a linear chart is flat.
+LOG_FACTOR = 20
 
 
 @dataclass(frozen=True)
@@ -50,6 +96,15 @@ class Style:
         return TEXTS[name][self.language].format(*(v[self.language] if isinstance(v, tuple) else v for v in values))
 
 
+@dataclass(frozen=True)
+class Drawing:
+    """A figure, what it shows for its title, and how that was computed for the line below it."""
+
+    figure: Any
+    text: str
+    note: str = ""
+
+
 def chart(
     data: Any,
     measure: str = "levels",
@@ -59,17 +114,20 @@ def chart(
     window: int = 60,
     every: str = "year",
     language: str = "en",
+    log: bool = False,
 ) -> Any:
     """Return a plotly figure of a measure; raise ``InvalidArgument`` where it does not fit the data.
 
     ``measure`` is "levels" (a panel per unit), "rebased" (100 on the first common date, for prices and indices alone),
     "drawdown", "volatility" and "rolling correlation" (over ``window`` observations), "correlation" (heat map),
     "spread" (first column less second), "bars" (returns by ``every``), "histogram" (of returns, or of differences of
-    rates), or "scatter" (second column against first, with fit). ``language`` is "en" or "zh".
+    rates), or "scatter" (second column against first, with fit). ``language`` is "en" or "zh"; ``log`` gives levels and
+    rebased values a logarithmic axis.
     """
-    if measure not in MEASURES:
-        raise InvalidArgument("measure", f"must be one of {', '.join(MEASURES)}")
+    if isinstance(data, str):
+        raise InvalidArgument("data", f"comes first and is a table, as in chart(sheet_1, {data!r})")
     frame, period = read_series(data, "data"), read_window(start, end, "first")
+    check_choice(measure, MEASURES, "measure")
     attrs, frame = frame.attrs, frame.loc[period.start : period.end].dropna(how="all")
     frame.attrs = attrs
     if len(frame) < 2:
@@ -77,16 +135,71 @@ def chart(
     if (measure in PAIRED) and len(frame.columns) != 2:
         raise InvalidArgument("data", f"has {len(frame.columns)} series, and a {measure} has two")
     style = Style(int(language == "zh"), window, every)
-    figure, text = MEASURES[measure](frame, style)
+    frame, indicator = drop_common_indicator(frame)
+    drawing = MEASURES[measure](frame, style)
+    notes = [drawing.note, apply_log(drawing.figure, frame, measure, style) if log else hint_log(frame, measure, style)]
+    head = f"{join_names(frame.columns, style)}{f' ({indicator})' if indicator else ''}"
     ends = f"{frame.index[0].date()} – {frame.index[-1].date()}"
-    names = ("、" if style.language else ", ").join(frame.columns)
-    return figure.update_layout(title=title or f"{names}: {text}, {ends}", template="plotly_white")
+    note = ("。" if style.language else ". ").join(filter(None, notes))
+    return drawing.figure.update_layout(
+        title=title or f"{head}: {drawing.text}, {ends}", template="plotly_white", meta={"note": note}
+    )
 
 
-def draw_lines(frame: Any, text: str, style: Style) -> Any:
+def drop_common_indicator(frame: Any) -> tuple[Any, str]:
+    """Return the frame with entities as names and the indicator that all columns share; unchanged and "" without."""
+    indicators = {str(frame.attrs.get("indicators", {}).get(column, "")) for column in frame}
+    common = indicators.pop() if len(indicators) == 1 else ""
+    short = {column: column.removesuffix(f".{common}") for column in frame}
+    if not common or any(one == other for one, other in short.items()) or len(set(short.values())) < len(short):
+        return frame, ""
+    renamed = frame.rename(columns=short)
+    renamed.attrs = {
+        key: {short.get(column, column): value for column, value in facts.items()} for key, facts in frame.attrs.items()
+    }
+    return renamed, common
+
+
+def join_names(names: Any, style: Style) -> str:
+    """Return the names as a title lists them: long ones shortened, and of many the first."""
+    short = [name if len(name) <= MAX_NAME_CHARS else f"{name[: MAX_NAME_CHARS - 1]}…" for name in names]
+    shown = ("、" if style.language else ", ").join(short[:MAX_NAMES])
+    # In Chinese the number is that of all, as 等 is used; in English that of the rest.
+    count = len(short) if style.language else len(short) - MAX_NAMES
+    return style.say("more", shown, count) if len(short) > MAX_NAMES else shown
+
+
+def hint_log(frame: Any, measure: str, style: Style) -> str:
+    """Return the note that values of one unit differ by so much that a log scale shows more; "" otherwise."""
+    values = frame.to_numpy()
+    if measure not in LOGARITHMIC or len({unit_of(frame, column) for column in frame}) > 1 or np.nanmin(values) <= 0:
+        return ""
+    factor = np.nanmax(values) / np.nanmin(values)
+    return style.say("log note", factor) if factor >= LOG_FACTOR else ""
+
+
+def apply_log(figure: Any, frame: Any, measure: str, style: Style) -> str:
+    """Give the figure's values logarithmic axes; raise ``InvalidArgument`` for what has none."""
+    if measure not in LOGARITHMIC:
+        raise InvalidArgument("log", f"is for {' and '.join(LOGARITHMIC)}, not for {measure}")
+    for column in frame:
+        if (frame[column].dropna() <= 0).any():
+            raise InvalidArgument("log", f"needs values above 0, and {column} is not always")
+    figure.for_each_yaxis(lambda axis: axis.update(type="log", title_text=style.say("log axis", axis.title.text)))
+    return ""
+
+
+def make_line(column: str, one: Any, position: int) -> Any:
+    """Return the line of a series; ``position`` among the lines decides its stroke."""
+    stroke = STROKES[position // COLOURS % len(STROKES)]
+    mode = "lines+markers" if len(one) <= MAX_MARKED else "lines"
+    return go.Scatter(x=one.index, y=one, name=column, mode=mode, line={"dash": stroke})
+
+
+def draw_lines(frame: Any, axis: str, style: Style) -> Any:
     """Return a line per column over the dates."""
-    figure = go.Figure([go.Scatter(x=one.index, y=one, name=column) for column, one in drop_gaps(frame)])
-    return figure.update_xaxes(title_text=style.say("date")).update_yaxes(title_text=text)
+    figure = go.Figure([make_line(*line, place) for place, line in enumerate(drop_gaps(frame))])
+    return figure.update_xaxes(title_text=style.say("date")).update_yaxes(title_text=axis)
 
 
 def drop_gaps(frame: Any) -> list[tuple[str, Any]]:
@@ -94,20 +207,18 @@ def drop_gaps(frame: Any) -> list[tuple[str, Any]]:
     return [(column, frame[column].dropna()) for column in frame]
 
 
-def draw_levels(frame: Any, style: Style) -> tuple[Any, str]:
+def draw_levels(frame: Any, style: Style) -> Drawing:
     """Draw the values as they are, a panel per unit."""
     units = list(dict.fromkeys(unit_of(frame, column) for column in frame))
     figure = make_subplots(rows=len(units), cols=1, shared_xaxes=True)
-    for column, one in drop_gaps(frame):
-        figure.add_trace(
-            go.Scatter(x=one.index, y=one, name=column), row=units.index(unit_of(frame, column)) + 1, col=1
-        )
+    for place, (column, one) in enumerate(drop_gaps(frame)):
+        figure.add_trace(make_line(column, one, place), row=units.index(unit_of(frame, column)) + 1, col=1)
     for row, unit in enumerate(units, 1):
         figure.update_yaxes(title_text=unit or style.say("value"), row=row, col=1)
-    return figure.update_xaxes(title_text=style.say("date"), row=len(units), col=1), style.say("levels")
+    return Drawing(figure.update_xaxes(title_text=style.say("date"), row=len(units), col=1), style.say("levels"))
 
 
-def draw_rebased(frame: Any, style: Style) -> tuple[Any, str]:
+def draw_rebased(frame: Any, style: Style) -> Drawing:
     """Draw prices or indices as 100 on the first common date; refuse rates and what is not always above 0."""
     for column in frame:
         if not has_returns(frame, column):
@@ -117,76 +228,116 @@ def draw_rebased(frame: Any, style: Style) -> tuple[Any, str]:
     if not len(first):
         raise InvalidArgument("data", "has no date on which all series have a value: draw 'levels'")
     text = style.say("rebased", first[0].date())
-    return draw_lines(frame.loc[first[0] :] / frame.loc[first[0]] * 100, text, style), text
+    note = style.say("rebased note", first[0].date(), describe_kind(frame))
+    return Drawing(draw_lines(frame.loc[first[0] :] / frame.loc[first[0]] * 100, text, style), text, note)
 
 
-def draw_drawdown(frame: Any, style: Style) -> tuple[Any, str]:
+def draw_drawdown(frame: Any, style: Style) -> Drawing:
     """Draw the falls from the highest value so far."""
-    return draw_lines(drawdown(frame) * 100, style.say("drawdown"), style), style.say("drawdown")
+    note = style.say("drawdown note", frame.index[0].date(), describe_kind(frame))
+    figure = draw_lines(drawdown(frame) * 100, style.say("drawdown axis"), style)
+    return Drawing(figure, style.say("drawdown"), note)
 
 
-def draw_volatility(frame: Any, style: Style) -> tuple[Any, str]:
+def draw_volatility(frame: Any, style: Style) -> Drawing:
     """Draw the rolling volatility."""
-    text = style.say("volatility", style.window)
-    return draw_lines(rolling(frame, style.window) * 100, text, style), text
+    counts = describe_counts({column: count_per_year(one.index) for column, one in drop_gaps(frame)})
+    note = style.say("volatility note", style.window, counts, describe_kind(frame))
+    figure = draw_lines(rolling(frame, style.window) * 100, style.say("volatility axis"), style)
+    return Drawing(figure.update_yaxes(rangemode="tozero"), style.say("volatility", style.window), note)
 
 
-def draw_rolling_correlation(frame: Any, style: Style) -> tuple[Any, str]:
-    """Draw the rolling correlation of two series."""
-    text = style.say("rolling correlation", style.window, to_moves(frame)[1])
-    return draw_lines(rolling(frame, style.window, "correlation"), text, style), text
+def draw_rolling_correlation(frame: Any, style: Style) -> Drawing:
+    """Draw the rolling correlation of two series, with a line at 0."""
+    note = style.say("rolling correlation note", to_moves(frame)[1], style.window)
+    figure = draw_lines(rolling(frame, style.window, "correlation"), style.say("correlation"), style)
+    return Drawing(figure.add_hline(y=0, line_width=1), style.say("rolling correlation", style.window), note)
 
 
-def draw_correlation(frame: Any, style: Style) -> tuple[Any, str]:
-    """Draw the matrix of correlations as a heat map."""
+def draw_correlation(frame: Any, style: Style) -> Drawing:
+    """Draw the matrix of correlations as a heat map, the first series on top."""
     matrix, common = correlation(frame), frame.dropna()
     names = list(matrix.columns)
-    cells = go.Heatmap(z=matrix, x=names, y=names, zmin=-1, zmax=1, colorscale="RdBu", texttemplate="%{z:.2f}")
+    cells = go.Heatmap(
+        z=matrix,
+        x=names,
+        y=names,
+        zmin=-1,
+        zmax=1,
+        colorscale="RdBu",
+        texttemplate="%{z:.2f}",
+        hovertemplate="%{y} – %{x}: %{z:.3f}<extra></extra>",
+    )
     common.attrs = frame.attrs
     moves, kind = to_moves(common)
-    return go.Figure(cells), style.say("correlation", kind, len(moves))
+    figure = go.Figure(cells).update_yaxes(autorange="reversed").update_layout(hovermode="closest")
+    return Drawing(figure, style.say("correlation"), style.say("correlation note", kind, len(moves)))
 
 
-def draw_spread(frame: Any, style: Style) -> tuple[Any, str]:
+def draw_spread(frame: Any, style: Style) -> Drawing:
     """Draw the first series less the second."""
     pair = [frame[[column]] for column in frame]
     for one in pair:
         one.attrs = frame.attrs
     found = spread(*pair)
-    text = style.say("spread", unit_of(found, found.columns[0]) or style.say("value"))
-    figure = draw_lines(found, text, style)
-    return figure.add_hline(y=0, line_width=1), text
+    unit = unit_of(found, found.columns[0])
+    axis = style.say("points") if unit == TEXTS["points"][0] else unit or style.say("value")
+    figure = draw_lines(found, axis, style).add_hline(y=0, line_width=1)
+    return Drawing(figure, style.say("spread"), style.say("spread note", *frame.columns))
 
 
-def draw_bars(frame: Any, style: Style) -> tuple[Any, str]:
+def draw_bars(frame: Any, style: Style) -> Drawing:
     """Draw the return of each period."""
-    found = period_returns(frame, style.every) * 100
-    text = style.say("bars", (style.every, EVERY[style.every][2]))
+    found, every = period_returns(frame, style.every) * 100, (style.every, EVERY[style.every][2])
     figure = go.Figure([go.Bar(x=found.index, y=found[column], name=column) for column in found])
-    return figure.update_xaxes(type="category").update_yaxes(title_text=text), text
+    figure.update_xaxes(type="category").update_yaxes(title_text=style.say("bars axis"))
+    return Drawing(figure, style.say("bars", every), style.say("bars note", every, describe_kind(frame)))
 
 
-def draw_histogram(frame: Any, style: Style) -> tuple[Any, str]:
+def draw_histogram(frame: Any, style: Style) -> Drawing:
     """Draw how often returns, or differences of rates, were of which size."""
-    moves, kind = to_moves(frame)
-    figure = go.Figure([go.Histogram(x=one, name=column, opacity=0.7) for column, one in drop_gaps(moves)])
-    figure.update_layout(barmode="overlay").update_yaxes(title_text=style.say("count"))
-    return figure.update_xaxes(title_text=kind[style.language]), style.say("histogram", kind)
+    moves, kind = scale_moves(frame, style)
+    figure = go.Figure(
+        [go.Histogram(x=one, name=column, opacity=0.65) for column, one in drop_gaps(moves)]
+    ).update_layout(barmode="overlay")
+    units = "、".join(dict.fromkeys(filter(None, (unit_of(moves, column) for column in moves))))
+    figure.update_yaxes(title_text=style.say("count"))
+    figure.update_xaxes(title_text=style.say("move axis", kind, units) if units else kind[style.language])
+    return Drawing(figure, style.say("histogram", kind), style.say("histogram note"))
 
 
-def draw_scatter(frame: Any, style: Style) -> tuple[Any, str]:
+def draw_scatter(frame: Any, style: Style) -> Drawing:
     """Draw the moves of the second series against those of the first, with the line of least squares."""
     common = frame.dropna()
     common.attrs = frame.attrs
-    moves, kind = to_moves(common)
+    moves, kind = scale_moves(common, style)
     one, other = moves.iloc[:, 0], moves.iloc[:, 1]
     slope, offset = np.polyfit(one, other, 1)
     line = [one.min(), one.max()]
     fit = style.say("fit", slope, one.corr(other) ** 2)
-    dots = go.Scatter(x=one, y=other, mode="markers", name=kind[style.language])
+    marks = {"size": 5, "opacity": 0.5}
+    dots = go.Scatter(
+        x=one, y=other, mode="markers", name=kind[style.language], marker=marks, text=one.index.strftime("%Y-%m-%d")
+    )
     figure = go.Figure([dots, go.Scatter(x=line, y=[slope * x + offset for x in line], mode="lines", name=fit)])
-    figure.update_xaxes(title_text=f"{frame.columns[0]}: {kind[style.language]}")
-    return figure.update_yaxes(title_text=f"{frame.columns[1]}: {kind[style.language]}"), style.say("scatter", kind)
+    for column, update in zip(moves, (figure.update_xaxes, figure.update_yaxes), strict=True):
+        update(title_text=style.say("move axis", column, unit_of(moves, column) or style.say("value")))
+    figure.update_layout(hovermode="closest")
+    return Drawing(figure, style.say("scatter", kind), style.say("scatter note"))
+
+
+def scale_moves(frame: Any, style: Style) -> tuple[Any, tuple[str, str]]:
+    """Return returns in % or differences in their unit, with the units in ``attrs``, and the name of the moves."""
+    moves, kind = to_moves(frame)
+    units = {}
+    for column in moves:
+        unit = unit_of(frame, column)
+        if has_returns(frame, column):
+            moves[column], units[column] = moves[column] * 100, "%"
+        else:
+            units[column] = style.say("points") if unit.startswith("%") else unit
+    moves.attrs = {"units": units}
+    return moves, kind
 
 
 MEASURES = MappingProxyType(
@@ -204,3 +355,4 @@ MEASURES = MappingProxyType(
     }
 )
 PAIRED = ("rolling correlation", "spread", "scatter")
+LOGARITHMIC = ("levels", "rebased")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,8 @@ RATE_UNIT = re.compile(r"%|per ?cent|fraction|basis point|(?:bps?|pp)(?!\w)|百�
 DENSITIES = ((252, 4), (52, 10), (12, 45), (4, 135), (1, 100_000))
 # Share of weekend days from which a daily series trades on all days of the year, as crypto assets do.
 WEEKENDS = 0.2
+# From which value the return of a window can be counted.
+BASES = ("auto", "before", "first")
 
 
 def read_series(data: Any, name: str) -> Any:
@@ -116,22 +119,25 @@ def read_one(data: Any, name: str, is_price: bool = False) -> Any:
 
 @dataclass(frozen=True)
 class Window:
-    """First and last day, and whether the last value before the first day is the base ("before") or the first in it."""
+    """First and last day, and from which value a return counts.
+
+    ``base`` is "before" (the last value before the first day), "day" (the first day's own value, or where it has none
+    the last one before it) or "first" (the first value in the window).
+    """
 
     start: Any = None
     end: Any = None
     base: str = "before"
 
     def cut(self, column: Any) -> Any:
-        """Return the values of the window, led by the base value where there is one before it; no missing values."""
+        """Return the values of the window, led by the base value where it lies before; no missing values."""
         values = column.dropna()
         inside = values.loc[self.start : self.end]
         if inside.empty:
             days = f"from {values.index[0].date()} to {values.index[-1].date()}" if len(values) else "on no common date"
             raise InvalidArgument("start", f"{column.name} has no value in the window; it has values {days}")
-        earlier = (
-            values[values.index < inside.index[0]][-1:] if self.base == "before" and self.start is not None else []
-        )
+        needs_earlier = self.base == "before" or (self.base == "day" and inside.index[0] != self.start)
+        earlier = values[values.index < inside.index[0]][-1:] if needs_earlier and self.start is not None else []
         found = pd.concat([earlier, inside]) if len(earlier) else inside
         if self.end is not None and found.index[-1] > self.end:
             raise BrokenInvariant(f"{found.index[-1].date()} lies after the window's end, {self.end.date()}")
@@ -140,20 +146,35 @@ class Window:
     @property
     def described(self) -> tuple[str, str]:
         """Return in English and Chinese from which value a return counts."""
-        if self.base == "before" and self.start is not None:
-            text = "from the last value before the window, or the first in it where none is before"
-            return text, "以窗口前最后一个值为基准，没有则以窗口内第一个值为基准"
-        return "from the first value in the window", "以窗口内第一个值为基准"
+        if self.base == "first" or self.start is None:
+            return "from the first value in the window", "以窗口内第一个值为基准"
+        if self.base == "day":
+            text = f"from the value of {self.start.date()}, or where that day has none the last value before it"
+            return text, f"以{self.start.date()}的值为基准，当日没有则以之前最后一个值为基准"
+        text = "from the last value before the window, or the first in it where none is before"
+        return text, "以窗口前最后一个值为基准，没有则以窗口内第一个值为基准"
 
 
 def read_window(start: Any, end: Any, base: str = "before") -> Window:
-    """Return the window; a text may be a year, a month or a day, and an end is then its last day."""
-    if base not in ("before", "first"):
-        raise InvalidArgument("base", "must be 'before' (last value before the window) or 'first' (first value in it)")
+    """Return the window; a text may be a year, a month or a day, and an end is then its last day.
+
+    The base "auto" is "day" where the start is a day, and "before" where it is a month or a year.
+    """
+    check_choice(base, BASES, "base", "'auto', 'before' (last value before the window) or 'first' (first value in it)")
     first, last = read_day(start, "start"), read_day(end, "end", is_end=True)
     if first is not None and last is not None and first > last:
         raise InvalidArgument("start", f"{first.date()} is after the end, {last.date()}")
+    if base == "auto":
+        base = "day" if first is not None and first == read_day(start, "start", is_end=True) else "before"
     return Window(first, last, base)
+
+
+def check_choice(value: Any, choices: Collection[str], name: str, hint: str = "") -> None:
+    """Raise ``InvalidArgument`` unless a value is one of the texts; ``hint`` replaces their list in the message."""
+    # A table in place of a text has no truth value to compare by.
+    if not isinstance(value, str) or value not in choices:
+        given = repr(value) if isinstance(value, (str, int, float)) else f"a {type(value).__name__}"
+        raise InvalidArgument(name, f"must be {hint or 'one of ' + ', '.join(choices)}, not {given}")
 
 
 def read_day(value: Any, name: str, is_end: bool = False) -> Any:

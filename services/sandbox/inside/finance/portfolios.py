@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fathom.services.sandbox.inside.finance.errors import InvalidArgument
-from fathom.services.sandbox.inside.finance.inputs import read_one, read_prices, read_window, unit_of
+from fathom.services.sandbox.inside.finance.inputs import check_choice, read_one, read_prices, read_window, unit_of
 from fathom.services.sandbox.inside.finance.results import state
 from fathom.services.sandbox.inside.finance.returns import EVERY, describe_kind
 
@@ -41,7 +41,7 @@ def portfolio(
     ``weights`` are by name or in the order of the columns and sum to 1. ``rebalance`` is "none" (buy and hold), "day",
     "week", "month", "quarter" or "year": back to the weights at the last close of each.
     """
-    frame, window = read_prices(data, "data"), read_window(start, end)
+    frame, window = read_prices(data, "data"), read_window(start, end, "auto")
     shares = pd.Series(
         weights if isinstance(weights, dict) else dict(zip(frame.columns, weights, strict=False)), dtype=float
     )
@@ -49,8 +49,7 @@ def portfolio(
         raise InvalidArgument("weights", f"must have one for each of {', '.join(frame.columns)}, and no other")
     if shares.isna().any() or abs(shares.sum() - 1) > 1e-6:
         raise InvalidArgument("weights", f"must sum to 1, and sum to {shares.sum():g}")
-    if rebalance not in ("none", "day", *EVERY):
-        raise InvalidArgument("rebalance", f"must be one of none, day, {', '.join(EVERY)}")
+    check_choice(rebalance, ("none", "day", *EVERY), "rebalance")
     attrs, frame = frame.attrs, frame.dropna()
     prices = pd.DataFrame({column: window.cut(frame[column]) for column in frame})
     code = "D" if rebalance == "day" else EVERY[rebalance][0] if rebalance != "none" else ""

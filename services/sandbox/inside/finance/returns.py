@@ -10,6 +10,8 @@ import pandas as pd
 
 from fathom.services.sandbox.inside.finance.errors import InvalidArgument
 from fathom.services.sandbox.inside.finance.inputs import (
+    Window,
+    check_choice,
     count_per_year,
     read_one,
     read_prices,
@@ -65,8 +67,7 @@ def to_returns(values: Any, method: str = "simple") -> Any:
 
 def returns(data: Any, method: str = "simple", start: Any = None, end: Any = None) -> Any:
     """Return the return of each observation on the one before it; ``method`` is "simple" or "log"."""
-    if method not in ("simple", "log"):
-        raise InvalidArgument("method", "must be 'simple' or 'log'")
+    check_choice(method, ("simple", "log"), "method", "'simple' or 'log'")
     frame, window = read_prices(data, "data"), read_window(start, end)
     found = pd.DataFrame({column: to_returns(window.cut(frame[column]), method) for column in frame})
     names = (method, "简单" if method == "simple" else "对数")
@@ -82,12 +83,20 @@ def changes(data: Any, start: Any = None, end: Any = None) -> Any:
     return result
 
 
-def holding_return(data: Any, start: Any = None, end: Any = None, base: str = "before") -> Any:
+def holding_return(data: Any, start: Any = None, end: Any = None, base: str = "auto") -> Any:
     """Return base and end values with their dates, the return between them, and CAGR from one year on.
 
-    ``base`` is "before" (last value before the window, the default where ``start`` is given) or "first" (first in it).
+    A start that is a day is itself the base, or the last value before it where that day has none; a start that is a
+    month or a year counts from the last value before it. ``base`` "before" or "first" (in the window) overrides this.
     """
-    frame, window, rows = read_prices(data, "data"), read_window(start, end, base), {}
+    frame, window = read_prices(data, "data"), read_window(start, end, base)
+    units = {"return": "fraction", "cagr": "fraction", "years": "years"}
+    return state(hold(frame, window), "holding_return", units, kind=describe_kind(frame), base=window.described)
+
+
+def hold(frame: Any, window: Window) -> Any:
+    """Return base and end values, return, years and CAGR of each price over a window, without a convention."""
+    rows = {}
     for column in frame:
         values = window.cut(frame[column])
         years, gain = (values.index[-1] - values.index[0]).days / DAYS_A_YEAR, values.iloc[-1] / values.iloc[0]
@@ -100,9 +109,7 @@ def holding_return(data: Any, start: Any = None, end: Any = None, base: str = "b
             "years": years,
             "cagr": gain ** (1 / years) - 1 if years >= YEAR_OF_CLOSES else np.nan,
         }
-    table = pd.DataFrame.from_dict(rows, orient="index")
-    units = {"return": "fraction", "cagr": "fraction", "years": "years"}
-    return state(table, "holding_return", units, kind=describe_kind(frame), base=window.described)
+    return pd.DataFrame.from_dict(rows, orient="index")
 
 
 def period_returns(data: Any, every: str = "year", start: Any = None, end: Any = None) -> Any:
@@ -110,8 +117,7 @@ def period_returns(data: Any, every: str = "year", start: Any = None, end: Any =
 
     The first period counts from its own first value where none is before; a period beside a gap has no return.
     """
-    if every not in EVERY:
-        raise InvalidArgument("every", f"must be one of {', '.join(EVERY)}")
+    check_choice(every, EVERY, "every")
     frame, window, (code, count, chinese) = read_prices(data, "data"), read_window(start, end), EVERY[every]
     columns, partial, last_day = {}, [], frame.index[0]
     for column in frame:
@@ -176,8 +182,7 @@ def convert(data: Any, rate: Any, quote: str, unit: str = "") -> Any:
     ``quote`` says how the rate is quoted: "target per source" (values are multiplied) or "source per target" (divided).
     """
     verbs = {"target per source": ("times", "乘以"), "source per target": ("divided by", "除以")}
-    if quote not in verbs:
-        raise InvalidArgument("quote", "must be 'target per source' (multiplied) or 'source per target' (divided)")
+    check_choice(quote, verbs, "quote", "'target per source' (multiplied) or 'source per target' (divided)")
     frame, rates = read_series(data, "data"), read_one(rate, "rate", is_price=True)
     is_dense = count_per_year(rates.index, "rate") > 12
     limit = pd.Timedelta(days=MAX_STALE_DAYS if is_dense else MAX_STALE_DAYS_MONTHLY)

@@ -10,6 +10,7 @@ import pandas as pd
 
 from fathom.services.sandbox.inside.finance.errors import InvalidArgument
 from fathom.services.sandbox.inside.finance.inputs import (
+    check_choice,
     count_per_year,
     has_returns,
     read_one,
@@ -202,8 +203,7 @@ def to_move(values: Any, kind: str) -> Any:
 
 def to_moves(frame: Any, of: str = "auto") -> tuple[Any, tuple[str, str]]:
     """Return returns, differences or levels, and their name; "auto" takes differences of what has no returns."""
-    if of not in ("auto", *NAMES):
-        raise InvalidArgument("of", f"must be 'auto' or one of {', '.join(NAMES)}")
+    check_choice(of, ("auto", *NAMES), "of")
     kinds = {column: of if of != "auto" else "returns" if has_returns(frame, column) else "changes" for column in frame}
     for column, kind in kinds.items():
         if kind == "returns" and not has_returns(frame, column):
@@ -240,8 +240,7 @@ def rolling(data: Any, window: int, measure: str = "volatility", periods_per_yea
     """
     if isinstance(window, bool) or not isinstance(window, int) or window < 2:
         raise InvalidArgument("window", "must be a number of observations, at least 2")
-    if measure not in ("volatility", "return", "mean", "correlation"):
-        raise InvalidArgument("measure", "must be 'volatility', 'return', 'mean' or 'correlation'")
+    check_choice(measure, ("volatility", "return", "mean", "correlation"), "measure")
     frame = (read_prices if measure in ("volatility", "return") else read_series)(data, "data")
     if int(frame.count().min()) <= window:
         raise InvalidArgument("window", f"must be below the number of values, {int(frame.count().min())}")

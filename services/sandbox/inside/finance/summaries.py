@@ -9,9 +9,16 @@ import numpy as np
 import pandas as pd
 
 from fathom.services.sandbox.inside.finance.errors import InvalidArgument
-from fathom.services.sandbox.inside.finance.inputs import Window, count_per_year, has_returns, read_series, read_window
+from fathom.services.sandbox.inside.finance.inputs import (
+    Window,
+    count_per_year,
+    has_returns,
+    read_prices,
+    read_series,
+    read_window,
+)
 from fathom.services.sandbox.inside.finance.results import state
-from fathom.services.sandbox.inside.finance.returns import describe_kind, holding_return
+from fathom.services.sandbox.inside.finance.returns import describe_kind, hold
 from fathom.services.sandbox.inside.finance.risk import describe_counts, max_drawdown, sharpe, volatility
 
 
@@ -19,7 +26,7 @@ def summary(
     data: Any,
     start: Any = None,
     end: Any = None,
-    base: str = "before",
+    base: str = "auto",
     risk_free: Any = None,
     risk_free_unit: str = "",
     levels: Sequence[str] | None = None,
@@ -27,8 +34,8 @@ def summary(
     """Return a row of measures per series, percentages in columns that end with "_pct".
 
     Prices have return, CAGR, volatility, drawdown, and Sharpe ratio if ``risk_free`` is given; levels have first, last,
-    change, mean and extremes. ``levels`` names the columns that are levels; by default rates and what is not always
-    above 0.
+    change, mean and extremes. ``base`` is that of ``holding_return``. ``levels`` names the columns that are levels; by
+    default rates and what is not always above 0.
     """
     frame, window = read_series(data, "data"), read_window(start, end, base)
     unknown = [name for name in levels or () if name not in frame.columns]
@@ -58,7 +65,7 @@ def summary(
 
 def summarise_price(one: Any, window: Window, rate: tuple[Any, str]) -> dict[str, Any]:
     """Return the measures of one price; risk needs three values."""
-    held = holding_return(one, window.start, window.end, window.base).iloc[0]
+    held = hold(read_prices(one, "data"), window).iloc[0]
     row = {
         "first": held["base"],
         "last": held["end"],

@@ -9,6 +9,7 @@ import pandas as pd
 
 from fathom.services.sandbox.inside.finance.errors import InvalidArgument
 from fathom.services.sandbox.inside.finance.inputs import (
+    check_choice,
     count_per_year,
     has_returns,
     read_day,
@@ -76,8 +77,7 @@ def beyond(data: Any, level: float, side: str = "above", start: Any = None, end:
 
     The verdict is "always", "sometimes" or "never", or "unknown" where the window has a single value or is not covered.
     """
-    if side not in SIDES:
-        raise InvalidArgument("side", "must be 'above' or 'below'")
+    check_choice(side, SIDES, "side", "'above' or 'below'")
     if isinstance(level, bool) or not isinstance(level, (int, float)) or not np.isfinite(level):
         raise InvalidArgument("level", "must be a number")
     frame, window, rows = read_series(data, "data"), read_window(start, end, "first"), {}

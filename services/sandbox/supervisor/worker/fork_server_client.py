@@ -125,7 +125,8 @@ class ForkServerProcess:
         """Wait for the end of a retired process; kill it after ``timeout_s`` seconds."""
         assert self._process is not None
         try:
-            await asyncio.wait_for(self._process.wait(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await self._process.wait()
         except TimeoutError:
             await self.kill()
 

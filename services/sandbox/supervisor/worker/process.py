@@ -219,7 +219,8 @@ class WorkerProcess:
         if self._waiting is not None:
             self.kill()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self.exited.wait(), END_S)
+                async with asyncio.timeout(END_S):
+                    await self.exited.wait()
             self._init.kill()
             await self._waiting
         # Read while the group is still there: the outcome of the last cell asks for it.

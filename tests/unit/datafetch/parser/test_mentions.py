@@ -20,7 +20,7 @@ async def test_entities_measures_and_periods_have_canonical_values(engine: Engin
         ("MEASURE", "maximum drawdown", "max_drawdown"),
         ("ENTITY", "Apple", "AAPL"),
         ("ENTITY", "Microsoft", "MSFT"),
-        ("PERIOD", "2015 to 2020", "2015-01-01/2020-12-31"),
+        ("PERIOD", "from 2015 to 2020", "2015-01-01/2020-12-31"),
     ]
 
 

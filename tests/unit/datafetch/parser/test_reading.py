@@ -47,6 +47,13 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("Apple close 3/18/2019", {"start": date(2019, 3, 18), "end": date(2019, 3, 18)}),
     ("截至2021年底过去两年美国失业率", {"start": date(2020, 1, 1), "end": YEAR[1]}),
     ("近五个交易日微软收盘价", {"tail": 5}),
+    # The end of a period is one value, whatever it is called.
+    ("S&P 500 at year-end 2018", {"end": date(2018, 12, 31), "statistics": (Statistic.LAST,)}),
+    ("S&P 500 at the start of 2018", {"start": date(2018, 1, 1), "statistics": (), "limit": 1}),
+    ("苹果2018年初的股价", {"start": date(2018, 1, 1), "statistics": (), "limit": 1}),
+    ("Apple close, end of 2018", {"end": date(2018, 12, 31), "statistics": (Statistic.LAST,)}),
+    ("苹果2020年底收盘价", {"end": date(2020, 12, 31), "statistics": (Statistic.LAST,)}),
+    ("unemployment rate over the last decade", {"end": date(2022, 9, 30), "statistics": ()}),
     # Rankings.
     ("2021年涨幅最大的三只股票", {"kind": "stock", "limit": 3, "descending": True, "statistics": (Statistic.RETURN,)}),
     ("Which stock had the worst return in 2021?", {"kind": "stock", "limit": 1, "descending": False}),
@@ -66,6 +73,7 @@ async def test_a_question_becomes_its_query(engine: Engine, question: str, expec
         ("宁德时代2021年年末市值", "宁德时代", "UNKNOWN_ENTITY"),
         ("average weekly hours in banking, February 2021", "average weekly hours in banking", "UNKNOWN_INDICATOR"),
         ("How many shares of Apple were outstanding in 2019?", "outstanding", "UNKNOWN_INDICATOR"),
+        ("Apple's price in 2019 from 2020 to 2021", "2019 from 2020 to 2021", "NO_DATA_IN_PERIOD"),
     ],
 )
 async def test_what_is_not_here_is_named(engine: Engine, question: str, subject: str, reason: str) -> None:

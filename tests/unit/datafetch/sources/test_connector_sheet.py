@@ -93,6 +93,15 @@ async def test_a_csv_with_a_broken_row_is_imported_and_the_row_is_told() -> None
     assert table.to_pydict() == {"代码": ["000001", "600036"], "利润": [1.5, 2.5], "增速": [3.0, 4.0]}
 
 
+async def test_a_sheet_is_described_by_its_id() -> None:
+    response, store = await ask(b"date,price\n2020-01-01,1.5\n", "text/csv", title="Mine")
+    servicer = DatafetchServicer(Engine(Config()), store, Config())
+    described = await servicer.GetSheet(pb.GetSheetRequest(sheet_id=response.sheet.id), CALL)
+    assert described.sheet == response.sheet
+    with pytest.raises(NotFound, match="sheet"):
+        await servicer.GetSheet(pb.GetSheetRequest(sheet_id="t0"), CALL)
+
+
 async def test_arrow_is_imported_as_before_and_other_types_are_refused() -> None:
     arrow = frames.write_table(pa.table({"a": [1, 2]}))
     for content_type in ("", frames.ARROW_STREAM, "application/octet-stream"):

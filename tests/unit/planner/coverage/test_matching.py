@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import date, timedelta
+from types import SimpleNamespace
 
 import pytest
 
+from fathom.api.datafetch.v1.datafetch_pb2 import Sheet
+from fathom.domain.chat.messages import ToolCall
 from fathom.services.planner.answering.verification.dates import find_moments
 from fathom.services.planner.answering.verification.evidence import Evidence
-from fathom.services.planner.coverage.facts import Facts, Used, find_frequencies, list_lacks, measure_step
+from fathom.services.planner.coverage.facts import Facts, Used, find_frequencies, find_orders, list_lacks, measure_step
 from fathom.services.planner.coverage.matching import SlotChecker
-from fathom.services.planner.model.episode import Material, MaterialKind
+from fathom.services.planner.model.episode import Material, MaterialKind, ToolResult, ToolStatus
 from fathom.services.planner.model.slots import Slot, SlotKind, SlotState
 
 FILLED, OPEN, UNSURE = SlotState.FILLED, SlotState.OPEN, SlotState.UNSURE
@@ -102,6 +106,26 @@ def test_a_measure_is_filled_by_its_name_and_open_beside_another_one() -> None:
     assert judge(asked, YEAR, cell(measures=frozenset(["return"]))).state is OPEN
     assert judge(asked, YEAR, cell(labels=("f", "x"))).state is UNSURE
     assert judge(asked, YEAR).state is OPEN
+
+
+@pytest.mark.parametrize(
+    ("arguments", "held"),
+    [
+        ({"order_by": "close_adj", "descending": True, "limit": 1}, {"rank", "max"}),
+        ({"order_by": "close_adj", "limit": 3}, {"rank", "min"}),
+        ({"order_by": "close_adj"}, {"rank", "max", "min"}),
+        ({"indicators": ["close_adj"], "limit": 3}, set()),
+    ],
+)
+def test_a_ranked_table_supports_what_its_order_shows(arguments: dict[str, object], held: set[str]) -> None:
+    call = ToolCall("c1", "data", json.dumps({"intent": "Rank", **arguments}))
+    result = ToolResult(call, "", "", ToolStatus.OK, material=(Material(1, MaterialKind.SHEET, Sheet()),))
+    step = SimpleNamespace(results=(result,))
+    ranked = replace(YEAR, orders=find_orders(SimpleNamespace(steps=[step])).get(1, frozenset()))  # type: ignore[arg-type]
+    for measure in ("rank", "max", "min"):
+        expected = FILLED if measure in held else OPEN
+        assert judge(Slot(SlotKind.MEASURE, measure, measure), ranked).state is expected
+        assert judge(Slot(SlotKind.CONDITION, "highest", measure), ranked).state is expected
 
 
 @pytest.mark.parametrize("computed", ["return", "cagr", "change"])

@@ -76,6 +76,16 @@ async def test_an_answer_from_memory_is_refused_once_for_a_question_that_needs_e
     assert again.episode.messages == loop.episode.messages
 
 
+async def test_an_answer_that_names_what_it_leaves_open_needs_no_source() -> None:
+    """As the prompt says of a question that no tool can help with."""
+    said = {"answer": "No source here has the weather.", "reading": {"open": ["the weather"]}}
+    policy = Script(format_tool_call("finish", {"intent": "end", **said}))
+    loop = make(policy, make_task("What is the weather today?"))
+    outcome = await loop.run()
+    assert outcome.answer is not None
+    assert (outcome.stop, len(policy.requests), refusals(loop, "evidence")) == (StopReason.FINISHED, 1, 0)
+
+
 async def test_open_entries_of_the_list_hold_the_end_back_once() -> None:
     policy = Script(PLAN, echo("a"), finish("Early."), DONE, finish("Now."))
     loop = make(policy, make_task("Compare a and b"))

@@ -95,7 +95,7 @@ def test_a_seed_draws_examples_and_numbering_and_gives_the_same_bytes_again() ->
 
 
 def test_every_run_has_the_same_form_of_answer_unless_it_names_another() -> None:
-    assert prompts().choose("why?")["answer"] == "answer.conclusion.v2.en"
+    assert prompts().choose("why?")["answer"] == "answer.conclusion.v3.en"
     assert prompts().choose("为什么？", {"answer": "report"})["answer"] == "answer.report.v1.zh"
     assert prompts(answer_form="evidence").choose("why?")["answer"] == "answer.evidence.v1.en"
     pinned = prompts(prompt_versions={"answer": 1})

@@ -11,8 +11,10 @@ from fathom.clients import Clients
 from fathom.core.telemetry import Telemetry
 from fathom.domain.chat.messages import Message, Role
 from fathom.services.planner.questions.classifier import Classifier, load_heads
-from fathom.services.planner.questions.follow_ups import Completed, Turn, complete_question
-from fathom.services.planner.questions.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, ReadText, Slot, shift_period
+from fathom.services.planner.questions.follow_ups import Completed, complete_question
+from fathom.services.planner.questions.frames import Turn
+from fathom.services.planner.questions.periods import Shift, shift_period
+from fathom.services.planner.questions.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, ReadText, Slot
 from fathom.services.planner.questions.vectors import Encoded
 from fathom.services.planner.workflow.rewriting import ASKS, Rewriter, find_lost, make_clarification
 
@@ -44,7 +46,7 @@ def value_of(kind: str, text: str) -> str:
 
 
 def complete(question: str, *turns: tuple[str, str]) -> Completed:
-    return complete_question(read(question), [Turn(read(asked), read(answered)) for asked, answered in turns])
+    return complete_question(read(question), [Turn.of(read(asked), read(answered)) for asked, answered in turns])
 
 
 @pytest.mark.parametrize(
@@ -93,19 +95,29 @@ def test_one_pronoun_for_two_companies_is_not_guessed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "steps", "chinese", "words"),
+    ("value", "unit", "count", "chinese", "words"),
     [
-        ("2020-01-01/2020-12-31", 1, False, "2021"),
-        ("2020-01-01/2020-12-31", -1, True, "2019年"),
-        ("2018-10-01/2018-12-31", 1, True, "2019年第一季度"),
-        ("2020-12-01/2020-12-31", 1, False, "January 2021"),
-        ("2015-01-01/2019-12-31", 1, False, "from 2020 to 2024"),
-        ("2020-05-03/2020-06-09", 1, False, ""),
-        ("2020-01-01/..", 1, False, ""),
+        ("2020-01-01/2020-12-31", "year", 1, False, "2021"),
+        ("2020-01-01/2020-12-31", "year", -1, True, "2019年"),
+        ("2018-10-01/2018-12-31", "quarter", 1, True, "2019年第一季度"),
+        ("2018-10-01/2018-12-31", "year", 1, True, "2019年第四季度"),
+        ("2020-12-01/2020-12-31", "month", 1, False, "January 2021"),
+        ("2009-10-01/2009-10-31", "decade", 1, False, "October 2019"),
+        ("2020-04-01/2020-04-30", "month", 3, True, "2020年7月"),
+        ("2015-01-01/2019-12-31", "year", 1, False, "2020"),
+        ("2015-01-01/2019-12-31", "year", -1, False, "2014"),
+        ("2020-03-23/2020-03-23", "year", 0, True, "2020年"),
+        ("2020-03-23/2020-03-23", "day", 1, False, "24 March 2020"),
+        ("2020-01-31/2020-01-31", "month", 1, False, "29 February 2020"),
+        ("2020-05-03/2020-06-09", "year", 1, False, ""),
+        ("2019-01-01/2020-12-31", "year", 0, False, ""),
+        ("2020-01-01/..", "year", 1, False, ""),
     ],
 )
-def test_periods_move_by_their_own_length(value: str, steps: int, chinese: bool, words: str) -> None:
-    assert shift_period(value, steps, chinese) == words
+def test_periods_move_by_a_unit_from_the_earlier_one(
+    value: str, unit: str, count: int, chinese: bool, words: str
+) -> None:
+    assert shift_period(value, Shift(unit, count), chinese) == words
 
 
 class Lexicon:

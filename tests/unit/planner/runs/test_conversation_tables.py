@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from fathom.api.datafetch.v1.datafetch_pb2 import Sheet
+from fathom.api.datafetch.v1.datafetch_pb2 import GetSheetRequest, GetSheetResponse, Sheet
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import trajectory_pb2 as pb
 from fathom.api.retrieval.v1.retrieval_pb2 import Document
@@ -104,6 +104,29 @@ async def test_a_run_keeps_the_tables_it_began_with() -> None:
     assert names(later) == names(begun) == [(1, "sheet_1", "a")]
     # One that began without any, when its conversation was still empty, gets none in the middle of its work.
     assert names(await load(one, is_first=False)) == []
+
+
+async def test_a_callers_tables_come_after_those_of_the_conversation() -> None:
+    """Also in a conversation that is new, and once each; a later attempt finds what the first one began with."""
+
+    async def get_window(request: memory.GetWindowRequest) -> memory.GetWindowResponse:
+        turn = memory.WindowTurn(number=1, question="Q?", answer="One.", run_id="run_1")
+        return memory.GetWindowResponse(turns=[turn] if request.conversation_id == "conv_1" else [])
+
+    async def get_sheet(request: GetSheetRequest) -> GetSheetResponse:
+        return GetSheetResponse(sheet=Sheet(id=request.sheet_id, title="Mine", rows=3))
+
+    services = SimpleNamespace(get_window=get_window), SimpleNamespace(get_sheet=get_sheet)
+    clients, record = SimpleNamespace(memory=services[0], datafetch=services[1]), RunRepository(open_store("memory://"))
+    await record.put_trajectory(end("run_1", "One.", table(1, "sheet_1", "a")))
+
+    async def begin(run_id: str, conversation_id: str, *own: str, is_first: bool = True) -> Conversation:
+        return await load_conversation(cast(Any, clients), record, run_id, conversation_id, is_first, own)
+
+    found = await begin("run_2", "conv_1", "b", "a")
+    assert names(found) == [(1, "sheet_1", "a"), (2, "sheet_2", "b")]
+    assert names(await begin("run_2", "conv_1", "b", is_first=False)) == names(found)
+    assert names(await begin("run_3", "conv_2", "b", "c")) == [(1, "sheet_1", "b"), (2, "sheet_2", "c")]
 
 
 async def test_a_turn_without_its_record_is_text_only() -> None:

@@ -31,7 +31,7 @@ def test_a_chart_of_the_drawdown_shows_the_drawdown_in_percent() -> None:
     wave = make_wave()
     figure = finance.chart(wave[["wave"]], "drawdown")
     assert np.array(figure.data[0].y) == pytest.approx(finance.drawdown(wave)["wave"].to_numpy() * 100)
-    assert label(figure, "yaxis") == "drawdown from the highest value so far, %"
+    assert label(figure, "yaxis") == "drawdown, %"
 
 
 def test_rebased_prices_begin_at_100_on_the_first_common_date() -> None:
@@ -66,7 +66,7 @@ def test_a_scatter_names_slope_and_fit_of_the_regression() -> None:
     fit = finance.beta(wave[["market"]], wave["wave"]).loc["market"]
     figure = finance.chart(wave, "scatter")
     assert figure.data[1].name == f"fit: slope {fit['beta']:.3g}, R² {fit['r2']:.3f}"
-    assert label(figure, "xaxis") == "wave: simple returns"
+    assert label(figure, "xaxis") == "wave, %"
 
 
 def test_bars_are_the_returns_of_the_periods() -> None:
@@ -84,3 +84,81 @@ def test_a_chart_of_a_pair_refuses_one_series(measure: str) -> None:
 def test_an_unknown_measure_is_named_with_those_there_are() -> None:
     with pytest.raises(InvalidArgument, match="measure: must be one of levels, rebased"):
         finance.chart(make_wave(), "pie")
+
+
+def test_a_chart_whose_arguments_are_swapped_says_their_order() -> None:
+    with pytest.raises(InvalidArgument, match=r"data: comes first and is a table, as in chart\(sheet_1, 'rebased'\)"):
+        finance.chart("rebased", make_wave())
+    with pytest.raises(InvalidArgument, match=r"measure: must be one of levels, .* not a DataFrame"):
+        finance.chart(make_wave(), make_wave())
+
+
+def test_series_of_one_indicator_are_named_by_their_entities() -> None:
+    table = make_wave().rename(columns={"wave": "AAPL.close_adj", "market": "MSFT.close_adj"})
+    table.attrs["indicators"] = {"AAPL.close_adj": "close_adj", "MSFT.close_adj": "close_adj"}
+    figure = finance.chart(table)
+    assert [trace.name for trace in figure.data] == ["AAPL", "MSFT"]
+    assert figure.layout.title.text.startswith("AAPL, MSFT (close_adj): levels, ")
+
+
+def test_a_title_shortens_long_names_and_counts_further_ones() -> None:
+    wave = make_wave()["wave"]
+    table = pd.DataFrame({name: wave for name in ("n" * 60, "b", "c", "d", "e")})
+    assert finance.chart(table).layout.title.text.startswith(f"{'n' * 39}…, b, c and 2 more: levels")
+    assert "b、c等5项：" not in finance.chart(table, language="zh").layout.title.text
+    assert "b、c等5项" in finance.chart(table, language="zh").layout.title.text
+    assert finance.chart(table).data[0].name == "n" * 60
+
+
+def test_more_lines_than_colours_differ_by_their_stroke() -> None:
+    wave = make_wave()["wave"]
+    figure = finance.chart(pd.DataFrame({str(number): wave for number in range(8)}))
+    assert [trace.line.dash for trace in figure.data] == ["solid"] * 6 + ["dash"] * 2
+
+
+def test_few_dates_are_marked_so_that_a_single_value_is_seen() -> None:
+    table = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, None]}, index=pd.to_datetime(["2020-01-01", "2020-02-01"]))
+    assert [trace.mode for trace in finance.chart(table).data] == ["lines+markers"] * 2
+    assert finance.chart(make_wave()).data[0].mode == "lines"
+
+
+@pytest.mark.parametrize(
+    ("measure", "words"),
+    [
+        ("rebased", "each value over that of 2018-01-01, times 100; return of the values as given"),
+        ("drawdown", "fall from the highest value since 2018-01-01"),
+        ("volatility", "standard deviation of the last 60 simple returns times the root of 252 periods a year"),
+        ("correlation", "Pearson correlation of simple returns on 521 common dates"),
+        ("bars", "each year from the last value of the year before"),
+    ],
+)
+def test_a_note_says_how_the_measure_was_computed(measure: str, words: str) -> None:
+    assert finance.chart(make_wave(), measure).layout.meta["note"].startswith(words)
+
+
+def test_values_far_apart_come_with_a_hint_and_a_log_axis_on_request() -> None:
+    steep = pd.Series(np.geomspace(1, 64, 50), pd.date_range("2000-01-31", periods=50, freq="ME"), name="steep")
+    assert "a factor of 64: on a log scale" in finance.chart(steep).layout.meta["note"]
+    figure = finance.chart(steep, log=True)
+    assert (figure.layout.yaxis.type, label(figure, "yaxis")) == ("log", "value (log scale)")
+    assert figure.layout.meta["note"] == ""
+
+
+def test_a_log_axis_is_refused_for_values_that_have_none() -> None:
+    oil = pd.Series([18.0, -37.0, 10.0], pd.date_range("2020-04-17", periods=3), name="wti")
+    with pytest.raises(InvalidArgument, match="log: needs values above 0, and wti is not always"):
+        finance.chart(oil, log=True)
+    with pytest.raises(InvalidArgument, match="log: is for levels and rebased, not for bars"):
+        finance.chart(make_wave(), "bars", log=True)
+
+
+def test_moves_have_their_units_returns_in_percent_and_rates_in_points() -> None:
+    wave = finance.chart(make_wave(), "histogram")
+    assert label(wave, "xaxis") == "simple returns, %"
+    assert np.abs(wave.data[0].x).max() > 0.1
+    assert label(finance.chart(make_rate([1.0, 2.0, 1.5]), "histogram"), "xaxis") == "differences, percentage points"
+    assert label(finance.chart(make_rate([1.0, 2.0, 1.5]), "histogram", language="zh"), "xaxis") == "差分（百分点）"
+
+
+def test_a_heat_map_begins_with_the_first_series_at_the_top() -> None:
+    assert finance.chart(make_wave(), "correlation").layout.yaxis.autorange == "reversed"

@@ -30,6 +30,35 @@ def test_the_first_close_in_the_window_is_the_base_when_it_is_asked_for() -> Non
     assert "from the first value in the window" in finance.convention(result)
 
 
+def test_a_start_day_is_itself_the_base_and_one_without_a_value_counts_from_the_value_before() -> None:
+    stated = finance.holding_return(YEARS, "2011-01-03", "2011")
+    assert (stated.loc["share", "base_date"], stated.loc["share", "return"]) == (
+        pd.Timestamp("2011-01-03"),
+        pytest.approx(0.1),
+    )
+    assert "from the value of 2011-01-03" in finance.convention(stated)
+    assert "2011-01-03的值为基准" in finance.convention(stated, "zh")
+    holiday = finance.holding_return(YEARS, pd.Timestamp("2011-01-01"), "2011").loc["share"]
+    assert holiday["base_date"] == pd.Timestamp("2010-12-31")
+    before = finance.holding_return(YEARS, "2011-01-03", "2011", base="before").loc["share"]
+    assert before["base_date"] == pd.Timestamp("2010-12-31")
+
+
+def test_a_summary_and_a_portfolio_begin_on_the_stated_day() -> None:
+    row = finance.summary(YEARS, "2011-01-03", "2011").loc["share"]
+    assert (row["base_date"], row["return_pct"]) == (pd.Timestamp("2011-01-03"), pytest.approx(10))
+    pair = YEARS.to_frame().assign(other=YEARS * 2)
+    assert finance.portfolio(pair, [0.5, 0.5], start="2011-01-03").index[0] == pd.Timestamp("2011-01-03")
+    assert finance.portfolio(pair, [0.5, 0.5], start="2011").index[0] == pd.Timestamp("2010-12-31")
+
+
+def test_a_table_in_place_of_a_choice_is_refused_by_name() -> None:
+    with pytest.raises(InvalidArgument, match=r"every: must be one of week, month, quarter, year, not a Series"):
+        finance.period_returns(YEARS, YEARS)
+    with pytest.raises(InvalidArgument, match=r"base: must be 'auto', 'before' .* not 'last'"):
+        finance.holding_return(YEARS, base="last")
+
+
 def test_the_growth_of_bacons_portfolio_is_the_published_one() -> None:
     # M² of the book, 10.062 %, is the annual return scaled by the ratio of the deviations (PerformanceAnalytics,
     # MSquared); the book counts whole months, so that the two years are exactly two.

@@ -234,6 +234,18 @@ class GetTableResponse(_message.Message):
     chunk: bytes
     def __init__(self, chunk: _Optional[bytes] = ...) -> None: ...
 
+class GetSheetRequest(_message.Message):
+    __slots__ = ("sheet_id",)
+    SHEET_ID_FIELD_NUMBER: _ClassVar[int]
+    sheet_id: str
+    def __init__(self, sheet_id: _Optional[str] = ...) -> None: ...
+
+class GetSheetResponse(_message.Message):
+    __slots__ = ("sheet",)
+    SHEET_FIELD_NUMBER: _ClassVar[int]
+    sheet: Sheet
+    def __init__(self, sheet: _Optional[_Union[Sheet, _Mapping]] = ...) -> None: ...
+
 class RunSqlRequest(_message.Message):
     __slots__ = ("request_id", "sql", "sheet_ids", "row_limit", "tables")
     class TablesEntry(_message.Message):

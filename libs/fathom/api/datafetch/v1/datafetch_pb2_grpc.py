@@ -45,6 +45,11 @@ class DatafetchServiceStub(object):
                 request_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.GetTableRequest.SerializeToString,
                 response_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.GetTableResponse.FromString,
                 _registered_method=True)
+        self.GetSheet = channel.unary_unary(
+                '/fathom.api.datafetch.v1.DatafetchService/GetSheet',
+                request_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.GetSheetRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.GetSheetResponse.FromString,
+                _registered_method=True)
         self.RunSql = channel.unary_unary(
                 '/fathom.api.datafetch.v1.DatafetchService/RunSql',
                 request_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.RunSqlRequest.SerializeToString,
@@ -111,6 +116,14 @@ class DatafetchServiceServicer(object):
 
     def GetTable(self, request, context):
         """Streams the full data behind a sheet as Arrow IPC, chunk by chunk.
+        Errors: NOT_FOUND (unknown or expired sheet).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetSheet(self, request, context):
+        """Describes a sheet without its rows.
         Errors: NOT_FOUND (unknown or expired sheet).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -204,6 +217,11 @@ def add_DatafetchServiceServicer_to_server(servicer, server):
                     servicer.GetTable,
                     request_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.GetTableRequest.FromString,
                     response_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.GetTableResponse.SerializeToString,
+            ),
+            'GetSheet': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetSheet,
+                    request_deserializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.GetSheetRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.GetSheetResponse.SerializeToString,
             ),
             'RunSql': grpc.unary_unary_rpc_method_handler(
                     servicer.RunSql,
@@ -311,6 +329,33 @@ class DatafetchService(object):
             '/fathom.api.datafetch.v1.DatafetchService/GetTable',
             fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.GetTableRequest.SerializeToString,
             fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.GetTableResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetSheet(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.datafetch.v1.DatafetchService/GetSheet',
+            fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.GetSheetRequest.SerializeToString,
+            fathom_dot_api_dot_datafetch_dot_v1_dot_datafetch__pb2.GetSheetResponse.FromString,
             options,
             channel_credentials,
             insecure,

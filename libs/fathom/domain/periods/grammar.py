@@ -1,0 +1,111 @@
+"""Reading of the periods of a text, in English and Chinese."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+from fathom.domain.periods.builders import is_open, take_period
+from fathom.domain.periods.lexer import Item, split_items
+from fathom.domain.periods.patterns import reduce_items
+from fathom.domain.periods.period import DAY, MONTHS_OF, Date, Kind, Period, Unit, shift_months
+
+# Two periods with no more than this between them are said of one thing: "in 2019 from 2020 to 2021".
+ADJACENT = frozenset({"from", "of", "at", "since", "comma", "between", "the"})
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The periods of a text in order, and the stretches of it that were read."""
+
+    periods: tuple[Period, ...] = ()
+    spans: tuple[tuple[int, int], ...] = ()
+
+
+def read_periods(text: str, today: date) -> Reading:
+    """Return all expressions of periods in a text; ``today`` anchors the relative ones.
+
+    What names no day, such as "ten years later", is returned without dates, and what is no expression is left unread.
+    """
+    named = [found for _, _, found in find_dates(text) if isinstance(found, Date) and found.year]
+    year = named[0].year if len(named) == 1 and named[0].unit is Unit.YEAR and named[0].years == 1 else 0
+    items = reduce_items(split_items(text), today, year)
+    periods: list[Period] = []
+    spans = []
+    for item in items:
+        made = _finish(item, year)
+        periods += [one if one.listed else replace(one, span=(item.start, item.end)) for one in made]
+        spans += [(item.start, item.end) for one in made[:1] if one.kind not in (Kind.UNCLEAR, Kind.RECURRING)]
+    arranged = _settle_neighbours(items, _drop_outer(_join_open(_anchor(tuple(periods)))))
+    return Reading(arranged, tuple(spans))
+
+
+def find_dates(text: str) -> list[tuple[int, int, Date | Period]]:
+    """Return the years, quarters, months and days of a text with their positions, those without a year too."""
+    # Only the first level is applied, and nothing relative is asked of it.
+    found = reduce_items(split_items(text), date(2000, 1, 1), 0, levels=1)
+    dates = ((item, item.roles.get("date", item.roles.get("part"))) for item in found)
+    return [(item.start, item.end, value) for item, value in dates if isinstance(value, Date | Period)]
+
+
+def _finish(item: Item, year: int) -> tuple[Period, ...]:
+    """Return the periods of an item; a quarter or month without a year is that of the only year of the text."""
+    value = next(iter(item.roles.values()), None)
+    if isinstance(value, Date) and is_open(value):
+        value = replace(value, year=year) if year and value.part and value.edge != "mid" else None
+    made = take_period(value)
+    return (made,) if made else value if "list" in item.roles and isinstance(value, tuple) else ()
+
+
+def _anchor(periods: tuple[Period, ...]) -> tuple[Period, ...]:
+    """Move a length up to today to the end of the only other period: "the trailing twelve months to August 2022"."""
+    lengths = {(one.start, one.end): one for one in periods if one.trailing and (one.unit or Unit.YEAR) in MONTHS_OF}
+    named = [one.end for one in periods if not one.relative and one.end]
+    dated = {(one.start, one.end) for one in periods if one.start or one.end}
+    if len(lengths) != 1 or len(named) != 1 or len(dated) != 2:
+        return periods
+    (length,), end = lengths.values(), named[0]
+    if length.start is None or length.end is None:
+        return periods
+    months = (length.end.year - length.start.year) * 12 + length.end.month - length.start.month
+    to_date = (length.start.month, length.start.day) == (1, 1)
+    # A length begins on the day after the same day of the earlier month, so that it holds whole months.
+    start = date(end.year, 1, 1) if to_date else shift_months(end, months) + DAY
+    return (replace(length, start=start, end=end),)
+
+
+def _join_open(periods: tuple[Period, ...]) -> tuple[Period, ...]:
+    """Return one range for an open end and an open start: "since 2018, before 2020"."""
+    if len(periods) == 2:
+        since, until = sorted(periods, key=lambda one: one.end is not None)
+        if since.end is None and since.start and until.start is None and until.end:
+            return (replace(since, end=until.end),)
+    return periods
+
+
+def _drop_outer(periods: tuple[Period, ...]) -> tuple[Period, ...]:
+    """Drop a period around all other ones: "March 2020, 23 to 27 March 2020" means the five days only."""
+    bounds = {(one.start, one.end) for one in periods if one.start and one.end}
+    if len(bounds) < 2 or any(one.relative or one.listed for one in periods):
+        return periods
+    low, high = min(start for start, _ in bounds if start), max(end for _, end in bounds if end)
+    return tuple(one for one in periods if (one.start, one.end) != (low, high))
+
+
+def _settle_neighbours(items: Sequence[Item], periods: tuple[Period, ...]) -> tuple[Period, ...]:
+    """Resolve two periods side by side: the later one says what the other one means, or they contradict each other.
+
+    "The last week of March 2020, from 23 to 27 March 2020" are five days; "in 2019 from 2020 to 2021" is impossible.
+    """
+    out = list(periods)
+    for at in range(len(out) - 1):
+        one, two = out[at], out[at + 1]
+        between = [item for item in items if one.span[1] <= item.start and item.end <= two.span[0]]
+        apart = one.listed or two.listed or one.relative or two.relative
+        if apart or any(ADJACENT.isdisjoint(item.roles) for item in between):
+            continue
+        if one.start and one.end and two.start and two.end:
+            clash = Period(kind=Kind.CONTRADICTORY, span=(one.span[0], two.span[1]))
+            out[at] = out[at + 1] = clash if one.end < two.start or two.end < one.start else two
+    return tuple(dict.fromkeys(out))

@@ -1,0 +1,98 @@
+"""Cascaded patterns over the roles of items: each level replaces the longest match by one item."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+
+from fathom.domain.periods.builders import ROLES, Match, build
+from fathom.domain.periods.lexer import Item, list_role_sets, load_grammar
+from fathom.domain.periods.period import Unit
+
+# In a pattern: roles to choose from with the name of their value, or a single role with or without one.
+ROLE = re.compile(r"([a-z]):\(([a-z_0-9|]+)\)|(?:([a-z]):)?([a-z][a-z_0-9]*)")
+# One character per set of roles, from a plane of Unicode that is free for private use.
+FIRST_CODE = 0xE000
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A pattern of the grammar with the builder that it belongs to, and the roles that each of its names may have."""
+
+    builder: str
+    expression: re.Pattern[str]
+    names: Mapping[str, Sequence[str]]
+
+
+@cache
+def _number_role_sets() -> Mapping[frozenset[str], str]:
+    """Return a character for each set of roles that an item can have."""
+    made = [
+        frozenset({role, f"{role}_{unit}"} if unit else {role})
+        for role in ("date", "part", "impossible", *ROLES.values())
+        for unit in (None, *Unit)
+    ]
+    return {roles: chr(FIRST_CODE + at) for at, roles in enumerate(dict.fromkeys([*list_role_sets(), *made]))}
+
+
+@cache
+def _load_levels() -> Sequence[Sequence[Pattern]]:
+    return [
+        [_compile(builder, source) for builder, sources in level.items() for source in sources]
+        for level in load_grammar()["levels"]
+    ]
+
+
+def _compile(builder: str, source: str) -> Pattern:
+    names: dict[str, Sequence[str]] = {}
+
+    def encode(match: re.Match[str]) -> str:
+        name, roles = match[1] or match[3], (match[2] or match[4]).split("|")
+        codes = "".join(code for held, code in _number_role_sets().items() if not held.isdisjoint(roles))
+        if not codes:
+            raise ValueError(f"the grammar of periods has no words for {roles}")
+        if name:
+            names[name] = roles
+        return f"(?P<{name}>[{codes}])" if name else f"[{codes}]"
+
+    return Pattern(builder, re.compile(ROLE.sub(encode, source).replace(" ", "")), names)
+
+
+def reduce_items(items: Sequence[Item], today: date, year: int, levels: int | None = None) -> Sequence[Item]:
+    """Return the items that remain when all levels, or the first of them, are applied.
+
+    ``today`` anchors what is relative, ``year`` is the only year of the text or 0.
+    """
+    for level in _load_levels()[:levels]:
+        encoded = "".join(_number_role_sets()[frozenset(item.roles)] for item in items)
+        left: list[Item] = []
+        at = 0
+        while at < len(items):
+            made, size = _match(level, encoded, at, items, today, year)
+            left.append(made)
+            at += size
+        items = left
+    return items
+
+
+def _match(
+    level: Sequence[Pattern], encoded: str, at: int, items: Sequence[Item], today: date, year: int
+) -> tuple[Item, int]:
+    """Return what the longest pattern at an item makes of it, with the number of items; the item itself without one."""
+    tried = ((pattern, pattern.expression.match(encoded, at)) for pattern in level)
+    found = [(pattern, match) for pattern, match in tried if match and match.end() > at]
+    # The sort is stable: of matches of one length the earlier pattern is taken.
+    for pattern, match in sorted(found, key=lambda pair: -pair[1].end()):
+        values = {
+            name: next(items[place].roles[role] for role in roles if role in items[place].roles)
+            for name, roles in pattern.names.items()
+            if (place := match.start(name)) >= 0
+        }
+        part = items[at : match.end()]
+        roles = build(pattern.builder, Match(values, part, today, year))
+        if roles is not None:
+            return Item(part[0].start, part[-1].end, roles), len(part)
+    return items[at], 1

@@ -1,0 +1,1 @@
+"""Pictures of what the page shows, for a person to look at."""
