@@ -177,13 +177,12 @@ def write_ending(found: Findings) -> Iterator[str]:
     replies = [*found.conversation.of("data")]
     missing = [item for step in replies for item in step.head.get("missing", ())] or found.reading.missing
     items = [item for item in missing if item.get("reason") != "NOT_UNDERSTOOD"]
-    if items:
-        lines = dict.fromkeys(
-            " ".join(filter(None, (str(item.get("subject", "")), str(item.get("period", "")))))
-            + f" ({item.get('detail') or item.get('reason')}){cite(item)}"
-            for item in items
-        )
-        yield found.say("missing", found.join(list(lines)[:MAX_LISTED]))
+    lines: dict[str, str] = {}
+    for item in items:
+        subject = " ".join(filter(None, (str(item.get("subject", "")), str(item.get("period", "")))))
+        lines.setdefault(f"{subject} ({item.get('detail') or item.get('reason')})", cite(item))
+    if lines:
+        yield found.say("missing", found.join([text + source for text, source in lines.items()][:MAX_LISTED]))
     errors = [str(step.head.get("error", "")) for step in found.conversation.steps if has_failed(step)]
     if errors:
         yield found.say("failed", found.join(list(dict.fromkeys(errors))[:2]))

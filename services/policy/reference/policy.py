@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -38,6 +39,7 @@ from fathom.services.policy.reference.text import is_chinese, is_small_talk
 FEW_ROWS = 12
 # As many as one run may delegate by default.
 MOST_PARTS = 4
+CITATION = re.compile(r"\s*\[[\d, ]+\]")
 
 
 @dataclass(frozen=True)
@@ -208,14 +210,18 @@ def answer_parts(conversation: Conversation, tools: Sequence[str], results: Sequ
     """Return the answers of the researchers under their questions; the first one that failed is answered here."""
     texts = [f"### {step.arguments.get('question', '')}\n\n{step.body}" for step in results if step.is_ok]
     failed = next((step for step in results if not step.is_ok), None)
-    intent = load_table("texts")["intent"]["finish"][is_chinese(conversation.question)]
-    if failed is None:
-        return Call("finish", {"intent": intent, "answer": "\n\n".join(texts)})
-    own = tuple(step for step in conversation.steps if step.tool != "delegate")
-    part = str(failed.arguments.get("question", ""))
-    call = Walk(replace(conversation, question=part, steps=own), tools).next()
-    if call.tool != "finish":
-        return call
-    error = say("failed", is_chinese(part), f"delegate: {failed.head.get('error', '')}")
-    answer = "\n\n".join([*texts, f"### {part}\n\n{call.arguments['answer']}", error])
-    return Call("finish", {**call.arguments, "answer": answer})
+    arguments: Mapping[str, Any] = {
+        "intent": load_table("texts")["intent"]["finish"][is_chinese(conversation.question)]
+    }
+    if failed is not None:
+        own = tuple(step for step in conversation.steps if step.tool != "delegate")
+        part = str(failed.arguments.get("question", ""))
+        call = Walk(replace(conversation, question=part, steps=own), tools).next()
+        if call.tool != "finish":
+            return call
+        arguments = call.arguments
+        texts += [f"### {part}\n\n{call.arguments['answer']}"]
+        texts += [say("failed", is_chinese(part), f"delegate: {failed.head.get('error', '')}")]
+    # What every researcher says, such as the date of the data, is said once.
+    paragraphs = {CITATION.sub("", text): text for text in reversed("\n\n".join(texts).split("\n\n")) if text.strip()}
+    return Call("finish", {**arguments, "answer": "\n\n".join(reversed(paragraphs.values()))})

@@ -19,8 +19,8 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 Stack = tuple[Endpoints, Clients]
 COMPARISON = (
-    "Two things for a note:\n1. What was the maximum drawdown of Apple from 2015 to 2020?\n"
-    "2. What was the maximum drawdown of Microsoft from 2015 to 2020?"
+    "Two things for a note:\n1. What was the maximum drawdown of Apple from 2015 to 2020, and why?\n"
+    "2. What was the maximum drawdown of Microsoft from 2015 to 2020, and why?"
 )
 LISTED = "1. What was Apple's price return from 2015 to 2018?\n2. How volatile was Microsoft in 2020?"
 
