@@ -179,8 +179,11 @@ def write_ending(found: Findings) -> Iterator[str]:
     items = [item for item in missing if item.get("reason") != "NOT_UNDERSTOOD"]
     lines: dict[str, str] = {}
     for item in items:
-        subject = " ".join(filter(None, (str(item.get("subject", "")), str(item.get("period", "")))))
-        lines.setdefault(f"{subject} ({item.get('detail') or item.get('reason')})", cite(item))
+        # A question of which nothing was found need not be said again.
+        subject = str(item.get("subject", "")).replace(found.conversation.question, "").strip()
+        subject = " ".join(filter(None, (subject, str(item.get("period", "")))))
+        detail = item.get("detail") or item.get("reason")
+        lines.setdefault(f"{subject} ({detail})" if subject else str(detail), cite(item))
     if lines:
         yield found.say("missing", found.join([text + source for text, source in lines.items()][:MAX_LISTED]))
     errors = [str(step.head.get("error", "")) for step in found.conversation.steps if has_failed(step)]
