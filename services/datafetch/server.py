@@ -164,7 +164,12 @@ class DatafetchServicer:
         if len(names) > MAX_SQL_SHEETS:
             raise InvalidField("tables", f"must be at most {MAX_SQL_SHEETS} with sheet_ids")
         sheets = {name: await self._load_arrow(sheet_id) for name, sheet_id in sorted(names.items())}
-        columns = {name: await self._load_columns(sheet_id) for name, sheet_id in sorted(names.items())}
+        columns = {
+            name: list(map(column_from_proto, request.columns[name].columns))
+            if name in request.columns
+            else await self._load_columns(sheet_id)
+            for name, sheet_id in sorted(names.items())
+        }
         # A caller may lower the limit of the service, not raise it.
         rows = min(request.row_limit or self._config.sql_rows, self._config.sql_rows)
         sheet = await self._engine.run_sql(request.sql, sheets, rows, self._config.sql_seconds, columns)

@@ -142,7 +142,7 @@ class ResourcesFactory:
             Recall(steps),
             Search(deps.clients, config.corpus, task.as_of, timeout_s, shown),
             Fetch(deps.clients, config.corpus, task.as_of, timeout_s, shown),
-            DataCatalogue(deps.clients, task.as_of, timeout_s),
+            DataCatalogue(deps.clients, task.as_of, timeout_s, session),
             Data(deps.clients, session, task.as_of, timeout_s, self.windows.metrics.digest),
             Sql(deps.clients, session, timeout_s, self.windows.metrics.digest),
             python,

@@ -157,8 +157,9 @@ class Config(Settings):
     """Seconds to wait for the vectors of a question; without them its routing is unsure."""
     route_model_s: float = Field(default=15.0, gt=0, le=120)
     """Seconds that a language model may take to route or to rewrite a question."""
-    clarify: Literal["auto", "off"] = "auto"
-    """``auto`` asks back once per conversation when a follow-up's reference cannot be resolved; ``off`` guesses."""
+    clarify: Literal["auto", "off"] = "off"
+    """``auto`` asks back once per conversation when a follow-up's reference cannot be resolved; ``off`` answers
+    at once, for all candidates, and shows the question as it was understood."""
     corpus: str = ""
     """Corpus to search; empty means retrieval's default."""
     search_r1_documents: int = Field(default=3, ge=1, le=20)

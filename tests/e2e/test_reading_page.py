@@ -127,7 +127,7 @@ async def test_a_table_is_attached_named_and_sent_with_the_question(browser: obj
             await page.get_by_role("button", name="Attach tables").press("Enter")
         await (await chooser.value).set_files([file])  # type: ignore[list-item]
         attached = page.get_by_role("list", name="Attached tables")
-        await expect(attached).to_contain_text("prices.csv · 30 rows · 3 columns · 1 rows not read")
+        await expect(attached).to_contain_text("prices.csv · 30 rows · 3 columns · rows not read: 1")
         await attached.get_by_role("button", name="Delete: prices.csv").press("Enter")
         await expect(attached).to_be_hidden()
         await page.locator("#files").set_input_files([file])  # type: ignore[list-item]

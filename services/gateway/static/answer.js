@@ -112,15 +112,16 @@ export function removedChips(run) {
     el("span", { class: "chip bad", role: "listitem" }, `${word(`doubt_${kindOfFinding(finding)}`)}: ${finding.text.replace(/^#+ /, "")}`)));
 }
 
-// One chip per thing that was asked for and not found.
+// One chip per thing that was asked for and not found, and how to bring it.
 export function missingChips(run) {
   const items = run.of("missing");
   if (!items.length) return null;
-  return el("div", { class: "gaps", role: "list" }, items.map(({ missing }) => {
+  const hint = el("span", { class: "dim", role: "listitem" }, word("bringTable"));
+  return el("div", { class: "gaps", role: "list" }, [...items.map(({ missing }) => {
     const what = [missing.subject, missing.aspect, missing.period].filter(Boolean).join(" · ");
     const nearest = missing.nearest?.length ? ` (${word("nearest")}: ${missing.nearest.join(", ")})` : "";
     const reason = (missing.reason ?? "").replace("MISSING_REASON_", "").toLowerCase().replaceAll("_", " ");
     const text = `${word("missing")}: ${what} – ${reason}${nearest}`;
     return el("span", { class: "chip warn", role: "listitem", title: missing.detail }, text);
-  }));
+  }), hint]);
 }

@@ -23,14 +23,16 @@ const css = (name) => getComputedStyle(document.documentElement).getPropertyValu
 const svg = (trace) => (trace.type?.endsWith("gl") ? { ...trace, type: trace.type.slice(0, -2) } : trace);
 
 // The page's colours over the figure's own layout; the title stands in the caption.
-function themed(layout, dated) {
+function themed(layout, dated, legend) {
   const ink = css("--ink");
   const line = css("--line");
   const axes = Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key));
   const axis = (key) => [key, {
     hoverformat: key.startsWith("y") ? ",.6~g" : dated ? "%Y-%m-%d" : undefined,
     // 12,000 and not 12k; from a million on, 1.2M and 3B.
-    ...(key.startsWith("y") && { separatethousands: true, minexponent: 6, exponentformat: "B" }), ...layout[key],
+    ...(key.startsWith("y") && { separatethousands: true, minexponent: 6, exponentformat: "B" }),
+    // On a log axis 2 and 5 alone would stand for 0.2, 20 and 2,000 as well.
+    ...(layout[key]?.type === "log" && { tickformat: ",.3~r" }), ...layout[key],
     gridcolor: line, zerolinecolor: css("--strong-line"), linecolor: line, automargin: true,
     title: { ...asTitle(layout[key]?.title), font: { size: 12 }, standoff: 8 },
   }];
@@ -40,7 +42,7 @@ function themed(layout, dated) {
     title: undefined, autosize: true, width: undefined, height: undefined, uirevision: layout.uirevision ?? "same",
     paper_bgcolor: "transparent", plot_bgcolor: "transparent",
     font: { ...layout.font, color: ink, family: css("--font"), size: 12 },
-    margin: { l: 48, r: 14, t: 38, b: 36 },
+    margin: { l: 48, r: 14, t: legend ? 38 : 16, b: 36 },
     legend: {
       ...layout.legend, orientation: "h", x: 0, y: 1.02, xanchor: "left", yanchor: "bottom", title: { text: "" },
       bgcolor: "transparent",
@@ -140,13 +142,14 @@ async function draw(runId, figure, { place, title, log, note, sources }) {
   place.style.height = `${heightOf(layout, traces)}px`;
   const config = { displaylogo: false, displayModeBar: "hover", showSendToCloud: false, plotlyServerURL: "" };
   const scaled = () => (log.ariaPressed === "true" ? { ...layout, yaxis: { ...layout.yaxis, type: "log" } } : layout);
-  const paint = () => library.react(place, traces.map(recoloured), themed(scaled(), dated), config);
+  const legend = traces.length > 1 || traces[0]?.type === "pie";
+  const paint = () => library.react(place, traces.map(recoloured), themed(scaled(), dated, legend), config);
   await paint();
   if (!valuesOf(place).some((values) => values.length)) {
     library.purge(place);
     throw new Error(word("noPoints"));
   }
-  log.hidden = !isSteep(place, layout);
+  log.hidden = layout.meta?.log === false || !isSteep(place, layout);
   log.addEventListener("click", () => {
     log.ariaPressed = String(log.ariaPressed !== "true");
     paint();

@@ -41,7 +41,7 @@ export class Uploads {
   draw() {
     byId("uploads").hidden = !this.sheets.length;
     byId("uploads").replaceChildren(...this.sheets.map((sheet) => {
-      const faults = sheet.issues ? ` · ${sheet.issues} ${word("unreadRows")}` : "";
+      const faults = sheet.issues ? ` · ${word("unreadRows")}${word("colon")} ${sheet.issues}` : "";
       const size = `${count(sheet.rows)} ${word("rows")} · ${counted(sheet.columns.length, "columns", "columns")}`;
       const drop = () => {
         this.sheets = this.sheets.filter((other) => other !== sheet);

@@ -122,6 +122,9 @@ class SlotChecker:
         like = sorted({name for facts in self.used.facts for name in facts.indicators & near})
         if like:
             return UNSURE, f"the data are of {', '.join(like)}", ()
+        # What a source was asked for and lacks is no other name of the data that there are.
+        if slot.value and slot.value in list_words(self.used.lacks):
+            return OPEN, "nothing that the answer uses holds it", ()
         if self._says(slot.text) and self._computed:
             return UNSURE, "the answer names it, its data have another name", ()
         if any(facts.indicators for facts in self.used.facts) or not self._computed:

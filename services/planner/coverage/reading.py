@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
@@ -36,6 +36,9 @@ class QuestionReader:
 
     clients: Clients
     as_of: Any = None
+    _measures: dict[str, frozenset[str]] = field(default_factory=dict, compare=False)
+    _alike: dict[tuple[str, ...], Mapping[str, frozenset[str]]] = field(default_factory=dict, compare=False)
+    """What was read of an answer's draft, which the answer itself mostly has as well."""
 
     async def read(self, question: str) -> tuple[Slot, ...]:
         """Return the slots of a question in its order, none of them checked; never raises ``FathomError``."""
@@ -53,18 +56,19 @@ class QuestionReader:
 
         datafetch compares by its library of synonyms, and by its sentence encoder where one is installed.
         """
-        texts = list(dict.fromkeys(slot.text for slot in slots if slot.kind is SlotKind.INDICATOR))
-        if not texts:
-            return {}
+        texts = tuple(dict.fromkeys(slot.text for slot in slots if slot.kind is SlotKind.INDICATOR))
+        if not texts or texts in self._alike:
+            return self._alike.get(texts, {})
         try:
             request = pb.MatchIndicatorsRequest(mentions=texts)
             response = await self.clients.datafetch.match_indicators(request, timeout_s=READ_S)
         except FathomError:
             return {}
-        return {
+        self._alike[texts] = {
             text: frozenset(one.id for one, score in zip(found.indicators, found.scores, strict=False) if score >= LIKE)
             for text, found in zip(texts, response.results, strict=False)
         }
+        return self._alike[texts]
 
     async def read_measures(self, labels: Sequence[str]) -> frozenset[str]:
         """Return the measures that names in the material stand for, by the lexicon that reads questions.
@@ -73,14 +77,16 @@ class QuestionReader:
         first ``MAX_CHARS`` characters are left out; without datafetch nothing is recognised.
         """
         text = "; ".join(dict.fromkeys(label.replace("_", " ") for label in labels))[:MAX_CHARS].strip()
-        if not text:
-            return frozenset()
+        if not text or text in self._measures:
+            return self._measures.get(text, frozenset())
         try:
             request = pb.ReadQuestionRequest(question=text)
             response = await self.clients.datafetch.read_question(request, timeout_s=READ_S)
         except FathomError:
             return frozenset()
-        return frozenset(item.value for item in response.mentions if item.kind == pb.MENTION_KIND_MEASURE)
+        found = frozenset(item.value for item in response.mentions if item.kind == pb.MENTION_KIND_MEASURE)
+        self._measures[text] = found
+        return found
 
 
 def make_slots(response: pb.ReadQuestionResponse) -> tuple[Slot, ...]:

@@ -69,7 +69,8 @@ def load_examples(head: str) -> list[Example]:
         found += [one for place, row in enumerate(patterns) for one in fill_pattern(place, *row)]
     if head == CHART:
         # Most questions ask for no chart: those of the router show what such questions look like.
-        found += [replace(one, label=NO_CHART) for one in load_examples(ROUTE)]
+        drawn = {source: label for label, _, source in read_texts("route_charts.yaml")}
+        found += [replace(one, label=drawn.get(one.source, NO_CHART)) for one in load_examples(ROUTE)]
     return found
 
 

@@ -60,7 +60,7 @@ class Rewriter:
     prompt: Callable[[str], str]
     """Returns the system prompt of the stage ``rewrite`` in a language."""
     model_s: float = 15.0
-    may_ask: bool = True
+    may_ask: bool = False
 
     async def rewrite(self, question: str, history: Sequence[Message], model: str = "", date: str = "") -> Reading:
         """Return the question as understood after ``history``.
@@ -91,7 +91,7 @@ class Rewriter:
             return False
         if kind.label == "term":
             # A measure alone ("the volatility?") asks for its value.
-            return bool(seen.slots and list_rest(seen)) and not find_references(seen)
+            return bool(list_rest(seen)) and not find_references(seen)
         # "28% can't be right" is about the data, however much it sounds like small talk; so is a request to plot.
         about_data = any(slot.kind != UNKNOWN for slot in seen.slots) or has_quoted(seen, turns)
         return kind.label in OWN_WORDS and not about_data and not await find_chart(seen.text, self.classifier)

@@ -52,7 +52,7 @@ PICTURES = (
     Picture("levels-wide-range", ("AAPL.close_adj",), "finance.chart(sheet)", "1990", "2022"),
     Picture("levels-log", ("AAPL.close_adj",), "finance.chart(sheet, log=True)", "1990", "2022"),
     Picture("levels-sparse", ("US.acoilbrenteu", "US.acoilwtico"), "finance.chart(sheet)", "2010", "2021"),
-    Picture("levels-large", ("US.a576rc1",), "finance.chart(sheet * 1e6)", "2000"),
+    Picture("levels-large", ("US.a576rc1",), "finance.chart(sheet.set_index('date') * 1e6)", "2000"),
     Picture("levels-long-names", ("US.a041rc1", "US.a063rc1"), "finance.chart(sheet.rename(columns={'US.a041rc1': \"Proprietors' income with inventory valuation and capital consumption adjustments: Nonfarm\", 'US.a063rc1': 'Personal current transfer receipts: Government social benefits to persons'}))", "2000"),
     Picture("rebased", SHARES, "finance.chart(sheet, 'rebased')"),
     Picture("rebased-ten", TEN, "finance.chart(sheet, 'rebased')"),

@@ -61,9 +61,9 @@ class LocalReader:
 
 
 def make_rewriter(servicer: Any) -> Rewriter:
-    """Return the planner's rewriter without a language model."""
+    """Return the planner's rewriter without a language model, set to ask back (``planner.clarify: auto``)."""
     clients = Clients({}, Telemetry("bench", log_level="critical"))
-    return Rewriter(clients, LocalReader(servicer), make_classifier(), lambda language: "")
+    return Rewriter(clients, LocalReader(servicer), make_classifier(), lambda language: "", may_ask=True)
 
 
 def make_history(turns: Sequence[dict[str, str]]) -> list[Message]:

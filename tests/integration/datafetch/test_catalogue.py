@@ -238,6 +238,18 @@ async def test_sql_over_named_sheets_keeps_sources_and_units(datafetch: Any) -> 
         await datafetch.RunSql(request, Call.new())
 
 
+async def test_sql_takes_the_units_that_a_caller_knows(datafetch: Any) -> None:
+    response, _ = await fetch(datafetch, entities=["AAPL"], start_date="2022-12-01", end_date="2022-12-31")
+    column = pb.Column(name="AAPL.close_adj", type="double", unit="EUR")
+    request = pb.RunSqlRequest(
+        sql='select "AAPL.close_adj" as close from sheet_1',
+        tables={"sheet_1": response.sheets[0].id},
+        columns={"sheet_1": pb.TableColumns(columns=[pb.Column(name="date"), column])},
+    )
+    [close] = (await datafetch.RunSql(request, Call.new())).sheet.columns
+    assert (close.name, close.unit) == ("close", "EUR")
+
+
 async def test_only_the_rows_that_have_most_words_vouch_for_them() -> None:
     prices, yen = ["consumer price index"], ["Japanese yen"]
     assert find_unmatched("Japanese consumer prices", [prices, yen]) == ("japanese",)

@@ -66,8 +66,13 @@ class Answered:
         """Return whether the first sentence names the thing, by one of its words."""
         return any(word.casefold() in self.opening.casefold() for word in words)
 
+    def claim(self, *words: str) -> list[str]:
+        """Return the sentences behind the first that put a percentage to the thing."""
+        sentences = [one for one in re.split(r"[。；\n]", self.shown) if any(word in one for word in words)]
+        return [sentence for sentence in sentences if find_percentages(sentence)]
 
-async def ask(stack: Stack, question: str, model: str = "rules", table_ids: Sequence[str] = ()) -> Answered:
+
+async def ask(stack: Stack, question: str, model: str = "", table_ids: Sequence[str] = ()) -> Answered:
     """Ask the agent and wait for the end of the run."""
     _, clients = stack
     request = pb.RunRequest(question=question, model=model, table_ids=table_ids)
@@ -116,15 +121,14 @@ async def test_the_three_highest_days(stack: Stack, tables_dir: Path) -> None:
         str(day.date()) in found.answer.markdown and f"{value:.2f}" in found.answer.markdown
         for day, value in best.items()
     )
-    assert is_right or found.opens_with("最高", "三天", "highest", "three days"), found.answer.markdown
+    assert is_right or found.opens_with("三", "规律", "three", "pattern"), found.answer.markdown
 
 
 async def test_five_years_of_growth_with_profitability_and_price(stack: Stack) -> None:
     """No statements are bundled: profitability is missing, whatever is drawn of the price."""
     found = await ask(stack, GROWTH)
     assert found.opens_with("盈利", "profitab", "利润"), found.answer.markdown
-    claims = [sentence for sentence in re.split(r"[。；\n]", found.shown) if "盈利" in sentence or "利润" in sentence]
-    assert not [claim for claim in claims if find_percentages(claim)]
+    assert not found.claim("盈利", "利润", "profit")
 
 
 async def test_the_moving_averages_of_hang_seng_companies_without_their_prices(stack: Stack) -> None:
@@ -170,7 +174,7 @@ async def test_the_margins_of_competitors(stack: Stack) -> None:
     """Neither statements nor who competes with whom are bundled."""
     found = await ask(stack, RIVALS)
     assert found.opens_with("毛利", "gross margin", "竞争对手", "competitor"), found.answer.markdown
-    assert not find_percentages(found.shown), found.answer.markdown
+    assert not found.claim("毛利", "margin")
 
 
 async def test_tables_that_do_not_exist_or_have_no_use_are_refused_at_once(stack: Stack) -> None:

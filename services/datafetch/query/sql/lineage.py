@@ -80,7 +80,8 @@ def as_origin(column: Column) -> Origin:
 
 def describe(name: str, kind: str, nulls: int, origin: Origin, statement: str) -> Column:
     """Return the description of a result's column."""
-    sources = [column for column in origin.columns if column.indicator]
+    # A table that a cell has shown may have units without indicators.
+    sources = [column for column in origin.columns if column.indicator or column.unit or column.source]
     if origin.is_copy:
         return replace(origin.columns[0], name=name, type=kind, nulls=nulls)
     if not sources:
@@ -95,7 +96,7 @@ def describe(name: str, kind: str, nulls: int, origin: Origin, statement: str) -
         min((c.as_of for c in sources if c.as_of), default=""),
         nulls,
         statement,
-        tuple(dict.fromkeys(c.indicator for c in sources)),
+        tuple(dict.fromkeys(c.indicator for c in sources if c.indicator)),
         join_all([c.vendor for c in sources]),
         basis=take_common([c.basis for c in sources]) if origin.is_value else "",
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,12 +14,16 @@ from fathom.api.retrieval.v1.retrieval_pb2 import Document
 from fathom.clients import Clients
 from fathom.core.errors import InvalidField
 from fathom.services.planner.model.episode import MaterialKind, ToolStatus
+from fathom.services.planner.tools.session import Session
 from fathom.services.planner.tools.tool import NewMaterial, NumberedReply, Reply, make_schema
 
 PAGE_ROWS = 10
 # Later pages are worse matches; a model that reads this far should ask in other words.
 MAX_PAGES = 20
 SHOWN_ENTITIES = 8
+# A conversation rarely has more tables; their columns can be looked up in Python.
+SHOWN_TABLES, SHOWN_COLUMNS = 20, 20
+WORD = re.compile(r"[^\W_\u3400-\u9fff]+|[\u3400-\u9fff]")
 COLUMNS = "entities | indicator | name | unit | frequency | first..last date | source | basis"
 
 
@@ -29,6 +34,8 @@ class DataCatalogue:
     clients: Clients
     as_of: Timestamp | None
     timeout_s: float
+    session: Session | None = None
+    """Session whose tables are listed: uploads, and what earlier turns and calls have brought; None lists none."""
 
     name: ClassVar[str] = "catalogue"
     reads: ClassVar[bool] = True
@@ -36,7 +43,7 @@ class DataCatalogue:
         "Says which data there are, without values: entities, indicators, units, frequencies, first and last dates,"
         " with the ids that `data` takes. Search by name, code or description in English or Chinese; without a query"
         " you get an overview, or all series of a `kind`. `unmatched` names words that no series has: what they ask for"
-        " is probably not here."
+        " is probably not here. `tables` are at hand already, by their names in Python and `sql`."
     )
     parameters: ClassVar[Mapping[str, Any]] = make_schema(
         [],
@@ -60,10 +67,34 @@ class DataCatalogue:
         except InvalidField as error:
             field = error.field.removeprefix("catalogue.")
             raise InvalidField(f"catalogue.{field}", error.message.removeprefix(f"{error.field}: ")) from error
-        return lambda first: make_catalogue_reply(response, query, page, first)
+        tables = list_tables(self.session.sheets if self.session is not None and page == 1 else {}, query)
+        return lambda first: make_catalogue_reply(response, query, page, first, tables)
 
 
-def make_catalogue_reply(response: pb.SearchCatalogResponse, query: str, page: int, first: int) -> Reply:
+def list_tables(sheets: Mapping[str, pb.Sheet], query: str) -> list[dict[str, Any]]:
+    """Return name, title, rows and columns of the newest tables that have a word of the query; all without a query."""
+    words = set(split_words(query))
+    found = []
+    for name, sheet in sheets.items():
+        columns = [f"{column.name} ({column.unit})" if column.unit else column.name for column in sheet.columns]
+        if not words or words & set(split_words(" ".join([name, sheet.title, *columns]))):
+            shown = [*columns[:SHOWN_COLUMNS], *(["…"] if len(columns) > SHOWN_COLUMNS else [])]
+            found.append({"name": name, "title": sheet.title, "rows": sheet.rows, "columns": shown})
+    return found[-SHOWN_TABLES:]
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a text in lower case; a Chinese character is one."""
+    return WORD.findall(text.casefold())
+
+
+def make_catalogue_reply(
+    response: pb.SearchCatalogResponse,
+    query: str,
+    page: int,
+    first: int,
+    tables: Sequence[Mapping[str, Any]] = (),
+) -> Reply:
     """Return a page as lines for the model, which an answer may cite as material ``first``."""
     lines = [COLUMNS, *map(format_series, response.series)] if response.series else []
     lines += [format_kind(kind) for kind in response.kinds]
@@ -74,9 +105,11 @@ def make_catalogue_reply(response: pb.SearchCatalogResponse, query: str, page: i
     head: dict[str, Any] = {"material": first, "rows": response.total, "page": page, "pages": pages}
     if query:
         head["unmatched"] = list(response.unmatched)
+    if tables:
+        head["tables"] = tables
     title = f"Data catalogue: {query}" if query else "Data catalogue"
     document = Document(id=f"catalogue-{response.snapshot[:12]}", title=title, text=text)
-    status = ToolStatus.OK if lines else ToolStatus.EMPTY
+    status = ToolStatus.OK if lines or tables else ToolStatus.EMPTY
     return Reply(status, head, text, (NewMaterial(MaterialKind.PASSAGE, document),))
 
 

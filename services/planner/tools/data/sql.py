@@ -51,8 +51,13 @@ class Sql:
         if unknown or not named:
             what = f"there is no {unknown[0]}" if unknown else "name at least one sheet"
             raise InvalidField("sql.query", f"{what}; {self._list_sheets()}")
+        sheets = {name: self.session.sheets[name] for name in named}
         request = pb.RunSqlRequest(
-            request_id=call_id, sql=statement, tables={name: self.session.sheets[name].id for name in named}
+            request_id=call_id,
+            sql=statement,
+            tables={name: sheet.id for name, sheet in sheets.items()},
+            # The units of a table that a cell has shown are known here alone.
+            columns={name: pb.TableColumns(columns=sheet.columns) for name, sheet in sheets.items()},
         )
         try:
             response = await self.clients.datafetch.run_sql(request, timeout_s=self.timeout_s)

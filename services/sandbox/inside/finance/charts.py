@@ -55,7 +55,10 @@ TEXTS = MappingProxyType(
             "standard deviation of the last {0} simple returns times the root of {1} periods a year; {2}",
             "最近{0}个简单收益率的标准差乘以每年期数{1}的平方根；{2}",
         ),
-        "correlation note": ("Pearson correlation of {0} on {1} common dates", "{0}在{1}个共同日期上的皮尔逊相关系数"),
+        "correlation note": (
+            "Pearson correlation of {0} on {1:,} common dates",
+            "{0}在{1:,}个共同日期上的皮尔逊相关系数",
+        ),
         "rolling correlation note": (
             "Pearson correlation of {0} over the last {1} common dates",
             "{0}在最近{1}个共同日期上的皮尔逊相关系数",
@@ -79,6 +82,8 @@ MAX_NAMES, MAX_NAME_CHARS = 3, 40
 MAX_MARKED = 40
 # Pages have six colours; after those the stroke tells two lines apart.
 COLOURS, STROKES = 6, ("solid", "dash", "dot", "dashdot")
+# Labels that stand side by side, and bars that are wider than a column of text.
+MAX_TICKS, FEW_BARS = 12, 3
 # From this factor between largest and smallest value on, the early part of a linear chart is flat.
 LOG_FACTOR = 20
 
@@ -140,9 +145,10 @@ def chart(
     notes = [drawing.note, apply_log(drawing.figure, frame, measure, style) if log else hint_log(frame, measure, style)]
     head = f"{join_names(frame.columns, style)}{f' ({indicator})' if indicator else ''}"
     ends = f"{frame.index[0].date()} – {frame.index[-1].date()}"
-    note = ("。" if style.language else ". ").join(filter(None, notes))
+    meta = {"note": " · ".join(filter(None, notes)), "log": has_log(frame, measure)}
+    name_years(drawing.figure, frame)
     return drawing.figure.update_layout(
-        title=title or f"{head}: {drawing.text}, {ends}", template="plotly_white", meta={"note": note}
+        title=title or f"{head}: {drawing.text}, {ends}", template="plotly_white", meta=meta
     )
 
 
@@ -169,12 +175,28 @@ def join_names(names: Any, style: Style) -> str:
     return style.say("more", shown, count) if len(short) > MAX_NAMES else shown
 
 
+def name_years(figure: Any, frame: Any) -> None:
+    """Name the dates of annual values by their years.
+
+    Values dated to the end of a year would stand beside the tick of the next one.
+    """
+    is_dated = all(trace.type == "scatter" and isinstance(trace.x[0], np.datetime64) for trace in figure.data)
+    if is_dated and frame.index.is_unique and frame.index.year.is_unique:
+        dates = frame.index[:: max(1, len(frame) // MAX_TICKS)]
+        figure.update_xaxes(tickvals=dates, ticktext=dates.strftime("%Y"))
+
+
+def has_log(frame: Any, measure: str) -> bool:
+    """Return whether a log scale means something: for values of one unit, all above 0, that are no rates."""
+    is_single = len({unit_of(frame, column) for column in frame}) == 1
+    return measure in LOGARITHMIC and is_single and all(has_returns(frame, column) for column in frame)
+
+
 def hint_log(frame: Any, measure: str, style: Style) -> str:
-    """Return the note that values of one unit differ by so much that a log scale shows more; "" otherwise."""
-    values = frame.to_numpy()
-    if measure not in LOGARITHMIC or len({unit_of(frame, column) for column in frame}) > 1 or np.nanmin(values) <= 0:
+    """Return the note that values differ by so much that a log scale shows more; "" otherwise."""
+    if not has_log(frame, measure):
         return ""
-    factor = np.nanmax(values) / np.nanmin(values)
+    factor = np.nanmax(frame.to_numpy()) / np.nanmin(frame.to_numpy())
     return style.say("log note", factor) if factor >= LOG_FACTOR else ""
 
 
@@ -210,7 +232,7 @@ def drop_gaps(frame: Any) -> list[tuple[str, Any]]:
 def draw_levels(frame: Any, style: Style) -> Drawing:
     """Draw the values as they are, a panel per unit."""
     units = list(dict.fromkeys(unit_of(frame, column) for column in frame))
-    figure = make_subplots(rows=len(units), cols=1, shared_xaxes=True)
+    figure = make_subplots(rows=len(units), cols=1, shared_xaxes=True, vertical_spacing=0.15 / len(units))
     for place, (column, one) in enumerate(drop_gaps(frame)):
         figure.add_trace(make_line(column, one, place), row=units.index(unit_of(frame, column)) + 1, col=1)
     for row, unit in enumerate(units, 1):
@@ -290,7 +312,9 @@ def draw_bars(frame: Any, style: Style) -> Drawing:
     """Draw the return of each period."""
     found, every = period_returns(frame, style.every) * 100, (style.every, EVERY[style.every][2])
     figure = go.Figure([go.Bar(x=found.index, y=found[column], name=column) for column in found])
-    figure.update_xaxes(type="category").update_yaxes(title_text=style.say("bars axis"))
+    figure.update_xaxes(type="category", nticks=MAX_TICKS).update_yaxes(title_text=style.say("bars axis"))
+    # A bar or two would fill the whole width.
+    figure.update_layout(bargap=0.2 if len(found) > FEW_BARS else 0.7)
     return Drawing(figure, style.say("bars", every), style.say("bars note", every, describe_kind(frame)))
 
 
@@ -322,7 +346,8 @@ def draw_scatter(frame: Any, style: Style) -> Drawing:
     figure = go.Figure([dots, go.Scatter(x=line, y=[slope * x + offset for x in line], mode="lines", name=fit)])
     for column, update in zip(moves, (figure.update_xaxes, figure.update_yaxes), strict=True):
         update(title_text=style.say("move axis", column, unit_of(moves, column) or style.say("value")))
-    figure.update_layout(hovermode="closest")
+    # Small, pale dots could not be seen in the legend.
+    figure.update_layout(hovermode="closest", legend={"itemsizing": "constant"})
     return Drawing(figure, style.say("scatter", kind), style.say("scatter note"))
 
 

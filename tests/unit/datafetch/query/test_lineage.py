@@ -16,12 +16,15 @@ COLUMNS = {
         Column("AAPL.close", "double", "USD", "close", "AAPL", "one", "2022-12-28", basis=TOTAL),
         Column("MSFT.close", "double", "USD", "close", "MSFT", "two", "2022-12-27", basis=TOTAL),
     ],
+    # A table that a cell has shown: units without indicators.
+    "sheet_3": [Column("date", "string"), Column("return", "double", "%"), Column("n", "int64")],
     "sheet_2": [Column("date", "string"), Column("US.gs10", "double", "%", "gs10", "US", "three", "2022-09-30")],
 }
 DAYS = ["2020-01-01", "2020-01-02"]
 TABLES = {
     "sheet_1": pa.table({"date": DAYS, "AAPL.close": [1.0, 2.0], "MSFT.close": [3.0, 4.0]}),
     "sheet_2": pa.table({"date": DAYS, "US.gs10": [1.0, 2.0]}),
+    "sheet_3": pa.table({"date": DAYS, "return": [1.0, 2.0], "n": [1, 2]}),
 }
 
 
@@ -42,6 +45,9 @@ def last(sql: str) -> Column:
         ('with w as (select avg("AAPL.close") as m from sheet_1) select m from w', "USD", "close", "AAPL"),
         ('select s.x from (select "US.gs10" as x from sheet_2) s', "%", "gs10", "US"),
         ("select b.* from sheet_1 a join sheet_2 b using (date)", "%", "gs10", "US"),
+        ('select "return" as r from sheet_3', "%", "", ""),
+        ('select max("return") from sheet_3', "%", "", ""),
+        ("select max(n) from sheet_3", "", "", ""),
         ('select "AAPL.close" - "MSFT.close" from sheet_1', "USD", "", ""),
         ('select "AAPL.close" / "MSFT.close" from sheet_1', "", "", ""),
         ('select "AAPL.close" + "US.gs10" from sheet_1 join sheet_2 using (date)', "", "", ""),

@@ -159,6 +159,17 @@ def test_an_unknown_word_that_a_source_lacks_is_open() -> None:
     assert found.state is OPEN
 
 
+def test_an_indicator_that_a_source_lacks_is_open_though_the_answer_names_it() -> None:
+    """The answer says that it is missing; without a source's word it may be another name of what was computed."""
+    slot = Slot(SlotKind.INDICATOR, "毛利率", "gross_margin")
+    used = Used((Facts(2, MaterialKind.CODE),), markdown="缺失：苹果 毛利率。")
+    states = [
+        SlotChecker(replace(used, lacks=lacks)).check([slot])[0].state
+        for lacks in ((), ("Apple gross_margin no source here keeps it",))
+    ]
+    assert states == [UNSURE, OPEN]
+
+
 def test_a_number_of_names_is_no_parameter_of_a_calculation() -> None:
     entities = (Slot(SlotKind.ENTITY, "Apple", "AAPL"), Slot(SlotKind.ENTITY, "Microsoft", "MSFT"))
     assert judge(Slot(SlotKind.PARAMETER, "two", "2"), YEAR, entities=entities).state is FILLED

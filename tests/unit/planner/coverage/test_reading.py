@@ -54,6 +54,13 @@ async def test_a_number_that_the_reading_skipped_is_a_parameter() -> None:
     ]  # fmt: skip
 
 
+async def test_names_that_a_draft_and_its_answer_share_are_read_once() -> None:
+    read = reader(pb.Mention(kind=pb.MENTION_KIND_MEASURE, text="mean", value="mean"))
+    first = await read.read_measures(["mean price"])
+    read.clients.datafetch.mention = None  # type: ignore[attr-defined]
+    assert (first, await read.read_measures(["mean price"])) == (frozenset({"mean"}), first)
+
+
 def test_a_number_inside_a_name_is_no_parameter() -> None:
     question = "Returns of the S&P 500"
     assert len(bind_words(question, [place(question, SlotKind.ENTITY, "S&P 500", "SP500")])) == 1

@@ -21,8 +21,8 @@ from fathom.services.planner.workflow.rewriting import ASKS, Rewriter, find_lost
 WORDS = {
     ENTITY: "Pfizer|Lilly|Apple|Microsoft|gold|苹果|微软|谷歌|黄金",
     TOPIC: "maximum drawdown|volatility|volatile|return|unemployment|inflation|收益率|波动率|最大回撤",
-    PERIOD: r"2018年第四季度|\b(?:19|20)\d\d\b|(?:19|20)\d\d年",
-    UNKNOWN: "Zoom's|margins",
+    PERIOD: r"2018年第四季度|2020-03-\d\d|\b(?:19|20)\d\d\b|(?:19|20)\d\d年",
+    UNKNOWN: "Zoom's|Ford|margins",
 }
 PFIZER = ("What was Pfizer's maximum drawdown in 2020?", "Pfizer's maximum drawdown in 2020 was -30.6% [1].")
 APPLE = ("比较苹果和微软2019年的收益率", "苹果为88.96%，微软为57.6%[1]。")
@@ -41,6 +41,8 @@ def read(text: str) -> ReadText:
 def value_of(kind: str, text: str) -> str:
     if kind != PERIOD:
         return text.lower()
+    if "-" in text:
+        return f"{text}/{text}"
     year = text[:4]
     return f"{year}-10-01/{year}-12-31" if "第四" in text else f"{year}-01-01/{year}-12-31"
 
@@ -70,6 +72,49 @@ def complete(question: str, *turns: tuple[str, str]) -> Completed:
 )
 def test_a_follow_up_says_whom_what_and_when(turn: tuple[str, str], question: str, whole: str) -> None:
     assert complete(question, turn) == Completed(whole)
+
+
+@pytest.mark.parametrize(
+    ("turn", "question", "whole"),
+    [
+        (PFIZER, "add Lilly", "What was Pfizer and Lilly's maximum drawdown in 2020?"),
+        (APPLE, "去掉苹果", "比较微软2019年的收益率"),
+        (APPLE, "去掉苹果，加上谷歌", "比较微软和谷歌2019年的收益率"),
+        (APPLE, "第二家的波动率呢", "微软的波动率呢（2019年）？"),
+        (APPLE, "另一家的波动率呢", "微软的波动率呢（2019年）？"),
+        (PFIZER, "no, I meant 2019", "What was Pfizer's maximum drawdown in 2019?"),
+        (PFIZER, "go back to 2010", "go back to 2010 (Pfizer, maximum drawdown)?"),
+        (PFIZER, "two years later?", "What was Pfizer's maximum drawdown in 2022?"),
+        (PFIZER, "Is 31% right?", "Is 31% right (Pfizer, maximum drawdown, 2020)?"),
+    ],
+)
+def test_a_follow_up_adds_removes_ranks_and_corrects(turn: tuple[str, str], question: str, whole: str) -> None:
+    assert complete(question, turn) == Completed(whole)
+
+
+def test_names_that_the_data_do_not_know_are_names() -> None:
+    ford = ("Ford's volatility in 2018?", "Ford's volatility was 24.1% [1].")
+    assert complete("and Zoom's?", ford).text == "Zoom's volatility in 2018?"
+
+
+@pytest.mark.parametrize(
+    ("turn", "question", "options"),
+    [
+        (APPLE, "加上上次那只基金", 0),
+        (PFIZER, "and the other one?", 0),
+        (("Hello", "Good morning."), "And the year after?", 0),
+        (("Apple's best and worst day of 2020", "Best 2020-03-13, worst 2020-03-16 [1]."), "And gold on that day?", 2),
+    ],
+)
+def test_words_without_one_antecedent_are_reported(turn: tuple[str, str], question: str, options: int) -> None:
+    found = complete(question, turn)
+    assert found.unresolved
+    assert len(found.options) == options
+
+
+def test_that_day_is_the_only_day_of_the_answer() -> None:
+    turn = ("On which day of 2020 did Apple lose most?", "Apple lost most on 2020-03-16 [1].")
+    assert "16 March 2020" in complete("What did gold do that day?", turn).text
 
 
 @pytest.mark.parametrize(
@@ -147,6 +192,12 @@ async def test_without_a_language_model_the_slots_rewrite() -> None:
     found = await make_rewriter().rewrite("and Lilly?", make_history(PFIZER), "rules")
     assert (found.question, found.method) == ("What was Lilly's maximum drawdown in 2020?", "slots")
     assert (await make_rewriter().rewrite("and Lilly?", [])).question == "and Lilly?"
+
+
+async def test_an_earlier_follow_up_is_made_whole_first() -> None:
+    history = make_history(PFIZER, ("and Lilly?", "-20.1% [1]."))
+    found = await make_rewriter().rewrite("and in 2021?", history)
+    assert found.question == "What was Lilly's maximum drawdown in 2021?"
 
 
 async def test_the_assistant_asks_back_once_and_then_takes_all_that_may_be_meant() -> None:

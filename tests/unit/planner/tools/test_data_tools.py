@@ -69,7 +69,7 @@ class Bench:
         tools = [
             Data(clients, self.session, None, 1.0),
             Sql(clients, self.session, 1.0),
-            DataCatalogue(clients, None, 1.0),
+            DataCatalogue(clients, None, 1.0, self.session),
         ]
         self.registry = Registry(tools)
 
@@ -159,6 +159,7 @@ async def test_sql_reads_sheets_by_their_variables_and_its_result_is_one() -> No
     result = await bench.call("sql", query='SELECT max("AAPL.close_adj") FROM Sheet_1')
     request = bench.datafetch.requests[1]
     assert dict(request.tables) == {"sheet_1": "t1"}
+    assert list(request.columns["sheet_1"].columns) == list(make_sheet("t1").columns)
     assert head(result)["sheets"][0]["variable"] == "sheet_2"
     assert [(item.kind, item.variable) for item in result.material] == [(MaterialKind.SHEET, "sheet_2")]
 
@@ -185,6 +186,23 @@ def make_series(**fields: Any) -> pb.CatalogSeries:
         "name": "adjusted close", "name_zh": "复权收盘价", "unit": "USD", "frequency": pb.FREQUENCY_DAILY,
         "first_date": "1990-01-02", "last_date": "2022-12-28", "source": "skfolio", "basis": TOTAL, **fields,
     })  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("query", "page", "named"),
+    [("", 1, ["sheet_1", "sheet_2"]), ("sales of the branches", 1, ["sheet_2"]), ("weather", 1, []), ("", 2, [])],
+)
+async def test_the_catalogue_lists_the_tables_that_a_conversation_has(query: str, page: int, named: list[str]) -> None:
+    pages = [pb.SearchCatalogResponse(series=[make_series()], total=11, next_page_token="t")] * page
+    bench = Bench(*pages)
+    upload = pb.Column(name="sales", unit="EUR"), pb.Column(name="branch")
+    bench.session.put(make_sheet("t1"))
+    bench.session.put(pb.Sheet(id="t2", title="Upload", columns=upload, rows=7))
+    shown = head(await bench.call("catalogue", query=query, page=page)).get("tables", [])
+    assert [table["name"] for table in shown] == named
+    if named:
+        expected = {"name": "sheet_2", "title": "Upload", "rows": 7, "columns": ["sales (EUR)", "branch"]}
+        assert shown[-1] == expected
 
 
 async def test_the_catalogue_gives_a_line_per_series_that_an_answer_can_cite() -> None:

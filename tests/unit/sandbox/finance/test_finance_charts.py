@@ -144,6 +144,18 @@ def test_values_far_apart_come_with_a_hint_and_a_log_axis_on_request() -> None:
     assert figure.layout.meta["note"] == ""
 
 
+def test_rates_get_no_hint_of_a_log_scale() -> None:
+    meta = finance.chart(make_rate([0.05, 2.0, 5.0])).layout.meta
+    assert meta == {"note": "", "log": False}
+
+
+def test_annual_values_stand_at_the_names_of_their_years() -> None:
+    years = pd.Series([1.0, 2.0, 3.0], pd.to_datetime(["2018-12-31", "2019-12-31", "2020-12-31"]), name="oil")
+    axis = finance.chart(years).layout.xaxis
+    assert (axis.tickvals[0], axis.ticktext[0]) == (pd.Timestamp("2018-12-31"), "2018")
+    assert finance.chart(make_wave()).layout.xaxis.ticktext is None
+
+
 def test_a_log_axis_is_refused_for_values_that_have_none() -> None:
     oil = pd.Series([18.0, -37.0, 10.0], pd.date_range("2020-04-17", periods=3), name="wti")
     with pytest.raises(InvalidArgument, match="log: needs values above 0, and wti is not always"):

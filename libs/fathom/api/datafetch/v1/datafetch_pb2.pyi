@@ -247,7 +247,7 @@ class GetSheetResponse(_message.Message):
     def __init__(self, sheet: _Optional[_Union[Sheet, _Mapping]] = ...) -> None: ...
 
 class RunSqlRequest(_message.Message):
-    __slots__ = ("request_id", "sql", "sheet_ids", "row_limit", "tables")
+    __slots__ = ("request_id", "sql", "sheet_ids", "row_limit", "tables", "columns")
     class TablesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -255,17 +255,32 @@ class RunSqlRequest(_message.Message):
         key: str
         value: str
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class ColumnsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: TableColumns
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[_Union[TableColumns, _Mapping]] = ...) -> None: ...
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SQL_FIELD_NUMBER: _ClassVar[int]
     SHEET_IDS_FIELD_NUMBER: _ClassVar[int]
     ROW_LIMIT_FIELD_NUMBER: _ClassVar[int]
     TABLES_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     sql: str
     sheet_ids: _containers.RepeatedScalarFieldContainer[str]
     row_limit: int
     tables: _containers.ScalarMap[str, str]
-    def __init__(self, request_id: _Optional[str] = ..., sql: _Optional[str] = ..., sheet_ids: _Optional[_Iterable[str]] = ..., row_limit: _Optional[int] = ..., tables: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    columns: _containers.MessageMap[str, TableColumns]
+    def __init__(self, request_id: _Optional[str] = ..., sql: _Optional[str] = ..., sheet_ids: _Optional[_Iterable[str]] = ..., row_limit: _Optional[int] = ..., tables: _Optional[_Mapping[str, str]] = ..., columns: _Optional[_Mapping[str, TableColumns]] = ...) -> None: ...
+
+class TableColumns(_message.Message):
+    __slots__ = ("columns",)
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    columns: _containers.RepeatedCompositeFieldContainer[Column]
+    def __init__(self, columns: _Optional[_Iterable[_Union[Column, _Mapping]]] = ...) -> None: ...
 
 class RunSqlResponse(_message.Message):
     __slots__ = ("sheet",)
