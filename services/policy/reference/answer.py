@@ -123,7 +123,8 @@ def name_series(column: str, reading: Reading) -> str:
 def write_sheets(found: Findings) -> Iterator[str]:
     """Yield each table of the data tool: its values in words where they are few, and the table itself."""
     bodies = "\n\n".join(step.body for step in found.conversation.of("data"))
-    for sheet in found.sheets:
+    # Several queries may give the same table, which is shown once.
+    for sheet in {str(sheet.get("title", "")): sheet for sheet in reversed(found.sheets)}.values():
         rows = [] if found.results else list_rows(bodies, sheet)
         said = [text for row in rows for text in write_row(row, sheet, found.reading)]
         title = f"{sheet.get('title', '')}{cite(sheet)}"

@@ -167,6 +167,10 @@ def make_plan(reading: Reading) -> Plan | Refusal | None:
     needed = max((known[name].get("series", 1) for name in computed), default=1)
     if len(series) < needed or needed > 1:
         against += reading.unknown_names()
+    if reading.entities and not reading.has_found:
+        # What is asked of something else than the price is no question about the price.
+        held = {*table["inputs"], *([table["price_index"]] if "real" in computed else [])}
+        against += [text for kind, text, value in reading.mentions if kind == "indicator" and value not in held]
     windows = reading.windows or [("", "")]
     # A portfolio has one period. The return of a day counts from the row before, which only the first period has.
     if len(windows) > 1 and ("portfolio" in computed or any(first == last for first, last in windows)):
@@ -235,7 +239,7 @@ def make_query(reading: Reading, wanted: Sequence[str], windows: Sequence[tuple[
     measures = [table["measures"][name] for name in wanted]
     indicators = reading.values("indicator") if reading.has_found or not reading.entities else []
     if any("index" in measure for measure in measures):
-        indicators = list(dict.fromkeys([*(indicators or table["inputs"]), table["price_index"]]))
+        indicators = list(dict.fromkeys([*(indicators or table["inputs"][:1]), table["price_index"]]))
     starts, ends = [first for first, _ in windows], [last for _, last in windows]
     frequency = next((measure["index"] for measure in measures if "index" in measure), "")
     if not frequency and any(measure.get("frequency") for measure in measures) and reading.frequency != "daily":

@@ -101,6 +101,7 @@ async def test_one_value_takes_two_calls(drive: Any, one_rate: Any) -> None:
         ([["measure", "kurtosis", "kurtosis"]], "kurtosis"),
         ([RETURN, ["condition", "above 5%", "> 5 %"]], "above 5%"),
         ([RETURN, ["parameter", "20 days", "20 days"]], "20 days"),
+        ([RETURN, ["indicator", "gross margin", "gross_margin"]], "gross margin"),
         ([RETURN, ["period", "2018 and 2023", "2018-01-01/2018-12-31"]], "2018 and 2023"),
         ([["measure", "correlation", "correlation"], ["entity", "Gamma", "GGG"]], "Tesla"),
     ],
