@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fathom.core.errors import InvalidField, NotFound, NotReady
 from fathom.domain.encoders.choose import Encoders
 from fathom.services.datafetch.config import Config
-from fathom.services.datafetch.parser.indicators.embeddings import available
+from fathom.services.datafetch.discovery.embeddings import available
 
 if TYPE_CHECKING:
     import numpy as np

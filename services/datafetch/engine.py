@@ -15,20 +15,19 @@ from fathom.domain.bundle.manifest import Manifest, verify
 from fathom.domain.encoders.choose import Encoders
 from fathom.services.datafetch.catalog.frameworks import BUNDLED, Frameworks, load_frameworks
 from fathom.services.datafetch.catalog.layer import LIBRARY, Layer, load
+from fathom.services.datafetch.catalog.matching import Matcher, Scored
 from fathom.services.datafetch.config import Config
+from fathom.services.datafetch.discovery.candidates import Associate, Parts, find_candidates, framework_names
+from fathom.services.datafetch.discovery.embeddings import Meaning, available
 from fathom.services.datafetch.discovery.search import CatalogSearch
-from fathom.services.datafetch.parser.indicators.candidates import Associate, Parts, framework_names, widened
-from fathom.services.datafetch.parser.indicators.embeddings import Meaning, available
-from fathom.services.datafetch.parser.indicators.matching import Matcher, Scored
-from fathom.services.datafetch.parser.names.unmatched import Understanding, is_not_understood
-from fathom.services.datafetch.parser.operators.rankings import first_columns
-from fathom.services.datafetch.parser.question import Reader
+from fathom.services.datafetch.parser.lexicon import load_function_words
+from fathom.services.datafetch.parser.question import NOT_UNDERSTOOD, Reader, Understanding
 from fathom.services.datafetch.query import formulas
 from fathom.services.datafetch.query.free_sql import SqlFallback
 from fathom.services.datafetch.query.gaps import find_gaps
 from fathom.services.datafetch.query.model import ROWS, Column, Missing, Query, Result, Sheet
 from fathom.services.datafetch.query.planner import NAMELESS, Part, Planner, limit_to_as_of
-from fathom.services.datafetch.query.result import describe_column, describe_columns, make_sheet
+from fathom.services.datafetch.query.result import describe_column, describe_columns, make_sheet, select_columns
 from fathom.services.datafetch.query.sql.compiler import Compiler
 from fathom.services.datafetch.query.sql.text import run_sql
 from fathom.services.datafetch.warehouse.database import StoredIndicator, Warehouse
@@ -96,7 +95,7 @@ class Engine:
         own = self._config.frameworks_dir
         self.frameworks = load_frameworks(BUNDLED) if own is None else load_frameworks(BUNDLED, own)
         # Questions match only the catalog's own names; names from frameworks merely suggest candidates.
-        self.matcher = Matcher(self.layer.indicators.values())
+        self.matcher = Matcher(self.layer.indicators.values(), generic=load_function_words())
         self.reader = Reader(self.layer, self.matcher, self.find_latest_day)
         self.catalog = CatalogSearch(self.layer, self.match)
 
@@ -108,7 +107,7 @@ class Engine:
         async with self._widens:
             if self._parts is None:
                 self._parts = await asyncio.to_thread(self._build_matchers)
-        return await widened(mention, self._parts, self.layer, limit)
+        return await find_candidates(mention, self._parts, self.layer, limit)
 
     @property
     def has_meaning(self) -> bool:
@@ -170,7 +169,11 @@ class Engine:
     async def _ask(self, question: str, as_of: date | None) -> Result:
         seen = await asyncio.to_thread(self.reader.read, question, as_of)
         missing = seen.missing
-        if not seen.query.entities and not seen.query.indicators and not any(map(is_not_understood, missing)):
+        if (
+            not seen.query.entities
+            and not seen.query.indicators
+            and not any(item.reason == NOT_UNDERSTOOD for item in missing)
+        ):
             missing.append(Missing(question[:80], "NO_MATCH", "the question names nothing that has data here"))
         try:
             result = await self.run(seen.query, as_of)
@@ -261,7 +264,7 @@ class Engine:
         compiled = Compiler(self.layer, query, as_of).compile(part, layout, self._find_rates())
         table = await self.warehouse.fetch(compiled.sql, compiled.parameters, self._config.query_seconds)
         if layout == "summary" and query.kind and table.num_rows:
-            table = first_columns(table, query)
+            table = select_columns(table, query)
             if table is None:
                 return None, [self._report_no_rows(part, query)]
         columns = describe_columns(table, part, self.layer, query, layout)

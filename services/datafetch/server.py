@@ -25,10 +25,10 @@ from fathom.services.datafetch.convert import (
     query_to_proto,
     sheet_to_proto,
 )
+from fathom.services.datafetch.discovery.association import Association
 from fathom.services.datafetch.discovery.rpc import search_catalog
 from fathom.services.datafetch.encoding import TextEncoder
 from fathom.services.datafetch.engine import Engine
-from fathom.services.datafetch.parser.indicators.association import Association
 from fathom.services.datafetch.policy_model import PolicyModel
 from fathom.services.datafetch.query.export import XLSX, as_arrow, as_csv, as_parquet, as_xlsx
 from fathom.services.datafetch.query.free_sql import SqlFallback
@@ -199,7 +199,7 @@ class DatafetchServicer:
             response.results.add(
                 entities=[entity_to_proto(layer.entities[item.ids[0]]) for item in found],
                 exact=bool(found) and found[0].how == "exact",
-                scores=[item.score for item in found],
+                scores=[item.confidence for item in found],
                 how=found[0].how if found else "",
                 ambiguous=len(found) > 1 and found[0].how != "near",
             )

@@ -174,6 +174,7 @@ class ResourcesFactory:
             PolicyJudge(policy, self.catalogue.find("judge", "en").render()) if config.judge_events else None,
             config.correct_answers,
             config.answer_material_tokens,
+            self.classifier,
         )
         if not task.is_compared:
             return checked

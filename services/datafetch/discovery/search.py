@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 from fathom.core.errors import InvalidField
 from fathom.services.datafetch.catalog.layer import Layer
+from fathom.services.datafetch.catalog.matching import Scored
 from fathom.services.datafetch.catalog.schema import EntitySpec
 from fathom.services.datafetch.catalog.text import blank, fold_case, plain
 from fathom.services.datafetch.discovery.availability import Availability, KindOverview, Row
 from fathom.services.datafetch.discovery.words import find_unmatched, split_words
-from fathom.services.datafetch.parser.indicators.matching import Scored
 
 MatchIndicators = Callable[[str, int], Awaitable[Sequence[Scored]]]
 """Returns candidate indicators for a text, best first, at most the given number."""

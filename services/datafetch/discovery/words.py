@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from fathom.domain.text.stop_words import FUNCTION_WORDS
+from fathom.services.datafetch.catalog.matching import STOP, WORD, grams, stem
 from fathom.services.datafetch.catalog.text import CJK, normal
-from fathom.services.datafetch.parser.indicators.matching import STOP, WORD, grams, stem
 
 # Digits alone are years and counts, which no name need have.
 NUMBER = re.compile(r"\d+")

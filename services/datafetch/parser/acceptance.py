@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from fathom.services.datafetch.catalog.layer import Layer
@@ -28,11 +28,15 @@ EXPRESSED_BY: dict[str, frozenset[str]] = {
     "extreme": EXTREMES,
     "performance": MOVES | {"performance"},
     "annualized": frozenset({"cagr", "volatility"}),
-    "sum": frozenset({"sum"}) | MOVES,
+    "sum": frozenset({"sum", "count"}) | MOVES,
     "spread": frozenset({"spread"}) | MOVES,
     "share": frozenset({"ratio", "share"}),
     "ttm": frozenset({"ttm", "sum"}),
 }
+# Words that say which measure only beside another one.
+MODIFIERS = frozenset({"extreme", "annualized", "sum", "performance"})
+# The units of a length of time.
+LENGTHS = ("days", "weeks", "months", "quarters", "years")
 # Of these a raw value is an instance: what is asked is the value itself, not a figure over several.
 PLAIN = frozenset({"last", "performance"})
 # The density that a measure has by itself: rates of return and volatilities are per year.
@@ -82,12 +86,18 @@ def find_objections(text: str, mentions: Sequence[Mention], query: Query, layer:
         if _is_in(words, names):
             continue
         if mention.kind == MentionKind.UNKNOWN:
-            yield Objection(*mention.span, "no meaning of it is known here", is_decisive(words))
+            # A ranking by something that was not understood is another ranking.
+            decisive = is_decisive(words) or bool(query.order)
+            yield Objection(*mention.span, "no meaning of it is known here", decisive)
         elif mention.kind == MentionKind.PARAMETER and mention.value not in marks:
             number = mention.value.partition(" ")[0]
             if number not in counts:
                 # 12月 apart from its year is a month that no period holds.
-                yield Objection(*mention.span, "no measure takes this", words.endswith(("月", "日", "号", "nsa")))
+                # A statistic over another stretch of time is another figure; "which three days" counts figures.
+                listed = re.search(r"(?:\bwhich|哪)\s*$", text[: mention.start], re.I)
+                stretch = bool(query.statistics) and mention.value.endswith(LENGTHS) and not listed
+                decisive = stretch or words.endswith(("月", "日", "号", "nsa"))
+                yield Objection(*mention.span, "no measure takes this", decisive)
         elif mention.kind == MentionKind.FREQUENCY and mention.value not in densities:
             yield Objection(*mention.span, f"the figures are not {mention.value}", decisive=True)
         elif mention.kind == MentionKind.MEASURE and not _is_expressed(mention.value, expressed):
@@ -98,6 +108,19 @@ def find_objections(text: str, mentions: Sequence[Mention], query: Query, layer:
                     yield Objection(*mention.span, "the figures are the series, not its measure")
             else:
                 yield Objection(*mention.span, f"the figures are {', '.join(sorted(expressed))}", decisive=True)
+
+
+def settle_measures(mentions: Sequence[Mention], query: Query, layer: Layer) -> list[Mention]:
+    """Return the mentions, with words such as "worst" and "altogether" as the measure that is computed for them."""
+    expressed = _list_measures(query, _list_specs(query, layer)) - {"price"}
+    computed = expressed & frozenset(map(str, (*query.statistics, query.outer, query.transform)))
+    settled = []
+    for item in mentions:
+        # A measure of its own stays as it was asked; what modifies one means the one that is computed.
+        options = EXPRESSED_BY.get(item.value, frozenset()) & computed if item.kind == MentionKind.MEASURE else ()
+        modifies = item.value not in expressed and len(options) == 1 and item.value in MODIFIERS
+        settled.append(replace(item, value=next(iter(options))) if modifies else item)
+    return settled
 
 
 def _is_in(words: str, names: str) -> bool:

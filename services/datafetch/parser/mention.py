@@ -1,10 +1,12 @@
-"""The record of some words of a question and what they mean, and the choice between overlapping ones."""
+"""Mentions: words of a question with what they mean, and the choice between overlapping ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+
+from fathom.services.datafetch.query.model import Match
 
 
 class MentionKind(StrEnum):
@@ -25,7 +27,10 @@ class MentionKind(StrEnum):
 class Mention:
     """Words of a question: ``start`` and ``end`` are character positions, ``value`` is the canonical meaning.
 
-    ``confidence`` is 1 for words that leave no choice, less for likeness, and 0 for unknown words.
+    ``confidence`` is 1 for words that leave no choice, less for likeness, and 0 for unknown words. ``how`` says how a
+    name was found: ``exact``, ``short`` (no legal form), ``sound`` (pinyin or homophones), ``typo``, ``near`` or
+    ``ngram``; ``others`` are the further meanings of an ambiguous name. ``meaning`` is the parsed form of a condition,
+    grouping or ranking.
     """
 
     kind: MentionKind
@@ -33,11 +38,38 @@ class Mention:
     end: int
     value: str
     confidence: float = 1.0
+    how: str = field(default="exact", compare=False)
+    others: tuple[str, ...] = field(default=(), compare=False)
+    meaning: object = field(default=None, compare=False)
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Return all meanings of a name, the chosen one first."""
+        return (self.value, *self.others)
 
     @property
     def span(self) -> tuple[int, int]:
         """Return the positions of the first character and behind the last one."""
         return self.start, self.end
+
+
+def select(mentions: Iterable[Mention], *kinds: MentionKind) -> list[Mention]:
+    """Return the mentions of some kinds."""
+    return [item for item in mentions if item.kind in kinds]
+
+
+def is_free(mention: Mention, others: Iterable[Mention]) -> bool:
+    """Return whether a mention overlaps none of the others."""
+    return all(mention.end <= other.start or mention.start >= other.end for other in others)
+
+
+def list_matches(text: str, mentions: Iterable[Mention]) -> list[Match]:
+    """Return how each name of a question was read."""
+    return [
+        Match(text[item.start : item.end], item.value, item.confidence, item.how, item.others[:5])
+        for item in mentions
+        if item.kind in (MentionKind.ENTITY, MentionKind.INDICATOR) and item.end
+    ]
 
 
 def resolve_overlaps(mentions: Iterable[Mention]) -> list[Mention]:
@@ -74,4 +106,4 @@ def move_positions(mentions: Iterable[Mention], read: str, question: str) -> lis
             shift = block.dest_start - block.src_start
             starts[at] = at + shift if equal else block.dest_start
             ends[at + 1] = at + 1 + shift if equal else block.dest_end
-    return [Mention(item.kind, starts[item.start], ends[item.end], item.value, item.confidence) for item in mentions]
+    return [replace(item, start=starts[item.start], end=ends[item.end]) for item in mentions]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -24,6 +25,10 @@ PERIOD_NAMES = {
     Frequency.QUARTERLY: "quarter",
     Frequency.ANNUAL: "year",
 }
+
+COMPARE: Mapping[str, Callable[[float, float], bool]] = {
+    "<": operator.lt, "<=": operator.le, "=": operator.eq, "!=": operator.ne, ">=": operator.ge, ">": operator.gt,
+}  # fmt: skip
 
 
 def describe_column(table: Any, name: str) -> Column:
@@ -153,3 +158,20 @@ def describe_resampling(measure: Measure, part: Part, facts: Sequence[SeriesFact
         return ""
     rule = measure.spec.aggregate if part.regular else "last"
     return f"{rule if rule != 'last' else 'last value'} of each {PERIOD_NAMES[part.frequency]}"
+
+
+def select_columns(table: Any, query: Query) -> Any:
+    """Return the key columns of a one-row summary and the first ``limit`` values that pass the filters, sorted.
+
+    Return None when no value passes.
+    """
+    keys = [name for name in table.column_names if name in ("from", "to")]
+    values = {name: table.column(name)[0].as_py() for name in table.column_names if name not in keys}
+    # NaN is the one value that differs from itself.
+    there = [name for name, value in values.items() if value is not None and value == value]
+    there = [name for name in there if all(COMPARE[item.operator](values[name], item.value) for item in query.filters)]
+    if not there:
+        return None
+    # Equal values are ordered by name, so that the answer does not depend on the order of columns.
+    order = sorted(there, key=lambda name: (-values[name] if query.descending else values[name], name))
+    return table.select([*keys, *order[: query.limit or len(order)]])

@@ -16,6 +16,7 @@ const KINDS = {
   FINDING_KIND_UNSUPPORTED: "unsupported", FINDING_KIND_UNCITED: "uncited", FINDING_KIND_UNRESOLVED: "unresolved",
   FINDING_KIND_TYPED_TABLE: "typed_table", FINDING_KIND_REPEATED: "repeated", FINDING_KIND_FIGURE: "figure",
   FINDING_KIND_TRUNCATED: "truncated", FINDING_KIND_SECTION: "section",
+  FINDING_KIND_UNCHECKED: "unchecked",
 };
 export const kindOfFinding = (finding) => KINDS[finding.kind] ?? "number";
 

@@ -170,6 +170,7 @@ class FindingKind(StrEnum):
     REPEATED = "repeated"
     FIGURE = "figure"
     SECTION = "section"
+    UNCHECKED = "unchecked"
     TRUNCATED = "truncated"
 
 

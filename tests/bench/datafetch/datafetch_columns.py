@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from fathom.domain.encoders.choose import Encoders
+from fathom.services.datafetch.catalog.matching import Matcher
 from fathom.services.datafetch.catalog.schema import IndicatorSpec
-from fathom.services.datafetch.parser.indicators.embeddings import Meaning, available
-from fathom.services.datafetch.parser.indicators.matching import Matcher
+from fathom.services.datafetch.discovery.embeddings import Meaning, available
 from tests.bench.datafetch.datafetch_pairs import Bigrams
 from tests.beside import beside
 

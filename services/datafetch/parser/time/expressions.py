@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -12,6 +11,7 @@ from fathom.domain.periods.period import MONTHS_OF, Kind, Unit
 from fathom.domain.periods.period import Period as Found
 from fathom.services.datafetch.catalog.schema import Frequency
 from fathom.services.datafetch.catalog.text import plain
+from fathom.services.datafetch.parser.lexicon import cues
 from fathom.services.datafetch.query.model import Transform
 from fathom.services.datafetch.query.periods import Period
 
@@ -28,32 +28,14 @@ UNREAD = {
     Kind.IMPOSSIBLE: "there is no such day, month or quarter as {!r}",
     Kind.CONTRADICTORY: "no day lies in both periods of {!r}",
 }
-TRANSFORMS: list[tuple[re.Pattern[str], Transform]] = [
-    (re.compile(pattern, re.I | re.A), transform)
-    for pattern, transform in [
-        # "CPI yoy", 同比增速, "than a year earlier", "on the year".
-        (r"同比(?:增长率|增速|增幅|增长|变化率|变动|涨幅|下降|上涨|上升)?|[较比](?:上年|去年)同[期月]|与(?:上年|去年)同期相比|[较比]一年前|\byoy\b|year[\s-](?:over|on|to)[\s-]year|\by[/-]?[yoy]\b"
-         r"|\b(?:than|from|versus|vs\.?|compared (?:with|to)|over|against|on) (?:a|one|the) year (?:earlier|ago|before|prior)|\byear[\s-]ago\b|\bon the year\b|\b(?:12|twelve)[\s-]month (?:change|rate|growth|inflation)",
-         Transform.YOY),
-        # "month-over-month", 较上月. Before the quarters, as 月环比 holds 环比.
-        (r"(?<!\d)月环比|[较比](?:上一?个?月|前一?个?月)|\bmom\b|month[\s-](?:over|on|to)[\s-]month|m/m|\bmonthly (?:growth|change|rise|fall|percent(?:age)? change)|\bon the month\b|\bfrom (?:the (?:previous|prior) month|a month (?:earlier|before|ago))",
-         Transform.MOM),
-        # 环比增速, "quarter on quarter", "sequentially". 环比 of a monthly series is made monthly later, in
-        # ``Changes.offset``.
-        (r"环比(?:增长率|增速|增幅|增长|变化率|变动)?|[较比](?:上一?个?季度?|前一?个?季度?)|\bqoq\b|quarter[\s-](?:over|on|to)[\s-]quarter|q/q|\bquarterly (?:growth|change|rate of growth)|\bon the quarter\b|\bsequential(?:ly)?\b"
-         r"|\bfrom (?:the (?:previous|prior) quarter|a quarter (?:earlier|before|ago))", Transform.QOQ),
-        (r"\bttm\b|\bltm\b|trailing[\s-]+(?:twelve|12)[\s-]+months?|滚动(?:12|十二)个月|滚动一年", Transform.TTM),
-        (r"单季度?(?:的)?|single[\s-]quarter|quarterly standalone", Transform.SINGLE),
-    ]
-]  # fmt: skip
 
 
 def transform_of(text: str) -> tuple[Transform, list[tuple[int, int]]]:
     """Return the change over time that a text asks for ("year over year" → ``YOY``) and its spans."""
-    for words, kind in TRANSFORMS:
+    for value, words in cues("transforms"):
         spans = [match.span() for match in words.finditer(text)]
         if spans:
-            return kind, spans
+            return Transform(value), spans
     return Transform.NONE, []
 
 
@@ -61,7 +43,8 @@ def transform_of(text: str) -> tuple[Transform, list[tuple[int, int]]]:
 class Reading:
     """The time expressions of a text.
 
-    Holds the periods, what is wrong with impossible ones by their words, the change over time that is asked for, and the matched spans.
+    Holds the periods, what is wrong with impossible ones by their words, the change over time that is asked for, and
+    the matched spans.
     """
 
     periods: tuple[Period, ...] = ()

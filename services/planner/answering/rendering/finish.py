@@ -20,15 +20,18 @@ from fathom.services.planner.answering.rendering.material import list_material
 from fathom.services.planner.answering.rendering.missing import append_missing
 from fathom.services.planner.answering.rendering.report import find_missing_sections, is_report
 from fathom.services.planner.answering.verification.claims import parse_sentences
+from fathom.services.planner.answering.verification.clauses import label_clauses
 from fathom.services.planner.answering.verification.evidence import Evidence
 from fathom.services.planner.answering.verification.review import (
     find_repeated,
     find_uncited,
     find_unresolved,
+    mark_unchecked,
     render_markdown,
 )
 from fathom.services.planner.answering.verification.verifier import Verifier
 from fathom.services.planner.model.episode import Answer, Episode, Finding, FindingKind, Material, MaterialKind
+from fathom.services.planner.questions.classifier import Classifier
 
 CHECKED = "Your answer was checked against its material, and these places do not hold."
 AGAIN, AGAIN_IN_TEXT = "call `finish` with the whole answer again", "write the whole answer again"
@@ -36,7 +39,7 @@ HOW = (
     "Mend them and {again}. Cite with [n] what supports a statement, show a table"
     " with {{{{table:…}}}}, and leave out what no material says; name it as missing instead."
 )
-MENDED = frozenset(FindingKind) - {FindingKind.REPEATED, FindingKind.FIGURE}
+MENDED = frozenset(FindingKind) - {FindingKind.REPEATED, FindingKind.FIGURE, FindingKind.UNCHECKED}
 """Kinds of findings that are worth a correction."""
 # A model that gets more findings at once rewrites the answer instead of correcting it.
 MAX_LISTED = 20
@@ -71,6 +74,8 @@ class CheckedEnding:
     """Optional model that also judges events; without it verification calls no model."""
     correct: bool = True
     material_tokens: int = 3_000
+    classifier: Classifier | None = None
+    """Classifier of clauses; without it causes are found by their conjunctions only."""
     _judged: dict[str, tuple[Finding, ...]] = field(default_factory=dict)
 
     async def finish(self, text: str, episode: Episode, last: bool) -> Answer | Message:
@@ -129,10 +134,11 @@ class CheckedEnding:
         """Return the findings of all checks of a text."""
         known = material or episode.material
         sources = await self.evidence.gather(known)
-        verifier = Verifier(collect_user_text(episode), sources)
+        labels = await label_clauses(markdown, self.classifier)
+        verifier = Verifier(collect_user_text(episode), sources, labels)
         # Pure computation, in a thread: other episodes must stream meanwhile.
         found = list(await asyncio.to_thread(verifier.verify, markdown))
-        found += [*find_uncited(markdown, known), *find_repeated(markdown)]
+        found += [*find_uncited(markdown, known, labels), *find_repeated(markdown), *mark_unchecked(markdown, labels)]
         return [*found, *await self._judge_events(markdown, episode, found)]
 
     async def _judge_events(self, markdown: str, episode: Episode, found: Sequence[Finding]) -> tuple[Finding, ...]:

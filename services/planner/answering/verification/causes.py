@@ -1,4 +1,7 @@
-"""Causal claims: a table or a calculation shows what happened, a document may say why."""
+"""Causal claims: a table or a calculation shows what happened, a document may say why.
+
+A cause is found by its conjunction, and by the classifier of clauses, which knows events and motives in any grammar.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,12 @@ import re
 from collections.abc import Sequence
 
 from fathom.domain.text.scripts import HAN
+from fathom.services.planner.answering.verification.claims import Sentence
+from fathom.services.planner.answering.verification.clauses import ClauseLabels, list_clauses
 from fathom.services.planner.answering.verification.events import STEM, extract_words
 from fathom.services.planner.answering.verification.evidence import Source
 from fathom.services.planner.model.episode import MaterialKind
+from fathom.services.planner.questions.examples import EXPLAINED
 
 # The conjunctions and prepositions that introduce a cause, a closed class of both languages.
 CAUSE_FOLLOWS = re.compile(
@@ -21,6 +27,30 @@ CAUSE_PRECEDES = re.compile(r"\b(?:led\s+to|caused|triggered|prompted)\b(?!\s+by
 CLAUSE_END = re.compile(r"[,;:，；。：]|\[\d|\.(?:\s|$)|\b(?:while|whereas|although|but)\b|而|但", re.IGNORECASE)
 # A document rarely uses the very words of the answer; one that has fewer than half of them is about something else.
 SHARE_OF_WORDS = 0.5
+
+
+def find_causes(sentence: Sentence, labels: ClauseLabels, may_tell_events: bool) -> list[tuple[int, int]]:
+    """Return the offsets of what a sentence gives as causes, by its conjunctions or by the classifier.
+
+    With ``may_tell_events``, events by themselves are no causes, since the sentence cites a document.
+    """
+    found = []
+    clauses = [(span, labels.find(sentence.text[slice(*span)])) for span in list_clauses(sentence)]
+    stated = find_cause(sentence.text)
+    if stated:
+        inside = [label for (start, end), label in clauses if start < stated[1] and stated[0] < end]
+        # "because no data were found", "because dividends are included": reasons that need no document.
+        if not inside or not all(label.is_sure and label.label != EXPLAINED for label in inside):
+            found.append(stated)
+    if not may_tell_events:
+        found += [
+            span
+            for span, label in clauses
+            if label.is_sure
+            and label.label == EXPLAINED
+            and not any(span[0] < end and start < span[1] for start, end in found)
+        ]
+    return found
 
 
 def find_cause(text: str) -> tuple[int, int] | None:

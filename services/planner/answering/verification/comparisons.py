@@ -1,158 +1,416 @@
-"""Comparisons: "A returned more than B" must agree with the numbers beside it, or with the tables of the run."""
+"""Comparisons in words against the numbers beside them and the tables of the run.
+
+A sentence may be read in several ways: a month's level is its last value or its mean, a change is relative or absolute.
+A comparison is false only when every reading that the tables can decide says the opposite.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
-from itertools import groupby
 
 from fathom.services.planner.answering.verification.claims import Sentence
-from fathom.services.planner.answering.verification.dates import Moment
-from fathom.services.planner.answering.verification.events import DIRECTIONS
-from fathom.services.planner.answering.verification.evidence import Series, Source
-from fathom.services.planner.answering.verification.lookup import CHANGE, find_mentions
+from fathom.services.planner.answering.verification.dates import Moment, find_ranges
+from fathom.services.planner.answering.verification.elliptical import complete_moments
+from fathom.services.planner.answering.verification.events import DIRECTIONS, NEGATION
+from fathom.services.planner.answering.verification.evidence import Series
+from fathom.services.planner.answering.verification.lookup import find_mentions
+from fathom.services.planner.answering.verification.measuring import (
+    ANY,
+    CHANGE,
+    DRAWDOWN,
+    LEVEL,
+    Tables,
+    Values,
+    measure_period,
+    name_period,
+    split_periods,
+)
+from fathom.services.planner.answering.verification.numbers import Number
+from fathom.services.planner.answering.verification.relations import LEVEL as BY_LEVEL
+from fathom.services.planner.answering.verification.relations import (
+    MERIT,
+    SIZE,
+    Relation,
+    find_relations,
+    load_lexicon,
+    split_operands,
+)
+from fathom.services.planner.answering.verification.units import PERCENT, find_kind
 
-# Comparatives (followed by "than") and verbs of comparison, by the sign of left minus right.
-MORE = re.compile(
-    r"\b(?:more|higher|greater|larger|bigger|better|stronger)\b|\b(?:outperform|exceed|surpass)\w*|\bbeat(?:s|ing)?\b|"
-    r"高于|大于|多于|跑赢|超过|优于|强于|领先于?|(?<=比)[^，。；]{1,20}?(?:高|多|大|好|强)",
-    re.IGNORECASE,
-)
-LESS = re.compile(
-    r"\b(?:less|lower|smaller|fewer|worse|weaker)\b|\b(?:underperform|lag|trail)\w*|"
-    r"低于|小于|少于|跑输|不及|逊于|弱于|落后于?|(?<=比)[^，。；]{1,20}?(?:低|少|小|差|弱)",
-    re.IGNORECASE,
-)
-# Only these compare two losses as numbers do; "larger" of two losses means the larger loss.
-BY_LEVEL = re.compile(r"higher|lower|高于|低于", re.IGNORECASE)
+OPPOSITE = "the numbers say the opposite"
+CLAUSES = re.compile(r"[;；。]|\.\s|[,，]?\s*\b(?:while|whereas|but|although|though)\b|[,，]\s*(?:而|但)")
+COMMA = re.compile(r"[,，]")
 EVERY = re.compile(
-    r"\b(?:every|each)\s+(?:single\s+|calendar\s+)*(year|quarter|month)\b|每(?:一|个)?(年|季度|月)", re.IGNORECASE
+    r"\b(?:every|each|all)\s+(?:single\s+|calendar\s+|the\s+)*(?:(?:two|three|four|five|six|ten|twelve)\s+)?"
+    r"(year|quarter|month|day)s?\b|[每各](?:一|个)*(?:自然)?(年|季度|月|日)|(?<=个)(年|季度|月)(?:份)?[^，。]{0,6}都",
+    re.IGNORECASE,
 )
-LONGEST_NAME = 20
-PERIODS = {"year": "year", "年": "year", "quarter": "quarter", "季度": "quarter", "month": "month", "月": "month"}
+UNITS = {"年": "year", "季度": "quarter", "月": "month", "日": "day"}
+OF_THEM = re.compile(
+    r"\bof (?:the |all )?(?:two|three|four|five|all|both)\b|[两二三四五几](?:只|个|家|种|支|者)[^，。]{0,6}[中里]|两者",
+    re.IGNORECASE,
+)
+DECLINE = re.compile(r"\b(?:loss(?:es)?|drawdowns?|downturn|slump|plunge)\b|回撤|跌幅|降幅|亏损|损失", re.IGNORECASE)
+# Falls as things with a size: "the decline of October", "its loss", 跌幅.
+FALL = re.compile(
+    r"\b(?:the|an?|its|their|this|that|\w+'s?)\s+(?:\w+\s+)?(?:decline|drop|fall|decrease|loss|drawdown|slump|slide)\b|"
+    r"\bdrawdown\b|回撤|跌幅|降幅|亏损",
+    re.IGNORECASE,
+)
+EXCEPTION = re.compile(r"\b(?:except|apart from|other than|save for|but for|excluding)\b|除|以外", re.IGNORECASE)
+# Days of the longest period of each unit.
+LENGTHS = ((1, "day"), (31, "month"), (92, "quarter"), (366, "year"))
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """``left`` is said to have more (``sign`` 1) or less (-1) than ``right``, perhaps in every period."""
+class Clause:
+    """A part of a sentence with its offset in it, and the dates and numbers in it by offsets in the clause."""
 
-    left: str
-    right: str
-    sign: int
+    start: int
+    text: str
+    moments: tuple[Moment, ...]
+    numbers: tuple[Number, ...]
+
+    def inside(self, span: tuple[int, int]) -> Clause:
+        """Return the part of a span."""
+        start, end = span
+        moments = tuple(shift(one, -start) for one in self.moments if start <= one.start < end)
+        numbers = tuple(one for one in self.numbers if start <= one.start - self.start < end)
+        return Clause(self.start + start, self.text[start:end], moments, numbers)
+
+
+@dataclass(frozen=True)
+class Falsehood:
+    """Words of a comparison, by offsets in the sentence, and why it does not hold."""
+
     start: int
     end: int
-    period: str = ""
+    why: str
 
 
-def find_comparison(text: str, known: Mapping[str, tuple[str, ...]], others: Sequence[str]) -> Comparison | None:
-    """Return the comparison of a sentence that names its entities; None when it cannot be read for certain.
-
-    ``others`` are the entities of the cited material: when they are two, "A returned more in every year" means more
-    than the other one.
-    """
-    found = [(match, sign) for pattern, sign in ((MORE, 1), (LESS, -1)) if (match := pattern.search(text))]
-    if len(found) != 1:
-        return None
-    (match, sign), every = found[0], EVERY.search(text)
-    places = sorted(find_mentions(text, dict(known)).items(), key=lambda item: item[1])
-    names = [entity for entity, _ in places]
-    if len(names) == 1 and every and len(others) == 2 and names[0] in others:
-        names.append(next(other for other in others if other != names[0]))
-    elif len(names) != 2 or not surrounds(places, match) or lacks_than(match, text):
-        return None
-    period = PERIODS[(every.group(1) or every.group(2)).lower()] if every else ""
-    return Comparison(names[0], names[1], sign, match.start(), match.end(), period)
+def shift(moment: Moment, by: int) -> Moment:
+    """Return a moment at another offset."""
+    return Moment(moment.start + by, moment.stop + by, moment.text, moment.first, moment.last, moment.month_day)
 
 
-def surrounds(places: Sequence[tuple[str, int]], match: re.Match[str]) -> bool:
-    """Return whether the first entity stands before the words of comparison and the second one behind their start."""
-    # In Chinese the second one stands between 比 and the adjective, which the match covers.
-    return places[0][1] < match.end() and match.start() < places[1][1] + LONGEST_NAME
-
-
-def lacks_than(match: re.Match[str], text: str) -> bool:
-    """Return whether a comparative is not followed by "than": "higher" alone compares with an earlier time."""
-    return match.group().isascii() and is_comparative(match.group()) and " than " not in text[match.end() :]
-
-
-def is_comparative(word: str) -> bool:
-    """Return whether a word is a comparative, which compares with what follows "than"."""
-    return word.lower() in ("more", "less", "fewer", "better", "worse") or word.lower().endswith("er")
-
-
-def contradicts_numbers(comparison: Comparison, sentence: Sentence) -> bool:
-    """Return whether the two numbers of the sentence, one for each side, say the opposite.
-
-    Judged only with exactly two numbers of one kind. Two falls are compared by their size.
-    """
-    numbers = [number for number in sentence.numbers if number.kind or number.decimals or number.scaled]
-    if len(numbers) != 2 or numbers[0].kind != numbers[1].kind:
-        return False
-    left, right = (number.value for number in numbers)
-    if DIRECTIONS[1].search(sentence.text):
-        left, right = abs(left), abs(right)
-    elif left < 0 and right < 0 and not BY_LEVEL.search(sentence.text):
-        return False
-    return comparison.sign * (left - right) < 0
-
-
-def find_counterexample(comparison: Comparison, text: str, sources: Sequence[Source], times: Sequence[Moment]) -> str:
-    """Return a period in which the tables say the opposite; "" when they agree or cannot decide.
-
-    They decide when each side has exactly one column, both of one name and unit. A sentence about changes ("returned",
-    "rose") is compared by the changes within each period, another one only when it holds for every period.
-    """
-    for source in sources:
-        pair = find_pair(comparison, source)
-        if pair is None:
-            continue
-        by_change = CHANGE.search(text) is not None or any(pattern.search(text) for pattern in DIRECTIONS)
-        if not by_change and not comparison.period:
-            continue
-        left, right = (measure_periods(series, comparison.period, times, by_change) for series in pair)
-        for name in left:
-            if name in right and comparison.sign * (left[name] - right[name]) < 0:
-                return name
-    return ""
-
-
-def find_pair(comparison: Comparison, source: Source) -> tuple[Series, Series] | None:
-    """Return the only column of each side, when they are of one measure."""
-    sides = [[one for one in source.series if one.entity == name] for name in (comparison.left, comparison.right)]
-    if [len(side) for side in sides] != [1, 1]:
-        return None
-    (left,), (right,) = sides
-    same = left.unit == right.unit and left.name.rpartition(".")[2] == right.name.rpartition(".")[2]
-    return (left, right) if same and left.days and right.days else None
-
-
-def measure_periods(series: Series, period: str, times: Sequence[Moment], by_change: bool) -> dict[str, float]:
-    """Return the change or the last value of a column by period; one period, named "the period", without ``period``.
-
-    The base of a change is the value before the period, or the first one in it. Only periods within ``times`` count.
-    """
-    rows = list(zip(series.days or (), (float(value) for value in series.values), strict=True))
-    out: dict[str, float] = {}
-    before: float | None = None
-    for name, group in groupby(rows, key=lambda row: name_period(row[0], period)):
-        part = list(group)
-        inside = [value for day, value in part if not times or any(moment.covers(day) for moment in times)]
-        if len(inside) == len(part) or (inside and not period):
-            base = before if before is not None and len(inside) == len(part) else inside[0]
-            if not by_change:
-                out[name] = inside[-1]
-            elif base:
-                out[name] = inside[-1] / base - 1
-        before = part[-1][1]
+def split_clauses(sentence: Sentence) -> list[Clause]:
+    """Return the clauses of a sentence that a contrast parts, and those of a list of ups and downs."""
+    moments = complete_moments(sentence.text, sentence.moments)
+    whole = Clause(0, sentence.text, tuple(moments), sentence.numbers)
+    out = []
+    for clause in cut(whole, CLAUSES):
+        both = all(pattern.search(clause.text) for pattern in DIRECTIONS)
+        out += cut(clause, COMMA) if both and not find_relations(clause.text) else [clause]
     return out
 
 
-def name_period(day: date, period: str) -> str:
-    """Return the name of the period that a day belongs to."""
-    if period == "year":
-        return str(day.year)
-    if period == "quarter":
-        return f"{day.year} Q{(day.month + 2) // 3}"
-    return f"{day:%Y-%m}" if period == "month" else "the period"
+def cut(clause: Clause, pattern: re.Pattern[str]) -> list[Clause]:
+    """Return a clause cut at the matches of a pattern."""
+    edges = [0]
+    for match in pattern.finditer(clause.text):
+        edges += [match.start(), match.end()]
+    edges.append(len(clause.text))
+    spans = zip(edges[::2], edges[1::2], strict=True)
+    return [clause.inside(span) for span in spans if clause.text[slice(*span)].strip()]
+
+
+class ComparisonCheck:
+    """Check of the comparisons of sentences that cite some sources."""
+
+    def __init__(self, tables: Tables, known: dict[str, tuple[str, ...]]) -> None:
+        """Create the check; ``known`` has the names of all entities of the run."""
+        self._tables, self._known = tables, known
+
+    def find(self, sentence: Sentence) -> Iterator[Falsehood]:
+        """Yield the comparisons that the numbers or tables contradict, at most one per clause."""
+        for clause in split_clauses(sentence):
+            if NEGATION.search(clause.text) or EXCEPTION.search(clause.text):
+                continue
+            relations = find_relations(clause.text)
+            if len(relations) == 1:
+                if why := self._judge(clause, relations[0], sentence):
+                    place = clause.start + relations[0].start, clause.start + relations[0].end
+                    yield Falsehood(*place, why)
+            elif not relations and (found := self._judge_direction(clause)):
+                yield found
+
+    def _judge(self, clause: Clause, relation: Relation, sentence: Sentence) -> str:
+        """Return why a comparison is false; "" when it holds or cannot be decided."""
+        if relation.dimension == BY_LEVEL and FALL.search(clause.text[: relation.end]):
+            relation = replace(relation, dimension=SIZE)
+        among = OF_THEM.search(clause.text) is not None
+        if relation.is_superlative or (among and split_operands(clause.text, relation) is None):
+            return self._judge_superlative(clause, relation, among, sentence)
+        spans = split_operands(clause.text, relation)
+        every = EVERY.search(clause.text)
+        if spans is None and not every:
+            return ""
+        left, right = (clause.inside(span) for span in spans or ((0, relation.start), (0, 0)))
+        numbers = [pick_number(left, clause, relation), pick_number(right, clause, relation)]
+        if numbers[0] and numbers[1]:
+            return OPPOSITE if contradicts(numbers[0], numbers[1], relation, is_decline(clause, relation)) else ""
+        return self._compare_operands(clause, left, right, relation)
+
+    def _compare_operands(self, clause: Clause, left: Clause, right: Clause, relation: Relation) -> str:
+        """Return why the tables contradict a comparison of two entities, measures or periods."""
+        sides = self._find_sides(left, right)
+        if sides is None:
+            return ""
+        every = find_unit(clause.text)
+        one, other = sides
+        periods = find_scopes(left), find_scopes(right)
+        if one is other and not (periods[0] and periods[1]):
+            return ""
+        # A date on one side is of both, unless the other one has its own; "in 2018 and in 2019" is true of both years.
+        before, after = periods[0] or periods[1], periods[1] or periods[0]
+        if all(periods):
+            before, after = before[-1:], after[-1:]
+        scopes: list[tuple[Moment | None, Moment | None]] = [*zip(before, after, strict=True)] or [(None, None)]
+        if one is other and any(start == end for start, end in scopes):
+            return ""
+        pairs = [pair for scope in scopes for pair in pair_periods(one, other, scope, every)]
+        statistic = choose_statistic(clause, relation)
+        falling = is_decline(clause, relation)
+        for start, end in pairs:
+            mine, theirs = measure_period(one, start, statistic), measure_period(other, end, statistic)
+            if one is not other and PERCENT not in (find_kind(one.unit), find_kind(other.unit)):
+                # Differences of two prices say nothing of which rose more.
+                mine, theirs = drop_differences(mine), drop_differences(theirs)
+            if not start and not end and one.entity and other.entity:
+                printed = [self._tables.find_printed(side.entity, statistic) for side in (one, other)]
+                mine, theirs = (printed[0], printed[1]) if all(printed) else (mine, theirs)
+            if is_opposite(mine, theirs, relation, falling):
+                return f"the tables say the opposite for {start.text if start and every else 'the period'}"
+        return ""
+
+    def _find_sides(self, left: Clause, right: Clause) -> tuple[Series, Series] | None:
+        """Return the column of each side; None unless each has exactly one, of one unit where they differ."""
+        first, second = self._tables.find_series(left.text), self._tables.find_series(right.text)
+        if len(first) > 1 and second and len({one.entity for one in self._tables.series}) > 1:
+            first = [one for one in first if one not in second] or first
+        if not first and not second and len(self._tables.series) == 1:
+            first = self._tables.series
+        # "Apple returned more in every year": more than the other one of two.
+        if not second and not find_scopes(right) and len(first) == 1:
+            same = [
+                one for one in self._tables.series if one.name.rpartition(".")[2] == first[0].name.rpartition(".")[2]
+            ]
+            second = [one for one in same if one.entity != first[0].entity]
+        first, second = first or second, second or first
+        if len(first) != 1 or len(second) != 1 or first[0].unit.split(" (")[0] != second[0].unit.split(" (")[0]:
+            return None
+        return first[0], second[0]
+
+    def _judge_superlative(self, clause: Clause, relation: Relation, among: bool, sentence: Sentence) -> str:
+        """Return why what is called the highest or lowest is not."""
+        named = list(find_mentions(clause.text, self._known))
+        scopes = find_scopes(clause) or find_scopes(Clause(0, sentence.text, sentence.moments, ()))
+        pool = list(dict.fromkeys([*self._tables.entities]))
+        if len(named) == 1 and named[0] in pool and len(pool) > 1 and (among or not has_candidate(scopes)):
+            return self._judge_entity(clause, relation, named[0], pool, scopes)
+        series = self._tables.find_series(clause.text) or self._tables.find_series(sentence.text) or self._tables.series
+        if not has_candidate(scopes):
+            return ""
+        candidate = min(scopes, key=lambda moment: moment.days)
+        whole = [one for one in scopes if one is not candidate and one.days > candidate.days]
+        readings = [*whole] if whole else [year_of(candidate), None]
+        statistic = choose_statistic(clause, relation)
+        # A drawdown runs through periods and is none of their values.
+        if statistic not in (LEVEL, CHANGE, ANY):
+            return ""
+        outcomes = [
+            is_extreme(one, candidate, scope, relation, statistic, is_decline(clause, relation))
+            for one in series
+            for scope in readings
+        ]
+        decided = [one for one in outcomes if one is not None]
+        return f"the tables have another one than {candidate.text}" if decided and not any(decided) else ""
+
+    def _judge_entity(
+        self, clause: Clause, relation: Relation, name: str, pool: Sequence[str], scopes: Sequence[Moment]
+    ) -> str:
+        """Return why an entity is not the first of several by a statistic."""
+        statistic = choose_statistic(clause, relation)
+        period = scopes[-1] if scopes else None
+        values = {}
+        for entity in pool:
+            columns = [one for one in self._tables.series if one.entity == entity]
+            printed = self._tables.find_printed(entity, statistic) if period is None else {}
+            values[entity] = printed or (measure_period(columns[0], period, statistic) if len(columns) == 1 else {})
+        falling = is_decline(clause, relation)
+        better = [
+            other for other in pool if other != name and is_opposite(values[name], values[other], relation, falling)
+        ]
+        return f"the tables say so of {better[0]}" if better else ""
+
+    def _judge_direction(self, clause: Clause) -> Falsehood | None:
+        """Return a rise or fall without a number that the columns do not show in its period."""
+        ways = [pattern.search(clause.text) for pattern in DIRECTIONS]
+        if bool(ways[0]) == bool(ways[1]) or any(is_stated(number) for number in clause.numbers):
+            return None
+        way, match = (1, ways[0]) if ways[0] else (-1, ways[1])
+        scopes, unit = find_scopes(clause), find_unit(clause.text)
+        series = self._tables.find_series(clause.text) or (self._tables.series if len(self._tables.series) == 1 else [])
+        if (
+            match is None
+            or not scopes
+            or (len(series) > 1 and len({one.name.rpartition(".")[2] for one in series}) > 1)
+        ):
+            return None
+        for one in series:
+            for scope in scopes if not unit else scopes[-1:]:
+                for period in split_periods(one, scope, unit) if unit else [scope]:
+                    values = measure_period(one, period, CHANGE)
+                    if values and all(way * value < 0 for value in values.values()):
+                        why = f"{one.name} went the other way in {period.text}"
+                        return Falsehood(clause.start + match.start(), clause.start + match.end(), why)
+        return None
+
+
+def drop_differences(values: Values) -> Values:
+    """Return the values without absolute changes."""
+    return {name: value for name, value in values.items() if name != "difference"}
+
+
+def find_scopes(clause: Clause) -> list[Moment]:
+    """Return the periods of a clause, with a range in place of its two ends, in the order of the text."""
+    dated = [moment for moment in clause.moments if moment.first or moment.last]
+    ranges = [one for one in find_ranges(clause.text, dated) if one not in dated and not is_list(clause.text, one)]
+    out = [one for one in dated if not any(r.start <= one.start and one.stop <= r.stop for r in ranges)]
+    return sorted([*out, *ranges], key=lambda moment: moment.start)
+
+
+def is_list(text: str, found: Moment) -> bool:
+    """Return whether two dates are joined by "and" without "between": two periods and no range."""
+    joined = re.search(r"\band\b|[和与及、]", found.text) is not None
+    return joined and not re.search(r"\bbetween\b|[在从]", text[: found.start], re.IGNORECASE)
+
+
+def find_unit(text: str) -> str:
+    """Return the unit of "every year" or 各月; "" without one."""
+    match = EVERY.search(text)
+    word = next((group for group in match.groups() if group), "").lower() if match else ""
+    return UNITS.get(word, word)
+
+
+def pair_periods(
+    left: Series, right: Series, scopes: tuple[Moment | None, Moment | None], unit: str
+) -> Iterator[tuple[Moment | None, Moment | None]]:
+    """Yield the periods to compare: both whole ones, or those of a unit in turn."""
+    if not unit:
+        yield scopes
+        return
+    pairs = zip(split_periods(left, scopes[0], unit), split_periods(right, scopes[1], unit), strict=False)
+    for one, other in pairs:
+        # Months of two years go together in order, those of one by their name.
+        if scopes[0] != scopes[1] or one.text == other.text:
+            yield one, other
+
+
+def is_stated(number: Number) -> bool:
+    """Return whether a number is a value and no count."""
+    return bool(number.kind or number.decimals or number.scaled or number.currency or number.noun)
+
+
+def pick_number(side: Clause, clause: Clause, relation: Relation) -> Number | None:
+    """Return the only value of a side; none that says by how much the sides differ."""
+    place = clause.start + relation.start, clause.start + relation.end
+    values = [
+        number
+        for number in side.numbers
+        if is_stated(number)
+        and not number.is_difference
+        and not is_amount(number, clause, relation)
+        and not (clause.text[relation.start] == "比" and number.start >= place[1] - 1)
+    ]
+    return values[0] if len(values) == 1 else None
+
+
+def is_amount(number: Number, clause: Clause, relation: Relation) -> bool:
+    """Return whether a number says by how much: "2.3 % higher than"."""
+    between = clause.text[max(0, number.end - clause.start) : relation.start]
+    before = number.end - clause.start <= relation.start
+    return before and not between.strip() and clause.text[relation.start].isascii()
+
+
+def contradicts(left: Number, right: Number, relation: Relation, falling: bool) -> bool:
+    """Return whether two stated numbers of one kind say the opposite."""
+    if left.kind != right.kind or (left.currency and right.currency and left.currency != right.currency):
+        return False
+    values = {"stated": left.value}, {"stated": right.value}
+    # "fell 3 %, worse than 2 %": the signs are in the words.
+    if falling and relation.dimension == MERIT and left.value > 0 and right.value > 0:
+        values = {"stated": -left.value}, {"stated": -right.value}
+    return is_opposite(*values, relation, falling)
+
+
+def is_decline(clause: Clause, relation: Relation) -> bool:
+    """Return whether a clause is about falls, apart from its words of comparison."""
+    rest = clause.text[: relation.start] + " " + clause.text[relation.end :]
+    return DIRECTIONS[1].search(rest) is not None or DECLINE.search(rest) is not None
+
+
+def choose_statistic(clause: Clause, relation: Relation) -> str:
+    """Return the statistic that a clause compares; ``ANY`` for levels and changes where it says neither."""
+    rest = clause.text[: relation.start] + " " + clause.text[relation.end :]
+    # The adjective may name it: "more volatile".
+    if found := load_lexicon().find_statistic(clause.text if relation.dimension == SIZE else rest):
+        return found
+    if relation.dimension == MERIT or any(pattern.search(rest) for pattern in DIRECTIONS):
+        return CHANGE
+    return LEVEL if relation.dimension == BY_LEVEL else ANY
+
+
+def is_opposite(left: Values, right: Values, relation: Relation, falling: bool) -> bool:
+    """Return whether all readings of both sides contradict a relation; False without a common one."""
+    differences = []
+    for name in left.keys() & right.keys():
+        one, other = left[name], right[name]
+        if relation.dimension == SIZE and one < 0 and other < 0:
+            one, other = abs(one), abs(other)
+        elif relation.dimension == SIZE and falling and name in ("relative", "difference", "inside", DRAWDOWN):
+            one, other = -one, -other
+        differences.append(relation.sign * (one - other))
+    return bool(differences) and all(one < 0 for one in differences)
+
+
+def has_candidate(scopes: Sequence[Moment]) -> bool:
+    """Return whether some period is short enough to be one of several."""
+    return any(moment.first and moment.last and moment.days <= LENGTHS[-1][0] for moment in scopes)
+
+
+def year_of(moment: Moment) -> Moment:
+    """Return the year around a period."""
+    first, last = moment.first or date.min, moment.last or date.max
+    return Moment(moment.start, moment.stop, moment.text, date(first.year, 1, 1), date(last.year, 12, 31))
+
+
+def is_extreme(
+    series: Series, candidate: Moment, scope: Moment | None, relation: Relation, statistic: str, falling: bool
+) -> bool | None:
+    """Return whether a period is the extreme one of its kind within a scope, in some reading; None if undecidable."""
+    unit = next(unit for length, unit in LENGTHS if candidate.days <= length)
+    periods = list(split_periods(series, scope, unit))
+    mine = [one for one in periods if candidate.covers(one.first or date.min)]
+    names = {name_period(day, unit) for day in (candidate.first, candidate.last) if day}
+    if len(names) != 1 or len(mine) != 1 or len(periods) < 2:
+        return None
+    values = {one.text: measure_period(series, one, statistic) for one in periods}
+    if statistic in (LEVEL, ANY):
+        for one in periods:
+            inside = [
+                float(value) for day, value in zip(series.days or (), series.values, strict=True) if one.covers(day)
+            ]
+            values[one.text] = {**values[one.text], "top": max(inside), "bottom": min(inside)}
+    # A fall is the larger the lower its change is.
+    sign = -relation.sign if relation.dimension == SIZE and falling and statistic == CHANGE else relation.sign
+    held = values.pop(mine[0].text)
+    outcomes = []
+    for name, value in held.items():
+        others = [other[name] for other in values.values() if name in other]
+        if others:
+            outcomes.append(all(sign * (value - other) >= 0 for other in others))
+    return any(outcomes) if outcomes else None

@@ -104,6 +104,12 @@ def join_sources(sources: Sequence[Source], origins: Mapping[int, int]) -> tuple
 
 def link_names(source: Source, names: Mapping[str, str]) -> Source:
     """Return a computed table whose rows belong to entities of other sources, where they have one of their names."""
-    series = tuple(replace(one, entity=names.get(one.entity.casefold(), one.entity)) for one in source.series)
-    aliases = {name: known for name, known in source.aliases.items() if name.casefold() not in names}
+    series = tuple(replace(one, entity=find_entity_of(one.entity, names)) for one in source.series)
+    aliases = {name: known for name, known in source.aliases.items() if find_entity_of(name, names) == name}
     return replace(source, series=series, aliases=aliases)
+
+
+def find_entity_of(label: str, names: Mapping[str, str]) -> str:
+    """Return the entity that a row's label names, also as the column ``AAPL.close_adj``; else the label itself."""
+    low = label.casefold()
+    return names.get(low) or names.get(low.partition(".")[0]) or label

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from itertools import pairwise
 
 from fathom.domain.periods.grammar import find_dates
@@ -12,12 +12,14 @@ from fathom.domain.periods.period import Date, Unit, settle
 
 # Text between two dates that makes them a range.
 SPAN = re.compile(
-    r"^\s*(?:and end(?:ed|ing))?\s*(?:to|until|till|through|–|—|-|and|至|到|~|～|年至|年到)\s*(?:the end of )?$",
+    r"^\s*(?:and end(?:ed|ing))?\s*(?:to|until|till|through|\.\.\.?|…|–|—|-|and|至|到|~|～|年至|年到)\s*"
+    r"(?:the end of )?$",
     re.IGNORECASE,
 )
 # Text before a date that opens a range without an end: "since", "from early", "starting in the end of", 自.
 SINCE = re.compile(
-    r"(?:since|from|after|starting(?: in)?|自|从|始于)\s*(?:early|late|the (?:start|end) of)?\s*$", re.IGNORECASE
+    r"(?:since|from|(?P<after>after)|starting(?: in)?|自|从|始于)\s*(?:early|late|the (?:start|end) of)?\s*$",
+    re.IGNORECASE,
 )
 # "until late", "by the end of", "as of", 截至: the date behind it is the end of a range without a beginning.
 UNTIL = re.compile(
@@ -94,8 +96,9 @@ def find_ranges(text: str, moments: list[Moment]) -> list[Moment]:
             out.append(Moment(left.start, right.stop, text[left.start : right.stop], left.first, right.last))
     for found in dated:
         head = text[max(0, found.start - 24) : found.start]
-        if SINCE.search(head):
-            out.append(Moment(found.start, found.stop, found.text, found.first, None))
+        if opened := SINCE.search(head):
+            day_after = found.last + timedelta(days=1) if opened.group("after") and found.last else found.first
+            out.append(Moment(found.start, found.stop, found.text, day_after, None))
         elif UNTIL.search(head):
             out.append(Moment(found.start, found.stop, found.text, None, found.last))
     return out

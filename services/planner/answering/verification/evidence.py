@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date
 from typing import Any
 
@@ -72,6 +72,8 @@ class Source:
     moments: tuple[Moment, ...] = ()
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Names by entity id."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """What the columns measure, by their names, as the title says it."""
     rows: int = 0
     partial: bool = False
     """True when only the digest of a sheet could be read."""
@@ -170,13 +172,16 @@ def index_sheet(material: Material, table: Any) -> Source:
     if table is None:
         lines = index_lines(sheet.digest)
         moments = (*about.moments, *(moment for line in lines for moment in line.moments))
-        return Source(material.number, MaterialKind.SHEET, about, lines, (), moments, names, sheet.rows, True)
+        return Source(
+            material.number, MaterialKind.SHEET, about, lines, (), moments, names, rows=sheet.rows, partial=True
+        )
     days, series, lines = index_table(sheet, table, is_computed(material))
     if is_computed(material):
         labels = {one.entity for one in series if one.entity} - set(names)
         names = {**names, **{label: (label,) for label in labels}}
     moments = (*about.moments, *(Moment(0, 0, day.isoformat(), day, day) for day in sorted(set(days))))
-    return Source(material.number, MaterialKind.SHEET, about, lines, series, moments, names, table.num_rows)
+    measured = find_labels(sheet)
+    return Source(material.number, MaterialKind.SHEET, about, lines, series, moments, names, measured, table.num_rows)
 
 
 def index_table(
@@ -188,10 +193,15 @@ def index_table(
     """
     pa = frames.arrow()
     days: list[date] | None = None
+    others: list[date] = []
     lines: list[Line] = []
     for field_ in table.schema:
-        if pa.types.is_temporal(field_.type) and days is None:
-            days = [to_day(value) for value in table.column(field_.name).to_pylist()]
+        if pa.types.is_temporal(field_.type):
+            found = [to_day(value) for value in table.column(field_.name).to_pylist()]
+            if days is None:
+                days = found
+            else:
+                others += found
         elif pa.types.is_string(field_.type) or pa.types.is_large_string(field_.type):
             texts = dict.fromkeys(str(value) for value in table.column(field_.name).to_pylist()[:5_000] if value)
             lines.extend(index_line(text) for text in texts)
@@ -211,10 +221,13 @@ def index_table(
         unit = fact.unit if fact else ""
         own = tuple(day for day, keep in zip(days, kept, strict=True) if keep) if days is not None else None
         series.append(Series(field_.name, fact.entity if fact else "", unit, find_unit_scale(unit), values[kept], own))
+    # A row with a peak and a trough belongs to both days.
+    if others:
+        series = [replace(one, days=None) for one in series]
     row_names = list_row_names(table) if by_rows else None
     if row_names is not None:
         series = split_rows(series, row_names, masks)
-    return [day for day in days or () if day != date.min], tuple(series), tuple(lines)
+    return [day for day in (*(days or ()), *others) if day != date.min], tuple(series), tuple(lines)
 
 
 def to_day(value: Any) -> date:
@@ -238,6 +251,15 @@ def find_aliases(sheet: Any) -> dict[str, tuple[str, ...]]:
     if len(names) != len(ids):
         return {entity: (entity,) for entity in ids}
     return {entity: (entity, name) for entity, name in zip(ids, names, strict=True)}
+
+
+def find_labels(sheet: Any) -> dict[str, str]:
+    """Return what the columns measure by their names, from a title such as "United States: unemployment rate, …"."""
+    inputs = {indicator for column in sheet.columns for indicator in column.inputs}
+    shown = dict.fromkeys(c.indicator for c in sheet.columns if c.indicator and c.indicator not in inputs)
+    titles = [label.strip() for label in re.split(r"[,，、;；]", sheet.title.partition(":")[2]) if label.strip()]
+    by_indicator = dict(zip(shown, titles, strict=False))
+    return {c.name: by_indicator[c.indicator] for c in sheet.columns if c.indicator in by_indicator}
 
 
 def index_passage(material: Material) -> Source:

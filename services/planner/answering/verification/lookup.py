@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
 from fathom.services.planner.answering.verification.dates import Moment
-from fathom.services.planner.answering.verification.evidence import Line, Series, Source
-from fathom.services.planner.answering.verification.numbers import Number, has_unit, is_close, may_be_same
+from fathom.services.planner.answering.verification.evidence import Line, Series, Source, find_unit_scale
+from fathom.services.planner.answering.verification.numbers import Number, is_close
+from fathom.services.planner.answering.verification.units import PERCENT, find_kind, has_unit, may_be_same, name_kind
 from fathom.services.planner.model.episode import MaterialKind
 
 # A number such as 0 occurs in every row; more occurrences add nothing to the verdict.
@@ -18,6 +19,8 @@ MAX_MATCHES = 2_000
 MAX_COMBINED = 12
 # The key of a value in printed JSON or in a dictionary, such as ``"return_pct": ``.
 KEY = re.compile(r"[\"']([^\"']{1,50})[\"']\s*:\s*$")
+# The same, or a name before a colon or an equals sign: ``return_pct=12.3``, 就业人数(千人): 130513.
+PRINTED_NAME = re.compile(r"([^\s,;{，；。:：=]{1,50}(?:\s?[(（][^)）]{1,20}[)）])?)[\"']?\s*[:：=]\s*$")
 # Names of values that are changes, such as "return_1m", "YoY" or 涨跌幅: their sign is a direction.
 CHANGE = re.compile(r"return|change|growth|gain|cagr|yoy|mom|涨|跌|变动|增长|收益", re.IGNORECASE)
 
@@ -58,12 +61,26 @@ def match_lines(number: Number, source: Source, known: dict[str, tuple[str, ...]
     """Yield occurrences in the lines and the description of a source."""
     for line in (source.about, *source.lines):
         for held in line.numbers:
-            same = compare_numbers(number, held)
+            same = compare_printed(number, held, line)
             if same is None:
                 continue
             key = re.split(r"[,;{，；。]", line.text[max(0, held.start - 60) : held.start])[-1]
             named = frozenset(find_mentions(line.text, known))
             yield Match(source.number, line.moments, named, same, line, key, value=held.value)
+
+
+def compare_printed(said: Number, held: Number, line: Line) -> bool | None:
+    """Compare a number with one of a line, in the unit that its name in the line states, such as ``return_pct``."""
+    name = PRINTED_NAME.search(line.text[max(0, held.start - 60) : held.start])
+    if name is None:
+        return compare_numbers(said, held)
+    kind = find_kind(name.group(1))
+    if kind and name_kind(said) not in ("", kind):
+        return None
+    scale = find_unit_scale(name.group(1))
+    if said.scaled and not held.scaled and scale != 1.0:
+        held = replace(held, value=held.value * scale, tolerance=held.tolerance * scale)
+    return compare_numbers(said, held)
 
 
 def compare_numbers(said: Number, held: Number) -> bool | None:
@@ -81,11 +98,11 @@ def compare_numbers(said: Number, held: Number) -> bool | None:
     # A rounded "1.2 billion" is all that a passage can say of 1,234 million.
     rounder = held.scaled and not said.scaled and said.kind == held.kind
     slack = min(held.tolerance, 0.05 * abs(held.value)) if rounder else 0.0
-    widened = tuple((value, tolerance + slack) for value, tolerance in candidates)
+    find_candidates = tuple((value, tolerance + slack) for value, tolerance in candidates)
     for value in values:
-        if is_close(value, widened):
+        if is_close(value, find_candidates):
             return False
-    if not said.signed and any(is_close(-value, widened) for value in values):
+    if not said.signed and any(is_close(-value, find_candidates) for value in values):
         return True
     return None
 
@@ -103,9 +120,19 @@ def find_other_units(number: Number, source: Source) -> list[str]:
 
 def match_series(number: Number, source: int, series: Series) -> Iterator[Match]:
     """Yield cells of a column that hold the number, unchanged or in the scale of its unit."""
-    for value, tolerance in number.candidates():
+    in_percent = find_kind(series.unit) == PERCENT
+    # A difference is no level, except in a column of differences.
+    if (
+        number.is_difference
+        and number.kind == "%"
+        and in_percent
+        and "point" not in series.unit
+        and not CHANGE.search(series.name)
+    ):
+        return
+    for value, tolerance in express_in(number, in_percent):
         # The text says "1.2 billion"; a column in millions holds 1,200 and one in units the number itself.
-        for scale in {1.0, series.scale}:
+        for scale in list_scales(number, series):
             wanted, slack = value / scale, tolerance / scale * (1 + 1e-9) + 1e-12 * abs(value / scale)
             same = abs(series.values - wanted) <= slack
             turned = abs(series.values + wanted) <= slack
@@ -116,6 +143,19 @@ def match_series(number: Number, source: int, series: Series) -> Iterator[Match]
                     day = series.days[index] if series.days is not None else None
                     held = float(series.values[index])
                     yield Match(source, to_moments(day), find_entity(series), opposite, key=series.name, value=held)
+
+
+def express_in(number: Number, in_percent: bool) -> tuple[tuple[float, float], ...]:
+    """Return the candidates of a number for a column: in percent, 12 % is 12 and 12 basis points are 0.12."""
+    if not in_percent or not number.kind:
+        return number.candidates()
+    factor = 0.01 if number.kind == "bp" else 1.0
+    return replace(number, kind="", value=number.value * factor, tolerance=number.tolerance * factor).candidates()
+
+
+def list_scales(number: Number, series: Series) -> set[float]:
+    """Return the scales in which a column may hold a number: "142 million" are 142,000 of a column in thousands."""
+    return {series.scale} if number.scaled else {1.0, series.scale}
 
 
 def to_moments(day: date | None) -> tuple[Moment, ...]:
@@ -133,14 +173,15 @@ def derive_from_series(number: Number, source: Source, times: Sequence[Moment]) 
         yield Match(source.number, derived=True)
     for series in source.series:
         # A change of prices may be a percentage; an amount of money follows from no column of percentages.
-        if number.currency and not has_unit(number, series.unit):
+        if name_kind(number) not in ("", PERCENT) and not has_unit(number, series.unit):
             continue
         for low, high in find_windows(series, times):
             part = series.values[low:high]
             if len(part) == 0:
                 continue
+            in_percent = find_kind(series.unit) == PERCENT
             hit = find_measure(
-                number, compute_measures(part, number.kind == "%", "%" in series.unit), {1.0, series.scale}
+                number, compute_measures(part, number, in_percent), list_scales(number, series), in_percent
             )
             if hit is not None:
                 opposite = hit * number.value < 0
@@ -160,6 +201,8 @@ def is_combined(number: Number, source: Source) -> bool:
             key = name.group(1) if name else "" if len(line.numbers) == 1 else None
             if key is not None:
                 measures.setdefault(key, []).append(held.value)
+    if number.kind == "%" and not number.is_difference:
+        measures = {key: values for key, values in measures.items() if find_kind(key) != PERCENT}
     return any(has_pair(number, values) for values in measures.values() if 1 < len(values) <= MAX_COMBINED)
 
 
@@ -173,21 +216,31 @@ def has_pair(number: Number, values: Sequence[float]) -> bool:
     return any(is_close(value, wanted) for value in made)
 
 
-def find_measure(number: Number, values: Sequence[float], scales: set[float]) -> float | None:
+def find_measure(number: Number, values: Sequence[float], scales: set[float], in_percent: bool) -> float | None:
     """Return the first value that the number states, scaled; an unsigned number matches either sign."""
     for value in values:
         for scale in scales:
-            wanted = [(said / scale, slack / scale) for said, slack in number.candidates()[:1]]
+            wanted = [(said / scale, slack / scale) for said, slack in express_in(number, in_percent)[:1]]
             if is_close(value, wanted) or (not number.signed and is_close(-value, wanted)):
                 return value * scale
     return None
 
 
-def compute_measures(part: Any, percent: bool, in_percent: bool) -> list[float]:
-    """Return difference, mean and range of a slice of a column, and its relative change as a fraction or in percent."""
+def compute_measures(part: Any, number: Number, in_percent: bool) -> list[float]:
+    """Return the measures of a slice of a column that a number can state: difference, mean, range, relative change.
+
+    The difference of two percentages is in percentage points, their relative change in percent.
+    """
     first, last = float(part[0]), float(part[-1])
-    direct = [last - first, float(part.mean()), float(part.max() - part.min())] if in_percent or not percent else []
-    return [*direct, *([(last / first - 1) * (100 if percent else 1)] if first else [])]
+    percent = number.kind == "%"
+    mean, differences = float(part.mean()), [last - first, float(part.max() - part.min())]
+    relative = [(last / first - 1) * (100 if percent else 1)] if first else []
+    if not in_percent:
+        # Percentage points and basis points are no differences of amounts.
+        return ([] if number.is_difference else relative) if number.kind else [*differences, mean, *relative]
+    if number.is_difference:
+        return [*differences, mean] if number.kind == "bp" else differences
+    return [mean, *relative] if percent else [*differences, mean, *relative]
 
 
 def find_windows(series: Series, times: Sequence[Moment]) -> set[tuple[int, int]]:
@@ -218,6 +271,19 @@ def find_mentions(text: str, known: dict[str, tuple[str, ...]]) -> dict[str, int
         if places:
             found[entity] = min(places)
     return found
+
+
+def add_acronyms(known: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Return the names with the acronyms that only one entity has in its names: "WTI" of "WTI crude"."""
+    acronyms = {
+        entity: {word for name in names for word in name.split() if word.isupper() and word.isalpha() and len(word) > 1}
+        for entity, names in known.items()
+    }
+    held = [word for words in acronyms.values() for word in words]
+    return {
+        entity: tuple(dict.fromkeys([*names, *sorted(word for word in acronyms[entity] if held.count(word) == 1)]))
+        for entity, names in known.items()
+    }
 
 
 def find_name(name: str, text: str) -> re.Match[str] | None:

@@ -25,8 +25,18 @@ CURRENCIES = {
 }  # fmt: skip
 DOLLARS, YENS = frozenset(("$", "USD", "HKD", "AUD", "CAD")), frozenset(("¥", "JPY", "CNY"))
 CURRENCY_WORDS = "|".join(re.escape(word) for word in sorted(CURRENCIES, key=len, reverse=True))
-CURRENCY_AFTER = re.compile(rf"\s?(?:of\s)?({CURRENCY_WORDS})(?![A-Za-z])", re.IGNORECASE)
+CURRENCY_AFTER = re.compile(
+    rf"\s?(?:of\s)?(?-i:(?:[A-Z][A-Za-z.]*\s){{0,2}})({CURRENCY_WORDS})(?![A-Za-z])", re.IGNORECASE
+)
 CURRENCY_IN_UNIT = re.compile(rf"(?<![A-Za-z])({CURRENCY_WORDS})(?![A-Za-z])", re.IGNORECASE)
+# Nouns behind a number that say what it counts, by kind of unit.
+NOUNS = {
+    "points": re.compile(r"\s(?:index\s)?points?\b|(?:指数)?点", re.IGNORECASE),
+    "people": re.compile(r"\s(?:people|persons?|workers|employees|jobs)\b|人", re.IGNORECASE),
+    "barrels": re.compile(r"\sbarrels?\b|\sbbl\b|桶", re.IGNORECASE),
+    "ounces": re.compile(r"\sounces?\b|\soz\b|盎司", re.IGNORECASE),
+    "tonnes": re.compile(r"\s(?:metric\s)?tonn?e?s?\b|吨", re.IGNORECASE),
+}
 BASIS = ("bp", "bps", "basis point", "basis points", "个基点", "基点")
 UNITS = sorted((*SCALES, *PERCENT, *BASIS), key=len, reverse=True)
 # A unit of letters must end there: "5 m" is five million, "5 men" is not.
@@ -45,6 +55,7 @@ NUMBER = re.compile(
 CHINESE = re.compile(
     rf"百分之([{DIGITS}两十百千点]+)|([{ONE_TO_NINE}两][{DIGITS}两十百千万亿点]*[十百千万亿点][{DIGITS}两十百千万亿]*)(个百分点|个基点|倍|元|美元|点|家|人|股|吨|桶)"
 )
+NAME_BEFORE = re.compile(r"(?<![A-Za-z])[A-Z][A-Za-z]*$")
 POWERS = {"十": 10, "百": 100, "千": 1000}
 JOINED = re.compile(r"^\s*(?:to|and|or|–|—|-|至|到|和)\s*(?:(?:US)?[$¥€£])?$")
 # Words before a rounded number, which widen its tolerance.
@@ -78,6 +89,10 @@ class Number:
     """Scale of the number that follows: for 151.0 in "from 151.0 to 130.5 million", 1e6."""
     currency: str = ""
     """ISO code of the currency that is named with the number; "$" or "¥" where the sign may mean several."""
+    noun: str = ""
+    """Kind of what the number counts, of ``NOUNS``."""
+    is_difference: bool = False
+    """True in percentage points or basis points, which no level but a difference of levels is stated in."""
 
     def candidates(self) -> tuple[tuple[float, float], ...]:
         """Return (value, tolerance) in each unit in which a source may hold the number."""
@@ -111,6 +126,9 @@ def parse_western(match: re.Match[str], text: str) -> Number | None:
     before = text[start - 1 : start]
     if before and (before == "_" or (before.isascii() and before.isalpha()) or before == "."):
         return None
+    # "U-6" and "COVID-19" are names.
+    if before == "-" and NAME_BEFORE.search(text[: start - 1]):
+        return None
     after = text[match.end("digits") : match.end("digits") + 1]
     unit = (match.group("unit") or "").lower()
     if not unit and not match.group("exponent") and after.isascii() and (after.isalpha() or after == "_"):
@@ -141,6 +159,10 @@ def parse_western(match: re.Match[str], text: str) -> Number | None:
         scaled=scale != 1.0,
         decimals=decimals,
         currency=CURRENCIES.get(named.lower(), ""),
+        noun=""
+        if unit in PERCENT or unit in BASIS
+        else find_noun(text, match.end("unit") if unit else match.end("digits")),
+        is_difference=unit in BASIS or "point" in unit or unit == "pp" or "点" in unit,
     )
 
 
@@ -150,28 +172,9 @@ def find_currency_after(text: str, place: int) -> str:
     return found.group(1) if found else ""
 
 
-def find_currencies(unit: str) -> frozenset[str]:
-    """Return the currencies that a unit names, such as USD in "million USD per barrel"."""
-    return frozenset(CURRENCIES[found.group(1).lower()] for found in CURRENCY_IN_UNIT.finditer(unit))
-
-
-def may_be_same(left: str, right: str) -> bool:
-    """Return whether two currencies may be one: "$" may be any dollar and "¥" yen or yuan."""
-    if "$" in (left, right):
-        return {left, right} <= DOLLARS
-    return {left, right} <= YENS if "¥" in (left, right) else left == right
-
-
-def has_unit(number: Number, unit: str) -> bool:
-    """Return whether a number can be a value in this unit: no percentage is a price, no euro a dollar.
-
-    A number that names no unit can be anything, and a unit that is not known holds anything.
-    """
-    currencies = find_currencies(unit)
-    in_percent = "%" in unit or "percent" in unit.lower()
-    if number.currency:
-        return not in_percent and (not currencies or any(may_be_same(number.currency, one) for one in currencies))
-    return not (number.kind and currencies and not in_percent)
+def find_noun(text: str, place: int) -> str:
+    """Return the kind of what a number counts, by the noun right behind it; "" when there is none of ``NOUNS``."""
+    return next((kind for kind, pattern in NOUNS.items() if pattern.match(text, place)), "")
 
 
 def parse_chinese(match: re.Match[str]) -> Number:

@@ -14,6 +14,7 @@ from fathom.services.planner.answering.parsing import (
 )
 from fathom.services.planner.answering.repetition import find_repetitions
 from fathom.services.planner.answering.verification.claims import Sentence, parse_sentences
+from fathom.services.planner.answering.verification.clauses import ClauseLabels
 from fathom.services.planner.model.episode import Finding, FindingKind, Material, MaterialKind
 
 # Small integers are counts and ordinals, as in the verifier.
@@ -60,13 +61,19 @@ def find_unresolved(events: Sequence[Event], material: Sequence[Material]) -> It
                 yield Finding(event.start, event.end, FindingKind.UNRESOLVED, event.source, detail)
 
 
-def find_uncited(markdown: str, material: Sequence[Material]) -> Iterator[Finding]:
-    """Yield findings for paragraphs with a number or date but no citation, when there is citable material."""
+def find_uncited(markdown: str, material: Sequence[Material], labels: ClauseLabels | None = None) -> Iterator[Finding]:
+    """Yield findings for paragraphs with a number or date but no citation, when there is citable material.
+
+    By the ``labels`` of their clauses, sentences about the answer itself, such as assumptions, need none.
+    """
+    known = labels or ClauseLabels()
     if not any(item.kind is not MaterialKind.MISSING for item in material):
         return
     for _, group in groupby(parse_sentences(markdown), key=lambda sentence: sentence.paragraph):
         paragraph = list(group)
-        if any(sentence.own for sentence in paragraph) or not any(map(is_factual, paragraph)):
+        if any(sentence.own for sentence in paragraph) or not any(
+            is_factual(sentence) and not known.is_own(sentence) for sentence in paragraph
+        ):
             continue
         if LACK.match(paragraph[0].text):
             continue
@@ -82,6 +89,15 @@ def is_factual(sentence: Sentence) -> bool:
         return False
     numbers = (n for n in sentence.numbers if n.kind or n.scaled or n.decimals or abs(n.value) > SMALL)
     return bool(sentence.moments) or any(True for _ in numbers)
+
+
+def mark_unchecked(markdown: str, labels: ClauseLabels) -> Iterator[Finding]:
+    """Yield a finding at the end of a text whose causes were not all checked, since the classifier did not answer."""
+    if not labels.is_complete:
+        end = len(markdown)
+        yield Finding(
+            end, end, FindingKind.UNCHECKED, "", "no encoder answered: only causes with a conjunction were checked"
+        )
 
 
 def find_repeated(markdown: str) -> Iterator[Finding]:

@@ -14,14 +14,12 @@ from dataclasses import dataclass, replace
 from datetime import date
 from itertools import groupby
 
-from fathom.services.planner.answering.verification.causes import explain_missing_cause, find_cause
+from fathom.services.planner.answering.verification.causes import explain_missing_cause, find_causes
 from fathom.services.planner.answering.verification.claims import Sentence, parse_sentences
-from fathom.services.planner.answering.verification.comparisons import (
-    contradicts_numbers,
-    find_comparison,
-    find_counterexample,
-)
+from fathom.services.planner.answering.verification.clauses import ClauseLabels
+from fathom.services.planner.answering.verification.comparisons import ComparisonCheck
 from fathom.services.planner.answering.verification.dates import Moment, find_moments, find_ranges
+from fathom.services.planner.answering.verification.elliptical import complete_moments
 from fathom.services.planner.answering.verification.events import (
     find_contradiction,
     find_direction,
@@ -33,12 +31,14 @@ from fathom.services.planner.answering.verification.evidence import Source, find
 from fathom.services.planner.answering.verification.lookup import (
     CHANGE,
     Match,
+    add_acronyms,
     compare_numbers,
     find_matches,
     find_mentions,
     find_other_units,
     is_combined,
 )
+from fathom.services.planner.answering.verification.measuring import Tables
 from fathom.services.planner.answering.verification.numbers import Number, is_close
 from fathom.services.planner.model.episode import Finding, FindingKind, MaterialKind
 
@@ -69,12 +69,16 @@ class Verdict:
 class Verifier:
     """Verifier of answers to one question; ``verify`` is pure and accepts any text."""
 
-    def __init__(self, question: str, sources: Sequence[Source]) -> None:
+    def __init__(self, question: str, sources: Sequence[Source], labels: ClauseLabels | None = None) -> None:
+        """Create the verifier; without ``labels`` of clauses, causes are found by their conjunctions only."""
+        self._labels = labels or ClauseLabels()
         self._sources = {source.number: source for source in sources}
         self._asked = index_line(question)
         self._known: dict[str, tuple[str, ...]] = {}
         for source in sources:
             self._known.update(source.aliases)
+        self._known = add_acronyms(self._known)
+        self._checks: dict[tuple[int, ...], ComparisonCheck] = {}
         self._corpus = {source.number: source.text.lower() for source in sources}
 
     def verify(self, markdown: str) -> tuple[Finding, ...]:
@@ -100,8 +104,10 @@ class Verifier:
         ]
         verdicts = [(number, self._verify_number(number, sentence, read)) for number in sentence.numbers]
         held = [verdict.held for _, verdict in verdicts if verdict.accepted]
+        shares = [verdict.held for number, verdict in verdicts if verdict.accepted and number.kind == "%"]
         for number, verdict in verdicts:
-            if not verdict.accepted and not (verdict.kind is not FindingKind.EVENT and is_derived(number, held)):
+            made = is_derived(number, held) and not lacks_points(number, shares)
+            if not verdict.accepted and not (verdict.kind is not FindingKind.EVENT and made):
                 marks.append(self._make_finding(sentence, number.start, number.end, verdict))
         marks += self._verify_claims(sentence, read)
         marked = {(mark.start, mark.end) for mark in marks}
@@ -119,27 +125,24 @@ class Verifier:
         if sentence.heading or sentence.row:
             return []
         marks = []
-        cause = find_cause(sentence.text)
-        if cause and self._sources and (why := explain_missing_cause(sentence.text[slice(*cause)], read)):
-            marks.append(self._make_finding(sentence, *cause, Verdict(False, FindingKind.EVENT, why)))
-        # A calculation names no entities: those of the run's tables are meant.
-        named = [source for source in read if source.aliases] or list(self._sources.values())
-        entities = list(dict.fromkeys(entity for source in named for entity in source.aliases))
-        comparison = find_comparison(sentence.text, self._known, entities)
-        if comparison is None:
-            return marks
-        place = (sentence, comparison.start, comparison.end)
-        if contradicts_numbers(comparison, sentence):
-            return [
-                *marks,
-                self._make_finding(*place, Verdict(False, FindingKind.EVENT, "the numbers say the opposite")),
-            ]
-        # A calculation is made from the tables, and names neither its columns nor its days.
-        tables = [source for source in self._sources.values() if source.series]
-        times = find_ranges(sentence.text, list(sentence.moments))
-        if found := find_counterexample(comparison, sentence.text, tables, times):
-            why = f"the tables say the opposite for {found}"
-            marks.append(self._make_finding(*place, Verdict(False, FindingKind.EVENT, why)))
+        has_document = any(source.kind is MaterialKind.PASSAGE for source in read)
+        for cause in find_causes(sentence, self._labels, has_document) if self._sources else ():
+            if why := explain_missing_cause(sentence.text[slice(*cause)], read):
+                marks.append(self._make_finding(sentence, *cause, Verdict(False, FindingKind.EVENT, why)))
+        of_tables = [source for source in read if source.series]
+        # A calculation is made from the tables of the run, and names neither their columns nor their days.
+        if not of_tables and not has_document:
+            of_tables = [source for source in self._sources.values() if source.series]
+        used = [*of_tables, *(source for source in read if not source.series)]
+        # Answers cite the same few sources again and again.
+        key = tuple(source.number for source in used)
+        if key not in self._checks:
+            self._checks[key] = ComparisonCheck(Tables(used, self._known), self._known)
+        check = self._checks[key]
+        for false in check.find(sentence):
+            marks.append(
+                self._make_finding(sentence, false.start, false.end, Verdict(False, FindingKind.EVENT, false.why))
+            )
         return marks
 
     def _verify_table(self, cells: Sequence[Sentence]) -> list[Finding]:
@@ -352,7 +355,7 @@ def find_times(sentence: Sentence) -> list[Moment]:
     for text in (sentence.text, sentence.row_header, sentence.column_header):
         moments = list(sentence.moments) if text is sentence.text else find_moments(text)
         if moments:
-            times = find_ranges(text, moments)
+            times = find_ranges(text, complete_moments(text, moments))
             # Outside of the cell: no date of a header stands before or behind one of its numbers.
             return times if text is sentence.text else [replace(time, start=-1, stop=-1) for time in times]
     return []
@@ -378,6 +381,14 @@ def express_as_written(number: Number, held: float) -> float:
             if is_close(value, [(number.value, number.tolerance)]):
                 return value
     return number.value
+
+
+def lacks_points(number: Number, shares: Sequence[float]) -> bool:
+    """Return whether a number in percent is a difference of two percentages, which is one in percentage points."""
+    if number.kind != "%" or number.is_difference:
+        return False
+    differences = [abs(left - right) for left in shares for right in shares if left != right]
+    return any(is_close(value, [(abs(number.value), number.tolerance)]) for value in differences)
 
 
 def is_total(number: Number, values: Sequence[float]) -> bool:

@@ -9,10 +9,10 @@ import pytest
 from fathom.core.errors import InvalidField
 from fathom.services.datafetch.catalog.codes import canonicalise, list_spellings
 from fathom.services.datafetch.catalog.layer import LIBRARY, Layer, load
+from fathom.services.datafetch.catalog.matching import Matcher
 from fathom.services.datafetch.catalog.names import Names
 from fathom.services.datafetch.catalog.pinyin import romanise
 from fathom.services.datafetch.catalog.schema import EntitySpec, IndicatorSpec
-from fathom.services.datafetch.parser.indicators.matching import Matcher
 from fathom.services.datafetch.parser.names.entities import Resolver
 from fathom.services.datafetch.parser.operators.units import find_unit
 from fathom.services.datafetch.query import formulas
@@ -64,7 +64,7 @@ def test_another_company_is_not_taken_for_a_known_one(mention: str) -> None:
 def test_an_ambiguous_name_brings_all_its_candidates() -> None:
     found = Resolver(layer_of(TWIN, OTHER)).resolve("平安集团")
     assert [item.ids[0] for item in found] == ["1.X", "2.X"]
-    assert Resolver(layer_of(TWIN, OTHER)).exact("平安集团的利润")[0].ambiguous
+    assert Resolver(layer_of(TWIN, OTHER)).exact("平安集团的利润")[0].others
 
 
 def test_names_stand_between_word_boundaries_and_codes_in_upper_case() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fathom.services.datafetch.parser.operators import conditions, grouping
+from fathom.services.datafetch.parser.operators.conditions import parse_conditions
+from fathom.services.datafetch.parser.operators.groupings import Grouping, find_group_length, find_grouping
 from fathom.services.datafetch.query.model import Frequency, Statistic
 
 
@@ -25,7 +26,7 @@ from fathom.services.datafetch.query.model import Frequency, Statistic
     ],
 )
 def test_a_condition_is_read(text: str, operator: str, value: float, pick: str) -> None:
-    found = conditions.find(text)
+    found = parse_conditions(text)
     assert found is not None
     assert [(bound.operator, bound.value) for bound in found.bounds] == [(operator, value)]
     assert found.pick == pick
@@ -44,17 +45,17 @@ def test_a_condition_is_read(text: str, operator: str, value: float, pick: str) 
     ],
 )
 def test_no_condition_is_read_where_none_is(text: str) -> None:
-    assert conditions.find(text) is None
+    assert parse_conditions(text) is None
 
 
 def test_both_ends_of_a_band_and_scales() -> None:
-    band = conditions.find("2-year Treasury yield between 1% and 2% in which months of 2018-2022")
+    band = parse_conditions("2-year Treasury yield between 1% and 2% in which months of 2018-2022")
     assert band is not None
     assert [(bound.operator, bound.value) for bound in band.bounds] == [(">=", 1.0), ("<=", 2.0)]
-    money = conditions.find("M2超过20万亿的月份")
+    money = parse_conditions("M2超过20万亿的月份")
     assert money is not None
     assert money.bounds[0].value * money.bounds[0].scale == 2e13
-    assert conditions.find("how many days did the S&P 500 fall more than 3% in 2020").bounds[0].moved == -1  # type: ignore[union-attr]
+    assert parse_conditions("how many days did the S&P 500 fall more than 3% in 2020").bounds[0].moved == -1  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -72,8 +73,8 @@ def test_both_ends_of_a_band_and_scales() -> None:
 def test_a_nested_statistic_is_read(
     text: str, every: Frequency, inner: Statistic, outer: Statistic, count: int
 ) -> None:
-    found = grouping.find(text)
-    assert found is not None
+    found = find_grouping(text)[0].meaning
+    assert isinstance(found, Grouping)
     assert (found.every, found.inner, found.outer, found.count) == (every, inner, outer, count)
 
 
@@ -90,4 +91,4 @@ def test_a_nested_statistic_is_read(
 def test_of_what_each_a_statistic_is_told(
     text: str, statistics: tuple[Statistic, ...], native: Frequency, expected: Frequency
 ) -> None:
-    assert grouping.each(text, statistics, native) == expected
+    assert find_group_length(text, statistics, native) == expected

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from fathom.core.errors import DependencyFailed
+from fathom.services.datafetch.catalog.matching import Matcher
 from fathom.services.datafetch.catalog.schema import IndicatorSpec
-from fathom.services.datafetch.parser.indicators.candidates import Parts, widened
-from fathom.services.datafetch.parser.indicators.embeddings import WHOLE, Meaning
-from fathom.services.datafetch.parser.indicators.matching import Matcher
+from fathom.services.datafetch.discovery.candidates import Parts, find_candidates
+from fathom.services.datafetch.discovery.embeddings import WHOLE, Meaning
 
 AXES = {"jobless": 0, "unemployment": 0, "失业": 0, "price": 1, "inflation": 1, "gold": 2}
 
@@ -86,10 +86,10 @@ async def test_a_match_does_not_wait_for_a_slow_model(specs: list[IndicatorSpec]
     meaning = Meaning(encoder, matcher.texts)
     parts = Parts(matcher, meaning=meaning, wait_seconds=0.0)
     layer = Layer(indicators={spec.id: spec for spec in specs})
-    assert (await widened("gold bars", parts, layer, 5))[0].how == "ngram"
+    assert (await find_candidates("gold bars", parts, layer, 5))[0].how == "ngram"
     encoder.go.set()
     assert await meaning.ready(10)
-    assert (await widened("gold bars", parts, layer, 5))[0].how == "embedding"
+    assert (await find_candidates("gold bars", parts, layer, 5))[0].how == "embedding"
     await meaning.close()
 
 

@@ -58,3 +58,8 @@ def span(first: str, last: str) -> Period:
 )
 def test_periods(text: str, expected: Period) -> None:
     assert read(text, TODAY).whole == expected
+
+
+def test_in_an_annual_report_is_not_the_middle_of_its_year() -> None:
+    (found,) = read("2019年年报中提及的流动比率", date(2022, 1, 1)).periods
+    assert (found.start, found.end) == (date(2019, 1, 1), date(2019, 12, 31))

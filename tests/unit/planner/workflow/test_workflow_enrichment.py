@@ -95,7 +95,7 @@ async def test_each_part_can_be_switched_off(off: str) -> None:
     assert bool(around.framework) is (off != FRAMEWORKS)
     assert bool(around.indicators) is (off != INDICATORS)
     assert ("flux" in meant.known) is (off != ASSOCIATION)
-    assert meant.inside["Apple gross margin"] == ("gross margin",), "the lint needs it, whatever is widened"
+    assert meant.inside["Apple gross margin"] == ("gross margin",), "the lint needs it, whatever is find_candidates"
 
 
 async def test_a_library_out_of_reach_is_told_and_narrows_the_plan() -> None:

@@ -59,9 +59,9 @@ class Meaning:
         """
         import numpy as np
 
-        kept = self._kept()
-        if kept is not None and kept.exists():
-            vectors = np.load(kept, allow_pickle=False)
+        cached = self._find_cache()
+        if cached is not None and cached.exists():
+            vectors = np.load(cached, allow_pickle=False)
             # Loads the weights now: the first query must not pay for them.
             self._encoder.encode(["ready"], "query")
         else:
@@ -71,8 +71,8 @@ class Meaning:
                     return
                 parts.append(self._encoder.encode(self._texts[at : at + BATCH], "passage"))
             vectors = np.concatenate(parts)
-            if kept is not None:
-                keep(vectors, kept)
+            if cached is not None:
+                save_vectors(vectors, cached)
         self._vectors = vectors
 
     async def ready(self, seconds: float) -> bool:
@@ -107,23 +107,23 @@ class Meaning:
         likeness = np.clip((cosines - self._floor) / (1.0 - self._floor), 0.0, 1.0)
         return [(int(at), float(likeness[at])) for at in np.argsort(-cosines)[:limit]]
 
-    def _kept(self) -> Path | None:
+    def _find_cache(self) -> Path | None:
         if self._cache is None or len(self._texts) < WHOLE:
             return None
         # Keyed by the texts, so that another catalog does not get these vectors.
         return self._cache / f"{Path(self._encoder.name).name}-{content_hash(self._texts)[:24]}.npy"
 
 
-def keep(vectors: NDArray[np.float32], kept: Path) -> None:
+def save_vectors(vectors: NDArray[np.float32], cached: Path) -> None:
     """Write vectors to a file atomically; log a warning if that fails."""
     import numpy as np
 
     # Several processes may write at once: each writes a file of its own and renames it, so that none reads a half one.
-    beside = kept.with_suffix(f".{secrets.token_hex(8)}.npy")
+    beside = cached.with_suffix(f".{secrets.token_hex(8)}.npy")
     try:
-        kept.parent.mkdir(parents=True, exist_ok=True)
+        cached.parent.mkdir(parents=True, exist_ok=True)
         np.save(beside, vectors, allow_pickle=False)
-        beside.replace(kept)
+        beside.replace(cached)
     # The cache only saves time.
     except OSError as error:
-        LOG.warning("vectors are not kept: %s", error)
+        LOG.warning("vectors are not saved: %s", error)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from fathom.domain.text.stop_words import LINKING_WORDS
 from fathom.services.datafetch.catalog.schema import IndicatorSpec
-from fathom.services.datafetch.catalog.text import CJK, normal
+from fathom.services.datafetch.catalog.text import CJK, is_chinese, normal
 
 # Runs of Latin letters and digits, and runs of Chinese characters.
 WORD = re.compile(r"[a-z0-9]+|[\u3400-\u9fff]+")
@@ -69,11 +69,14 @@ class Matcher:
         specs: Iterable[IndicatorSpec],
         extra: Iterable[tuple[str, str]] = (),
         tables: Mapping[str, str] | None = None,
+        generic: Iterable[str] = (),
     ) -> None:
         """Index the names of all indicators.
 
         ``extra`` are further names as pairs of id and name; ``tables`` maps an indicator id to its wide table.
+        ``generic`` are words that say nothing in a name.
         """
+        self._generic = frozenset(generic)
         self._tables = tables or {}
         self._said: dict[str, set[str]] = {}
         self._documents: list[tuple[str, str]] = []
@@ -142,6 +145,12 @@ class Matcher:
         chars = [gram for gram in own if gram not in latin]
         strange = sum(gram not in known for gram in chars)
         return all(gram in known for gram in latin) and strange <= allowed * len(chars)
+
+    def resembles(self, mention: str, name: str) -> bool:
+        """Return whether a name has the content of a mention of one word and no other: "bank" is not "bank credit"."""
+        own, more = set(grams(mention)), set(grams(name))
+        several = " " in mention.strip() or is_chinese(mention)
+        return several or own <= more <= own | {stem(word) for word in self._generic}
 
     def _support(self, scores: dict[int, float]) -> None:
         """Add to each score the mean score of the three best indicators of the same table."""

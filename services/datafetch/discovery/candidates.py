@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from fathom.services.datafetch.catalog.frameworks import Frameworks
 from fathom.services.datafetch.catalog.layer import Layer
-from fathom.services.datafetch.parser.indicators.embeddings import Meaning
-from fathom.services.datafetch.parser.indicators.matching import Matcher, Scored
+from fathom.services.datafetch.catalog.matching import Matcher, Scored
+from fathom.services.datafetch.discovery.embeddings import Meaning
 
 Associate = Callable[[str], Awaitable[Sequence[str]]]
 """Returns names of indicators that a model suggests; may raise ``FathomError``."""
@@ -43,7 +43,7 @@ def framework_names(frameworks: Frameworks, layer: Layer) -> list[tuple[str, str
     return list(dict.fromkeys(found))
 
 
-async def widened(text: str, parts: Parts, layer: Layer, limit: int) -> list[Scored]:
+async def find_candidates(text: str, parts: Parts, layer: Layer, limit: int) -> list[Scored]:
     """Return candidate indicators for free text, best first.
 
     The sources are names, then model suggestions, then the frameworks of the topic. Raises ``FathomError`` if

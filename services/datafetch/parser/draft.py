@@ -1,0 +1,92 @@
+"""What the finders made of a question: the input of the query builder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from fathom.services.datafetch.catalog.layer import Layer
+from fathom.services.datafetch.catalog.schema import IndicatorSpec
+from fathom.services.datafetch.catalog.text import blank
+from fathom.services.datafetch.parser.mention import Mention, MentionKind, select
+from fathom.services.datafetch.parser.operators.conditions import Conditions
+from fathom.services.datafetch.parser.operators.groupings import Grouping, Ranking
+from fathom.services.datafetch.parser.time.expressions import Reading
+from fathom.services.datafetch.query import formulas
+from fathom.services.datafetch.query.model import Frequency, Missing, Transform
+
+ORDER = list(Frequency)
+
+
+@dataclass
+class Draft:
+    """A question with its mentions.
+
+    ``text`` is without conditions and groupings, ``asked`` only without conditions. ``unit`` and ``currency`` are those
+    of the answer, ``reading`` holds the periods.
+    """
+
+    layer: Layer
+    asked: str
+    text: str
+    mentions: list[Mention]
+    unit: str = ""
+    currency: str = ""
+    reading: Reading = field(default_factory=Reading)
+    missing: list[Missing] = field(default_factory=list)
+
+    @property
+    def entities(self) -> list[str]:
+        """Return the entity ids without duplicates, in the order of the text."""
+        return list(dict.fromkeys(item.value for item in select(self.mentions, MentionKind.ENTITY)))
+
+    @property
+    def indicators(self) -> list[Mention]:
+        return select(self.mentions, MentionKind.INDICATOR)
+
+    @property
+    def conditions(self) -> Conditions | None:
+        return next((item.meaning for item in self.mentions if isinstance(item.meaning, Conditions)), None)
+
+    @property
+    def grouping(self) -> Grouping | None:
+        return next((item.meaning for item in self.mentions if isinstance(item.meaning, Grouping)), None)
+
+    @property
+    def ranking(self) -> Ranking | None:
+        return next((item.meaning for item in self.mentions if isinstance(item.meaning, Ranking)), None)
+
+    @property
+    def kinds(self) -> set[str]:
+        """Return the kinds of the entities that the question names or ranks."""
+        ranked = {self.ranking.kind} if self.ranking else set()
+        return {self.layer.entities[ident].kind for ident in self.entities} | ranked
+
+    @property
+    def text_unranked(self) -> str:
+        """Return the text without its ranking: the superlative of a ranking is no maximum."""
+        return blank(self.text, [item.span for item in self.mentions if isinstance(item.meaning, Ranking)])
+
+    def blank_names(self, text: str) -> str:
+        """Return a text without the names of indicators, whose words are no operators; those of prices are."""
+        named = [item for item in self.indicators if not self.layer.indicators[item.value].default]
+        return blank(text, [item.span for item in named])
+
+    def find_specs(self, names: Sequence[str]) -> list[IndicatorSpec]:
+        """Return the stored indicators that names and formulas refer to, without duplicates."""
+        found: list[str] = []
+        specs = self.layer.indicators
+        for name in names:
+            found += [name] if name in specs else formulas.list_leaves(formulas.parse(name, "question"))
+        return [specs[name] for name in dict.fromkeys(found) if name in specs]
+
+    def find_finest(self, names: Sequence[str]) -> Frequency:
+        """Return the frequency of the finest of the series: a group must not be shorter than its values."""
+        return min((spec.frequency for spec in self.find_specs(names)), key=ORDER.index, default=Frequency.NATIVE)
+
+
+def is_rate(spec: IndicatorSpec) -> bool:
+    return spec.unit.startswith(("%", "percentage"))
+
+
+CHANGES = (Transform.YOY, Transform.QOQ, Transform.MOM)

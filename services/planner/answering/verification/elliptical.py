@@ -1,0 +1,143 @@
+"""Dates that a sentence leaves incomplete: a month or quarter without its year, "a year later", 上年同月."""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+
+from fathom.domain.text.months import MONTH_NAMES, MONTHS
+from fathom.domain.text.numerals import ONE_TO_NINE, parse_numeral
+from fathom.services.planner.answering.verification.dates import Moment
+
+NAMES = "|".join(name.capitalize() for name in MONTH_NAMES)
+ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4}
+COUNTS = {"a": 1, "one": 1, "the": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "ten": 10}
+MONTHS_OF = {"year": 12, "quarter": 3, "month": 1, "年": 12, "季度": 3, "季": 3, "月": 1}
+# Case counts: "may" and "march" in lower case are no months.
+BARE_MONTH = re.compile(
+    rf"\b(?P<en>{NAMES})\b|(?:(?P<shift>同年|当年|次年|翌年|上年|去年)|(?<![年\d个]))"
+    rf"(?P<zh>1[0-2]|[1-9]|十[一二]?|[{ONE_TO_NINE}])月(?!\d)"
+)
+BARE_QUARTER = re.compile(
+    r"\b(?P<en>first|second|third|fourth)[ -]quarter\b|\bQ(?P<q>[1-4])\b|第?(?P<zh>[一二三四1-4])季度", re.IGNORECASE
+)
+YEAR_SHIFTS = {"次年": 1, "翌年": 1, "上年": -1, "去年": -1}
+# "two years later", "the month before", "the previous quarter".
+RELATIVE = re.compile(
+    r"\b(?P<count>a|one|the|two|three|four|five|six|ten|\d{1,2})\s+(?P<unit>year|quarter|month)s?\s+"
+    r"(?P<way>later|after|earlier|before|ago)\b|"
+    r"\b(?P<side>previous|preceding|prior|following|next)\s+(?P<whole>year|quarter|month)\b",
+    re.IGNORECASE,
+)
+CHINESE_RELATIVE = re.compile(
+    r"(?P<same>上年|去年|前一年|次年|翌年)(?:的)?(?:同月|同期|同季)|(?P<step>上一?个?|前一?个?|次|下一?个?)(?P<unit>月|季度|年)|"
+    r"(?P<count>[一二两三四五十]|\d{1,2})(?P<unit2>年|个月|个?季度)(?P<way>后|之后|前|之前)"
+)
+# "the previous four quarters", 此前四个季度: the periods next to a date, all of them.
+NEIGHBOURS = re.compile(
+    r"\b(?:the\s+)?(?:(?P<side>previous|preceding|prior|following|next)\s+(?P<count>\w+)|(?P<count2>\w+)\s+(?P<side2>previous|"
+    r"preceding|prior|following|next))\s+(?P<unit>year|quarter|month)s\b|"
+    r"(?P<zhside>此前|之前|此后|随后|之后|前|后)(?:的)?(?P<zhcount>[一二两三四五六十]|\d{1,2})个?(?P<zhunit>季度|月|年)",
+    re.IGNORECASE,
+)
+LATER = ("later", "after", "following", "next", "次", "下", "后", "翌")
+
+
+def complete_moments(text: str, moments: Sequence[Moment]) -> list[Moment]:
+    """Return the moments of a text with those that only the others make complete; they are no dates to be checked."""
+    dated = [moment for moment in moments if moment.first and moment.last]
+    if not dated:
+        return list(moments)
+    found = [*find_bare(text, dated, moments), *find_relative(text, dated), *find_neighbours(text, dated)]
+    return sorted([*moments, *found], key=lambda moment: moment.start)
+
+
+def find_nearest(place: int, dated: Sequence[Moment]) -> Moment:
+    """Return the last date before a place, else the first one behind it."""
+    before = [moment for moment in dated if moment.start <= place]
+    return before[-1] if before else dated[0]
+
+
+def find_bare(text: str, dated: Sequence[Moment], taken: Sequence[Moment]) -> list[Moment]:
+    """Return the months and quarters without a year, in the year of the nearest date."""
+    out = []
+    for pattern in (BARE_MONTH, BARE_QUARTER):
+        for match in pattern.finditer(text):
+            if any(match.start() < old.stop and old.start < match.end() for old in taken):
+                continue
+            anchor = find_nearest(match.start(), dated).first or date.min
+            parts = match.groupdict()
+            year = anchor.year + YEAR_SHIFTS.get(parts.get("shift") or "", 0)
+            said = (parts.get("en") or parts.get("q") or parts.get("zh") or "").lower()
+            if pattern is BARE_MONTH:
+                first = MONTHS.get(said) or parse_numeral(said) or 1
+                last = first
+            else:
+                quarter = ORDINALS.get(said) or parse_numeral(said) or 1
+                first, last = quarter * 3 - 2, quarter * 3
+            out.append(
+                Moment(match.start(), match.end(), match.group(), date(year, first, 1), compute_month_end(year, last))
+            )
+    return out
+
+
+def find_relative(text: str, dated: Sequence[Moment]) -> list[Moment]:
+    """Return the periods that are told by their distance from the nearest date."""
+    out = []
+    for match in (*RELATIVE.finditer(text), *CHINESE_RELATIVE.finditer(text)):
+        shifted = shift_moment(find_nearest(match.start(), dated), read_distance(match))
+        out.append(replace(shifted, start=match.start(), stop=match.end(), text=match.group()))
+    return out
+
+
+def find_neighbours(text: str, dated: Sequence[Moment]) -> list[Moment]:
+    """Return the periods right before or behind the nearest date that are told by their number."""
+    out = []
+    for match in NEIGHBOURS.finditer(text):
+        parts = {name: value.lower() for name, value in match.groupdict().items() if value}
+        said = parts.get("count") or parts.get("count2") or parts.get("zhcount") or ""
+        size = COUNTS.get(said) or (2 if said == "两" else parse_numeral(said))
+        side = parts.get("side") or parts.get("side2") or parts.get("zhside") or ""
+        if not size:
+            continue
+        months = size * MONTHS_OF[parts.get("unit") or parts.get("zhunit") or "month"]
+        anchor = find_nearest(match.start(), dated)
+        first, last = anchor.first or date.min, anchor.last or date.max
+        if side.startswith(LATER) or side.endswith("后"):
+            edges = add_months(last, 1), add_months(last, months)
+        else:
+            edges = add_months(first, -months), add_months(first, -1)
+        end = compute_month_end(edges[1].year, edges[1].month)
+        out.append(Moment(match.start(), match.end(), match.group(), edges[0], end))
+    return out
+
+
+def read_distance(match: re.Match[str]) -> int:
+    """Return the months from a date to the period that is told relative to it."""
+    parts = {name: value for name, value in match.groupdict().items() if value}
+    unit = (parts.get("unit") or parts.get("whole") or parts.get("unit2") or "year").lower().lstrip("个")
+    count = parts.get("count", "1").lower()
+    size = COUNTS.get(count) or (2 if count == "两" else parse_numeral(count)) or 1
+    way = (parts.get("way") or parts.get("side") or parts.get("same") or parts.get("step") or "").lower()
+    return MONTHS_OF[unit] * size * (1 if way.removeprefix("之").startswith(LATER) else -1)
+
+
+def shift_moment(moment: Moment, months: int) -> Moment:
+    """Return a period moved by months; a day becomes the month around it, since markets close on some days."""
+    first, last = moment.first or date.min, moment.last or date.max
+    start, stop = add_months(first, months), add_months(last, months)
+    return replace(moment, first=start, last=compute_month_end(stop.year, stop.month), month_day=None)
+
+
+def add_months(day: date, months: int) -> date:
+    """Return the first day of the month that many months from a day's month."""
+    year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
+    return date(max(1, min(year, 9998)), month + 1, 1)
+
+
+def compute_month_end(year: int, month: int) -> date:
+    """Return the last day of a month."""
+    return date(year, month, monthrange(year, month)[1])

@@ -1,0 +1,145 @@
+"""Words of comparison in a text: comparatives, superlatives, verbs, with their direction."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fathom.domain.text.scripts import HAN
+
+FILE = Path(__file__).parent / "relations.yaml"
+LEVEL, SIZE, MERIT = "level", "size", "merit"
+MORE, LESS = "more", "less"
+SIGNS = {MORE: 1, LESS: -1}
+# No comparison: "at least", "more than half of", "one of the highest", "the second highest", 第二高, 最近, 最后.
+IDIOM = re.compile(
+    r"\bat (?:least|most)\b|\bmost of\b|\bmore than (?:half|\d|a|one|two|three)\b|\bmore or less\b|\bno longer\b|"
+    r"\b(?:second|third|fourth|fifth)[ -]\w+est\b|\bone of the \w+est\b|"
+    r"第[二三四五六][高低大小]|最大回撤|最近|最后|最终|最新|最多可|至少|至多|大多",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Relation:
+    """Words of comparison at offsets ``start`` to ``end``: ``sign`` 1 for more, -1 for less.
+
+    ``dimension`` is how values are compared. A superlative has ``is_superlative``; ``needs_than`` is True for a
+    comparative that compares only with what follows "than".
+    """
+
+    start: int
+    end: int
+    sign: int
+    dimension: str
+    is_superlative: bool = False
+    needs_than: bool = False
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """Patterns of the words of comparison, each with its sign, dimension, and whether it is a superlative."""
+
+    patterns: tuple[tuple[re.Pattern[str], int, str, bool, bool], ...]
+    statistics: Mapping[str, Sequence[str]]
+
+    def find_statistic(self, text: str) -> str:
+        """Return the statistic that a text or a printed name is about; "" for none."""
+        low = text.lower()
+        return next((name for name, words in self.statistics.items() if any(word in low for word in words)), "")
+
+
+@cache
+def load_lexicon() -> Lexicon:
+    """Load the words of comparison."""
+    data = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    patterns = [*list_english(data), *list_verbs(data), *list_chinese(data)]
+    return Lexicon(tuple((re.compile(text, re.IGNORECASE), *rest) for text, *rest in patterns), data["statistics"])
+
+
+def list_english(data: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    """Yield the comparatives and superlatives of the adjectives, also with "more" and "less" before them."""
+    irregular = {word: [form for form, of in data["irregular"].items() if of == word] for word in ("good", "bad")}
+    for dimension, by_side in data["adjectives"].items():
+        for side, words in by_side.items():
+            sign = SIGNS[side]
+            for word in words:
+                made = [form for form in irregular.get(word, ())] or [f"{stem}{end}" for stem, end in inflect(word)]
+                yield rf"\b(?:{'|'.join(f for f in made if not f.endswith('st'))})\b", sign, dimension, False, True
+                yield rf"\b(?:{'|'.join(f for f in made if f.endswith('st'))})\b", sign, dimension, True, False
+                for degree, factor in (("more", 1), ("less", -1)):
+                    yield rf"\b{degree} {word}(?:ly)?\b", sign * factor, dimension, False, True
+                for degree, factor in (("most", 1), ("least", -1)):
+                    yield rf"\b{degree} {word}(?:ly)?\b", sign * factor, dimension, True, False
+    for side, (comparative, superlative, *others) in data["amounts"].items():
+        for word in (comparative, superlative, *others):
+            is_superlative = word.endswith("st")
+            yield rf"\b{word}\b", SIGNS[side], SIZE, is_superlative, not is_superlative
+
+
+def inflect(word: str) -> list[tuple[str, str]]:
+    """Return stems and endings of the comparative and superlative of a regular adjective."""
+    doubled = word + word[-1] if re.search(r"[aeiou][bdgmnt]$", word) and not re.search(r"[aeiou]{2}.$", word) else word
+    stem = word.removesuffix("e") if word.endswith("e") else doubled
+    return [(stem, "er"), (stem, "est")]
+
+
+def list_verbs(data: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    """Yield verbs and prepositions of comparison."""
+    for dimension, by_side in data["verbs"].items():
+        for side, words in by_side.items():
+            for word in words:
+                text = rf"\b{word}\w*" if word.isascii() else word
+                yield text, SIGNS[side], dimension, False, False
+
+
+def list_chinese(data: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    """Yield Chinese adjectives behind 比, 更, 较 and 最."""
+    for dimension, by_side in data["chinese_adjectives"].items():
+        for side, words in by_side.items():
+            one = "|".join(words)
+            yield rf"最(?:{one})", SIGNS[side], dimension, True, False
+            yield (
+                rf"(?<![环同占])比[^，。；比]{{1,30}}?(?:{one})|(?:更|较)(?:{one})",
+                SIGNS[side],
+                dimension,
+                False,
+                False,
+            )
+
+
+def find_relations(text: str) -> list[Relation]:
+    """Return the words of comparison of a text in order; of overlapping ones the longest."""
+    idioms = [match.span() for match in IDIOM.finditer(text)]
+    found = [
+        Relation(*match.span(), sign, dimension, is_superlative, needs_than)
+        for pattern, sign, dimension, is_superlative, needs_than in load_lexicon().patterns
+        for match in pattern.finditer(text)
+    ]
+    found = [one for one in found if not any(start < one.end and one.start < end for start, end in idioms)]
+    out: list[Relation] = []
+    for one in sorted(found, key=lambda one: (one.start - one.end, one.start)):
+        if not any(one.start < other.end and other.start < one.end for other in out):
+            out.append(one)
+    return sorted(out, key=lambda one: one.start)
+
+
+def split_operands(text: str, relation: Relation) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    """Return the spans of what is compared and of what it is compared with; None without the latter."""
+    words = text[relation.start : relation.end]
+    if words.startswith("比"):
+        return (0, relation.start), (relation.start + 1, relation.end)
+    if relation.needs_than:
+        than = re.search(r"\bthan\b", text[relation.end :], re.IGNORECASE)
+        if than is None:
+            return None
+        return (0, relation.end + than.start()), (relation.end + than.end(), len(text))
+    if re.match(rf"[更较][{HAN}]", words):
+        return None
+    return (0, relation.start), (relation.end, len(text))

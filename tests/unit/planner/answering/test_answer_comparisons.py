@@ -1,0 +1,158 @@
+"""Comparisons in words, incomplete dates, kinds of units and causes in the check of answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+
+import numpy as np
+import pytest
+
+from fathom.services.planner.answering.verification.claims import parse_sentences
+from fathom.services.planner.answering.verification.clauses import ClauseLabels, label_clauses, list_clauses
+from fathom.services.planner.answering.verification.computed import find_entity_of
+from fathom.services.planner.answering.verification.dates import find_moments
+from fathom.services.planner.answering.verification.elliptical import complete_moments
+from fathom.services.planner.answering.verification.evidence import Series, Source, index_line, index_lines
+from fathom.services.planner.answering.verification.lookup import add_acronyms, find_mentions
+from fathom.services.planner.answering.verification.relations import find_relations
+from fathom.services.planner.answering.verification.review import find_uncited, mark_unchecked
+from fathom.services.planner.answering.verification.verifier import Verifier
+from fathom.services.planner.model.episode import FindingKind, Material, MaterialKind
+from fathom.services.planner.questions.classifier import Classifier, Verdict, load_heads
+from fathom.services.planner.questions.vectors import Encoded
+
+MONTHS = tuple(date(year, month, 28) for year in (2020, 2021) for month in range(1, 13))
+JOBLESS = np.array([4.0, 4.1, 4.5, 9.0, 8.5, 8.0, 7.5, 7.2, 7.0, 6.8, 6.7, 6.6, *np.linspace(6.5, 4.3, 12)])
+PAYROLLS = np.array([150.0, 151, 149, 130, 133, 137, 139, 140, 141, 142, 143, 142, *range(143, 155)]) * 1e3
+
+
+class NoVectors:
+    """Encoder that does not answer."""
+
+    async def encode(self, texts: Sequence[str]) -> Encoded | None:
+        return None
+
+
+def make_sheet() -> Source:
+    """Return a sheet of two indicators of one country, material 1."""
+    series = (
+        Series("US.unrate", "US", "%", 1.0, JOBLESS, MONTHS),
+        Series("US.payems", "US", "Thous. of Persons", 1e3, PAYROLLS, MONTHS),
+    )
+    labels = {"US.unrate": "unemployment rate", "US.payems": "nonfarm payrolls"}
+    about = index_line("sheet_1; United States: unemployment rate, nonfarm payrolls")
+    moments = index_line(" ".join(day.isoformat() for day in MONTHS)).moments
+    names = {"US": ("US", "United States")}
+    return Source(1, MaterialKind.SHEET, about, series=series, moments=moments, aliases=names, labels=labels, rows=24)
+
+
+def make_cell() -> Source:
+    """Return a calculation, material 2."""
+    lines = index_lines('{"label": "US", "volatility_pct": 12.5, "price_usd": 30.5}\n就业人数(千人): 130513')
+    return Source(2, MaterialKind.CODE, index_line(""), lines)
+
+
+@pytest.fixture(scope="module")
+def verifier() -> Verifier:
+    return Verifier("What happened?", [make_sheet(), make_cell()])
+
+
+@pytest.mark.parametrize(
+    ("true", "wrong"),
+    [
+        ("Unemployment was lower in December 2021 than in April 2020 [1].", "Unemployment was higher in December 2021 than in April 2020 [1]."),
+        ("April was the worst month of 2020 for payrolls [1].", "May was the worst month of 2020 for payrolls [1]."),
+        ("Unemployment fell in every quarter of 2021 [1].", "Unemployment rose in every quarter of 2021 [1]."),
+        ("Payrolls fell faster in April 2020 than in March 2020 [1].", "Payrolls fell more slowly in April 2020 than in March 2020 [1]."),
+        ("In each month of 2021 payrolls were above those of the same month of 2020 except the first two [1].", "In each month of 2021 unemployment was below that of 2020 [1]."),
+        ("At 9.0%, unemployment of April 2020 was far above the 4.1% of February [1].", "At 9.0%, unemployment of April 2020 was far below the 4.1% of February [1]."),
+        ("Unemployment fell by 2.4 percentage points between April and December 2020 [1].", "Unemployment fell by 2.4% between April and December 2020 [1]."),
+        ("Unemployment stood at 9.0% in April 2020 [1].", "Unemployment stood at 9.0 points in April 2020 [1]."),
+        ("Payrolls came to 130 million people in April 2020 [1].", "Payrolls came to 130 thousand people in April 2020 [1]."),
+        ("The volatility was 12.5% [2].", "The volatility was $12.5 [2]."),
+        ("就业人数为130,513千人[2]。", "就业人数为130,513万人[2]。"),
+    ],
+)  # fmt: skip
+def test_a_false_comparison_or_unit_is_marked_and_the_true_one_is_not(
+    verifier: Verifier, true: str, wrong: str
+) -> None:
+    assert [finding.detail for finding in verifier.verify(true)] == []
+    assert verifier.verify(wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "periods"),
+    [
+        ("Between January and March 2020", ["2020-01", "2020-03"]),
+        ("in April 2020 and a year later", ["2020-04", "2021-04"]),
+        ("2020年5月为133，4月为130", ["2020-05", "2020-04"]),
+        ("2021年4月，比上年同月", ["2021-04", "2020-04"]),
+        ("2021年第三季度，此前两个季度", ["2021-07", "2021-01"]),
+        ("he may march", []),
+    ],
+)
+def test_incomplete_dates_take_what_they_lack_from_the_nearest_date(text: str, periods: list[str]) -> None:
+    found = complete_moments(text, find_moments(text))
+    assert [f"{moment.first:%Y-%m}" for moment in found if moment.first] == periods
+
+
+def test_both_ends_of_a_printed_range_are_dates() -> None:
+    assert [moment.text for moment in find_moments("1990-09-30..2022-09-30")] == ["1990-09-30", "2022-09-30"]
+
+
+@pytest.mark.parametrize(
+    ("text", "signs"),
+    [
+        ("more slowly than", [-1]),
+        ("the deepest fall", [1]),
+        ("less volatile than", [-1]),
+        ("环比增长", []),
+        ("at least one of the highest, more than half", []),
+        ("比上年低", [-1]),
+    ],
+)
+def test_words_of_comparison_have_a_direction(text: str, signs: list[int]) -> None:
+    assert [relation.sign for relation in find_relations(text)] == signs
+
+
+def test_names_with_digits_are_no_numbers() -> None:
+    (sentence,) = parse_sentences("The U-6 rate and COVID-19.")
+    assert sentence.numbers == ()
+
+
+def test_an_event_that_only_a_document_can_tell_is_no_matter_of_a_table() -> None:
+    text = "When hotels took guests again, payrolls rose to 137 million in June 2020 [1]."
+    labels = ClauseLabels({"When hotels took guests again": Verdict("explained", 0.9, True)})
+    (finding,) = Verifier("", [make_sheet()], labels).verify(text)
+    assert (finding.text, "cannot show a cause" in finding.detail) == ("When hotels took guests again", True)
+
+
+def test_a_reason_for_not_answering_is_no_cause() -> None:
+    text = "因为没有数据，无法给出结论[1]。"
+    (sentence,) = parse_sentences(text)
+    own = {sentence.text[slice(*span)]: Verdict("own", 0.9, True) for span in list_clauses(sentence)}
+    assert Verifier("", [make_sheet()]).verify(text)
+    assert Verifier("", [make_sheet()], ClauseLabels(own)).verify(text) == ()
+
+
+def test_an_assumption_needs_no_citation() -> None:
+    text = "假设失业率保持5.5%。"
+    material = [Material(1, MaterialKind.SHEET, None, "sheet_1")]
+    labels = ClauseLabels({"假设失业率保持": Verdict("own", 0.9, True)})
+    assert len(list(find_uncited(text, material))) == 1
+    assert list(find_uncited(text, material, labels)) == []
+
+
+async def test_without_an_encoder_the_answer_says_that_causes_were_not_checked() -> None:
+    labels = await label_clauses("Payrolls rose [1].", Classifier(NoVectors(), load_heads()))
+    assert [finding.kind for finding in mark_unchecked("Payrolls rose [1].", labels)] == [FindingKind.UNCHECKED]
+    assert list(mark_unchecked("Payrolls rose [1].", await label_clauses("Payrolls rose [1].", None))) == []
+
+
+def test_an_acronym_and_a_column_name_stand_for_their_entity() -> None:
+    names = add_acronyms({"wti": ("wti", "WTI crude"), "brent": ("brent", "Brent crude")})
+    assert list(find_mentions("WTI was at 40", names)) == ["wti"]
+    assert find_entity_of("AAPL.close_adj", {"aapl": "AAPL"}) == "AAPL"
+    assert find_entity_of("Apple", {"apple": "AAPL"}) == "AAPL"
+    assert list(find_mentions("截至年末AAPL收于", {"AAPL": ("AAPL",)})) == ["AAPL"]
