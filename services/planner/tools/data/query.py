@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -112,12 +113,20 @@ class Data:
         else:
             check_question(arguments)
             request.question = arguments["question"]
+        head: dict[str, Any] = {}
         try:
-            response = await self.clients.datafetch.query(request, timeout_s=self.timeout_s)
+            if is_typed:
+                response = await self.clients.datafetch.query(request, timeout_s=self.timeout_s)
+            else:
+                reading = pb.ReadQuestionRequest(question=request.question, as_of=self.as_of)
+                response, read = await asyncio.gather(
+                    self.clients.datafetch.query(request, timeout_s=self.timeout_s),
+                    self.clients.datafetch.read_question(reading, timeout_s=self.timeout_s),
+                )
+                # A question is read by rules; a typed query is what the model has written itself.
+                head = {"read_as": describe_query(response.understood), "words": describe_words(read)}
         except InvalidField as error:
             raise name_argument(error) from error
-        # A question is read by rules; a typed query is what the model has written itself.
-        head: dict[str, Any] = {} if is_typed else {"read_as": describe_query(response.understood)}
         if is_typed and "question" in arguments:
             head["note"] = "the typed query was run; the question was not read"
         return lambda first: make_sheets_reply(
@@ -159,6 +168,12 @@ def name_argument(error: InvalidField) -> InvalidField:
     """Return the error of a typed query with the field's name in the arguments of this tool."""
     field = error.field.replace("typed", "data", 1)
     return InvalidField(field, error.message.removeprefix(f"{error.field}: "))
+
+
+def describe_words(read: pb.ReadQuestionResponse) -> list[list[str]]:
+    """Return kind, words and canonical value of each mention of a question, in its order."""
+    kinds = {number: name.removeprefix("MENTION_KIND_").lower() for name, number in pb.MentionKind.items()}
+    return [[kinds[item.kind], item.text, item.value] for item in read.mentions]
 
 
 def describe_query(query: pb.TypedQuery) -> dict[str, Any]:

@@ -1,5 +1,1 @@
-"""Reference policy ``rules``: deterministic, without a neural network, in the formats of the real ones.
-
-It sees what a model would see (question, available tools, tool results) and nothing else, and never writes a number
-that no tool returned.
-"""
+"""The ``rules`` engine: the reference policy (``services/policy/reference``) with a tokenizer, ids and completions."""

@@ -13,13 +13,12 @@ from fathom.domain.chat.messages import Completion, FinishReason, Message, ToolF
 from fathom.services.policy.backends.chat import render_prompt
 from fathom.services.policy.backends.rules import search_r1
 from fathom.services.policy.backends.rules.judging import judge_reply
-from fathom.services.policy.backends.rules.operations.script import Call
-from fathom.services.policy.backends.rules.planning import next_call
-from fathom.services.policy.backends.rules.reading import Reading, read
-from fathom.services.policy.backends.rules.stages.reply import stage_text
 from fathom.services.policy.backends.rules.tokenizer import END_ID, RulesTokenizer, load_vocabulary
 from fathom.services.policy.config import RulesModel
 from fathom.services.policy.model import Item, Occupancy, Request
+from fathom.services.policy.reference.conversation import read_conversation
+from fathom.services.policy.reference.policy import next_call
+from fathom.services.policy.reference.stages import answer_stage
 
 # About a line: pieces must be small enough to show that answers stream, and few enough not to cost time.
 PIECE_CHARS = 80
@@ -128,20 +127,23 @@ def reply(request: Request) -> str:
     if request.response_schema_json and (judged := judge_reply(request.response_schema_json, request.messages)):
         return judged
     if not request.tools:
-        return stage_text(request.messages) or NO_TOOLS
-    reading = read(request.messages)
-    call = next_call(reading, [tool.name for tool in request.tools])
+        return answer_stage(request.messages) or NO_TOOLS
+    conversation = read_conversation(request.messages)
+    call = next_call(conversation, [tool.name for tool in request.tools])
+    if call.tool != "finish":
+        return "\n".join(format_tool_call(one.tool, dict(one.arguments)) for one in (call, *call.beside))
+    finish = next((tool for tool in request.tools if tool.name == "finish"), None)
     # An endpoint that offers no such tool expects the answer as plain text.
-    if call.tool == "finish" and all(tool.name != "finish" for tool in request.tools):
+    if finish is None:
         return str(call.arguments["answer"])
-    first = format_tool_call(call.tool, {**restated(call, reading, request.tools), **call.arguments})
-    return "\n".join([first, *(format_tool_call(other.tool, dict(other.arguments)) for other in call.beside)])
+    asked = " ".join(conversation.question.split())[:MAX_RESTATED]
+    arguments = {RESTATED: asked, **call.arguments}
+    return format_tool_call("finish", {name: value for name, value in arguments.items() if takes(finish, name)})
 
 
-def restated(call: Call, reading: Reading, tools: Sequence[ToolSpec]) -> dict[str, str]:
-    """Return the restated question as an argument, if the tool that ends the run accepts it."""
-    wanted = any(tool.name == call.tool == "finish" and RESTATED in tool.parameters_json for tool in tools)
-    return {RESTATED: " ".join(reading.question.split())[:MAX_RESTATED]} if wanted else {}
+def takes(tool: ToolSpec, name: str) -> bool:
+    """Return whether a tool takes an argument; the answer and the intent it always does."""
+    return name not in (RESTATED, "reading") or f'"{name}"' in tool.parameters_json
 
 
 def check_ids(ids: Sequence[int], tokenizer: RulesTokenizer, field: str) -> None:

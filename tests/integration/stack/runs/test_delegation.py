@@ -19,8 +19,8 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 Stack = tuple[Endpoints, Clients]
 COMPARISON = (
-    "Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020,"
-    " one researcher for each"
+    "Two things for a note:\n1. What was the maximum drawdown of Apple from 2015 to 2020, and why?\n"
+    "2. What was the maximum drawdown of Microsoft from 2015 to 2020, and why?"
 )
 LISTED = "1. What was Apple's price return from 2015 to 2018?\n2. How volatile was Microsoft in 2020?"
 
@@ -54,7 +54,7 @@ async def test_a_comparison_is_shared_out_and_its_material_comes_back(stack: Sta
         # A window of its own: nothing of the parent's conversation is in its opening.
         opening = " ".join(message.content for message in found.steps[0].new_messages)
         assert child.question in opening
-        assert "one researcher for each" not in opening
+        assert "for a note" not in opening
         assert len(found.steps) <= 8
     await held_together(clients, run_id, finished)
 
@@ -104,8 +104,12 @@ async def test_a_stopped_child_is_made_up_for_by_its_parent(stack: Stack) -> Non
     handed_on = asyncio.Event()
     finished = asyncio.create_task(last(clients, pb.RunRequest(request_id=run_id, question=COMPARISON), handed_on))
     await asyncio.wait_for(handed_on.wait(), 30)
-    first, _ = await wait_for_children(clients, run_id)
-    await clients.planner.stop_run(pb.StopRunRequest(run_id=first))
+
+    async def find_first() -> str:
+        return next((child.run_id for child in (await record(clients, run_id)).children), "")
+
+    # As soon as it is there: a short sub-run ends before the other one begins.
+    await clients.planner.stop_run(pb.StopRunRequest(run_id=await eventually(find_first)))
     ended = await finished
     assert ended.stop_reason == trajectory.STOP_REASON_FINISHED, ended.error
     results = (await record(clients, run_id)).trajectory.steps[0].tool_results

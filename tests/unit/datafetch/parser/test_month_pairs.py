@@ -10,7 +10,6 @@ from itertools import product
 import pytest
 
 from fathom.services.datafetch.parser.time.expressions import read
-from fathom.services.policy.backends.rules.operations.periods import periods as periods_of_rules
 
 TODAY = date(2022, 9, 30)
 FIRST_YEAR, LAST_YEAR = 2007, 2009
@@ -42,7 +41,6 @@ CHINESE = {
 }
 READERS: dict[str, Callable[[str], list[tuple[str, str]]]] = {
     "datafetch": lambda text: [(str(p.start), str(p.end)) for p in read(text, TODAY).periods],
-    "rules": lambda text: [(p.start, p.end) for p in periods_of_rules(text)],
 }
 
 

@@ -23,9 +23,9 @@ from fathom.services.planner.model.todo import Todo
 from fathom.services.planner.tools.registry import Registry
 from fathom.services.planner.tools.think import Finish, Think
 from fathom.services.planner.tools.tool import NewMaterial, NumberedReply, Reply
-from fathom.services.policy.backends.rules.planning import next_call
-from fathom.services.policy.backends.rules.reading import read
 from fathom.services.policy.backends.rules.tokenizer import END_ID, START_ID, RulesTokenizer, load_vocabulary
+from fathom.services.policy.reference.conversation import read_conversation
+from fathom.services.policy.reference.policy import next_call
 from tests.support.observer import RecordingObserver
 from tests.support.policy import FakePolicy, PolicyRequest
 from tests.unit.planner.episode.test_loop import Script, finish, research, task
@@ -101,7 +101,7 @@ class Rules(FakePolicy):
 
     async def write(self, request: PolicyRequest) -> str:
         self.shown.append(request.view.messages)
-        call = next_call(read(request.view.messages), [tool.name for tool in request.tools])
+        call = next_call(read_conversation(request.view.messages), [tool.name for tool in request.tools])
         return format_tool_call(call.tool, call.arguments)
 
 

@@ -40,6 +40,14 @@ class Datafetch:
 
     query = run_sql = search_catalog = _answer
 
+    async def read_question(self, request: pb.ReadQuestionRequest, timeout_s: float) -> pb.ReadQuestionResponse:
+        """Read the first word as an entity, the second as a frequency."""
+        name, _, dense = request.question.partition(" ")
+        words = (("MENTION_KIND_ENTITY", name, "AAPL"), ("MENTION_KIND_FREQUENCY", dense, dense))
+        return pb.ReadQuestionResponse(
+            mentions=[pb.Mention(kind=kind, text=text, value=value) for kind, text, value in words]  # type: ignore[arg-type]
+        )
+
 
 @dataclass
 class OnlyDatafetch:
@@ -136,6 +144,7 @@ async def test_a_question_says_how_it_was_read() -> None:
     assert head(result)["read_as"] == {
         "entities": ["AAPL"], "indicators": ["close_adj"], "start_date": "2020-01-01", "frequency": "weekly",
     }  # fmt: skip
+    assert head(result)["words"] == [["entity", "Apple", "AAPL"], ["frequency", "weekly", "weekly"]]
 
 
 async def test_what_is_unknown_comes_back_with_the_nearest_names() -> None:

@@ -1,4 +1,4 @@
-"""Conversation as read by the reference policy: one question, and the tool results so far."""
+"""The conversation as the policy reads it: one question, and the tool calls since then with their results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Step:
     body: str
 
     @property
-    def ok(self) -> bool:
+    def is_ok(self) -> bool:
         return self.head.get("status") == "ok"
 
     @property
@@ -37,71 +37,69 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Reading:
-    """The question and its steps. ``last_round`` is True when a message follows the last result: time to finish."""
+class Conversation:
+    """The question and its steps; ``is_last_round`` when a message follows the last result: time to finish."""
 
     question: str
     steps: tuple[Step, ...]
-    last_round: bool
+    is_last_round: bool
+    earlier: str = ""
+    """The question of the turn before."""
 
     def of(self, tool: str) -> list[Step]:
         """Return the calls of one tool in order."""
         return [step for step in self.steps if step.tool == tool]
 
 
-def read(messages: Sequence[Message]) -> Reading:
-    """Read the last question of the conversation and the steps since then, ignoring notes."""
-    # Notes on budget and todo list are the planner's; taken for the user's they would become the question.
+def read_conversation(messages: Sequence[Message]) -> Conversation:
+    """Read the last question of a conversation and the steps since then, ignoring the planner's notes."""
     messages = [message for message in messages if not is_note(message)]
-    start = question_index(messages)
+    start = find_question(messages)
     calls: dict[str, ToolCall] = {}
     unanswered: list[ToolCall] = []
     steps: list[Step] = []
     for message in messages[start + 1 :]:
         if message.role is Role.ASSISTANT:
-            made = message.tool_calls or parse_tool_calls(message.content)[1]
-            calls.update((call.id, call) for call in made)
-            unanswered = list(made)
+            unanswered = list(message.tool_calls or parse_tool_calls(message.content)[1])
+            calls.update((call.id, call) for call in unanswered)
         elif message.role is Role.TOOL:
-            # Endpoints without call ids: results come in the order of the calls.
+            # Endpoints without call ids give the results in the order of the calls.
             call = calls.get(message.tool_call_id) or (unanswered[0] if unanswered else None)
             if call in unanswered:
                 unanswered.remove(call)
-            steps.append(step_of(call, message.content))
-    said_last = len(messages) - 1 > start and messages[-1].role is Role.USER
-    text = messages[start].content if start >= 0 else ""
-    return Reading(question_of(text).strip(), tuple(steps), said_last)
+            steps.append(make_step(call, message.content))
+    is_last_round = len(messages) - 1 > start and messages[-1].role is Role.USER
+    asked = [message.content for message in messages[: start + 1] if message.role is Role.USER]
+    earlier, question = ["", "", *(question_of(text).strip() for text in asked)][-2:]
+    return Conversation(question, tuple(steps), is_last_round, earlier)
 
 
-def question_index(messages: Sequence[Message]) -> int:
+def find_question(messages: Sequence[Message]) -> int:
     """Return the index of the last user message that is a question; -1 without one."""
     for index in range(len(messages) - 1, -1, -1):
         if messages[index].role is not Role.USER:
             continue
         before = messages[index - 1] if index else None
-        # A user message after a tool result or a malformed call is a remark, not a question.
-        interjected = before is not None and (
-            before.role is Role.TOOL
-            or (before.role is Role.ASSISTANT and (bool(before.tool_calls) or OPEN in before.content))
-        )
-        if not interjected:
+        # A user message behind a result or a malformed call is a remark of the planner.
+        called = before is not None and (bool(before.tool_calls) or OPEN in before.content)
+        if before is None or not (before.role is Role.TOOL or (before.role is Role.ASSISTANT and called)):
             return index
     return -1
 
 
-def step_of(call: ToolCall | None, content: str) -> Step:
-    """Build a step; a result in an unexpected format counts as failed."""
+def make_step(call: ToolCall | None, content: str) -> Step:
+    """Return a step; a result in an unexpected form counts as failed."""
     first, _, body = content.partition("\n")
-    head = json_object(first)
+    head = parse_object(first)
     if head is None:
         head, body = {"status": "failed", "error": UNREADABLE}, content
     tool = call.name if call else str(head.get("tool", ""))
-    arguments = json_object(call.arguments_json) if call else None
+    arguments = parse_object(call.arguments_json) if call else None
     return Step(tool, arguments or {}, head, unquote(body).strip())
 
 
-def json_object(text: str) -> dict[str, Any] | None:
-    """Parse a JSON object; None for anything else."""
+def parse_object(text: str) -> dict[str, Any] | None:
+    """Return a JSON object; None for anything else."""
     try:
         value = json.loads(text)
     except ValueError:

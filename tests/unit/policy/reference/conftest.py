@@ -9,7 +9,6 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -20,8 +19,9 @@ from fathom.domain.chat.messages import Completion, Message, Role, ToolSpec
 from fathom.services.policy.backends.rules.backend import RulesBackend
 from fathom.services.policy.config import RulesModel
 from fathom.services.policy.model import Request
+from fathom.services.sandbox.inside import finance
 
-NAMES = ("think", "search", "fetch", "data", "python", "finish")
+NAMES = ("think", "search", "fetch", "data", "catalogue", "python", "finish")
 Reply = tuple[dict[str, Any], str]
 
 
@@ -68,7 +68,11 @@ class World:
     missing: list[dict[str, Any]] = field(default_factory=list)
     documents: dict[str, tuple[str, str]] = field(default_factory=dict)
     failures: dict[str, list[str]] = field(default_factory=dict)
-    namespace: dict[str, Any] = field(default_factory=dict)
+    words: list[list[str]] = field(default_factory=list)
+    """What the data tool reads in the question: kind, words, value."""
+    reads_only: bool = False
+    """Whether a question gives its reading alone, and only a typed query the sheets."""
+    namespace: dict[str, Any] = field(default_factory=lambda: {"pd": pd, "np": np, "finance": finance})
     materials: int = 0
     figures: int = 0
 
@@ -87,13 +91,21 @@ class World:
 
     def data(self, arguments: Mapping[str, Any]) -> Reply:
         described, digests = [], []
-        for index, (frame, description) in enumerate(self.sheets, 1):
+        sheets = [] if self.reads_only and "question" in arguments else self.sheets
+        for index, (frame, description) in enumerate(sheets, 1):
             variable = f"sheet_{index}"
+            # As the sandbox gives it: units and indicators of the columns are known to the finance library.
+            frame.attrs = {"units": {column["name"]: column["unit"] for column in description["columns"][1:]}}
             self.namespace[variable] = frame
             described.append({"variable": variable, "material": self.number(), **description})
             digests.append(frames.digest(frame, variable))
         status = "ok" if described else "empty"
-        return {"tool": "data", "status": status, "sheets": described, "missing": self.missing}, "\n\n".join(digests)
+        read = {"words": self.words, "read_as": {}} if "question" in arguments else {}
+        missing = self.missing if read else []
+        return {"tool": "data", "status": status, "sheets": described, "missing": missing, **read}, "\n\n".join(digests)
+
+    def catalogue(self, arguments: Mapping[str, Any]) -> Reply:
+        return {"tool": "catalogue", "status": "empty", "unmatched": arguments["query"].split()}, ""
 
     def search(self, arguments: Mapping[str, Any]) -> Reply:
         wanted = set(re.findall(r"\w+", arguments["query"].lower()))
@@ -112,11 +124,11 @@ class World:
     def python(self, arguments: Mapping[str, Any]) -> Reply:
         """Runs the cell as the sandbox would: prints are caught, figures that it shows are numbered."""
         printed, shown = io.StringIO(), []
-        with (
-            contextlib.redirect_stdout(printed),
-            mock.patch("plotly.basedatatypes.BaseFigure.show", lambda figure: shown.append(figure)),
-        ):
-            exec(compile(arguments["code"], "cell", "exec"), self.namespace)
+        with contextlib.redirect_stdout(printed):
+            if arguments["code"].startswith("finance.chart"):
+                shown.append(eval(arguments["code"], self.namespace))
+            else:
+                exec(compile(arguments["code"], "cell", "exec"), self.namespace)
         figures = [f"fig_{self.figures + index}" for index in range(1, len(shown) + 1)]
         self.figures += len(shown)
         head = {"tool": "python", "status": "ok", "material": self.number(), "figures": figures, "changed": []}
@@ -198,9 +210,13 @@ DRAWDOWN = (
 )
 
 
+TWO = [["entity", "Alpha", "AAA"], ["entity", "Beta", "BBB"], ["period", "2018 to 2021", "2018-01-01/2021-12-31"]]
+RATE = [["indicator", "unemployment rate", "unrate"], ["entity", "US", "US"]]
+
+
 @pytest.fixture
 def two_companies() -> World:
-    """Two price series and documents on the measure and on the time."""
+    """Two price series, and documents on the measure and on something else."""
     frame = prices(("AAA", "BBB"))
     return World(
         sheets=[sheet(frame, "Alpha, Beta: adjusted close, daily, 2018-01-01 to 2021-12-31", "USD")],
@@ -209,6 +225,7 @@ def two_companies() -> World:
             "zh1": ("最大回撤", "最大回撤是一段时间内从最高点到其后最低点的最大跌幅。应同时给出高点和低点的日期。"),
             "n1": ("Cooking with herbs", "Basil and thyme go well with fish."),
         },
+        words=list(TWO),
     )
 
 
@@ -218,4 +235,5 @@ def one_rate() -> World:
     return World(
         sheets=[sheet(rates(), "United States: unemployment rate, monthly, 2018-01-31 to 2021-12-31", "% (SA)")],
         documents={"u": ("Unemployment rate", "The unemployment rate is the share of the labour force without work.")},
+        words=list(RATE),
     )

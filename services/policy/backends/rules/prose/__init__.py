@@ -1,1 +1,0 @@
-"""The text of answers: phrases, formats, missing data, and the whole as Markdown."""

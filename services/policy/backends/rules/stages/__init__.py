@@ -1,1 +1,0 @@
-"""Reference policy in the stages of a workflow."""

@@ -1,0 +1,107 @@
+"""Cells that compute the measures of a plan by the finance library, and their printed results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any
+
+from fathom.services.policy.reference.conversation import Step, parse_object
+from fathom.services.policy.reference.reading import Plan, load_table
+
+# A result of any shape as one line of JSON, with its convention in both languages.
+HEAD = '''import json
+
+
+def show(measure, window, found, percent, key, series, rows=None):
+    """Print a result of any shape as one line of JSON, with its convention in both languages."""
+    whole = pd.Series({series: float(found)}, name=key) if isinstance(found, float) else found if rows is None else rows
+    names = ["series"] if rows is None and whole.index.name is None else whole.index.names
+    table = pd.DataFrame(whole).rename_axis(names).reset_index()
+    table = table.assign(window=window, **{column: table[column] * 100 for column in percent})
+    text = table.to_json(orient="records", date_format="iso", double_precision=6)
+    said = {language: finance.convention(found, language) for language in ("en", "zh")}
+    print(json.dumps({"measure": measure, "rows": json.loads(text), "convention": said}, ensure_ascii=False))
+
+
+'''
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a cell printed of one measure: its rows, its convention by language, and the number to cite."""
+
+    measure: str
+    rows: tuple[Mapping[str, Any], ...]
+    convention: Mapping[str, str]
+    material: int
+
+
+def list_columns(sheet: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the columns of a sheet that hold values."""
+    columns: Sequence[Mapping[str, Any]] = sheet.get("columns", ())
+    return [column for column in columns if not str(column.get("type", "")).startswith(("time", "date", "string"))]
+
+
+def write_cell(plan: Plan, sheet: Mapping[str, Any]) -> str:
+    """Return the cell that computes all measures of a plan for each of its periods."""
+    return HEAD + "\n".join(write_calls(plan, sheet)) + "\n"
+
+
+def write_calls(plan: Plan, sheet: Mapping[str, Any]) -> Iterator[str]:
+    table, variable = load_table("measures"), str(sheet["variable"])
+    columns = [str(column["name"]) for column in list_columns(sheet)]
+    index = [str(column["name"]) for column in list_columns(sheet) if column.get("indicator") == table["price_index"]]
+    for name in plan.measures:
+        measure = table["measures"][name]
+        used = [column for column in columns if name != "real" or column not in index]
+        data = variable if used == columns else f"{variable}[{json.dumps(['date', *used], ensure_ascii=False)}]"
+        for start, end in plan.windows:
+            values = {"data": data, "start": repr(start or None), "end": repr(end or None), **plan.values}
+            values |= {"since": repr(find_base(start, end)), "first": repr(used[0]), "last": repr(used[-1])}
+            values["index"] = f"{variable}[{['date', *index]!r}]"
+            yield f"found = {measure['call'].format(**values)}"
+            rows = f", {measure['rows'].replace('{first}', repr(used[0]))}" if "rows" in measure else ""
+            window = f"{start or '…'} – {end or '…'}"
+            arguments = (name, window, measure.get("percent", []), measure["key"], used[0])
+            yield "show({!r}, {!r}, found, {!r}, {!r}, {!r}{})".format(*arguments, rows)
+
+
+def find_base(start: str, end: str) -> str | None:
+    """Return the day from which returns are counted: the one behind a start that is not the first of a month.
+
+    Returns of a month count from the last value before it, those from a day on from the value of that day. Of a single
+    day the data have the row before, which is the first one.
+    """
+    day = date.fromisoformat(start) if start and start != end else None
+    return None if day is None else str(day if day.day == 1 else day + timedelta(days=1))
+
+
+def write_chart(plan: Plan, sheet: Mapping[str, Any], is_zh: bool) -> str:
+    """Return the cell that draws the first measure with a chart; "" for none and for a single day."""
+    measures = load_table("measures")["measures"]
+    kind = next((measures[name]["chart"] for name in plan.measures if "chart" in measures[name]), "")
+    start, end = plan.windows[0]
+    if not kind or (start and start == end):
+        return ""
+    language = "zh" if is_zh else "en"
+    return f"finance.chart({sheet['variable']}, {kind!r}, '', {start!r}, {end!r}, language={language!r})"
+
+
+def is_chart(step: Step) -> bool:
+    """Return whether a cell was to draw a chart."""
+    return str(step.arguments.get("code", "")).startswith("finance.chart")
+
+
+def read_results(steps: Sequence[Step]) -> list[Result]:
+    """Return what the cells printed, in order."""
+    found = []
+    for step in steps:
+        for line in step.body.splitlines() if step.is_ok else ():
+            printed = parse_object(line)
+            if printed and "measure" in printed:
+                rows, convention = tuple(printed["rows"]), printed["convention"]
+                found.append(Result(str(printed["measure"]), rows, convention, step.material))
+    return found

@@ -1,0 +1,79 @@
+"""Content words in English and Chinese, to compare a question with titles and sentences."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from fathom.domain.chat.language import language_of
+from fathom.domain.text.scripts import HAN, HAN_CHARACTER
+
+TOKEN = re.compile(rf"[a-z0-9]+(?:[.&'-][a-z0-9]+)*|[{HAN}]+")
+SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"“(])|(?<=[。！？])|\n+")
+YEAR = re.compile(r"(?:19|20)\d\d")
+ENGLISH_STOPS = frozenset(
+    """a about an and any are as at be been between by can could did do does explain find for from give had has have how
+    i in into is it its latest let like many mean me more most much my news no not of on or our over please recent say
+    shall should since so some tell than that the their them then there these they this those to up us was we were what
+    what's when where which while who whom whose why will with would you your""".split()  # noqa: SIM905
+)
+# Cut out of Chinese text before it is compared in pairs of characters; longest first.
+CHINESE_STOPS = re.compile(
+    "请问|什么是|是什么|什么|是多少|多少|怎么样|怎么|怎样|如何|为什么|为何|哪些|哪个|关于|以及|之间|请|从|到|至|在|的|了|和|与|及|是|吗|呢|年|月|日|我|你"
+)
+
+
+def is_chinese(text: str) -> bool:
+    """Return whether the answer to a text is to be Chinese."""
+    return language_of(text) == "zh"
+
+
+def list_words(text: str) -> list[str]:
+    """Return the terms of a text in order, Latin words without plural endings, Chinese text as pairs of characters."""
+    found: list[str] = []
+    for match in TOKEN.finditer(unicodedata.normalize("NFKC", text).lower()):
+        word = match.group()
+        if HAN_CHARACTER.match(word):
+            for run in CHINESE_STOPS.sub(" ", word).split():
+                found += [run[index : index + 2] for index in range(len(run) - 1)] or [run]
+        elif word not in ENGLISH_STOPS:
+            word = word.removesuffix("'s")
+            found.append(word[:-1] if len(word) > 3 and word.endswith("s") and word[-2] not in "sui" else word)
+    return found
+
+
+def list_sentences(text: str) -> list[str]:
+    """Return the sentences of prose, without headings, list items and table rows."""
+    parts = (part.strip() for part in SENTENCE.split(text))
+    return [part for part in parts if len(part) >= 8 and not part.startswith(("#", "|", "-", "*", "```"))]
+
+
+def is_about(passage: str, text: str, question: str) -> bool:
+    """Return whether a text has all years of a question, and a passage of it at least a third of its terms."""
+    wanted = set(list_words(question))
+    years = {word for word in wanted if YEAR.fullmatch(word)}
+    shared = wanted & set(list_words(passage))
+    return years <= set(list_words(text)) and 3 * len(shared) >= len(wanted) and len(shared) >= min(2, len(wanted)) > 0
+
+
+def is_small_talk(question: str) -> bool:
+    """Return whether a question asks for nothing: at most one term and no question mark, as in a greeting."""
+    return len(list_words(question)) <= 1 and not re.search(r"[?？]\s*$", question)
+
+
+def quote_best(text: str, title: str, question: str, limit: int = 900) -> str:
+    """Return the sentence that shares most terms with a question, with what follows it directly; "" for none."""
+    wanted, parts = set(list_words(question)), list_sentences(text)
+    scores = [len(wanted & set(list_words(part))) for part in parts]
+    # A text about the very thing names it in its title and need not repeat it in its sentences.
+    if not parts or (max(scores) == 0 and not wanted & set(list_words(title))):
+        return ""
+    best = max(range(len(parts)), key=lambda index: (scores[index], -index))
+    quoted = parts[best]
+    for following in parts[best + 1 :]:
+        # What follows often limits what is said; only words that stand together in the text are joined.
+        joined = f"{quoted}{'' if is_chinese(quoted) else ' '}{following}"
+        if joined not in text or len(joined) > limit:
+            break
+        quoted = joined
+    return re.sub(r"\s+", " ", quoted)
