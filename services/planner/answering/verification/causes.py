@@ -34,22 +34,25 @@ def find_causes(sentence: Sentence, labels: ClauseLabels, may_tell_events: bool)
 
     With ``may_tell_events``, events by themselves are no causes, since the sentence cites a document.
     """
-    found = []
-    clauses = [(span, labels.find(sentence.text[slice(*span)])) for span in list_clauses(sentence)]
-    stated = find_cause(sentence.text)
-    if stated:
-        inside = [label for (start, end), label in clauses if start < stated[1] and stated[0] < end]
+    found: list[tuple[int, int]] = []
+    clauses = list_clauses(sentence)
+    if stated := find_cause(sentence.text):
+        inside = [
+            labels.find(sentence.text[start:end])
+            for clause in clauses
+            for start, end in clause.parts
+            if start < stated[1] and stated[0] < end
+        ]
         # "because no data were found", "because dividends are included": reasons that need no document.
         if not inside or not all(label.is_sure and label.label != EXPLAINED for label in inside):
             found.append(stated)
-    if not may_tell_events:
-        found += [
-            span
-            for span, label in clauses
-            if label.is_sure
-            and label.label == EXPLAINED
-            and not any(span[0] < end and start < span[1] for start, end in found)
-        ]
+    if may_tell_events:
+        return found
+    for clause in clauses:
+        # A part such as "employers" says too little by itself, and a long clause too much: both have to tell an event.
+        if labels.has_label(clause.text, EXPLAINED):
+            told = [part for part in clause.parts if labels.has_label(sentence.text[slice(*part)], EXPLAINED)]
+            found += [part for part in told if not any(part[0] < end and start < part[1] for start, end in found)]
     return found
 
 

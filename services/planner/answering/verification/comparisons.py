@@ -13,7 +13,7 @@ from datetime import date
 
 from fathom.services.planner.answering.verification.claims import Sentence
 from fathom.services.planner.answering.verification.dates import Moment, find_ranges
-from fathom.services.planner.answering.verification.elliptical import complete_moments
+from fathom.services.planner.answering.verification.elliptical import complete_moments, settle_days
 from fathom.services.planner.answering.verification.events import DIRECTIONS, NEGATION
 from fathom.services.planner.answering.verification.evidence import Series
 from fathom.services.planner.answering.verification.lookup import find_mentions
@@ -28,7 +28,7 @@ from fathom.services.planner.answering.verification.measuring import (
     name_period,
     split_periods,
 )
-from fathom.services.planner.answering.verification.numbers import Number
+from fathom.services.planner.answering.verification.numbers import Number, is_close
 from fathom.services.planner.answering.verification.relations import LEVEL as BY_LEVEL
 from fathom.services.planner.answering.verification.relations import (
     MERIT,
@@ -98,7 +98,7 @@ def shift(moment: Moment, by: int) -> Moment:
 
 def split_clauses(sentence: Sentence) -> list[Clause]:
     """Return the clauses of a sentence that a contrast parts, and those of a list of ups and downs."""
-    moments = complete_moments(sentence.text, sentence.moments)
+    moments = settle_days(complete_moments(sentence.text, sentence.moments))
     whole = Clause(0, sentence.text, tuple(moments), sentence.numbers)
     out = []
     for clause in cut(whole, CLAUSES):
@@ -139,6 +139,9 @@ class ComparisonCheck:
 
     def _judge(self, clause: Clause, relation: Relation, sentence: Sentence) -> str:
         """Return why a comparison is false; "" when it holds or cannot be decided."""
+        if relation.dimension == MERIT and load_lexicon().is_adverse(clause.text):
+            # The higher rate of unemployment is the worse one.
+            relation = replace(relation, sign=-relation.sign, dimension=BY_LEVEL)
         if relation.dimension == BY_LEVEL and FALL.search(clause.text[: relation.end]):
             relation = replace(relation, dimension=SIZE)
         among = OF_THEM.search(clause.text) is not None
@@ -227,6 +230,9 @@ class ComparisonCheck:
             for scope in readings
         ]
         decided = [one for one in outcomes if one is not None]
+        # "the highest close of 2018 was 55.64": the extreme inside of the period, no period among others.
+        if any(is_reached(one, candidate, relation, clause.numbers) for one in series):
+            return ""
         return f"the tables have another one than {candidate.text}" if decided and not any(decided) else ""
 
     def _judge_entity(
@@ -386,6 +392,17 @@ def year_of(moment: Moment) -> Moment:
     """Return the year around a period."""
     first, last = moment.first or date.min, moment.last or date.max
     return Moment(moment.start, moment.stop, moment.text, date(first.year, 1, 1), date(last.year, 12, 31))
+
+
+def is_reached(series: Series, period: Moment, relation: Relation, numbers: Sequence[Number]) -> bool:
+    """Return whether one of some numbers is the extreme value of a column inside a period of several values."""
+    days = series.days or ()
+    inside = [float(value) for day, value in zip(days, series.values, strict=True) if period.covers(day)]
+    if len(inside) < 2:
+        return False
+    extreme = max(inside) if relation.sign > 0 else min(inside)
+    candidates = [pair for number in numbers if is_stated(number) for pair in number.candidates()]
+    return any(is_close(extreme * scale, candidates) for scale in (1.0, series.scale))
 
 
 def is_extreme(

@@ -6,7 +6,7 @@ import re
 from calendar import monthrange
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 
 from fathom.domain.text.months import MONTH_NAMES, MONTHS
 from fathom.domain.text.numerals import ONE_TO_NINE, parse_numeral
@@ -43,6 +43,24 @@ NEIGHBOURS = re.compile(
     r"(?P<zhside>此前|之前|此后|随后|之后|前|后)(?:的)?(?P<zhcount>[一二两三四五六十]|\d{1,2})个?(?P<zhunit>季度|月|年)",
     re.IGNORECASE,
 )
+# "one session later", "the day before", 前一交易日, 次日: days of trading, between which markets may be closed.
+RELATIVE_DAY = re.compile(
+    r"\b(?P<count>a|one|the|two|three|four|five|six|ten|\d{1,2})\s+(?:trading\s+)?(?P<unit>day|session|week)s?\s+"
+    r"(?P<way>later|after|earlier|before|ago)\b|"
+    r"\b(?P<side>previous|preceding|prior|following|next|last)\s+(?:trading\s+)?(?P<whole>day|session|week)\b|"
+    r"(?P<zhside>前|上|次|翌|后|下)一?个?(?:交易)?(?P<zhunit>日|天|周)|(?P<zhcount>[一二两三四五十]|\d{1,2})个?(?:交易)?"
+    r"(?P<zhunit2>日|天|周)(?P<zhway>后|之后|前|之前)",
+    re.IGNORECASE,
+)
+DAYS_OF = {"week": 7, "周": 7}
+# Weekends and holidays in a row.
+LONGEST_CLOSURE = 4
+LONGEST_MONTH, YEAR_LENGTHS, LEAP_DAY = 31, (365, 366), (2, 29)
+# "than on the 28th", 28日.
+BARE_DAY = re.compile(
+    r"\b(?:on|of|from|to|than|by|at) the (?P<en>\d{1,2})(?:st|nd|rd|th)\b(?!\s+(?:quarter|percentile|century))|"
+    r"(?<![\d月个])(?P<zh>\d{1,2})日(?![元前后均内])"
+)
 LATER = ("later", "after", "following", "next", "次", "下", "后", "翌")
 
 
@@ -52,6 +70,7 @@ def complete_moments(text: str, moments: Sequence[Moment]) -> list[Moment]:
     if not dated:
         return list(moments)
     found = [*find_bare(text, dated, moments), *find_relative(text, dated), *find_neighbours(text, dated)]
+    found += [*find_bare_days(text, dated, moments), *find_relative_days(text, dated)]
     return sorted([*moments, *found], key=lambda moment: moment.start)
 
 
@@ -81,6 +100,57 @@ def find_bare(text: str, dated: Sequence[Moment], taken: Sequence[Moment]) -> li
             out.append(
                 Moment(match.start(), match.end(), match.group(), date(year, first, 1), compute_month_end(year, last))
             )
+    return out
+
+
+def find_bare_days(text: str, dated: Sequence[Moment], taken: Sequence[Moment]) -> list[Moment]:
+    """Return the days without a month, in the month of the nearest date."""
+    out = []
+    for match in BARE_DAY.finditer(text):
+        anchor = find_nearest(match.start(), dated)
+        day = int(match.group("en") or match.group("zh"))
+        is_taken = any(match.start() < old.stop and old.start < match.end() for old in taken)
+        # A day of a whole year has no month to take.
+        if anchor.first is None or is_taken or anchor.days > LONGEST_MONTH:
+            continue
+        if 1 <= day <= monthrange(anchor.first.year, anchor.first.month)[1]:
+            held = anchor.first.replace(day=day)
+            out.append(Moment(match.start(), match.end(), match.group(), held, held))
+    return out
+
+
+def find_relative_days(text: str, dated: Sequence[Moment]) -> list[Moment]:
+    """Return the days that are told by their distance from the nearest date, with those on which markets may close."""
+    out = []
+    for match in RELATIVE_DAY.finditer(text):
+        parts = {name: value.lower() for name, value in match.groupdict().items() if value}
+        count = parts.get("count") or parts.get("zhcount") or "1"
+        size = COUNTS.get(count) or (2 if count == "两" else parse_numeral(count)) or 1
+        unit = parts.get("unit") or parts.get("whole") or parts.get("zhunit") or parts.get("zhunit2") or ""
+        way = parts.get("way") or parts.get("side") or parts.get("zhside") or parts.get("zhway") or ""
+        anchor = find_nearest(match.start(), dated)
+        if anchor.first is None or anchor.first != anchor.last:
+            continue
+        least = size * DAYS_OF.get(unit, 1)
+        # Sessions skip weekends.
+        most = (least if unit in DAYS_OF else least * 7 // 5) + LONGEST_CLOSURE
+        if way.removeprefix("之").startswith(LATER):
+            first, last = anchor.first + timedelta(days=least), anchor.first + timedelta(days=most)
+        else:
+            first, last = anchor.first - timedelta(days=most), anchor.first - timedelta(days=least)
+        out.append(Moment(match.start(), match.end(), match.group(), first, last))
+    return out
+
+
+def settle_days(moments: Sequence[Moment]) -> list[Moment]:
+    """Return the moments with the year of a whole year among them in each day that has none."""
+    years = {one.first.year for one in moments if one.first and one.last and one.days in YEAR_LENGTHS}
+    out = []
+    for one in moments:
+        if one.month_day is not None and len(years) == 1 and one.month_day != LEAP_DAY:
+            held = date(min(years), *one.month_day)
+            one = replace(one, first=held, last=held, month_day=None)
+        out.append(one)
     return out
 
 

@@ -33,12 +33,14 @@ CURRENCY_IN_UNIT = re.compile(rf"(?<![A-Za-z])({CURRENCY_WORDS})(?![A-Za-z])", r
 NOUNS = {
     "points": re.compile(r"\s(?:index\s)?points?\b|(?:指数)?点", re.IGNORECASE),
     "people": re.compile(r"\s(?:people|persons?|workers|employees|jobs)\b|人", re.IGNORECASE),
+    "hours": re.compile(r"\shours?\b|个?小时|工时", re.IGNORECASE),
     "barrels": re.compile(r"\sbarrels?\b|\sbbl\b|桶", re.IGNORECASE),
     "ounces": re.compile(r"\sounces?\b|\soz\b|盎司", re.IGNORECASE),
     "tonnes": re.compile(r"\s(?:metric\s)?tonn?e?s?\b|吨", re.IGNORECASE),
 }
+PER_MILLE = ("‰", "per mille", "per mil")
 BASIS = ("bp", "bps", "basis point", "basis points", "个基点", "基点")
-UNITS = sorted((*SCALES, *PERCENT, *BASIS), key=len, reverse=True)
+UNITS = sorted((*SCALES, *PERCENT, *PER_MILLE, *BASIS), key=len, reverse=True)
 # A unit of letters must end there: "5 m" is five million, "5 men" is not.
 WORDS = "|".join(
     re.escape(unit) + (r"(?![A-Za-z])" if unit[-1].isascii() and unit[-1].isalpha() else "") for unit in UNITS
@@ -137,7 +139,7 @@ def parse_western(match: re.Match[str], text: str) -> Number | None:
     digits = re.sub("[,，]", "", match.group("digits"))
     decimals = len(digits.partition(".")[2])
     exponent = float(f"1{match.group('exponent')}") if match.group("exponent") else 1.0
-    scale = SCALES.get(unit, 1.0) * exponent
+    scale = (0.1 if unit in PER_MILLE else SCALES.get(unit, 1.0)) * exponent
     sign = (match.group("sign") or "") + (match.group("sign2") or "")
     negative = any(mark in "-−–" for mark in sign)
     tolerance = 0.5 * 10**-decimals * scale
@@ -153,14 +155,14 @@ def parse_western(match: re.Match[str], text: str) -> Number | None:
         text=text[start : match.end("unit") if unit else match.end("digits")],
         value=(-1 if negative else 1) * float(digits) * scale,
         tolerance=tolerance,
-        kind="%" if unit in PERCENT else "bp" if unit in BASIS else "",
+        kind="%" if unit in PERCENT or unit in PER_MILLE else "bp" if unit in BASIS else "",
         signed=bool(sign) and sign != "±",
         bracketed=bool(match.group("open")) and bool(match.group("close")),
-        scaled=scale != 1.0,
+        scaled=scale != 1.0 and unit not in PER_MILLE,
         decimals=decimals,
         currency=CURRENCIES.get(named.lower(), ""),
         noun=""
-        if unit in PERCENT or unit in BASIS
+        if unit in (*PERCENT, *PER_MILLE, *BASIS)
         else find_noun(text, match.end("unit") if unit else match.end("digits")),
         is_difference=unit in BASIS or "point" in unit or unit == "pp" or "点" in unit,
     )

@@ -48,6 +48,12 @@ class Lexicon:
 
     patterns: tuple[tuple[re.Pattern[str], int, str, bool, bool], ...]
     statistics: Mapping[str, Sequence[str]]
+    adverse: Sequence[str]
+
+    def is_adverse(self, text: str) -> bool:
+        """Return whether a text is about a measure of which less is better."""
+        low = text.lower()
+        return any(word in low for word in self.adverse)
 
     def find_statistic(self, text: str) -> str:
         """Return the statistic that a text or a printed name is about; "" for none."""
@@ -60,7 +66,9 @@ def load_lexicon() -> Lexicon:
     """Load the words of comparison."""
     data = yaml.safe_load(FILE.read_text(encoding="utf-8"))
     patterns = [*list_english(data), *list_verbs(data), *list_chinese(data)]
-    return Lexicon(tuple((re.compile(text, re.IGNORECASE), *rest) for text, *rest in patterns), data["statistics"])
+    return Lexicon(
+        tuple((re.compile(text, re.IGNORECASE), *rest) for text, *rest in patterns), data["statistics"], data["adverse"]
+    )
 
 
 def list_english(data: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:

@@ -45,7 +45,8 @@ from fathom.services.planner.model.episode import Finding, FindingKind, Material
 # Integers up to a dozen are counts ("three quarters", "12 months"), which occur in any material by chance.
 SMALL = 12
 # "131 in June": the date directly behind a number binds it.
-BOUND = re.compile(r"^[^,;.，；。]{0,24}?\b(?:in|on|at|as of|of|for)\s+(?:early |late |the )?$", re.IGNORECASE)
+# Behind a bracket the next value begins: "in May (133) than in June (137)".
+BOUND = re.compile(r"^[^,;.，；。)）]{0,24}?\b(?:in|on|at|as of|of|for)\s+(?:early |late |the )?$", re.IGNORECASE)
 # "from 131": the first value of a change belongs to the time before the named one.
 BASE = re.compile(r"\b(?:from|against|after|compared with)\s*$|(?:从|由)\s*$", re.IGNORECASE)
 # Headers of columns whose numbers are percentages.
@@ -205,7 +206,8 @@ class Verifier:
             return True
         if any(compare_numbers(number, held) is not None for held in self._asked.numbers):
             return True
-        if any(moment.start <= number.start < moment.stop for moment in sentence.moments):
+        dates = complete_moments(sentence.text, sentence.moments)
+        if any(moment.start <= number.start < moment.stop for moment in dates):
             return True  # checked as a date
         named = (source.about for source in self._sources.values() if source.kind is not MaterialKind.PASSAGE)
         return plain and any(compare_numbers(number, held) is False for line in named for held in line.numbers)
@@ -440,6 +442,8 @@ def is_derived(number: Number, values: Sequence[float]) -> bool:
             made = [abs(left - right), left + right]
             if right:
                 made += [left / right, abs(left / right - 1) * (100 if number.kind == "%" else 1)]
-            if any(is_close(value, [(abs(number.value), number.tolerance)]) for value in made):
+            # Basis points are hundredths of the percentages that they part.
+            wanted = number.candidates()[1:] if number.kind == "bp" else [(number.value, number.tolerance)]
+            if any(is_close(value, [(abs(said), slack) for said, slack in wanted]) for value in made):
                 return True
     return False

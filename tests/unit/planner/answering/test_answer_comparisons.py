@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fathom.services.planner.answering.verification.claims import parse_sentences
-from fathom.services.planner.answering.verification.clauses import ClauseLabels, label_clauses, list_clauses
+from fathom.services.planner.answering.verification.clauses import ClauseLabels, label_clauses, list_texts
 from fathom.services.planner.answering.verification.computed import find_entity_of
 from fathom.services.planner.answering.verification.dates import find_moments
 from fathom.services.planner.answering.verification.elliptical import complete_moments
@@ -131,7 +131,7 @@ def test_an_event_that_only_a_document_can_tell_is_no_matter_of_a_table() -> Non
 def test_a_reason_for_not_answering_is_no_cause() -> None:
     text = "因为没有数据，无法给出结论[1]。"
     (sentence,) = parse_sentences(text)
-    own = {sentence.text[slice(*span)]: Verdict("own", 0.9, True) for span in list_clauses(sentence)}
+    own = {words: Verdict("own", 0.9, True) for words in list_texts([sentence])}
     assert Verifier("", [make_sheet()]).verify(text)
     assert Verifier("", [make_sheet()], ClauseLabels(own)).verify(text) == ()
 
