@@ -139,8 +139,9 @@ class ComparisonCheck:
 
     def _judge(self, clause: Clause, relation: Relation, sentence: Sentence) -> str:
         """Return why a comparison is false; "" when it holds or cannot be decided."""
-        if relation.dimension == MERIT and load_lexicon().is_adverse(clause.text):
-            # The higher rate of unemployment is the worse one.
+        is_adjective = relation.needs_than or relation.is_superlative
+        if relation.dimension == MERIT and is_adjective and load_lexicon().is_adverse(clause.text):
+            # The higher rate of unemployment is the worse one; verbs such as 不及 compare the numbers as they are.
             relation = replace(relation, sign=-relation.sign, dimension=BY_LEVEL)
         if relation.dimension == BY_LEVEL and FALL.search(clause.text[: relation.end]):
             relation = replace(relation, dimension=SIZE)

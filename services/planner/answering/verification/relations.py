@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,14 @@ IDIOM = re.compile(
     r"第[二三四五六][高低大小]|最大回撤|最近|最后|最终|最新|最多可|至少|至多|大多",
     re.IGNORECASE,
 )
+
+# What a comparison begins with: "compared with July, ", 与7月相比.
+COMPARED = re.compile(
+    r"\b(?:compared (?:with|to)|relative to)\s+(?P<en>[^;；]+?),\s|(?:与|和|跟|同)(?P<zh>[^，；]+?)相比[，,]?",
+    re.IGNORECASE,
+)
+# "more than in any other month", 比其他月份都高: comparatives that make a superlative.
+ANY_OTHER = re.compile(r"^\W*than\b(?:\s+\w+){0,2}?\s+any\b(?: other)?|^比(?:其他|其余|任何|所有)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -135,12 +143,21 @@ def find_relations(text: str) -> list[Relation]:
     for one in sorted(found, key=lambda one: (one.start - one.end, one.start)):
         if not any(one.start < other.end and other.start < one.end for other in out):
             out.append(one)
-    return sorted(out, key=lambda one: one.start)
+    return sorted((raise_degree(one, text) for one in out), key=lambda one: one.start)
+
+
+def raise_degree(relation: Relation, text: str) -> Relation:
+    """Return a comparative as a superlative where it compares with all others."""
+    behind = text[relation.end :] if relation.needs_than else text[relation.start : relation.end]
+    return replace(relation, is_superlative=True, needs_than=False) if ANY_OTHER.search(behind) else relation
 
 
 def split_operands(text: str, relation: Relation) -> tuple[tuple[int, int], tuple[int, int]] | None:
     """Return the spans of what is compared and of what it is compared with; None without the latter."""
     words = text[relation.start : relation.end]
+    base = COMPARED.search(text[: relation.start])
+    if base and not words.startswith("比") and not re.match(r"[^,;，；]*\bthan\b", text[relation.end :]):
+        return (base.end(), relation.start), base.span("zh") if base["zh"] else base.span("en")
     if words.startswith("比"):
         return (0, relation.start), (relation.start + 1, relation.end)
     if relation.needs_than:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fathom.services.planner.answering.verification.claims import parse_sentences
-from fathom.services.planner.answering.verification.clauses import ClauseLabels, label_clauses, list_texts
+from fathom.services.planner.answering.verification.clauses import ClauseLabels, label_clauses, list_clauses, list_texts
 from fathom.services.planner.answering.verification.computed import find_entity_of
 from fathom.services.planner.answering.verification.dates import find_moments
 from fathom.services.planner.answering.verification.elliptical import complete_moments
@@ -71,6 +71,18 @@ def verifier() -> Verifier:
         ("Unemployment stood at 9.0% in April 2020 [1].", "Unemployment stood at 9.0 points in April 2020 [1]."),
         ("Payrolls came to 130 million people in April 2020 [1].", "Payrolls came to 130 thousand people in April 2020 [1]."),
         ("The volatility was 12.5% [2].", "The volatility was $12.5 [2]."),
+        ("December 2020 (6.6%) was a better month for unemployment than April (9.0%) [1].", "December 2020 (6.6%) was a worse month for unemployment than April (9.0%) [1]."),
+        ("The 142 million of December 2020 had not overtaken the 143 million of November [1].", "Payrolls of 142 million in December 2020 had overtaken the 143 million of November [1]."),
+        ("Unemployment stood at 9.0% in April 2020 [1].", "Unemployment stood at 9.0‰ in April 2020 [1]."),
+        ("Unemployment rose by 4.5 percentage points from 4.5% in March 2020 to 9.0% in April [1].", "Unemployment rose by 4.5 basis points from 4.5% in March 2020 to 9.0% in April [1]."),
+        ("Payrolls came to 130 million people in April 2020 [1].", "Payrolls came to 130 million hours in April 2020 [1]."),
+        ("The highest unemployment rate of 2020 was 9.0% [1].", "The highest unemployment rate of 2021 came in May 2021, with 5.7% [1]."),
+        ("2020年全年最高的失业率出现在4月28日，为9.0%[1]。", "2020年全年最高的失业率出现在5月28日，为8.5%[1]。"),
+        ("There were more jobs in July 2020 (139 million) than in June (137 million) [1].", "There were fewer jobs in July 2020 (139 million) than in June (137 million) [1]."),
+        ("April 2020 had 130 million people on payrolls, fewer than any other month of 2020 [1].", "April 2020 had 130 million people on payrolls, more than any other month of 2020 [1]."),
+        ("与2020年7月的7.5%相比，9月的失业率7.0%更低[1]。", "与2020年7月的7.5%相比，9月的失业率7.0%更高[1]。"),
+        ("Compared with the 7.5% of July 2020, the 7.0% of September were lower [1].", "Compared with the 7.5% of July 2020, the 7.0% of September were higher [1]."),
+        ("2020年7月的失业率7.5%不及6月的8.0%[1]。", "2020年6月的失业率8.0%不及7月的7.5%[1]。"),
         ("就业人数为130,513千人[2]。", "就业人数为130,513万人[2]。"),
     ],
 )  # fmt: skip
@@ -79,6 +91,39 @@ def test_a_false_comparison_or_unit_is_marked_and_the_true_one_is_not(
 ) -> None:
     assert [finding.detail for finding in verifier.verify(true)] == []
     assert verifier.verify(wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("on 2020-06-26, and one session later", "2020-06-27", "2020-07-01"),
+        ("on 2020-06-29, up on the day before", "2020-06-24", "2020-06-28"),
+        ("2020年6月29日，前一交易日", "2020-06-24", "2020-06-28"),
+        ("on 2020-06-26 and a week later", "2020-07-03", "2020-07-07"),
+        ("2020年6月29日高于26日", "2020-06-26", "2020-06-26"),
+        ("less on June 29, 2020 than on the 26th", "2020-06-26", "2020-06-26"),
+    ],
+)
+def test_days_near_a_date_are_found_with_those_on_which_markets_may_close(text: str, first: str, last: str) -> None:
+    found = complete_moments(text, find_moments(text))[-1]
+    assert (str(found.first), str(found.last)) == (first, last)
+
+
+@pytest.mark.parametrize("text", ["in 2020, not of the 26th", "2020年，26日"])
+def test_a_day_has_no_month_to_take_from_a_year(text: str) -> None:
+    assert [moment.text for moment in complete_moments(text, find_moments(text))] in (["2020"], ["2020年"])
+
+
+def test_a_value_of_another_day_than_the_named_one_is_marked() -> None:
+    days = tuple(date(2020, 6, day) for day in (25, 26, 29, 30))
+    series = (Series("A.close", "A", "USD", 1.0, np.array([31.5, 32.5, 34.5, 37.5]), days),)
+    moments = index_line(" ".join(day.isoformat() for day in days)).moments
+    verifier = Verifier("", [Source(1, MaterialKind.SHEET, index_line("A"), series=series, moments=moments, rows=4)])
+    assert verifier.verify("A closed at 34.50 USD on 2020-06-29, up from 32.50 USD the day before [1].") == ()
+    assert verifier.verify("A closed at 34.50 USD on 2020-06-29 and at 37.50 USD one session later [1].") == ()
+    assert verifier.verify("A cost more on 2020-06-29 (34.50 USD) than on 2020-06-26 (32.50 USD) [1].") == ()
+    (finding,) = verifier.verify("A closed at 34.50 USD on 2020-06-29, up from 37.50 USD the day before [1].")
+    assert (finding.kind, finding.text) == (FindingKind.TIME, "37.50")
 
 
 @pytest.mark.parametrize(
@@ -126,6 +171,27 @@ def test_an_event_that_only_a_document_can_tell_is_no_matter_of_a_table() -> Non
     labels = ClauseLabels({"When hotels took guests again": Verdict("explained", 0.9, True)})
     (finding,) = Verifier("", [make_sheet()], labels).verify(text)
     assert (finding.text, "cannot show a cause" in finding.detail) == ("When hotels took guests again", True)
+
+
+def test_a_clause_is_judged_whole_with_gaps_for_its_numbers_and_dates() -> None:
+    text = "Payrolls came to 137 million people in June 2020, 1,200 more than planned [1]."
+    (sentence,) = parse_sentences(text)
+    assert [clause.text for clause in list_clauses(sentence)] == [
+        "Payrolls came to … people in …",
+        "… more than planned",
+    ]
+    assert [sentence.text[slice(*part)] for part in list_clauses(sentence)[0].parts] == [
+        "Payrolls came to",
+        "people in",
+    ]
+
+
+def test_a_part_of_a_clause_is_no_cause_by_itself() -> None:
+    text = "Payrolls came to 137 million people in June 2020 [1]."
+    event = Verdict("explained", 0.9, True)
+    assert Verifier("", [make_sheet()], ClauseLabels({"people in": event})).verify(text) == ()
+    labels = ClauseLabels({"people in": event, "Payrolls came to … people in …": event})
+    assert [finding.text for finding in Verifier("", [make_sheet()], labels).verify(text)] == ["people in"]
 
 
 def test_a_reason_for_not_answering_is_no_cause() -> None:
