@@ -8,7 +8,7 @@ from dataclasses import replace
 from fathom.domain.chat.language import language_of
 from fathom.services.planner.answering.rendering.missing import escape_markdown
 from fathom.services.planner.model.episode import Answer
-from fathom.services.planner.model.slots import Slot, SlotKind, SlotState
+from fathom.services.planner.model.slots import Slot, SlotKind, SlotSource, SlotState
 
 ORDER = (
     SlotKind.ENTITY,
@@ -82,10 +82,19 @@ def describe(slot: Slot, is_chinese: bool) -> str:
 
 
 def list_open(question: str, slots: Sequence[Slot]) -> tuple[str, ...]:
-    """Return what stays open, each with its reason, in the question's language."""
+    """Return what stays open, each with its reason, in the question's language.
+
+    What the model names as open is left out where the check names the same words with a reason of its own.
+    """
     is_chinese = language_of(question) == "zh"
-    texts = [format_open(slot, is_chinese) for slot in slots if slot.state is SlotState.OPEN]
-    return tuple(dict.fromkeys(texts))
+    left = [slot for slot in slots if slot.state is SlotState.OPEN]
+    checked = [slot.text.casefold() for slot in left if slot.source is not SlotSource.MODEL]
+    own = [
+        slot
+        for slot in left
+        if slot.source is not SlotSource.MODEL or not any(slot.text.casefold() in text for text in checked)
+    ]
+    return tuple(dict.fromkeys(format_open(slot, is_chinese) for slot in own))
 
 
 def format_open(slot: Slot, is_chinese: bool) -> str:

@@ -155,8 +155,11 @@ def write_row(row: Sequence[str], sheet: Mapping[str, Any], reading: Reading) ->
         entity, _, rest = name.partition(".")
         label = f"{reading.names.get(entity, entity)} {rest}: " if len(columns) > 1 else ""
         unit = str(column.get("unit", "")).partition(" (")[0]
-        number = f"{float(value):,}" if re.fullmatch(r"-?\d+(?:\.\d+)?", value) else value
-        number = number.removesuffix(".0")
+        is_number = bool(re.fullmatch(r"-?\d+(?:\.\d+)?", value))
+        if is_number and unit == "fraction":
+            number, unit = show_value(float(value) * 100, is_percent=True), "%"
+        else:
+            number = f"{float(value):,}".removesuffix(".0") if is_number else value
         # "2017=100" is the base of an index and no unit of its values.
         unit = unit if unit.startswith("%") else f" {unit}" if unit and "=" not in unit else ""
         yield f"{label}{number}{unit} ({days})"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -14,7 +16,7 @@ from fathom.clients import Clients
 from fathom.clients.runs import run, watch
 from fathom.core.ids import new_id
 from fathom.services.local import Endpoints
-from tests.support.waiting import eventually
+from tests.integration.stack.scripted_model import Line, Said, ScriptedModel
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 Stack = tuple[Endpoints, Clients]
@@ -22,6 +24,7 @@ COMPARISON = (
     "Two things for a note:\n1. What was the maximum drawdown of Apple from 2015 to 2020, and why?\n"
     "2. What was the maximum drawdown of Microsoft from 2015 to 2020, and why?"
 )
+HEAD, PART = "A note on one thing", "What was the maximum drawdown of Apple from 2015 to 2020?"
 LISTED = "1. What was Apple's price return from 2015 to 2018?\n2. How volatile was Microsoft in 2020?"
 
 
@@ -88,63 +91,75 @@ async def test_a_list_of_questions_is_shared_out_unasked(stack: Stack) -> None:
     assert [mark.text for mark in finished.answer.findings] == []
 
 
-async def wait_for_children(clients: Clients, run_id: str) -> list[str]:
-    """Return the ids of both sub-runs, as soon as they are there."""
+@contextmanager
+def holding_the_child(model: ScriptedModel) -> Iterator[asyncio.Event]:
+    """Script a parent that delegates and then ends by itself, and a child whose first reply does not end.
 
-    async def both() -> list[str]:
-        children = [child.run_id for child in (await record(clients, run_id)).children]
-        return children if len(children) == 2 else []
+    Yield an event that is set when the child waits; the model's ``may_end`` lets its reply end.
+    """
+    is_waiting = asyncio.Event()
 
-    return await eventually(both)
+    def wait(_: Said) -> Line:
+        model.may_end.clear()
+        is_waiting.set()
+        return "data", {"question": PART}
+
+    closing: Line = ("finish", {"answer": "I found nothing, since `delegate` gave no answer [1]."})
+    scripts = {HEAD: [("delegate", {"question": PART}), closing, closing, closing], PART: [wait]}
+    # The parent's key comes first: its conversation has the child's question, too.
+    with model.telling(scripts, pause_s=0.001):
+        try:
+            yield is_waiting
+        finally:
+            model.may_end.set()
 
 
-async def test_a_stopped_child_is_made_up_for_by_its_parent(stack: Stack) -> None:
+async def find_child(clients: Clients, run_id: str) -> str:
+    (child,) = (await record(clients, run_id)).children
+    return str(child.run_id)
+
+
+async def test_a_stopped_child_is_a_failed_result_of_its_parent(
+    stack: Stack, scripted_door: tuple[ScriptedModel, str]
+) -> None:
+    _, clients = stack
+    run_id, model = new_id("run"), scripted_door[0]
+    with holding_the_child(model) as is_waiting:
+        request = pb.RunRequest(request_id=run_id, question=f"{HEAD}: {PART}", model="scripted")
+        finished = asyncio.create_task(last(clients, request))
+        async with asyncio.timeout(60):
+            await is_waiting.wait()
+        await clients.planner.stop_run(pb.StopRunRequest(run_id=await find_child(clients, run_id)))
+        model.may_end.set()
+        ended = await finished
+    assert ended.HasField("answer"), ended.error
+    (result,) = (await record(clients, run_id)).trajectory.steps[0].tool_results
+    assert result.status == trajectory.TOOL_STATUS_FAILED
+    assert "was not answered (stopped)" in json.loads(result.content.split("\n")[0])["error"]
+
+
+async def test_a_stopped_parent_stops_its_children(stack: Stack, scripted_door: tuple[ScriptedModel, str]) -> None:
     _, clients = stack
     run_id = new_id("run")
-    handed_on = asyncio.Event()
-    finished = asyncio.create_task(last(clients, pb.RunRequest(request_id=run_id, question=COMPARISON), handed_on))
-    await asyncio.wait_for(handed_on.wait(), 30)
-
-    async def find_first() -> str:
-        return next((child.run_id for child in (await record(clients, run_id)).children), "")
-
-    # As soon as it is there: a short sub-run ends before the other one begins.
-    await clients.planner.stop_run(pb.StopRunRequest(run_id=await eventually(find_first)))
-    ended = await finished
-    assert ended.stop_reason == trajectory.STOP_REASON_FINISHED, ended.error
-    results = (await record(clients, run_id)).trajectory.steps[0].tool_results
-    states = {result.status for result in results}
-    assert states == {trajectory.TOOL_STATUS_FAILED, trajectory.TOOL_STATUS_OK}
-    failed = next(result for result in results if result.status == trajectory.TOOL_STATUS_FAILED)
-    assert "was not answered (stopped)" in json.loads(failed.content.split("\n")[0])["error"]
-    # The parent answers that part by itself, and says that a sub-question failed.
-    assert "-38.5%" in ended.answer.markdown
-    assert "delegate" in ended.answer.markdown
+    with holding_the_child(scripted_door[0]) as is_waiting:
+        request = pb.RunRequest(request_id=run_id, question=f"{HEAD}: {PART}", model="scripted")
+        finished = asyncio.create_task(last(clients, request))
+        async with asyncio.timeout(60):
+            await is_waiting.wait()
+        child = await find_child(clients, run_id)
+        await clients.planner.stop_run(pb.StopRunRequest(run_id=run_id))
+        assert (await finished).stop_reason == trajectory.STOP_REASON_STOPPED
+        async with asyncio.timeout(60):
+            events = [event async for event in watch(clients, child, 0)]
+    assert events[-1].finished.stop_reason == trajectory.STOP_REASON_STOPPED
 
 
-async def last(clients: Clients, request: pb.RunRequest, handed_on: asyncio.Event | None = None) -> pb.RunFinished:
-    """How the run ends; ``handed_on`` is set at its first call."""
+async def last(clients: Clients, request: pb.RunRequest) -> pb.RunFinished:
+    """Return how the run ends."""
     finished = pb.RunFinished()
     async for event in run(clients, request):
-        if event.HasField("tool_started") and handed_on is not None:
-            handed_on.set()
         finished = event.finished
     return finished
-
-
-async def test_a_stopped_parent_stops_its_children(stack: Stack) -> None:
-    _, clients = stack
-    run_id = new_id("run")
-    handed_on = asyncio.Event()
-    finished = asyncio.create_task(last(clients, pb.RunRequest(request_id=run_id, question=COMPARISON), handed_on))
-    await asyncio.wait_for(handed_on.wait(), 30)
-    children = await wait_for_children(clients, run_id)
-    await clients.planner.stop_run(pb.StopRunRequest(run_id=run_id))
-    assert (await finished).stop_reason == trajectory.STOP_REASON_STOPPED
-    for child in children:
-        async with asyncio.timeout(30):
-            events = [event async for event in watch(clients, child, 0)]
-        assert events[-1].finished.stop_reason == trajectory.STOP_REASON_STOPPED
 
 
 async def test_a_child_without_time_fails_as_a_result(stack: Stack) -> None:
