@@ -45,7 +45,7 @@ async def test_planted_errors_are_found_and_true_texts_stay_unmarked(open_shelf:
 
 
 async def test_the_second_turn_mends_what_the_first_one_lists(open_shelf: Shelf) -> None:
-    """By the product's own turns, with the reference policy as the fixer: citations stay."""
+    """By the product's own turns, with the reference policy as the fixer: what does not hold goes, citations stay."""
     ending = CheckedEnding(Evidence(open_shelf.store))
     count: Counter[tuple[str, str]] = Counter()
     for case in (*CASES, *HELD_OUT):
@@ -53,7 +53,6 @@ async def test_the_second_turn_mends_what_the_first_one_lists(open_shelf: Shelf)
     for kind, share in (("number", 0.95), ("time", 0.95), ("event", 0.85)):
         assert count[kind, "planted"] >= 10
         assert count[kind, "fixed"] >= share * count[kind, "planted"], (kind, count)
-    assert count["time", "restored"] >= 0.4 * count["time", "planted"]
     assert sum(n for (_, what), n in count.items() if what == "cited") >= 0.95 * sum(
         n for (_, what), n in count.items() if what == "detected"
     )

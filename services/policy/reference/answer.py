@@ -229,6 +229,6 @@ def mend(conversation: Conversation) -> str | None:
     removed = sum(map(len, lines)) - sum(map(len, left))
     if not removed:
         return draft or None
-    said = say("removed", is_chinese(draft), removed)
+    said = say("removed", is_chinese(draft))
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(map("".join, left))).strip()
     return f"{text}\n\n{said}"

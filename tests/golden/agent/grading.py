@@ -114,6 +114,8 @@ def trace_numbers(given: Given, question: str) -> tuple[int, list[str]]:
         cited = [int(number) for number in CITATION.findall(paragraph)]
         known = " ".join([question, given.lacks, *(given.material.get(number, "") for number in cited)])
         values = all_numbers(known)
+        # Growth is kept as a fraction and written in per cent.
+        values += [100 * value for value in values] if "fraction" in known else []
         bare = NAMED.sub(" ", CITATION.sub(" ", PLACEHOLDER.sub(" ", paragraph)))
         for day in DATE.findall(bare):
             total += 1

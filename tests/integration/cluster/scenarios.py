@@ -27,6 +27,8 @@ from tests.support.waiting import eventually
 
 VALUES = CHART / "ci" / "two-of-each-values.yaml"
 QUESTION = "Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020"
+# Only a document answers it.
+DEFINITION = "What is a maximum drawdown?"
 SECRETS = {
     "fathom-object-store": {"AWS_ACCESS_KEY_ID": "testkey", "AWS_SECRET_ACCESS_KEY": "test/secret+1"},
     "nats-login": {"user": "fathom", "password": "7/w0rd+1#"},
@@ -70,7 +72,7 @@ async def object_store(folder: Path) -> asyncio.subprocess.Process:
 
 
 async def smoke(folder: Path) -> dict[str, Any]:
-    """The README's question over HTTP and from a terminal in a pod, and ``helm test``."""
+    """The README's question over HTTP and from a terminal in a pod, a definition, and ``helm test``."""
     clock = Laps()
     async with cluster(folder, *ONE_OF_EACH) as found:
         clock("ready")
@@ -82,9 +84,10 @@ async def smoke(folder: Path) -> dict[str, Any]:
         (gateway,) = (pod for pod in found.pods if pod.workload.component == "gateway")
         command = ["fathom", "ask", "--planner", f"grpc://{PREFIX}-planner:50051", QUESTION]
         terminal = await gateway.container.execute(command)
+        definition = await gateway.container.execute([*command[:-1], DEFINITION])
         clock("terminal")
         (grading,) = (pod for pod in found.pods if pod.workload.component == "grading")
-        grades = await wait_for_grades(grading.container.address, runs=2)
+        grades = await wait_for_grades(grading.container.address, runs=3)
         clock("graded")
         helm_test = await found.run(hook(found.documents, "test"))
         clock("helm test")
@@ -92,8 +95,8 @@ async def smoke(folder: Path) -> dict[str, Any]:
         said = gateway.container.log.read_text()
     clock("ended")
     return {
-        "running": running, "events": events, "terminal": [terminal, said], "helm_test": helm_test, "pods": pods, "grades": grades,
-        "seconds": clock.laps,
+        "running": running, "events": events, "terminal": [terminal, said], "definition": definition,
+        "helm_test": helm_test, "pods": pods, "grades": grades, "seconds": clock.laps,
     }  # fmt: skip
 
 

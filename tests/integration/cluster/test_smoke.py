@@ -95,7 +95,6 @@ def test_the_smoke_question_is_answered_over_http(findings: dict[str, Any]) -> N
     assert table["sheet"]["rows"] == "1511"
     figures = [figure for item in material.values() for figure in item.get("code", {}).get("figures", ())]
     assert len(figures) == 1
-    assert any("passage" in item for item in material.values())
 
 
 def test_a_terminal_in_a_pod_gets_the_same(findings: dict[str, Any]) -> None:
@@ -105,11 +104,16 @@ def test_a_terminal_in_a_pod_gets_the_same(findings: dict[str, Any]) -> None:
     assert "figure fig_1" in said
 
 
-def test_both_answers_are_graded_in_production(findings: dict[str, Any]) -> None:
+def test_a_definition_comes_from_the_documents(findings: dict[str, Any]) -> None:
+    assert findings["definition"] == 0
+    assert "Maximum drawdown (Fathom notes)" in findings["terminal"][1]
+
+
+def test_all_answers_are_graded_in_production(findings: dict[str, Any]) -> None:
     """By the pod that the chart has for it, as its ServiceMonitor would see it."""
     grades = findings["grades"]
-    assert grades['fathom_grading_runs_total{model="rules"}'] == 2
-    assert grades['fathom_grading_value_count{grader="tool_steps",model="rules"}'] == 2
+    assert grades['fathom_grading_runs_total{model="rules"}'] == 3
+    assert grades['fathom_grading_value_count{grader="tool_steps",model="rules"}'] == 3
     assert grades['fathom_grading_value_bucket{grader="tool_steps",le="0.9",model="rules"}'] == 0
     assert grades['fathom_grading_value_count{grader="code",model="rules"}'] >= 2
     assert not [name for name in grades if name.startswith("fathom_grading_ungraded_total")]

@@ -86,6 +86,12 @@ def explain_missing_cause(text: str, sources: Sequence[Source]) -> str:
     return "a table or a calculation cannot show a cause: cite a document that gives it, or leave it out"
 
 
+def is_named_in(text: str, names: str) -> bool:
+    """Return whether a text without a conjunction of cause consists of words of the question and of names of data."""
+    words = {word for word in extract_words(text) if not word[0].isdigit()}
+    return find_cause(text) is None and bool(words) and share_words(words, names) == 1.0
+
+
 def strip_conjunction(text: str) -> str:
     """Return the words of a cause without those that introduce it."""
     return CAUSE_PRECEDES.sub(" ", CAUSE_FOLLOWS.sub(" ", text))

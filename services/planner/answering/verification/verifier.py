@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from itertools import groupby
 
-from fathom.services.planner.answering.verification.causes import explain_missing_cause, find_causes
+from fathom.services.planner.answering.verification.causes import explain_missing_cause, find_causes, is_named_in
 from fathom.services.planner.answering.verification.claims import Sentence, parse_sentences
 from fathom.services.planner.answering.verification.clauses import ClauseLabels
 from fathom.services.planner.answering.verification.comparisons import ComparisonCheck
@@ -80,6 +80,8 @@ class Verifier:
             self._known.update(source.aliases)
         self._known = add_acronyms(self._known)
         self._checks: dict[tuple[int, ...], ComparisonCheck] = {}
+        names = (name for words in self._known.values() for name in words)
+        self._names = "\n".join([question, *(source.about.text for source in sources), *names])
         self._corpus = {source.number: source.text.lower() for source in sources}
 
     def verify(self, markdown: str) -> tuple[Finding, ...]:
@@ -127,8 +129,12 @@ class Verifier:
             return []
         marks = []
         has_document = any(source.kind is MaterialKind.PASSAGE for source in read)
-        for cause in find_causes(sentence, self._labels, has_document) if self._sources else ():
-            if why := explain_missing_cause(sentence.text[slice(*cause)], read):
+        # What cites a missing item alone says what there is not, and lists the nearest names that there are.
+        tells_lack = all(source.kind is MaterialKind.MISSING for source in read)
+        for cause in find_causes(sentence, self._labels, has_document or tells_lack) if self._sources else ():
+            words = sentence.text[slice(*cause)]
+            # A list of names says nothing of a cause, whatever the classifier makes of names that it does not know.
+            if not is_named_in(words, self._names) and (why := explain_missing_cause(words, read)):
                 marks.append(self._make_finding(sentence, *cause, Verdict(False, FindingKind.EVENT, why)))
         of_tables = [source for source in read if source.series]
         # A calculation is made from the tables of the run, and names neither their columns nor their days.

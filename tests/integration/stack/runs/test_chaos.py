@@ -14,12 +14,14 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import MessageToDict
 
+from fathom.api.datafetch.v1 import datafetch_pb2 as datafetch
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.clients import Clients, connect
 from fathom.clients.runs import run
 from fathom.services.local import ORDER, Endpoints, LocalSettings, LocalStack
 from tests.integration.stack.conftest import MODELS, prepare
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 QUESTION = "Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020"
@@ -30,6 +32,16 @@ MOMENTARY = {"conversation_id", "time", "duration_ms", "trajectory"}
 
 def alive(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
+
+
+async def match_by_meaning(clients: Clients) -> None:
+    """Wait until the encoder takes part in matches: what is found before differs, and so does what a model is shown."""
+
+    async def has_meaning() -> bool:
+        await clients.datafetch.match_indicators(datafetch.MatchIndicatorsRequest(mentions=["gold"]))
+        return (await clients.datafetch.search_catalog(datafetch.SearchCatalogRequest(query="gold"))).has_meaning
+
+    await eventually(has_meaning, within_s=LIMIT_S)
 
 
 async def story(clients: Clients) -> list[dict[str, Any]]:
@@ -49,12 +61,14 @@ def timeless(value: Any) -> Any:
 async def test_killing_any_process_during_a_question(
     stack: tuple[Endpoints, Clients], tmp_path: Path, tables_dir: Path, corpus_dir: Path, models_dir: Path
 ) -> None:
+    await match_by_meaning(stack[1])
     one_process = await story(stack[1])
     home = prepare(tmp_path / "home", tables_dir, corpus_dir)
     (home / "models").symlink_to(models_dir)
     processes = LocalStack(LocalSettings(home=home, processes=True, gateway_port=0, models=MODELS))
     async with processes.running() as endpoints:
         clients = connect(endpoints.services)
+        await match_by_meaning(clients)
         assert await story(clients) == one_process
         for victim in ("nats", *ORDER):
             started, killed = time.monotonic(), False

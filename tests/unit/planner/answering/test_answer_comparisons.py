@@ -173,6 +173,20 @@ def test_an_event_that_only_a_document_can_tell_is_no_matter_of_a_table() -> Non
     assert (finding.text, "cannot show a cause" in finding.detail) == ("When hotels took guests again", True)
 
 
+def test_a_list_of_names_is_no_cause_whatever_the_classifier_makes_of_it() -> None:
+    text = "Shops of Ulm: 137 million in June 2020 [1]."
+    labels = ClauseLabels({"Shops of Ulm": Verdict("explained", 0.9, True)})
+    assert [finding.text for finding in Verifier("", [make_sheet()], labels).verify(text)] == ["Shops of Ulm"]
+    assert Verifier("How many people work in the shops of Ulm?", [make_sheet()], labels).verify(text) == ()
+
+
+def test_what_a_missing_item_says_is_no_cause() -> None:
+    lack = Source(2, MaterialKind.MISSING, index_line("energy prices"))
+    text = "Missing: energy prices; nearest: petrol in towns [2]."
+    labels = ClauseLabels({"petrol in towns": Verdict("explained", 0.9, True)})
+    assert Verifier("", [make_sheet(), lack], labels).verify(text) == ()
+
+
 def test_a_clause_is_judged_whole_with_gaps_for_its_numbers_and_dates() -> None:
     text = "Payrolls came to 137 million people in June 2020, 1,200 more than planned [1]."
     (sentence,) = parse_sentences(text)
