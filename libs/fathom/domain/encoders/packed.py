@@ -95,7 +95,7 @@ class PackedBert:
     """BERT encoder without padding. Read-only after construction; thread-safe."""
 
     def __init__(self, model: Any, pooling: Literal["mean", "first"], threads: int) -> None:
-        """Copy the needed weights of a ``BertModel`` in eval mode; see ``is_packable``."""
+        """Copy the needed weights of a ``Bert`` or the library's ``BertModel`` in eval mode; see ``is_packable``."""
         embeddings = model.embeddings
         self._words, self._norm = embeddings.word_embeddings, embeddings.LayerNorm
         self._places = (embeddings.position_embeddings.weight + embeddings.token_type_embeddings.weight[0]).detach()
@@ -147,7 +147,7 @@ def is_packable(model: Any) -> bool:
     """Return True for a plain BERT encoder with absolute positions and the exact GELU."""
     config = model.config
     return (
-        type(model).__name__ == "BertModel"
+        type(model).__name__ in ("Bert", "BertModel")
         and config.hidden_act == "gelu"
         and getattr(config, "position_embedding_type", None) in (None, "absolute")
         and not getattr(config, "is_decoder", False)
