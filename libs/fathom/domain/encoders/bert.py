@@ -1,6 +1,6 @@
 """BERT's encoder in PyTorch alone, with the attribute names of the transformers library.
 
-Importing the library's BERT takes five seconds of processor time, more than the rest of a service's start. Architecture:
+Importing the library's BERT takes two seconds of processor time and compiles two thousand modules. Architecture:
 arXiv 1810.04805, with norms after each residual, learned positions and the exact GELU.
 """
 
