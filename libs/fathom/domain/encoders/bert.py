@@ -24,7 +24,6 @@ class BertShape:
     max_position_embeddings: int
     type_vocab_size: int
     layer_norm_eps: float
-    model_type: str = "bert"
     position_embedding_type: str = "absolute"
     hidden_act: str = "gelu"
     is_decoder: bool = False
