@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 
+from fathom.domain.periods.period import find_month_end
 from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.schema import Frequency, IndicatorSpec
 from fathom.services.datafetch.query import formulas
-from fathom.services.datafetch.query.periods import month_end
 from fathom.services.datafetch.query.sql.source_rows import find_delay_days
 from fathom.services.datafetch.query.sql.windows import MONTHS
 from fathom.services.datafetch.warehouse.database import SeriesFacts, StoredIndicator, Warehouse
@@ -160,7 +160,7 @@ class Availability:
                 # The last whole period that ended by then.
                 months = MONTHS[facts.frequency]
                 start = known.month - (known.month - 1) % months
-                end = month_end(known.year, start + months - 1)
+                end = find_month_end(known.year, start + months - 1)
                 known = end if end <= known else date(known.year, start, 1) - timedelta(days=1)
             if facts.first > known:
                 return None

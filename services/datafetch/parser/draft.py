@@ -1,4 +1,4 @@
-"""What the finders made of a question: the input of the query builder."""
+"""Draft of a query: the mentions that the finders made of a question, for the query builder."""
 
 from __future__ import annotations
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import calendar
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import date
 
+from fathom.domain.periods.period import find_month_end, shift_months
 from fathom.services.datafetch.catalog.schema import CalendarSpec, Frequency
 
 MONTHS_OF = {Frequency.MONTHLY: 1, Frequency.QUARTERLY: 3, Frequency.ANNUAL: 12}
@@ -43,8 +43,8 @@ def in_fiscal(period: Period, spec: CalendarSpec) -> Period:
         return period
     # The fiscal year that ends in month m of year y begins 12 - m months before January of y.
     shift = (0 if spec.named_by == "start" else 12) - spec.fiscal_year_end
-    start, end = back(period.start, shift), back(date(period.end.year, period.end.month, 1), shift)
-    return Period(start, month_end(end.year, end.month), period.grain, period.cumulative, True, span=period.span)
+    start, end = shift_months(period.start, shift), shift_months(date(period.end.year, period.end.month, 1), shift)
+    return Period(start, find_month_end(end.year, end.month), period.grain, period.cumulative, True, span=period.span)
 
 
 def split(period: Period, grain: Frequency) -> list[Period]:
@@ -57,7 +57,7 @@ def split(period: Period, grain: Frequency) -> list[Period]:
     parts = []
     while (start := date(first // 12, first % 12 + 1, 1)) <= period.end:
         last = first + months - 1
-        parts.append(Period(start, month_end(last // 12, last % 12 + 1), grain))
+        parts.append(Period(start, find_month_end(last // 12, last % 12 + 1), grain))
         first += months
     return parts
 
@@ -71,31 +71,9 @@ def label(period: Period) -> str:
         return start.isoformat()
     months = (end.year - start.year) * 12 + end.month - start.month + 1
     # Only whole calendar periods have a short label; a fiscal year is shown by its dates.
-    whole = start.day == 1 and end == month_end(end.year, end.month)
+    whole = start.day == 1 and end == find_month_end(end.year, end.month)
     if whole and months == 12 and start.month == 1:
         return str(start.year)
     if whole and months == 3 and start.month % 3 == 1:
         return f"{start.year}Q{end.month // 3}"
     return f"{start:%Y-%m}" if whole and months == 1 else f"{start}..{end}"
-
-
-def back(day: date, months: int) -> date:
-    """Return the same day some months earlier, or the last day of that month if it is shorter."""
-    month = day.year * 12 + day.month - 1 - months
-    year, month = month // 12, month % 12 + 1
-    # A month before 31 March is 28 or 29 February.
-    return date(year, month, min(day.day, calendar.monthrange(year, month)[1]))
-
-
-def month_end(year: int, month: int) -> date:
-    return date(year, month, calendar.monthrange(year, month)[1])
-
-
-def week_of(day: date) -> tuple[date, date]:
-    """Return the Monday and the Sunday of the week of a day."""
-    monday = day - timedelta(days=day.weekday())
-    return monday, monday + timedelta(days=6)
-
-
-def days_before(day: date, days: int) -> date:
-    return day - timedelta(days=days)

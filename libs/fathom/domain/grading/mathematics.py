@@ -21,7 +21,7 @@ EXPONENT = re.compile(r"(?<=\d)[eE]([-+]?\d{1,3})(?![\w.])")
 
 def final_answer(text: str) -> str:
     """Return the last boxed text, else the last answer tag, else the text after the last "answer is", else all."""
-    boxed = last_boxed(text)
+    boxed = find_last_boxed(text)
     if boxed is not None:
         return boxed.strip()
     tagged = last_answer(text)
@@ -32,7 +32,7 @@ def final_answer(text: str) -> str:
     return said.strip().rstrip(".。")
 
 
-def last_boxed(text: str) -> str | None:
+def find_last_boxed(text: str) -> str | None:
     r"""Return the content of the last ``\\boxed{…}`` with balanced braces; None without one."""
     start = text.rfind("\\boxed{")
     if start < 0:

@@ -1,4 +1,4 @@
-"""What each pattern of the grammar makes: a date, a period, several of them, or None where the words mean another."""
+"""Builders of the patterns: each makes a date, a period or several of them, or None where the words mean another."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """What an expression stands for.
+    """Kinds of meaning of an expression.
 
     A *point* is one end of a period ("end of 2018"), a *window* all its days. *Recurring* names a frequency ("each
     quarter"). What is *unclear* depends on something unnamed ("ten years later"), what is *impossible* is in no

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from itertools import pairwise
 
+from fathom.domain.periods.period import find_month_end, shift_months
 from fathom.services.datafetch.parser.builder.changes import build_measures
 from fathom.services.datafetch.parser.builder.filters import apply_conditions
 from fathom.services.datafetch.parser.builder.statistics import VALUES, build_statistics
@@ -17,7 +18,7 @@ from fathom.services.datafetch.parser.mention import MentionKind, select
 from fathom.services.datafetch.parser.operators.groupings import Ranking, find_density
 from fathom.services.datafetch.parser.time.expressions import Reading
 from fathom.services.datafetch.query.model import Basis, Combination, Frequency, Missing, Query, Statistic, Transform
-from fathom.services.datafetch.query.periods import MONTHS_OF, Period, back, days_before, in_fiscal, month_end, split
+from fathom.services.datafetch.query.periods import MONTHS_OF, Period, in_fiscal, split
 from fathom.services.datafetch.query.units import parse_unit
 
 STEP_MONTHS = {Transform.YOY: 12, Transform.QOQ: 3, Transform.MOM: 1}
@@ -124,8 +125,8 @@ def _join_points(text: str, reading: Reading, period: Period) -> tuple[Reading, 
             reading = replace(reading, periods=(period,))
     start = period.start
     # A change is measured from the last value before its start, so a start at a month's end moves to the next day.
-    if start is not None and period.end != start and start == month_end(start.year, start.month):
-        period = replace(period, start=days_before(start, -1))
+    if start is not None and period.end != start and start == find_month_end(start.year, start.month):
+        period = replace(period, start=start + timedelta(days=1))
     return reading, period
 
 
@@ -243,7 +244,7 @@ def _limit_rows(draft: Draft, query: Query, reading: Reading) -> Query:
     if query.transform or query.periods or query.start is None or not period.steps or not regular:
         return query
     # Unpublished periods have no value, so the newest n values reach further back.
-    return replace(query, start=back(query.start, 6 + period.step), tail=period.steps)
+    return replace(query, start=shift_months(query.start, 6 + period.step), tail=period.steps)
 
 
 def _choose_ranked(text: str, found: Sequence[Statistic], ranking: Ranking) -> tuple[Statistic, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fathom.domain.periods.period import find_week
 from fathom.services.datafetch.catalog.schema import IndicatorSpec
 from fathom.services.datafetch.parser.builder.changes import is_counted
 from fathom.services.datafetch.parser.draft import ORDER, Draft, is_rate
@@ -12,7 +13,6 @@ from fathom.services.datafetch.parser.lexicon import cue, cues
 from fathom.services.datafetch.parser.operators.conditions import Conditions
 from fathom.services.datafetch.parser.operators.groupings import find_density, find_group_length
 from fathom.services.datafetch.query.model import Frequency, Statistic, Transform
-from fathom.services.datafetch.query.periods import week_of
 
 MOVES = {Statistic.RETURN, Statistic.CHANGE}
 # Statistics that apply to every series, including rates of change.
@@ -55,7 +55,7 @@ def build_statistics(draft: Draft, names: Sequence[str], transform: Transform, t
         # The return of one day needs the value of the day before, which only grouping by days reads.
         if whole.start == whole.end:
             return Wanted(found, Frequency.DAILY)
-        if len(reading.periods) == 1 and whole.end is not None and week_of(whole.start) == (whole.start, whole.end):
+        if len(reading.periods) == 1 and whole.end is not None and find_week(whole.start) == (whole.start, whole.end):
             return Wanted(found, Frequency.WEEKLY)
     return Wanted(found, find_group_length(draft.blank_names(text), found, native))
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
+from fathom.domain.periods.period import shift_months
 from fathom.services.datafetch.catalog.files import quote
 from fathom.services.datafetch.query import formulas
 from fathom.services.datafetch.query.model import Frequency, Query
-from fathom.services.datafetch.query.periods import back
 from fathom.services.datafetch.query.planner import Part
 from fathom.services.datafetch.query.sql.windows import MONTHS
 from fathom.services.datafetch.warehouse.database import REGULAR, StoredIndicator
@@ -36,7 +36,7 @@ class SourceRows:
         if layout == "summary" or self._query.previous:
             months += MONTHS.get(part.frequency, 2)
         # A month more than the formulas look back: lags accept values some days before the exact date.
-        return back(self._query.start, months + 1) if months else self._query.start
+        return shift_months(self._query.start, months + 1) if months else self._query.start
 
     def compile(self, part: Part, inputs: Sequence[str], layout: str, parameters: list[Any]) -> str:
         selects = []
