@@ -131,6 +131,8 @@ def describe_measure(table: Any, name: str, entity: str, measure: Measure, part:
     if measure.conversion.target and facts and facts[0].unit.startswith(f"{measure.conversion.source} "):
         # Only the currency changes: "USD per barrel" becomes "EUR per barrel".
         unit = facts[0].unit.replace(measure.conversion.source, measure.conversion.target, 1)
+    if measure.transform == Transform.CHANGE:
+        unit = statistics.find_unit(Statistic.CHANGE, unit, part.frequency)
     return Column(
         name,
         bare.type,
