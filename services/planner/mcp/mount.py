@@ -26,6 +26,9 @@ RETRY = RetryPolicy(attempts=None, first_delay_s=0.5, max_delay_s=30.0)
 LIST_PAGES = 20
 # JSON-RPC error codes.
 INVALID_PARAMS, METHOD_NOT_FOUND = -32602, -32601
+# Codes by which the SDK says that the connection or its session is gone. Any other is an answer: the connection works,
+# and other runs use it.
+BROKEN = frozenset({-32000, -32600})
 
 
 Listing = dict[str, tuple[str, Any]]
@@ -172,7 +175,8 @@ class Mount:
             if error.code == INVALID_PARAMS:
                 self._stale.set()
                 raise InvalidField(tool.name, error.message[:300]) from error
-            self._wake(error.code not in (METHOD_NOT_FOUND,))
+            if error.code in BROKEN or error.code == METHOD_NOT_FOUND:
+                self._wake(error.code in BROKEN)
             raise DependencyFailed(self.server.name, error.message[:300]) from error
         except FathomError:
             raise
