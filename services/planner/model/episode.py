@@ -148,6 +148,8 @@ class Task:
     """True for a trainer's episode, whose dialogue stays as strict as trainers know it; see ``interpretation``."""
     is_thinking: bool = False
     """True for a model that thinks by itself, which is not offered the tool ``think``."""
+    instructions: str = ""
+    """What the calling application asks of the answer; "" for nothing."""
     is_compared: bool = True
     """False leaves out the comparison of the answer with the question, as in training by default."""
 

@@ -29,7 +29,7 @@ from fathom.services.planner.proto.episode import step_from_proto, trajectory_to
 from fathom.services.planner.proto.window import settings_from_proto
 from fathom.services.planner.questions.routing import Route
 from fathom.services.planner.runs.control import find_current_todo
-from fathom.services.planner.runs.conversation import MAX_SHEETS, load_messages, load_sheets
+from fathom.services.planner.runs.conversation import MAX_SHEETS, load_messages, load_sheets, read_history
 from fathom.services.planner.runs.event_log import fold_log
 from fathom.services.planner.runs.fold import load_history
 from fathom.services.planner.runs.queue import submit_run
@@ -42,6 +42,7 @@ from fathom.transport.bus.streams import DAY_S, LEGS
 # Names that policy takes in the place of a model.
 MODEL_ROLES = frozenset({"planner", "writer", "coder", "judge"})
 TABLELESS = frozenset({trajectory.PROTOCOL_WORKFLOW, trajectory.PROTOCOL_SEARCH_R1})
+MAX_INSTRUCTION_CHARS = 16_384
 # As many as connections that a client of S3 keeps.
 READ_AT_ONCE = 16
 RESUMABLE = (
@@ -79,11 +80,13 @@ class Runs:
         """
         question = validate_question(request.question, self.config.max_question_chars)
         await self._validate_tables(request)
+        validate_instructions(request)
+        read_history(request)
         protocol = request.protocol
-        if protocol == trajectory.PROTOCOL_AUTO and request.table_ids:
+        if protocol == trajectory.PROTOCOL_AUTO and (request.table_ids or request.instructions):
             protocol = trajectory.PROTOCOL_RESEARCH
         elif protocol == trajectory.PROTOCOL_AUTO:
-            protocol = PLAYED_BY[(await self._route(question, request.conversation_id)).mode]
+            protocol = PLAYED_BY[(await self._route(question, request)).mode]
         if protocol not in self.worker.protocols:
             raise InvalidField("protocol", f"{request.protocol} is no protocol of this planner")
         validate_budget(request.budget)
@@ -121,11 +124,12 @@ class Runs:
         # Here, where the caller learns of it: a queued run could only fail.
         await load_sheets(self.clients, request.table_ids)
 
-    async def _route(self, question: str, conversation_id: str) -> Route:
+    async def _route(self, question: str, request: pb.RunRequest) -> Route:
         """Return the route of a question; of a follow-up, that of the whole question that it stands for."""
-        if conversation_id and self.worker.rewriter is not None:
-            checked_id("conversation_id", conversation_id)
-            history = await load_messages(self.worker.clients, self.record, conversation_id)
+        if (request.conversation_id or request.history) and self.worker.rewriter is not None:
+            if request.conversation_id:
+                checked_id("conversation_id", request.conversation_id)
+            history = await load_messages(self.worker.clients, self.record, request)
             question = (await self.worker.rewriter.rewrite(question, history)).question
         return await self.route(question)
 
@@ -260,3 +264,12 @@ def validate_budget(budget: pb.Budget) -> None:
     for name in ("max_rounds", "max_tokens", "max_ms"):
         cap_limit(getattr(budget, name), 1, f"budget.{name}")
     cap_cost(budget.max_cost, 1.0, "budget.max_cost")
+
+
+def validate_instructions(request: pb.RunRequest) -> None:
+    """Raise ``InvalidField`` for instructions that are too long, or for a protocol that does not read them."""
+    size = len(request.instructions)
+    if size > MAX_INSTRUCTION_CHARS:
+        raise InvalidField("instructions", f"has {size:,} characters; at most {MAX_INSTRUCTION_CHARS:,} are allowed")
+    if size and request.protocol in TABLELESS:
+        raise InvalidField("instructions", "are for the agent: the other protocols have prompts of their own")
