@@ -34,9 +34,10 @@ from fathom.services.planner.runs.event_log import fold_log
 from fathom.services.planner.runs.fold import load_history
 from fathom.services.planner.runs.queue import submit_run
 from fathom.services.planner.runs.replay import replay
-from fathom.services.planner.runs.repository import Entry, Header, Leg, RunRepository, first_leg
+from fathom.services.planner.runs.repository import Entry, Header, Leg, RunRepository, as_of_run, first_leg
 from fathom.services.planner.runs.worker import Worker
 from fathom.services.planner.workflow.convert import PLAYED_BY
+from fathom.services.planner.workflow.rewriting import Reading
 from fathom.transport.bus.streams import DAY_S, LEGS
 
 # Names that policy takes in the place of a model.
@@ -79,11 +80,12 @@ class Runs:
         """
         question = validate_question(request.question, self.config.max_question_chars)
         await self._validate_tables(request)
-        protocol = request.protocol
+        protocol, understood = request.protocol, Reading(question)
         if protocol == trajectory.PROTOCOL_AUTO and request.table_ids:
             protocol = trajectory.PROTOCOL_RESEARCH
         elif protocol == trajectory.PROTOCOL_AUTO:
-            protocol = PLAYED_BY[(await self._route(question, request.conversation_id)).mode]
+            understood = await self._understand(request, question)
+            protocol = PLAYED_BY[(await self.route(understood.question)).mode]
         if protocol not in self.worker.protocols:
             raise InvalidField("protocol", f"{request.protocol} is no protocol of this planner")
         validate_budget(request.budget)
@@ -105,6 +107,7 @@ class Runs:
             request=request.SerializeToString(deterministic=True).hex(),
             tenant=call.tenant,
             traceparent=call.traceparent,
+            asked=None if understood.asked is None else asdict(understood.asked),
         )
         header, is_new = await self.record.create(wanted)
         # The id was used for another question: joining it would answer the wrong one.
@@ -121,13 +124,13 @@ class Runs:
         # Here, where the caller learns of it: a queued run could only fail.
         await load_sheets(self.clients, request.table_ids)
 
-    async def _route(self, question: str, conversation_id: str) -> Route:
-        """Return the route of a question; of a follow-up, that of the whole question that it stands for."""
-        if conversation_id and self.worker.rewriter is not None:
-            checked_id("conversation_id", conversation_id)
-            history = await load_messages(self.worker.clients, self.record, conversation_id)
-            question = (await self.worker.rewriter.rewrite(question, history)).question
-        return await self.route(question)
+    async def _understand(self, request: pb.RunRequest, question: str) -> Reading:
+        """Return the question; a follow-up as the whole question that it stands for."""
+        if not request.conversation_id or self.worker.rewriter is None:
+            return Reading(question)
+        checked_id("conversation_id", request.conversation_id)
+        history = await load_messages(self.worker.clients, self.record, request.conversation_id)
+        return await self.worker.rewriter.rewrite(question, history, as_of=as_of_run(request))
 
     async def _resolve_model(self, asked: str) -> str:
         """Resolve the model of a run; a role is resolved once, here, so that the record names a model."""

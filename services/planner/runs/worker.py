@@ -30,6 +30,7 @@ from fathom.services.planner.episode.fence import LeaseLost
 from fathom.services.planner.episode.limits import cap_cost, cap_sampling, make_limits, resolve_today
 from fathom.services.planner.model.effort import EffortProfile, Granted, ModelProfile
 from fathom.services.planner.model.episode import Outcome, Step, StopReason, Task, rebuild_episode
+from fathom.services.planner.model.slots import restore_text
 from fathom.services.planner.prompts.data_summary import DataSummary
 from fathom.services.planner.prompts.selection import SHORT_TOOLS, is_small_window
 from fathom.services.planner.proto.effort import EFFORTS_BACK, asked_from_proto
@@ -42,10 +43,16 @@ from fathom.services.planner.runs.event_log import EventLog, send_heartbeats
 from fathom.services.planner.runs.fold import History, load_history
 from fathom.services.planner.runs.publisher import RunPublisher, publish_end
 from fathom.services.planner.runs.queue import Consumer
-from fathom.services.planner.runs.repository import Entry, Header, Lease, Leg, RunRepository
+from fathom.services.planner.runs.repository import Entry, Header, Lease, Leg, RunRepository, as_of_run
 from fathom.services.planner.workflow.pipeline import find_rewritten_question
 from fathom.services.planner.workflow.protocol import Workflow
-from fathom.services.planner.workflow.rewriting import STAGE, Reading, Rewriter, make_clarification
+from fathom.services.planner.workflow.rewriting import (
+    STAGE,
+    Reading,
+    Rewriter,
+    make_clarification,
+    restore_reading,
+)
 from fathom.transport.bus.base import Bus, Delivery
 from fathom.transport.bus.streams import MAX_DELIVER, control_subject, run_durable
 from fathom.transport.store.refs import to_ref
@@ -226,13 +233,14 @@ class Worker:
             return Reading(header.question, STAGE)
         stored = await self.record.get_reading(header.run_id)
         if stored is not None:
-            return Reading(**{**stored, "options": tuple(stored["options"])})
+            return restore_reading(stored)
         # A workflow's model rewrites in a stage of its own, whose tokens are recorded for training.
         staged = isinstance(self.protocols[header.protocol_value], Workflow)
         if staged and await find_language_model(self.clients, header.model):
             return Reading(header.question, STAGE)
-        date = resolve_today(None, header.start_time)
-        reading = await self.rewriter.rewrite(header.question, chat, "" if staged else header.model, date)
+        date, as_of = resolve_today(None, header.start_time), as_of_run(header.run_request())
+        asked, model = restore_text(header.asked), "" if staged else header.model
+        reading = await self.rewriter.rewrite(header.question, chat, model, date, asked, as_of)
         await self.record.put_reading(header.run_id, asdict(reading))
         return reading
 
@@ -277,7 +285,7 @@ class Worker:
         sampling = self._make_sampling(model, sampling_from_proto(request.sampling), limits)
         # A workflow's stages see one whole question and no conversation.
         whole = reading.method != STAGE and isinstance(self.protocols[header.protocol_value], Workflow)
-        as_of = request.as_of if request.HasField("as_of") else None
+        as_of = as_of_run(request)
         window = settings_from_proto(request.window, config.make_window(limits.window_tokens))
         protocol = self.protocols[header.protocol_value]
         tokens = min(window.tokens, model.window_tokens or window.tokens)
@@ -297,6 +305,7 @@ class Worker:
             depth=header.depth,
             window=window,
             tools=SHORT_TOOLS if is_small else (),
+            read=reading.read,
             is_thinking=config.model_profiles.get(header.model, ModelProfile()).is_thinking,
         )
 
