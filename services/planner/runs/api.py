@@ -27,7 +27,7 @@ from fathom.services.planner.model.episode import Limits, Task, rebuild_episode
 from fathom.services.planner.proto.effort import effort_from_proto
 from fathom.services.planner.proto.episode import step_from_proto, trajectory_to_proto
 from fathom.services.planner.proto.window import settings_from_proto
-from fathom.services.planner.questions.routing import Route
+from fathom.services.planner.questions.routing import Form, Route
 from fathom.services.planner.runs.control import find_current_todo
 from fathom.services.planner.runs.conversation import MAX_SHEETS, load_messages, load_sheets
 from fathom.services.planner.runs.event_log import fold_log
@@ -62,6 +62,7 @@ class Runs:
     record: RunRepository
     clients: Clients
     route: Callable[[str], Awaitable[Route]]
+    find_form: Callable[[str], Awaitable[Form]]
 
     async def ask(self, request: pb.RunRequest, lane: Lane) -> tuple[Header, Leg]:
         """Begin a run and queue it; a repeated request joins the existing run, and is queued unless that has ended."""
@@ -80,12 +81,11 @@ class Runs:
         """
         question = validate_question(request.question, self.config.max_question_chars)
         await self._validate_tables(request)
-        protocol, understood = request.protocol, Reading(question)
-        if protocol == trajectory.PROTOCOL_AUTO and request.table_ids:
-            protocol = trajectory.PROTOCOL_RESEARCH
-        elif protocol == trajectory.PROTOCOL_AUTO:
+        understood = Reading(question)
+        # Only what is routed must be whole: whether a report is asked for is said in the question's own words.
+        if request.protocol == trajectory.PROTOCOL_AUTO and not request.table_ids:
             understood = await self._understand(request, question)
-            protocol = PLAYED_BY[(await self.route(understood.question)).mode]
+        protocol, form = await self._choose(request, understood.question)
         if protocol not in self.worker.protocols:
             raise InvalidField("protocol", f"{request.protocol} is no protocol of this planner")
         validate_budget(request.budget)
@@ -107,6 +107,7 @@ class Runs:
             request=request.SerializeToString(deterministic=True).hex(),
             tenant=call.tenant,
             traceparent=call.traceparent,
+            form=form,
             asked=None if understood.asked is None else asdict(understood.asked),
         )
         header, is_new = await self.record.create(wanted)
@@ -123,6 +124,20 @@ class Runs:
             raise InvalidField("table_ids", "are for the agent: the other protocols have no Python session")
         # Here, where the caller learns of it: a queued run could only fail.
         await load_sheets(self.clients, request.table_ids)
+
+    async def _choose(self, request: pb.RunRequest, question: str) -> tuple[trajectory.Protocol, str]:
+        """Return the protocol of a run and the form of its answer, as the request says or else as the question does."""
+        protocol = request.protocol
+        if protocol == trajectory.PROTOCOL_AUTO and not request.table_ids:
+            route = await self.route(question)
+            protocol, form = PLAYED_BY[route.mode], route.form
+        elif protocol == trajectory.PROTOCOL_SEARCH_R1 or "answer" in request.prompts:
+            return protocol, ""
+        else:
+            form = await self.find_form(question)
+        if protocol == trajectory.PROTOCOL_AUTO:
+            protocol = trajectory.PROTOCOL_RESEARCH
+        return protocol, "" if "answer" in request.prompts else form.value
 
     async def _understand(self, request: pb.RunRequest, question: str) -> Reading:
         """Return the question; a follow-up as the whole question that it stands for."""

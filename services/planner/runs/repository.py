@@ -42,6 +42,9 @@ class Header:
     """Tenant of the run, the same for all planners and resumptions."""
     traceparent: str = ""
     """Trace context of the original call, continued by all legs and attempts of the run."""
+    form: str = ""
+    """Form of the answer that the question asks for (``Form``); "" where the request names it or the protocol has none.
+    """
     asked: Mapping[str, Any] | None = None
     """The question as datafetch has read it, in the form of JSON (``restore_text``); None when nobody has read it."""
 

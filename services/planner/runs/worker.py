@@ -37,6 +37,7 @@ from fathom.services.planner.proto.effort import EFFORTS_BACK, asked_from_proto
 from fathom.services.planner.proto.episode import material_to_proto, step_from_proto, step_to_proto, trajectory_to_proto
 from fathom.services.planner.proto.window import settings_from_proto
 from fathom.services.planner.questions.model_routing import find_language_model
+from fathom.services.planner.questions.routing import Form
 from fathom.services.planner.runs.control import RunControl, request_stop
 from fathom.services.planner.runs.conversation import Conversation, load_conversation
 from fathom.services.planner.runs.event_log import EventLog, send_heartbeats
@@ -44,6 +45,7 @@ from fathom.services.planner.runs.fold import History, load_history
 from fathom.services.planner.runs.publisher import RunPublisher, publish_end
 from fathom.services.planner.runs.queue import Consumer
 from fathom.services.planner.runs.repository import Entry, Header, Lease, Leg, RunRepository, as_of_run
+from fathom.services.planner.workflow.convert import FORMS
 from fathom.services.planner.workflow.pipeline import find_rewritten_question
 from fathom.services.planner.workflow.protocol import Workflow
 from fathom.services.planner.workflow.rewriting import (
@@ -255,6 +257,7 @@ class Worker:
             effort=EFFORTS_BACK[granted.effort],
             capped=granted.capped,
             given=[material_to_proto(item) for item in task.given],
+            form=FORMS[Form(header.form)] if header.form else pb.ANSWER_FORM_UNSPECIFIED,
         )
         events.publish(started=started)
         if task.question != header.question and not leg.number:
@@ -299,7 +302,7 @@ class Worker:
             history=() if whole else conversation.history,
             given=() if whole else conversation.given,
             as_of=as_of,
-            prompts=protocol.prompts(header.question, request.prompts, tokens),
+            prompts=protocol.prompts(header.question, choose_prompts(header, request, tokens), tokens),
             date=resolve_today(as_of, header.start_time),
             data_summary=await self._describe_data(header, as_of),
             depth=header.depth,
@@ -403,6 +406,16 @@ class Worker:
             await self.clients.memory.append_turn(request)
         except FathomError as error:
             self.log.error("turn was not remembered", run_id=header.run_id, error=error.message)
+
+
+def choose_prompts(header: Header, request: pb.RunRequest, window_tokens: int) -> Mapping[str, str]:
+    """Return the prompts that a run wants: those of its request, and that of a report if its question asks for one.
+
+    A small window has no room for a report.
+    """
+    if header.form != Form.REPORT or "answer" in request.prompts or is_small_window(window_tokens):
+        return request.prompts
+    return {**request.prompts, "answer": Form.REPORT.value}
 
 
 def find_understood(header: Header, play: Play) -> str:
