@@ -160,6 +160,9 @@ def sheet_to_proto(sheet: Sheet) -> pb.Sheet:
             inputs=column.inputs,
             basis=column.basis,
             resampling=column.resampling,
+            entity_names=column.entity_names,
+            indicator_names=column.indicator_names,
+            adverse=column.adverse,
         )
         for column in sheet.columns
     ]
@@ -181,6 +184,9 @@ def column_from_proto(column: pb.Column) -> Column:
         column.vendor,
         basis=column.basis,
         resampling=column.resampling,
+        entity_names=tuple(column.entity_names),
+        indicator_names=tuple(column.indicator_names),
+        adverse=column.adverse,
     )
 
 
