@@ -13,9 +13,9 @@ from fathom.services.planner.classification.classifier import FORM_FILE, Classif
 from fathom.services.planner.classification.examples import ROUTE
 from fathom.services.planner.classification.vectors import DatafetchVectors
 from fathom.services.planner.config import Config
+from fathom.services.planner.coverage.reader import DatafetchReader
 from fathom.services.planner.prompts.selection import Prompts
 from fathom.services.planner.questions.model_routing import ModelRouter
-from fathom.services.planner.questions.reader import DatafetchReader
 from fathom.services.planner.questions.routing import (
     AskModel,
     Form,
