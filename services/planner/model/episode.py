@@ -148,6 +148,8 @@ class Task:
     """True for a trainer's episode, whose dialogue stays as strict as trainers know it; see ``interpretation``."""
     is_thinking: bool = False
     """True for a model that thinks by itself, which is not offered the tool ``think``."""
+    instructions: str = ""
+    """What the calling application asks of the answer; "" for nothing."""
     read: ReadText | None = None
     """The question as datafetch has read it for a follow-up; None reads it beside the first sampling."""
     is_compared: bool = True

@@ -29,7 +29,7 @@ from fathom.services.planner.proto.episode import step_from_proto, trajectory_to
 from fathom.services.planner.proto.window import settings_from_proto
 from fathom.services.planner.questions.routing import Form, Route
 from fathom.services.planner.runs.control import find_current_todo
-from fathom.services.planner.runs.conversation import MAX_SHEETS, load_messages, load_sheets
+from fathom.services.planner.runs.conversation import MAX_SHEETS, load_messages, load_sheets, read_history
 from fathom.services.planner.runs.event_log import fold_log
 from fathom.services.planner.runs.fold import load_history
 from fathom.services.planner.runs.queue import submit_run
@@ -43,6 +43,7 @@ from fathom.transport.bus.streams import DAY_S, LEGS
 # Names that policy takes in the place of a model.
 MODEL_ROLES = frozenset({"planner", "writer", "coder", "judge"})
 TABLELESS = frozenset({trajectory.PROTOCOL_WORKFLOW, trajectory.PROTOCOL_SEARCH_R1})
+MAX_INSTRUCTION_CHARS = 16_384
 # As many as connections that a client of S3 keeps.
 READ_AT_ONCE = 16
 RESUMABLE = (
@@ -81,9 +82,11 @@ class Runs:
         """
         question = validate_question(request.question, self.config.max_question_chars)
         await self._validate_tables(request)
+        validate_instructions(request)
+        read_history(request)
         understood = Reading(question)
         # Only what is routed must be whole: whether a report is asked for is said in the question's own words.
-        if request.protocol == trajectory.PROTOCOL_AUTO and not request.table_ids:
+        if request.protocol == trajectory.PROTOCOL_AUTO and not (request.table_ids or request.instructions):
             understood = await self._understand(request, question)
         protocol, form = await self._choose(request, understood.question)
         if protocol not in self.worker.protocols:
@@ -128,7 +131,7 @@ class Runs:
     async def _choose(self, request: pb.RunRequest, question: str) -> tuple[trajectory.Protocol, str]:
         """Return the protocol of a run and the form of its answer, as the request says or else as the question does."""
         protocol = request.protocol
-        if protocol == trajectory.PROTOCOL_AUTO and not request.table_ids:
+        if protocol == trajectory.PROTOCOL_AUTO and not (request.table_ids or request.instructions):
             route = await self.route(question)
             protocol, form = PLAYED_BY[route.mode], route.form
         elif protocol == trajectory.PROTOCOL_SEARCH_R1 or "answer" in request.prompts:
@@ -141,10 +144,11 @@ class Runs:
 
     async def _understand(self, request: pb.RunRequest, question: str) -> Reading:
         """Return the question; a follow-up as the whole question that it stands for."""
-        if not request.conversation_id or self.worker.rewriter is None:
+        if not (request.conversation_id or request.history) or self.worker.rewriter is None:
             return Reading(question)
-        checked_id("conversation_id", request.conversation_id)
-        history = await load_messages(self.worker.clients, self.record, request.conversation_id)
+        if request.conversation_id:
+            checked_id("conversation_id", request.conversation_id)
+        history = await load_messages(self.worker.clients, self.record, request)
         return await self.worker.rewriter.rewrite(question, history, as_of=as_of_run(request))
 
     async def _resolve_model(self, asked: str) -> str:
@@ -278,3 +282,12 @@ def validate_budget(budget: pb.Budget) -> None:
     for name in ("max_rounds", "max_tokens", "max_ms"):
         cap_limit(getattr(budget, name), 1, f"budget.{name}")
     cap_cost(budget.max_cost, 1.0, "budget.max_cost")
+
+
+def validate_instructions(request: pb.RunRequest) -> None:
+    """Raise ``InvalidField`` for instructions that are too long, or for a protocol that does not read them."""
+    size = len(request.instructions)
+    if size > MAX_INSTRUCTION_CHARS:
+        raise InvalidField("instructions", f"has {size:,} characters; at most {MAX_INSTRUCTION_CHARS:,} are allowed")
+    if size and request.protocol in TABLELESS:
+        raise InvalidField("instructions", "are for the agent: the other protocols have prompts of their own")

@@ -174,9 +174,7 @@ class Worker:
             with calling(call):
                 request = header.run_request()
                 is_first = attempt <= 1 and not leg.number
-                conversation = await load_conversation(
-                    self.clients, self.record, run_id, request.conversation_id, is_first, request.table_ids
-                )
+                conversation = await load_conversation(self.clients, self.record, run_id, request, is_first)
                 reading = await self._understand(header, conversation.history)
                 task = await self._make_task(header, request, leg, granted, conversation, reading)
                 history = await load_history(self.record, run_id, fold, None if ended is None else ended[0])
@@ -310,6 +308,7 @@ class Worker:
             tools=SHORT_TOOLS if is_small else (),
             read=reading.read,
             is_thinking=config.model_profiles.get(header.model, ModelProfile()).is_thinking,
+            instructions=request.instructions,
         )
 
     async def _describe_data(self, header: Header, as_of: Any) -> str:

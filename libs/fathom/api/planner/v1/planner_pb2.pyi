@@ -69,7 +69,7 @@ class Budget(_message.Message):
     def __init__(self, max_rounds: _Optional[int] = ..., max_tokens: _Optional[int] = ..., max_ms: _Optional[int] = ..., max_cost: _Optional[float] = ...) -> None: ...
 
 class RunRequest(_message.Message):
-    __slots__ = ("request_id", "question", "conversation_id", "protocol", "model", "as_of", "budget", "sampling", "window", "prompts", "effort", "table_ids")
+    __slots__ = ("request_id", "question", "conversation_id", "protocol", "model", "as_of", "budget", "sampling", "window", "prompts", "effort", "table_ids", "history", "instructions")
     class PromptsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -89,6 +89,8 @@ class RunRequest(_message.Message):
     PROMPTS_FIELD_NUMBER: _ClassVar[int]
     EFFORT_FIELD_NUMBER: _ClassVar[int]
     TABLE_IDS_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_FIELD_NUMBER: _ClassVar[int]
+    INSTRUCTIONS_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     question: str
     conversation_id: str
@@ -101,7 +103,9 @@ class RunRequest(_message.Message):
     prompts: _containers.ScalarMap[str, str]
     effort: Effort
     table_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, request_id: _Optional[str] = ..., question: _Optional[str] = ..., conversation_id: _Optional[str] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., window: _Optional[_Union[_trajectory_pb2.Window, _Mapping]] = ..., prompts: _Optional[_Mapping[str, str]] = ..., effort: _Optional[_Union[Effort, str]] = ..., table_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    history: _containers.RepeatedCompositeFieldContainer[_policy_pb2.Message]
+    instructions: str
+    def __init__(self, request_id: _Optional[str] = ..., question: _Optional[str] = ..., conversation_id: _Optional[str] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., window: _Optional[_Union[_trajectory_pb2.Window, _Mapping]] = ..., prompts: _Optional[_Mapping[str, str]] = ..., effort: _Optional[_Union[Effort, str]] = ..., table_ids: _Optional[_Iterable[str]] = ..., history: _Optional[_Iterable[_Union[_policy_pb2.Message, _Mapping]]] = ..., instructions: _Optional[str] = ...) -> None: ...
 
 class RunStarted(_message.Message):
     __slots__ = ("run_id", "conversation_id", "question", "model", "attempt", "protocol", "effort", "capped", "given", "form")
