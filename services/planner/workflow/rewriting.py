@@ -14,7 +14,6 @@ from fathom.domain.chat.messages import Message, Role
 from fathom.domain.chat.pipeline import REWRITE, ask
 from fathom.services.planner.classification.classifier import Classifier
 from fathom.services.planner.classification.examples import KIND, ROUTE
-from fathom.services.planner.coverage.reader import Reader, select_names
 from fathom.services.planner.episode.llm import complete
 from fathom.services.planner.model.episode import Answer, Clarification
 from fathom.services.planner.model.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, ReadText, restore_text
@@ -23,6 +22,7 @@ from fathom.services.planner.questions.frames import FIGURE, Turn, has_quoted
 from fathom.services.planner.questions.model_routing import find_language_model
 from fathom.services.planner.questions.references import find_references, list_rest
 from fathom.services.planner.questions.routing import find_chart
+from fathom.services.planner.reader import Reader, select_names
 from fathom.services.planner.workflow.stage_outputs import read_question
 from fathom.services.planner.workflow.stage_prompts import format_history
 
