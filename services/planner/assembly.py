@@ -23,6 +23,7 @@ from fathom.services.planner.metrics import Metrics
 from fathom.services.planner.model.episode import Step, Task
 from fathom.services.planner.model.todo import Todo
 from fathom.services.planner.prompts.catalogue import Catalogue
+from fathom.services.planner.questions.measures import read_measures
 from fathom.services.planner.questions.routing import needs_evidence
 from fathom.services.planner.runs.repository import RunRepository
 from fathom.services.planner.runs.subruns import Allowance, SubRunClient
@@ -135,6 +136,7 @@ class ResourcesFactory:
     ) -> list[Tool]:
         """Return the built-in tools and those of external servers."""
         config, deps, timeout_s = self.config, self.deps, self.config.tool_timeout_s
+        read_asked = None if self.classifier is None else partial(read_measures, classifier=self.classifier)
         tools: list[Tool] = [
             *([] if task.is_thinking else [Think(config.think_chars)]),
             Finish(),
@@ -143,7 +145,7 @@ class ResourcesFactory:
             Search(deps.clients, config.corpus, task.as_of, timeout_s, shown),
             Fetch(deps.clients, config.corpus, task.as_of, timeout_s, shown),
             DataCatalogue(deps.clients, task.as_of, timeout_s, session),
-            Data(deps.clients, session, task.as_of, timeout_s, self.windows.metrics.digest),
+            Data(deps.clients, session, task.as_of, timeout_s, self.windows.metrics.digest, read_asked),
             Sql(deps.clients, session, timeout_s, self.windows.metrics.digest),
             python,
             *self.mounts.tools(),
