@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from string import Formatter
 from typing import Any
 
+from fathom.domain.text.terms import is_chinese, is_small_talk
 from fathom.services.policy.reference.cells import Result, is_chart, list_columns
 from fathom.services.policy.reference.conversation import Conversation, Step
 from fathom.services.policy.reference.documents import Quote
 from fathom.services.policy.reference.reading import Reading, load_table
-from fathom.services.policy.reference.text import is_chinese, is_small_talk
 
 # Columns of results that say which way a value went.
 MOVES = ("return", "change", "return_pct")

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from fathom.domain.chat.tolerant import items
+from fathom.domain.text.terms import is_chinese, is_small_talk
 from fathom.services.policy.reference.answer import Findings, compose, mend, say
 from fathom.services.policy.reference.cells import (
     Result,
@@ -33,7 +34,6 @@ from fathom.services.policy.reference.reading import (
     needs_history,
     read_step,
 )
-from fathom.services.policy.reference.text import is_chinese, is_small_talk
 
 # Rows of a table that a reader takes in as they stand; longer ones are summed up.
 FEW_ROWS = 12
