@@ -19,6 +19,7 @@ from fathom.services.planner.coverage.reading import QuestionReader
 from fathom.services.planner.episode.llm import PolicyService, PolicyTokens, PolicyWriter
 from fathom.services.planner.episode.resources import EpisodeResources
 from fathom.services.planner.mcp.mount import Mounts
+from fathom.services.planner.mcp.results import SharedResults
 from fathom.services.planner.metrics import Metrics
 from fathom.services.planner.model.episode import Step, Task
 from fathom.services.planner.model.todo import Todo
@@ -62,10 +63,17 @@ class ResourcesFactory:
     catalogue: Catalogue
     classifier: Classifier | None = None
     """None refuses no answer for want of a source, where no policy answers."""
+    measures: Classifier | None = None
+    """Classifier of what clauses ask to be computed; None leaves that out."""
 
     @classmethod
     def of(
-        cls, config: Config, deps: Deps, catalogue: Catalogue, classifier: Classifier | None = None
+        cls,
+        config: Config,
+        deps: Deps,
+        catalogue: Catalogue,
+        classifier: Classifier | None = None,
+        measures: Classifier | None = None,
     ) -> ResourcesFactory:
         """Create the factory; ``catalogue`` provides the prompts for summaries, figure repair and event judging."""
         registry = deps.telemetry.registry
@@ -79,10 +87,17 @@ class ResourcesFactory:
             Summariser(writer, catalogue.find("notes", "en").render()),
             WindowMetrics.register(registry),
         )
-        mounts = Mounts(config.mcp_servers, deps.store, deps.telemetry.log)
+        mounts = Mounts(config.mcp_servers, deps.store, deps.telemetry.log, SharedResults(registry))
         calls, by_tool = config.concurrent_tool_calls, config.concurrent_calls_by_tool
-        gates = Gates(calls, by_tool, metrics.waiting, metrics.wait_seconds)
-        return cls(config, deps, metrics, windows, mounts, gates, catalogue, classifier)
+        gates = Gates(
+            calls,
+            by_tool,
+            metrics.waiting,
+            metrics.wait_seconds,
+            config.calls_per_second_by_tool,
+            config.rollout_patience_s,
+        )
+        return cls(config, deps, metrics, windows, mounts, gates, catalogue, classifier, measures)
 
     def __call__(self, task: Task, steps: Sequence[Step], cut_short: Step | None = None) -> EpisodeResources:
         """Create the resources of one episode; a resumed one gets back its sheets, figures, numbers and todo list.
@@ -110,7 +125,7 @@ class ResourcesFactory:
 
         ending = self._make_ending(python, task)
         if isinstance(ending, CoverageEnding):
-            ending.begin(task.question)
+            ending.begin(task.question, task.read)
 
         async def close() -> None:
             if isinstance(ending, CoverageEnding):
@@ -136,7 +151,7 @@ class ResourcesFactory:
     ) -> list[Tool]:
         """Return the built-in tools and those of external servers."""
         config, deps, timeout_s = self.config, self.deps, self.config.tool_timeout_s
-        read_asked = None if self.classifier is None else partial(read_measures, classifier=self.classifier)
+        read_asked = None if self.measures is None else partial(read_measures, classifier=self.measures)
         tools: list[Tool] = [
             *([] if task.is_thinking else [Think(config.think_chars)]),
             Finish(),
@@ -160,7 +175,7 @@ class ResourcesFactory:
         return Registry(
             tools,
             material,
-            make_bounds(self.config, self.gates),
+            make_bounds(self.config, self.gates, task),
             # Called for bugs only: an expected failure of a tool is a result for the model, not a line of the log.
             lambda tool, error: log.error("tool broke", run_id=task.run_id, tool=tool, error=repr(error)),
             cut_short.results if cut_short else (),
@@ -194,8 +209,8 @@ def select_tools(task: Task, tools: Sequence[Tool]) -> list[Tool]:
     return [tool for tool in tools if not task.tools or tool.name in (*task.tools, Finish.name)]
 
 
-def make_bounds(config: Config, gates: Gates) -> CallLimits:
-    """Return the deadlines and concurrency limits of the tools."""
+def make_bounds(config: Config, gates: Gates, task: Task) -> CallLimits:
+    """Return the deadlines and concurrency limits of a task's tools, and its patience with them."""
     usual = config.tool_timeout_s
     deadlines = {
         # A cell may wait for its session to be rebuilt, sheets and earlier cells included.
@@ -204,4 +219,12 @@ def make_bounds(config: Config, gates: Gates) -> CallLimits:
         "delegate": config.longest_run_ms / 1000,
         **{f"{one.name}_{tool}": one.timeout_s + GRACE_S for one in config.mcp_servers for tool in one.tools},
     }
-    return CallLimits(usual + GRACE_S, {**deadlines, **config.tool_deadlines_s}, gates)
+    return CallLimits(
+        usual + GRACE_S,
+        {**deadlines, **config.tool_deadlines_s},
+        gates,
+        config.rollout_patience_s if task.is_rollout else config.tool_patience_s,
+        # Trainers would learn from a failure that no model caused.
+        is_strict=task.is_rollout,
+        run=task.run_id,
+    )
