@@ -195,7 +195,8 @@ def is_qualifier(question: ReadText, last: ReadText) -> bool:
 def move_period(question: ReadText, references: Sequence[Reference], last: Turn, frame: Frame) -> str:
     """Return the last question at another period, for "And the year after?"; "" when the follow-up says more."""
     chinese = language_of(last.question.text) == "zh"
-    words = name_shifted(references[0], frame, chinese)
+    # A date of its own says more exactly what the shift means.
+    words = [slot.text for slot in question.of(PERIOD)][:1] or name_shifted(references[0], frame, chinese)
     if not words or list_rest(question, references) or is_qualifier(question, last.question):
         return ""
     text = replace_slots(last.question, PERIOD, words[0], chinese) if len(words) == 1 else None

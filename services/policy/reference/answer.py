@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from string import Formatter
@@ -130,7 +131,7 @@ def fill(forms: Sequence[str], row: Mapping[str, Any], reading: Reading, percent
     known = {name for name in values if name not in row or row[name] is not None}
     fields = [{field for _, field, _, _ in Formatter().parse(form) if field} for form in forms]
     chosen = next((form for form, needed in zip(forms, fields, strict=True) if needed <= known), forms[-1])
-    return chosen.format(**values)
+    return chosen.format_map(defaultdict(lambda: "–", values))
 
 
 def show_value(value: object, is_percent: bool) -> str:

@@ -124,7 +124,7 @@ def read_step(step: Step) -> Reading:
 def is_incomplete(reading: Reading) -> bool:
     """Return whether a question names no series, or nothing that is asked of one."""
     indicators = reading.values("indicator")
-    return not (reading.entities or indicators) or not (reading.values("measure") or indicators)
+    return not (reading.entities or indicators) or not (reading.values("measure") or indicators or reading.sure)
 
 
 def inherit(reading: Reading, earlier: Reading) -> Reading:

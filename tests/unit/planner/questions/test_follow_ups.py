@@ -242,6 +242,8 @@ GOLD = ("What was the return of gold in 2019?", "It was 18.4% [1].")
         ),
         # What is compared with another time needs both.
         ([GOLD], "Versus a year earlier?", "Versus in 2018 (gold, return, 2019)?"),
+        # A date of its own is more exact than the shift beside it.
+        ([PFIZER], "a year later, 2022?", "What was Pfizer's maximum drawdown in 2022?"),
         ([GOLD], "two years on?", "What was the return of gold in 2021?"),
     ],
 )

@@ -65,3 +65,16 @@ async def test_more_clauses_than_tables_are_said_to_be_open(drive: Any, world: A
     short.asked = [["", "how many months were bad", ""], ["", "which one was the worst", ""]]
     talk = await drive("How many months were bad for the unemployment rate, and which one was the worst?", short)
     assert talk.answer.startswith("Not all of this may be answered below: “how many months were bad”")
+
+
+async def test_a_spread_of_rates_is_described_whatever_its_sign(drive: Any, one_rate: Any) -> None:
+    frame, described = one_rate.sheets[0]
+    column = described["columns"][-1]
+    other = {**column, "name": "US.u6rate", "indicator": "u6rate"}
+    both = frame.assign(**{"US.u6rate": frame["US.unrate"] - 3})
+    one_rate.sheets = [(both, {**described, "columns": [*described["columns"], other]})]
+    one_rate.words = [*one_rate.words, ["indicator", "U-6", "u6rate"], ["period", "2019", "2019-01-01/2019-12-31"]]
+    one_rate.asked = [["spread", "how wide was it", ""]]
+    talk = await drive("Unemployment rate over U-6 in 2019, how wide was it?", one_rate)
+    assert "unemployment rate – U-6: 3.00% on 2019-01-31" in talk.answer
+    assert "highest 3.00%" in talk.answer
