@@ -93,7 +93,7 @@ def merge_inputs(question: ReadText) -> ReadText:
     slots: list[Slot] = []
     for slot in sorted(question.slots, key=lambda one: one.start):
         before = slots[-1] if slots else None
-        if before and before.kind == FREQUENCY and slot.value == "return" and slot.start - before.end <= 1:
+        if before and before.kind in FREQUENCY and slot.value == "return" and slot.start - before.end <= 1:
             slots[-1] = replace(before, end=slot.end, text=question.text[before.start : slot.end])
         else:
             slots.append(slot)
@@ -254,7 +254,7 @@ def resolve_references(question: ReadText, references: Sequence[Reference], fram
 def is_whole(question: ReadText, references: Sequence[Reference]) -> bool:
     """Return whether a question names what it is about, what of it and when, beside a word on the turn before."""
     is_complete = all(question.of(kind) for kind in (ENTITY, TOPIC, PERIOD))
-    starts = [slot.start for slot in question.slots if slot.kind != UNKNOWN]
+    starts = [slot.start for slot in question.slots if slot.kind not in UNKNOWN]
     return is_complete and all(one.kind == STATEMENT and one.end <= min(starts) for one in references)
 
 

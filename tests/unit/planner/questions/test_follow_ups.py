@@ -13,7 +13,7 @@ from fathom.domain.chat.messages import Message, Role
 from fathom.services.planner.classification.classifier import Classifier, load_heads
 from fathom.services.planner.classification.vectors import Encoded
 from fathom.services.planner.model.slots import ReadText, Slot, SlotKind
-from fathom.services.planner.questions.follow_ups import Completed, complete_question
+from fathom.services.planner.questions.follow_ups import Completed, complete_question, merge_inputs
 from fathom.services.planner.questions.frames import Turn
 from fathom.services.planner.questions.periods import Shift, shift_period
 from fathom.services.planner.workflow.rewriting import ASKS, Rewriter, find_lost, make_clarification
@@ -249,3 +249,12 @@ GOLD = ("What was the return of gold in 2019?", "It was 18.4% [1].")
 )
 def test_corrections_sets_and_times(turns: list[tuple[str, str]], question: str, whole: str) -> None:
     assert complete(question, *turns) == Completed(whole)
+
+
+def test_the_returns_behind_a_frequency_are_no_measure_of_their_own() -> None:
+    slots = (
+        Slot(SlotKind.FREQUENCY, 10, 17, "monthly", "monthly"),
+        Slot(SlotKind.MEASURE, 18, 25, "returns", "return"),
+    )
+    [merged] = merge_inputs(ReadText("same with monthly returns", slots)).slots
+    assert (merged.kind, merged.text) == (SlotKind.FREQUENCY, "monthly returns")
