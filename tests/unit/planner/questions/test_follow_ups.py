@@ -253,8 +253,8 @@ def test_corrections_sets_and_times(turns: list[tuple[str, str]], question: str,
 
 def test_the_returns_behind_a_frequency_are_no_measure_of_their_own() -> None:
     slots = (
-        Slot(SlotKind.FREQUENCY, 10, 17, "monthly", "monthly"),
-        Slot(SlotKind.MEASURE, 18, 25, "returns", "return"),
+        Slot(SlotKind.FREQUENCY, "monthly", "monthly", 10, 17),
+        Slot(SlotKind.MEASURE, "returns", "return", 18, 25),
     )
     [merged] = merge_inputs(ReadText("same with monthly returns", slots)).slots
     assert (merged.kind, merged.text) == (SlotKind.FREQUENCY, "monthly returns")
