@@ -43,8 +43,11 @@ class McpServer(Settings):
     """Program and arguments of a server that speaks on its standard streams."""
     tools: tuple[str, ...] = Field(min_length=1)
     """The tools to mount, by their own names."""
-    reads: bool = False
-    """True when its tools are read-only, so that their calls may run concurrently."""
+    reads: bool | None = None
+    """True when its tools are read-only: their calls may run concurrently, and equal ones share a result.
+
+    None leaves it to what the server declares of each tool (``readOnlyHint``).
+    """
     timeout_s: float = Field(30.0, gt=0, le=600)
     """Longest call in seconds."""
     token_env: str = ""
@@ -53,8 +56,8 @@ class McpServer(Settings):
     """Headers of every request to ``url``; ``${NAME}`` in a value stands for an environment variable."""
     env: Mapping[str, str] = Field(default_factory=dict)
     """Environment of the program beside PATH and the like; ``${NAME}`` stands for a variable of the planner's own."""
-    cache_s: float = Field(default=300.0, ge=0, le=86_400)
-    """Seconds for which a result of a read-only tool answers equal calls; 0 asks the server each time."""
+    cache_s: float = Field(default=60.0, ge=0, le=86_400)
+    """Seconds for which a result of a read-only tool answers equal calls; 0 shares those in flight alone."""
 
     @model_validator(mode="after")
     def _one_way_to_reach_it(self) -> McpServer:

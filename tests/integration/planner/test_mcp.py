@@ -17,6 +17,7 @@ import uvicorn
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fathom.core.call import Call, calling
 from fathom.core.errors import InvalidField
 from fathom.domain.chat.hermes import format_tool_call
 from fathom.domain.chat.messages import ToolCall
@@ -35,7 +36,7 @@ from tests.support.observer import RecordingObserver
 from tests.support.waiting import eventually
 from tests.unit.planner.episode.test_loop import Script, finish, research, task
 
-NAMES = ("quote", "meant", "hang", "flood", "fail", "poison", "picky", "slow", "release", "broken", "secrets")
+NAMES = ("quote", "meant", "hang", "flood", "fail", "poison", "picky", "slow", "release", "broken", "secrets", "looked")
 TOOLS = (*NAMES, "lying", "absent")
 MOUNTED = [f"toy_{name}" for name in NAMES]
 PROGRAM = (sys.executable, str(Path(__file__).with_name("toy_server.py")))
@@ -281,3 +282,45 @@ async def test_a_server_gets_its_environment_and_headers(monkeypatch: pytest.Mon
     server = McpServer(name="toy", tools=TOOLS, url="http://x", http_headers={"x-toy-key": "${NOT_SET}"})
     with pytest.raises(InvalidField, match=r"http_headers\.x-toy-key: the environment has no NOT_SET"):
         server.headers()
+
+
+@asynccontextmanager
+async def mount_counted(**settings: Any) -> AsyncIterator[tuple[Mounts, Toy]]:
+    """Yield a mounted toy and the toy itself, which has heard what came upstream."""
+    toy = Toy()
+    with reserved_port() as port:
+        async with serving(toy, port) as url, mount_toy(url=url, **settings) as mounts:
+            yield mounts, toy
+
+
+@pytest.mark.parametrize("reads", [True, None])
+async def test_equal_calls_of_a_group_go_upstream_once(reads: bool | None) -> None:
+    """By the operator's word, or by what the server declares."""
+    async with mount_counted(reads=reads) as (mounts, toy):
+        group = [call(mounts, "toy_looked", symbol="AAPL", intent=f"sibling {number}") for number in range(8)]
+        results = await asyncio.gather(*group)
+        assert {result.content for result in results} == {results[0].content}
+        assert [result.intent for result in results[:2]] == ["sibling 0", "sibling 1"]
+        again = await call(mounts, "toy_looked", symbol="AAPL")
+        other = await call(mounts, "toy_looked", symbol="MSFT")
+        assert (again.content, other.status) == (results[0].content, ToolStatus.OK)
+        assert toy.heard == [("looked", {"symbol": "AAPL"}), ("looked", {"symbol": "MSFT"})]
+        with calling(Call.new(tenant="other")):
+            await call(mounts, "toy_looked", symbol="AAPL")
+        assert len(toy.heard) == 3, "a tenant reads nothing that another one has asked for"
+
+
+async def test_what_was_not_found_is_held_and_a_failure_is_not() -> None:
+    async with mount_counted(reads=True) as (mounts, toy):
+        for _ in range(2):
+            assert (await call(mounts, "toy_looked", symbol="")).status is ToolStatus.EMPTY
+            assert (await call(mounts, "toy_fail")).status is ToolStatus.FAILED
+        assert [name for name, _ in toy.heard] == ["looked", "fail", "fail"]
+
+
+@pytest.mark.parametrize("settings", [{"reads": False}, {"reads": True, "cache_s": 0.0}])
+async def test_tools_that_act_and_results_that_age_at_once_are_asked_each_time(settings: dict[str, Any]) -> None:
+    async with mount_counted(**settings) as (mounts, toy):
+        for _ in range(3):
+            await call(mounts, "toy_looked", symbol="AAPL")
+        assert len(toy.heard) == 3
