@@ -26,6 +26,7 @@ from fathom.services.planner.model.effort import Asked
 from fathom.services.planner.model.episode import Limits, Task, rebuild_episode
 from fathom.services.planner.proto.effort import effort_from_proto
 from fathom.services.planner.proto.episode import step_from_proto, trajectory_to_proto
+from fathom.services.planner.proto.recording import recording_from_proto
 from fathom.services.planner.proto.window import settings_from_proto
 from fathom.services.planner.questions.routing import Route
 from fathom.services.planner.runs.control import find_current_todo
@@ -82,6 +83,7 @@ class Runs:
         await self._validate_tables(request)
         validate_instructions(request)
         read_history(request)
+        await self.worker.engine.open_recording(recording_from_proto(request.recording))
         protocol = request.protocol
         if protocol == trajectory.PROTOCOL_AUTO and (request.table_ids or request.instructions):
             protocol = trajectory.PROTOCOL_RESEARCH

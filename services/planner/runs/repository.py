@@ -42,6 +42,8 @@ class Header:
     """Tenant of the run, the same for all planners and resumptions."""
     traceparent: str = ""
     """Trace context of the original call, continued by all legs and attempts of the run."""
+    branch_of: str = ""
+    """Run and number of rounds that a branch began with, e.g. ``run_1@2``; empty for a run that is none."""
 
     @property
     def protocol_value(self) -> pb.Protocol:
