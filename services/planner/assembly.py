@@ -110,7 +110,7 @@ class ResourcesFactory:
 
         ending = self._make_ending(python, task)
         if isinstance(ending, CoverageEnding):
-            ending.begin(task.question)
+            ending.begin(task.question, task.read)
 
         async def close() -> None:
             if isinstance(ending, CoverageEnding):

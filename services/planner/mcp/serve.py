@@ -123,8 +123,8 @@ def create_server(
 ) -> Server[Any]:
     """Create the server.
 
-    ``resources`` provides the tools' specifications, and ``ask`` adds the agent; ``alone`` says that all calls come
-    from one client.
+    ``resources`` provides the tools' specifications; with ``ask`` the agent is one of them; ``alone`` says that all
+    calls come from one client.
     """
     tools = [
         Described(name=spec.name, description=spec.description, input_schema=json.loads(spec.parameters_json))

@@ -11,7 +11,7 @@ from fathom.core.ids import content_hash
 from fathom.domain.chat.messages import Completion, Message, Role, Sampling, ToolCall, Usage
 from fathom.services.planner.model.compaction import Compaction, ViewMessage, WindowSettings
 from fathom.services.planner.model.recording import RecordingChoice
-from fathom.services.planner.model.slots import Reading
+from fathom.services.planner.model.slots import Reading, ReadText
 from fathom.services.planner.model.stages import StageNote
 
 
@@ -153,6 +153,8 @@ class Task:
     """Recording of its calls; None makes them."""
     instructions: str = ""
     """What the calling application asks of the answer; "" for nothing."""
+    read: ReadText | None = None
+    """The question as datafetch has read it for a follow-up; None reads it beside the first sampling."""
     is_compared: bool = True
     """False leaves out the comparison of the answer with the question, as in training by default."""
 

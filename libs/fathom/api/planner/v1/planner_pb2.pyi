@@ -26,6 +26,12 @@ class RecordingMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RECORDING_MODE_REPLAY_STRICT: _ClassVar[RecordingMode]
     RECORDING_MODE_REPLAY_FALLBACK: _ClassVar[RecordingMode]
 
+class AnswerForm(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ANSWER_FORM_UNSPECIFIED: _ClassVar[AnswerForm]
+    ANSWER_FORM_ANSWER: _ClassVar[AnswerForm]
+    ANSWER_FORM_REPORT: _ClassVar[AnswerForm]
+
 class Scene(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     SCENE_UNSPECIFIED: _ClassVar[Scene]
@@ -48,6 +54,9 @@ RECORDING_MODE_UNSPECIFIED: RecordingMode
 RECORDING_MODE_RECORD: RecordingMode
 RECORDING_MODE_REPLAY_STRICT: RecordingMode
 RECORDING_MODE_REPLAY_FALLBACK: RecordingMode
+ANSWER_FORM_UNSPECIFIED: AnswerForm
+ANSWER_FORM_ANSWER: AnswerForm
+ANSWER_FORM_REPORT: AnswerForm
 SCENE_UNSPECIFIED: Scene
 SCENE_QUESTION_ANSWERING: Scene
 SCENE_DATA_QUERY: Scene
@@ -120,7 +129,7 @@ class RunRequest(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., question: _Optional[str] = ..., conversation_id: _Optional[str] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., window: _Optional[_Union[_trajectory_pb2.Window, _Mapping]] = ..., prompts: _Optional[_Mapping[str, str]] = ..., effort: _Optional[_Union[Effort, str]] = ..., table_ids: _Optional[_Iterable[str]] = ..., history: _Optional[_Iterable[_Union[_policy_pb2.Message, _Mapping]]] = ..., instructions: _Optional[str] = ..., recording: _Optional[_Union[Recording, _Mapping]] = ...) -> None: ...
 
 class RunStarted(_message.Message):
-    __slots__ = ("run_id", "conversation_id", "question", "model", "attempt", "protocol", "effort", "capped", "given")
+    __slots__ = ("run_id", "conversation_id", "question", "model", "attempt", "protocol", "effort", "capped", "given", "form")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
     QUESTION_FIELD_NUMBER: _ClassVar[int]
@@ -130,6 +139,7 @@ class RunStarted(_message.Message):
     EFFORT_FIELD_NUMBER: _ClassVar[int]
     CAPPED_FIELD_NUMBER: _ClassVar[int]
     GIVEN_FIELD_NUMBER: _ClassVar[int]
+    FORM_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     conversation_id: str
     question: str
@@ -139,7 +149,8 @@ class RunStarted(_message.Message):
     effort: Effort
     capped: _containers.RepeatedScalarFieldContainer[str]
     given: _containers.RepeatedCompositeFieldContainer[_trajectory_pb2.Material]
-    def __init__(self, run_id: _Optional[str] = ..., conversation_id: _Optional[str] = ..., question: _Optional[str] = ..., model: _Optional[str] = ..., attempt: _Optional[int] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., effort: _Optional[_Union[Effort, str]] = ..., capped: _Optional[_Iterable[str]] = ..., given: _Optional[_Iterable[_Union[_trajectory_pb2.Material, _Mapping]]] = ...) -> None: ...
+    form: AnswerForm
+    def __init__(self, run_id: _Optional[str] = ..., conversation_id: _Optional[str] = ..., question: _Optional[str] = ..., model: _Optional[str] = ..., attempt: _Optional[int] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., effort: _Optional[_Union[Effort, str]] = ..., capped: _Optional[_Iterable[str]] = ..., given: _Optional[_Iterable[_Union[_trajectory_pb2.Material, _Mapping]]] = ..., form: _Optional[_Union[AnswerForm, str]] = ...) -> None: ...
 
 class ToolCallStarted(_message.Message):
     __slots__ = ("call", "intent", "step")
@@ -488,7 +499,7 @@ class RouteQuestionRequest(_message.Message):
     def __init__(self, question: _Optional[str] = ...) -> None: ...
 
 class RouteQuestionResponse(_message.Message):
-    __slots__ = ("scene", "confidence", "mode", "protocol", "reason", "unsure", "needs_evidence", "chart")
+    __slots__ = ("scene", "confidence", "mode", "protocol", "reason", "unsure", "needs_evidence", "chart", "form")
     SCENE_FIELD_NUMBER: _ClassVar[int]
     CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
@@ -497,6 +508,7 @@ class RouteQuestionResponse(_message.Message):
     UNSURE_FIELD_NUMBER: _ClassVar[int]
     NEEDS_EVIDENCE_FIELD_NUMBER: _ClassVar[int]
     CHART_FIELD_NUMBER: _ClassVar[int]
+    FORM_FIELD_NUMBER: _ClassVar[int]
     scene: Scene
     confidence: float
     mode: Mode
@@ -505,7 +517,8 @@ class RouteQuestionResponse(_message.Message):
     unsure: bool
     needs_evidence: bool
     chart: str
-    def __init__(self, scene: _Optional[_Union[Scene, str]] = ..., confidence: _Optional[float] = ..., mode: _Optional[_Union[Mode, str]] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., reason: _Optional[str] = ..., unsure: bool = ..., needs_evidence: bool = ..., chart: _Optional[str] = ...) -> None: ...
+    form: AnswerForm
+    def __init__(self, scene: _Optional[_Union[Scene, str]] = ..., confidence: _Optional[float] = ..., mode: _Optional[_Union[Mode, str]] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., reason: _Optional[str] = ..., unsure: bool = ..., needs_evidence: bool = ..., chart: _Optional[str] = ..., form: _Optional[_Union[AnswerForm, str]] = ...) -> None: ...
 
 class ListToolsRequest(_message.Message):
     __slots__ = ("page_size", "page_token")
