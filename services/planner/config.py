@@ -111,7 +111,7 @@ class Config(Settings):
     max_tokens: int = Field(default=200_000, ge=64)
     """Tokens sampled per episode in all."""
     max_run_ms: int = Field(default=180_000, ge=1_000)
-    """Longest wall-clock time per episode in milliseconds, including the wait in the queue."""
+    """Longest time per episode in milliseconds, without waits in queues and for services that are away."""
     completion_tokens: int = Field(default=0, ge=0)
     """Cap of tokens per completion; 0 sets none."""
     quick: EffortProfile = QUICK
@@ -131,6 +131,13 @@ class Config(Settings):
     # A run that delegates holds its place while its sub-run needs one, so a limit on ``delegate`` could deadlock.
     concurrent_calls_by_tool: Mapping[str, int] = Field(default_factory=lambda: {"delegate": 0})
     """The same for individual tools; 0 sets no limit."""
+    calls_per_second_by_tool: Mapping[str, float] = Field(default_factory=dict)
+    """Calls per second of individual tools over all runs of this process, for upstreams that count them."""
+    # Longer than the restart of a service.
+    tool_patience_s: float = Field(default=30.0, ge=0)
+    """Seconds that a user's run waits in all for tools that are away or full, before a call counts as failed."""
+    rollout_patience_s: float = Field(default=300.0, ge=0)
+    """The same for a trainer's episode, which then ends as failed, to be played again."""
     think_chars: int = Field(default=200, ge=0)
     """Recommended length of a thought in characters; 0 recommends none (to measure what the model does)."""
     max_delegations: int = Field(default=4, ge=0, le=16)

@@ -14,7 +14,7 @@ from fathom.domain.text.numerals import parse_numeral
 from fathom.services.planner.answering.verification.dates import find_moments, find_ranges
 from fathom.services.planner.answering.verification.numbers import find_numbers
 from fathom.services.planner.model.slots import ReadText, Slot, SlotKind
-from fathom.services.planner.questions.reader import MAX_CHARS, DatafetchReader, read_text
+from fathom.services.planner.reader import MAX_CHARS, DatafetchReader, read_text
 
 READ_S = 5.0
 """Seconds that an answer waits for datafetch once that is ready: it must not be held up."""

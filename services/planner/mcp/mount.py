@@ -17,7 +17,7 @@ from fathom.services.planner.mcp.results import ForeignResult, SharedResults
 from fathom.services.planner.mcp.schema import AdoptedTool, adopt_tool
 from fathom.services.planner.model.episode import MaterialKind, ToolStatus
 from fathom.services.planner.recording.tape import current_tape
-from fathom.services.planner.tools.tool import NewMaterial, NumberedReply, Reply, shorten
+from fathom.services.planner.tools.tool import NewMaterial, NumberedReply, OutcomeUnknown, Reply, SourceFailed, shorten
 from fathom.transport.store import ObjectStore
 
 # As much as a page of our own tool `fetch`.
@@ -31,6 +31,8 @@ INVALID_PARAMS, METHOD_NOT_FOUND = -32602, -32601
 # Codes by which the SDK says that the connection or its session is gone. Any other is an answer: the connection works,
 # and other runs use it.
 BROKEN = frozenset({-32000, -32600})
+# The connection ended, or nobody answered in time: the server may have acted.
+BROKEN_OFF = frozenset({-32000, -32001})
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,8 @@ class Mount:
     async def call(self, tool: AdoptedTool, arguments: Mapping[str, Any]) -> ForeignResult:
         """Return the server's result.
 
-        Raises ``InvalidField`` when the server rejects the arguments, and ``DependencyFailed`` for any other failure.
+        Raises ``InvalidField`` when the server rejects the arguments, ``SourceFailed`` when it answers that the call
+        failed, ``DependencyFailed`` when it is not connected, and ``OutcomeUnknown`` when the call broke off.
         """
         from mcp import MCPError
 
@@ -196,7 +199,7 @@ class Mount:
                 result = await connected.call_tool(tool.remote, tool.to_remote(arguments))
             return ForeignResult(shorten(format_result(result), BODY_CHARS), bool(result.is_error))
         except TimeoutError as error:
-            raise DependencyFailed(self.server.name, f"did not answer within {self.server.timeout_s:g} s") from error
+            raise OutcomeUnknown(self.server.name, f"did not answer within {self.server.timeout_s:g} s") from error
         except MCPError as error:
             # The schema that the model followed may be old: the list is read again for the next run.
             if error.code == INVALID_PARAMS:
@@ -204,12 +207,13 @@ class Mount:
                 raise InvalidField(tool.name, error.message[:300]) from error
             if error.code in BROKEN or error.code == METHOD_NOT_FOUND:
                 self._wake(error.code in BROKEN)
-            raise DependencyFailed(self.server.name, error.message[:300]) from error
+            kind = OutcomeUnknown if error.code in BROKEN_OFF else SourceFailed
+            raise kind(self.server.name, error.message[:300]) from error
         except FathomError:
             raise
         except Exception as error:  # the SDK raises whatever its transports raise: to us it is one failed dependency
             self._wake(True)
-            raise DependencyFailed(self.server.name, f"{type(error).__name__}: {str(error)[:200]}") from error
+            raise OutcomeUnknown(self.server.name, f"{type(error).__name__}: {str(error)[:200]}") from error
 
     def _wake(self, broken: bool) -> None:
         """Wake the connection task after a failure: to list again, or to reconnect when ``broken``."""
@@ -255,7 +259,7 @@ class ForeignTool:
         text = result.text
         if result.is_error:
             drift = await self.mount.describe_drift(self.adopted)
-            raise DependencyFailed(self.mount.server.name, drift or text[:500] or "the tool failed and did not say why")
+            raise SourceFailed(self.mount.server.name, drift or text[:500] or "the tool failed and did not say why")
         document = Document(
             id=f"{self.name}/{call_id}", title=self.name, text=text, source=f"mcp:{self.mount.server.name}"
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -232,6 +232,8 @@ class Outcome:
     error_code: str = ""
     shortfall: Shortfall | None = None
     """Why the model did not finish, when it did not."""
+    is_house_failure: bool = False
+    """True when a service was away, full or too late, so that another attempt may end otherwise."""
 
 
 @dataclass
@@ -269,6 +271,11 @@ class Episode:
     segments: list[Segment] = field(default_factory=lambda: [Segment()])
     covered: int = 0
     """Number of shown messages that the last segment's ids cover."""
+
+    def extend(self, seconds: float) -> None:
+        """Move the deadline: the episode has waited for a service, which does not count."""
+        limits = self.task.limits
+        self.task = replace(self.task, limits=replace(limits, deadline=limits.deadline + seconds))
 
     def append(self, step: Step) -> None:
         """Add a finished step: its messages, and its token ids verbatim."""

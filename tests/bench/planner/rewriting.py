@@ -33,7 +33,7 @@ from fathom.core.telemetry import Telemetry
 from fathom.domain.chat.language import language_of
 from fathom.domain.chat.messages import Message, Role
 from fathom.services.planner.model.slots import ReadText
-from fathom.services.planner.questions.reader import make_text
+from fathom.services.planner.reader import make_text
 from fathom.services.planner.workflow.rewriting import Reading, Rewriter
 from tests.bench.datafetch.datafetch_gold import service
 from tests.bench.planner.router import HOME, make_classifier, read_lines
