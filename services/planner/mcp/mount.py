@@ -275,12 +275,21 @@ class ForeignTool:
         if tape is None:
             return await ask(self.adopted, arguments)
 
+        server = self.mount.server.name
+
         async def record() -> list[bytes]:
-            return [json.dumps(asdict(await ask(self.adopted, arguments))).encode()]
+            try:
+                return [json.dumps(asdict(await ask(self.adopted, arguments))).encode()]
+            # An answer like any other, though a client may try such an error again.
+            except SourceFailed as error:
+                return [json.dumps({"failed": error.message.removeprefix(f"{server}: ")}).encode()]
 
         request = json.dumps([self.adopted.hash, arguments], sort_keys=True)
-        [found] = await tape.play(f"mcp/{self.mount.server.name}", self.adopted.remote, request, record)
-        return ForeignResult(**json.loads(found))
+        [stored] = await tape.play(f"mcp/{server}", self.adopted.remote, request, record)
+        found = json.loads(stored)
+        if "failed" in found:
+            raise SourceFailed(server, found["failed"])
+        return ForeignResult(**found)
 
 
 def format_result(result: Any) -> str:
