@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from fathom.core.call import Call, calling
 from fathom.core.errors import DependencyFailed, NotFound
+from fathom.domain.chat.messages import Sampling
+from fathom.services.planner.model.episode import Limits, Task
 from fathom.services.planner.model.recording import Mode, RecordingChoice
 from fathom.services.planner.recording.tape import RecordingMismatch, RecordingMiss, Recordings, Tape, Versions
+from fathom.services.planner.runs.repository import RunRepository
+from fathom.services.planner.runs.subruns import Allowance, SubRunClient
 from fathom.transport.store.memory import MemoryStore
 
 HERE = Versions("1.0", "abc")
@@ -102,3 +108,12 @@ async def test_a_recording_has_one_date_and_belongs_to_its_tenant() -> None:
     assert await recordings.open(choice, "2026-03-04") == "2026-01-02"
     with calling(Call.new(tenant="other")), pytest.raises(RecordingMismatch, match="does not exist"):
         await recordings.open(RecordingChoice("r", Mode.STRICT))
+
+
+def test_a_recorded_episode_does_not_delegate() -> None:
+    store, allowance = MemoryStore(), Allowance(runs=2)
+    task = Task("run_1", "why?", "s", Sampling(), Limits(1, 1, 0.0))
+    bus: Any = None
+    assert SubRunClient(bus, RunRepository(store), task, allowance).is_allowed
+    recorded = replace(task, recording=RecordingChoice("r", Mode.STRICT))
+    assert not SubRunClient(bus, RunRepository(store), recorded, allowance).is_allowed
