@@ -11,9 +11,11 @@ from fathom.services.planner.answering.rendering.finish import CitedEnding
 from fathom.services.planner.episode.agent import AgentLoop
 from fathom.services.planner.episode.dialogue import EpisodeProtocol, Research
 from fathom.services.planner.episode.resources import EpisodeResources
-from fathom.services.planner.model.episode import Episode, Outcome, Step, Task, rebuild_episode
+from fathom.services.planner.model.episode import Episode, Outcome, Step, StopReason, Task, rebuild_episode
 from fathom.services.planner.model.interfaces import Observer, Policy
+from fathom.services.planner.model.recording import RecordingChoice
 from fathom.services.planner.model.todo import TodoItem
+from fathom.services.planner.recording.tape import RecordingMismatch, Recordings, playing
 from fathom.services.planner.workflow.pipeline import Pipeline
 from fathom.services.planner.workflow.protocol import Workflow
 
@@ -41,9 +43,15 @@ class Engine:
         policy: Callable[[AnyProtocol], Policy],
         make_resources: MakeResources,
         find_chart: Callable[[str], Awaitable[str]] | None = None,
+        recordings: Recordings | None = None,
     ) -> None:
-        """Create the executor; ``find_chart`` returns the kind of chart that a question asks for, "" for none."""
+        """Create the executor.
+
+        ``find_chart`` returns the kind of chart that a question asks for, "" for none; without ``recordings`` no
+        episode is recorded.
+        """
         self._policy, self._make_resources, self._find_chart = policy, make_resources, find_chart
+        self._recordings = recordings
         self._running: dict[str, Player] = {}
 
     async def play(
@@ -60,6 +68,33 @@ class Engine:
         ``cut_short`` is the interrupted step after the recorded ones, whose partial results are reused. ``edited`` is
         the user's todo list if no step shows it yet.
         """
+        if task.recording is None or self._recordings is None:
+            return await self._play(task, protocol, observer, steps, cut_short, edited)
+        try:
+            date = await self._recordings.open(task.recording, task.date)
+        except RecordingMismatch as error:
+            failed = Outcome(StopReason.FAILED, None, error.message, "recording", error.code)
+            return Play(rebuild_episode(task, (), steps), failed)
+        tape = self._recordings.tape(task.recording, task.run_id)
+        # An episode as of a day has that day's date.
+        task = task if task.as_of is not None else replace(task, date=date)
+        with playing(tape):
+            play = await self._play(task, protocol, observer, steps, cut_short, edited)
+        if tape.missed is None:
+            return play
+        # Whatever came after the miss was played without its result: nobody may take it for an answer or a sample.
+        missed = tape.missed
+        return replace(play, outcome=Outcome(StopReason.FAILED, None, missed.message, "recording", missed.code))
+
+    async def _play(
+        self,
+        task: Task,
+        protocol: AnyProtocol,
+        observer: Observer,
+        steps: Sequence[Step],
+        cut_short: Step | None,
+        edited: Sequence[TodoItem] | None,
+    ) -> Play:
         # Tag protocols are published environments, and a resumed episode has its opening in its record.
         if self._find_chart is not None and not protocol.tags and not steps and cut_short is None:
             task = replace(task, chart=await self._find_chart(task.question))
@@ -85,6 +120,11 @@ class Engine:
                 del self._running[task.run_id]
             resources.metrics.observe_episode(episode.steps)
             await resources.close()
+
+    async def open_recording(self, choice: RecordingChoice | None) -> None:
+        """Raise ``RecordingMismatch`` for a recording that no episode could use; None is no recording."""
+        if choice is not None and self._recordings is not None:
+            await self._recordings.open(choice)
 
     def stop(self, run_id: str) -> bool:
         """Request the end of a run; return False when it is not active in this process."""

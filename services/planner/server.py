@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
@@ -24,10 +25,13 @@ from fathom.services.planner.model.episode import Limits, Task
 from fathom.services.planner.prompts.catalogue import load_catalogue
 from fathom.services.planner.prompts.data_summary import DataSummary
 from fathom.services.planner.prompts.selection import Prompts
+from fathom.services.planner.recording.tape import Recordings
+from fathom.services.planner.recording.transport import RecordedTransport
 from fathom.services.planner.rollouts.leases import WatcherLeases
 from fathom.services.planner.rollouts.queue import RolloutQueue
 from fathom.services.planner.rollouts.service import Rollouts
 from fathom.services.planner.runs.api import Runs
+from fathom.services.planner.runs.branching import branch_run
 from fathom.services.planner.runs.control import request_edit
 from fathom.services.planner.runs.event_log import follow
 from fathom.services.planner.runs.queue import submit_run
@@ -47,6 +51,7 @@ MOUNT_WAIT_S = 5.0
 
 def build(config: Config, deps: Deps) -> Service:
     """Build the planner service with its worker."""
+    deps, recordings = replace(deps, clients=deps.clients.wrapped(RecordedTransport)), Recordings(deps.store)
     prompts = Prompts.of(load_catalogue(config.prompt_dir), config)
     research = Research(prompts)
     understanding = Understanding.of(config, deps, prompts)
@@ -68,7 +73,10 @@ def build(config: Config, deps: Deps) -> Service:
     log = deps.telemetry.log
     resources = ResourcesFactory.of(config, deps, prompts.catalogue, classifier, understanding.measures)
     engine = Engine(
-        lambda protocol: PolicyService(deps.clients, tags=protocol.tags), resources, understanding.find_chart
+        lambda protocol: PolicyService(deps.clients, tags=protocol.tags),
+        resources,
+        understanding.find_chart,
+        recordings,
     )
     record = RunRepository(deps.store)
     summary = DataSummary(deps.clients)
@@ -179,6 +187,9 @@ class PlannerServicer:
 
     async def ReplayRun(self, request: pb.ReplayRunRequest, call: Call) -> pb.ReplayRunResponse:
         return await self._runs.replay(checked_id("run_id", request.run_id))
+
+    async def BranchRun(self, request: pb.BranchRunRequest, call: Call) -> pb.BranchRunResponse:
+        return pb.BranchRunResponse(run_id=await branch_run(self._runs, request, call.lane))
 
     async def RouteQuestion(self, request: pb.RouteQuestionRequest, call: Call) -> pb.RouteQuestionResponse:
         question = validate_question(request.question, self._resources.config.max_question_chars)

@@ -56,6 +56,11 @@ WITH_CHANGES: Mapping[str, tuple[str, str]] = {
         "needs what the command before wrote; tests/integration/stack/training/test_exports.py runs both",
     ),
     "fathom train sft 'data.train_files=[sft.jsonl]'": ("fathom train --help", "test_warm_start.py trains by it"),
+    "fathom branch RUN --at 2": ("fathom branch --help", "RUN stands for a run; runs/test_recordings.py branches one"),
+    "python examples/openai_client.py": (
+        "python -c 'import ast; print(ast.parse(open(\"examples/openai_client.py\").read()))'",
+        "wants the port of make run; tests/integration/stack/test_openai.py runs it",
+    ),
     "fathom mcp serve": ("fathom mcp serve --help", "serves until it is stopped; test_mcp.py talks to it"),
     "fathom doctor --cluster --namespace fathom": ("fathom doctor --help", "needs a cluster; tests/unit/cluster"),
     "fathom train grpo --on-cluster --namespace fathom 'data.train_files=[store:prompts/train.parquet]'": (

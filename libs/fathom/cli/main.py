@@ -14,6 +14,7 @@ from fathom.cli.evaluate import app as evaluate
 from fathom.cli.options import HOME, Context, Home, Kubeconfig, Namespace, Release
 from fathom.cli.plugins import add_commands
 from fathom.cli.runs import app as runs
+from fathom.cli.runs import branch, replay
 from fathom.core.errors import FathomError
 from fathom.core.extras import name_missing_extra
 
@@ -28,6 +29,9 @@ app = typer.Typer(
 app.add_typer(backup, name="backup")
 app.add_typer(evaluate, name="eval")
 app.add_typer(runs, name="runs")
+# The two that experiments are made of stand at the top, too.
+app.command()(replay)
+app.command()(branch)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Implementation of ``fathom runs``: list, show, stop, resume and replay runs."""
+"""Implementation of ``fathom runs``: list, show, stop, resume, replay and branch runs."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from fathom.cli.ask import MARKS, describe_stage, print_trace, show_reading
 from fathom.clients import Clients, connect
 from fathom.clients.local import read_endpoints
 from fathom.clients.runs import resume as resumed
+from fathom.clients.runs import watch
+from fathom.core.ids import new_id
 
 
 def with_planner(home: Path, planner: str, work: Callable[[Clients], Awaitable[int]]) -> None:
@@ -93,6 +95,21 @@ def replay(run_id: str, home: Path, planner: str) -> None:
             return 0
         typer.echo(f"differs at {found.difference}\n- recorded: {found.recorded}\n+ replayed: {found.replayed}")
         return 1
+
+    with_planner(home, planner, work)
+
+
+def branch(run_id: str, home: Path, planner: str, steps: int, model: str, rounds: int) -> None:
+    """Begin a new run with the first rounds of one that has ended, and print its further events."""
+
+    async def work(clients: Clients) -> int:
+        request = pb.BranchRunRequest(
+            request_id=new_id("run"), run_id=run_id, steps=steps, model=model, budget=pb.Budget(max_rounds=rounds)
+        )
+        made = await clients.planner.branch_run(request)
+        typer.echo(f"run {made.run_id}")
+        finished = await print_trace(watch(clients, made.run_id), Console(), "")
+        return 0 if finished.HasField("answer") else 1
 
     with_planner(home, planner, work)
 

@@ -1,4 +1,4 @@
-"""Commands of ``fathom runs``: list, show, stop, resume, replay; implemented in ``run_records``."""
+"""Commands of ``fathom runs``: list, show, stop, resume, replay, branch; implemented in ``run_records``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from fathom.cli.options import HOME, Home
 
-app = typer.Typer(help="List, show, stop, resume and replay runs.", no_args_is_help=True)
+app = typer.Typer(help="List, show, stop, resume, replay and branch runs.", no_args_is_help=True)
 
 Planner = Annotated[str, typer.Option(help="URL of a planner, e.g. grpc://host:50051; by default the local stack's.")]
 RunId = Annotated[str, typer.Argument(help="Run id.")]
@@ -62,3 +62,18 @@ def replay(run_id: RunId, home: Home = HOME, planner: Planner = "") -> None:
     from fathom.cli import run_records
 
     run_records.replay(run_id, home, planner)
+
+
+@app.command()
+def branch(
+    run_id: RunId,
+    at: Annotated[int, typer.Option("--at", help="Rounds of the run that the new one begins with.", min=0)],
+    home: Home = HOME,
+    planner: Planner = "",
+    model: Annotated[str, typer.Option(help="Model that goes on; by default the same.")] = "",
+    rounds: Annotated[int, typer.Option(help="Further rounds; 0 means the server's default.", min=0)] = 0,
+) -> None:
+    """Begin a new run with the first rounds of one that has ended, and go on from there."""
+    from fathom.cli import run_records
+
+    run_records.branch(run_id, home, planner, at, model, rounds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
@@ -49,6 +49,21 @@ class Clients:
         self._telemetry, self._bus, self._dispatchers = telemetry, bus, dispatchers or {}
         self._policy, self._lane, self._tenant = policy, lane, tenant
         self._open: list[Transport] = []
+        self._wrap: Callable[[Transport], Transport] | None = None
+
+    def wrapped(self, wrap: Callable[[Transport], Transport]) -> Clients:
+        """Return clients of the same services whose calls go through ``wrap``; these close their channels, too."""
+        made = Clients(
+            self.endpoints,
+            self._telemetry,
+            bus=self._bus,
+            dispatchers=self._dispatchers,
+            policy=self._policy,
+            lane=self._lane,
+            tenant=self._tenant,
+        )
+        made._open, made._wrap = self._open, wrap
+        return made
 
     @cached_property
     def datafetch(self) -> DatafetchClient:
@@ -86,6 +101,7 @@ class Clients:
         transport = self._transport(field, url)
         # Kept for close: a client is created on first use, and its channel belongs to this object.
         self._open.append(transport)
+        transport = transport if self._wrap is None else self._wrap(transport)
         return kind(transport, self._telemetry, policy=self._policy, lane=self._lane, tenant=self._tenant)
 
     def _transport(self, field: str, url: str) -> Transport:

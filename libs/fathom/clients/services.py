@@ -59,6 +59,7 @@ class PlannerClient(Client):
     stop_run = Unary[planner.StopRunRequest, planner.StopRunResponse]()
     resume_run = ServerStream[planner.ResumeRunRequest, planner.ResumeRunResponse]()
     replay_run = Unary[planner.ReplayRunRequest, planner.ReplayRunResponse]()
+    branch_run = Unary[planner.BranchRunRequest, planner.BranchRunResponse]()
     get_run = Unary[planner.GetRunRequest, planner.GetRunResponse]()
     list_runs = Unary[planner.ListRunsRequest, planner.ListRunsResponse]()
     update_todo = Unary[planner.UpdateTodoRequest, planner.UpdateTodoResponse]()

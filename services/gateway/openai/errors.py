@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from fathom.core.errors import FathomError
 from fathom.services.gateway.problems import MEDIA_TYPE, STATUS
 
-PATHS = ("/v1/chat/", "/policy/v1/")
+PATHS = ("/v1/chat/", "/v1/models/", "/policy/v1/")
 TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 
 

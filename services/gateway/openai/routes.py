@@ -12,7 +12,7 @@ from fastapi import FastAPI, Header, Request
 from fastapi.responses import JSONResponse
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
-from fathom.core.errors import Cancelled, FathomError
+from fathom.core.errors import Cancelled, FathomError, NotFound
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.engine import AGENT, Engine
 from fathom.services.gateway.openai.agent import AgentDoor
@@ -52,6 +52,15 @@ def add_openai(app: FastAPI, engine: Engine, config: Config) -> None:
         if body.stream:
             return EventSourceResponse(send_chunks(models.stream(body)), ping=config.heartbeat_s, sep="\n")
         return JSONResponse(await await_connected(request, models.complete(body)))
+
+    @app.get("/v1/models/{model}", response_model=None, tags=["openai"])
+    @app.get("/policy/v1/models/{model}", response_model=None, tags=["openai"])
+    async def get_model(model: str) -> JSONResponse:
+        """Return one of the names that requests may use."""
+        listed = {found["id"]: found for found in (await engine.list_models())["data"]}
+        if model not in listed:
+            raise NotFound("model", model, sorted(listed))
+        return JSONResponse(listed[model])
 
     @app.get("/policy/v1/models", response_model=None, tags=["openai"])
     async def list_policy_models() -> JSONResponse:

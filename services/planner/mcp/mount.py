@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from fathom.api.retrieval.v1.retrieval_pb2 import Document
@@ -16,6 +16,7 @@ from fathom.services.planner.config import McpServer
 from fathom.services.planner.mcp.results import ForeignResult, SharedResults
 from fathom.services.planner.mcp.schema import AdoptedTool, adopt_tool
 from fathom.services.planner.model.episode import MaterialKind, ToolStatus
+from fathom.services.planner.recording.tape import current_tape
 from fathom.services.planner.tools.tool import NewMaterial, NumberedReply, OutcomeUnknown, Reply, SourceFailed, shorten
 from fathom.transport.store import ObjectStore
 
@@ -254,7 +255,7 @@ class ForeignTool:
         return self.adopted.parameters
 
     async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> NumberedReply:
-        result = await (self.mount.read if self.reads else self.mount.call)(self.adopted, arguments)
+        result = await self._ask(arguments)
         text = result.text
         if result.is_error:
             drift = await self.mount.describe_drift(self.adopted)
@@ -267,6 +268,28 @@ class ForeignTool:
         return lambda first: Reply(
             ToolStatus.OK, {"material": first}, text, (NewMaterial(MaterialKind.PASSAGE, document),)
         )
+
+    async def _ask(self, arguments: Mapping[str, Any]) -> ForeignResult:
+        """Return the result, of a recorded episode by its recording."""
+        ask, tape = self.mount.read if self.reads else self.mount.call, current_tape()
+        if tape is None:
+            return await ask(self.adopted, arguments)
+
+        server = self.mount.server.name
+
+        async def record() -> list[bytes]:
+            try:
+                return [json.dumps(asdict(await ask(self.adopted, arguments))).encode()]
+            # An answer like any other, though a client may try such an error again.
+            except SourceFailed as error:
+                return [json.dumps({"failed": error.message.removeprefix(f"{server}: ")}).encode()]
+
+        request = json.dumps([self.adopted.hash, arguments], sort_keys=True)
+        [stored] = await tape.play(f"mcp/{server}", self.adopted.remote, request, record)
+        found = json.loads(stored)
+        if "failed" in found:
+            raise SourceFailed(server, found["failed"])
+        return ForeignResult(**found)
 
 
 def format_result(result: Any) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from fathom.core.ids import content_hash
 from fathom.domain.chat.messages import Completion, Message, Role, Sampling, ToolCall, Usage
 from fathom.services.planner.model.compaction import Compaction, ViewMessage, WindowSettings
+from fathom.services.planner.model.recording import RecordingChoice
 from fathom.services.planner.model.slots import Reading, ReadText
 from fathom.services.planner.model.stages import StageNote
 
@@ -148,6 +149,8 @@ class Task:
     """True for a trainer's episode, whose dialogue stays as strict as trainers know it; see ``interpretation``."""
     is_thinking: bool = False
     """True for a model that thinks by itself, which is not offered the tool ``think``."""
+    recording: RecordingChoice | None = None
+    """Recording of its calls; None makes them."""
     instructions: str = ""
     """What the calling application asks of the answer; "" for nothing."""
     read: ReadText | None = None

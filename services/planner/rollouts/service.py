@@ -35,6 +35,7 @@ from fathom.services.planner.model.episode import Step, StopReason, Task, ToolRe
 from fathom.services.planner.prompts.data_summary import DataSummary
 from fathom.services.planner.prompts.selection import SHORT_TOOLS, is_small_window
 from fathom.services.planner.proto.episode import step_to_proto, trajectory_to_proto
+from fathom.services.planner.proto.recording import recording_from_proto
 from fathom.services.planner.proto.window import settings_from_proto
 from fathom.services.planner.rollouts.storage import Place, format_key, format_trajectory_key, load_stored
 from fathom.services.planner.runs.repository import RunRepository
@@ -88,6 +89,7 @@ class Rollouts:
         """
         rollout_id = checked_id("request_id", request.request_id or new_id("rollout"))
         self.check(request, rollout_id)
+        await self.engine.open_recording(recording_from_proto(request.recording))
         kept = await load_stored(self.record.store, rollout_id, request) if request.request_id else {}
         for _, message in sorted(kept.items()):
             yield message
@@ -168,6 +170,7 @@ class Rollouts:
                 tools=tuple(request.tools) or (SHORT_TOOLS if is_small else ()),
                 is_rollout=True,
                 is_compared=config.rollout_coverage,
+                recording=recording_from_proto(request.recording),
             )
             for index, task in enumerate(request.tasks)
         ]

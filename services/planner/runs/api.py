@@ -26,6 +26,7 @@ from fathom.services.planner.model.effort import Asked
 from fathom.services.planner.model.episode import Limits, Task, rebuild_episode
 from fathom.services.planner.proto.effort import effort_from_proto
 from fathom.services.planner.proto.episode import step_from_proto, trajectory_to_proto
+from fathom.services.planner.proto.recording import recording_from_proto
 from fathom.services.planner.proto.window import settings_from_proto
 from fathom.services.planner.questions.routing import Form, Route
 from fathom.services.planner.runs.control import find_current_todo
@@ -84,6 +85,7 @@ class Runs:
         await self._validate_tables(request)
         validate_instructions(request)
         read_history(request)
+        await self.worker.engine.open_recording(recording_from_proto(request.recording))
         understood = Reading(question)
         # Only what is routed must be whole: whether a report is asked for is said in the question's own words.
         if request.protocol == trajectory.PROTOCOL_AUTO and not (request.table_ids or request.instructions):

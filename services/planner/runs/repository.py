@@ -42,6 +42,8 @@ class Header:
     """Tenant of the run, the same for all planners and resumptions."""
     traceparent: str = ""
     """Trace context of the original call, continued by all legs and attempts of the run."""
+    branch_of: str = ""
+    """Run and number of rounds that a branch began with, e.g. ``run_1@2``; empty for a run that is none."""
     form: str = ""
     """Form of the answer that the question asks for (``Form``); "" where the request names it or the protocol has none.
     """

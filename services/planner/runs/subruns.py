@@ -47,8 +47,11 @@ class SubRunClient:
 
     @property
     def is_allowed(self) -> bool:
-        """Return whether runs at this depth may delegate."""
-        return self.task.depth < MAX_DEPTH and self.allowance.runs > 0
+        """Return whether the run may delegate: by its depth, and not when it is recorded.
+
+        A sub-run is played elsewhere, outside of the recording: a strict replay would make its calls.
+        """
+        return self.task.depth < MAX_DEPTH and self.allowance.runs > 0 and self.task.recording is None
 
     def make_run_id(self, call_id: str) -> str:
         """Return the id of the run that answers a call."""

@@ -35,6 +35,7 @@ from fathom.services.planner.prompts.data_summary import DataSummary
 from fathom.services.planner.prompts.selection import SHORT_TOOLS, is_small_window
 from fathom.services.planner.proto.effort import EFFORTS_BACK, asked_from_proto
 from fathom.services.planner.proto.episode import material_to_proto, step_from_proto, step_to_proto, trajectory_to_proto
+from fathom.services.planner.proto.recording import recording_from_proto
 from fathom.services.planner.proto.window import settings_from_proto
 from fathom.services.planner.questions.model_routing import find_language_model
 from fathom.services.planner.questions.routing import Form
@@ -309,6 +310,7 @@ class Worker:
             read=reading.read,
             is_thinking=config.model_profiles.get(header.model, ModelProfile()).is_thinking,
             instructions=request.instructions,
+            recording=recording_from_proto(request.recording),
         )
 
     async def _describe_data(self, header: Header, as_of: Any) -> str:

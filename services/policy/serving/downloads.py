@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fathom.core.errors import CorruptData, InvalidField, NotFound
 from fathom.core.retry import RetryPolicy, retry
-from fathom.domain.weights.manifest import fetch, read_manifest
+from fathom.domain.weights.manifest import WeightManifest, fetch, read_manifest
 from fathom.domain.weights.serving import Share
 from fathom.transport.store.base import ObjectStore, StoredObject
 
@@ -56,6 +56,18 @@ class Downloads:
         # A number may have been published twice, e.g. by a training that was resumed: the last one counts.
         manifests = [(await read_manifest(self.store, ref), ref) for ref in stored]
         return max(manifests, key=lambda pair: pair[0].created)[1]
+
+    async def are_same_weights(self, served: StoredObject, asked: StoredObject) -> bool:
+        """Return whether two manifests list the same files; True when the served one cannot be read any more."""
+        if served.sha256 == asked.sha256:
+            return True
+        try:
+            one = await read_manifest(self.store, served)
+        # What is served from nowhere is mended by the next activation.
+        except (NotFound, CorruptData):
+            return True
+        other = await read_manifest(self.store, asked)
+        return one.base == other.base and list_checksums(one) == list_checksums(other)
 
     async def _nearest(self, model: str, version: int) -> list[str]:
         keys = [stored.key for stored in await self.store.list(f"weights/{model}/")]
@@ -125,3 +137,8 @@ def read_modification_time(path: Path) -> float:
         return path.stat().st_mtime
     except OSError:
         return 0.0
+
+
+def list_checksums(manifest: WeightManifest) -> dict[str, str]:
+    """Return the checksums of a version's files by name."""
+    return {file.path: file.sha256 for file in manifest.files}

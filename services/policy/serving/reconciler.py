@@ -170,6 +170,7 @@ class ServingReconciler:
                     f"model {versions.name!r}: another version was activated at the same time",
                     metadata={"model": versions.name, "field": "policy_version"},
                 )
+            await self._require_one_version(desired, share)
             wanted = desired.with_version(share.version, share.manifest, lanes, share.percent)
             plan = await versions.stage(wanted, partial(self._downloads.fetch, versions.name, budget_s=self._budget_s))
             try:
@@ -189,6 +190,18 @@ class ServingReconciler:
                 raise
             return
         raise Conflict(f"model {versions.name!r}: the served versions changed during each of {ATTEMPTS} attempts")
+
+    async def _require_one_version(self, desired: Serving, share: Share) -> None:
+        """Raise ``Conflict`` when other weights are served under this number: episodes name their sampler by it."""
+        for served in desired.shares().values():
+            if served.version != share.version or served.manifest is None or share.manifest is None:
+                continue
+            if not await self._downloads.are_same_weights(served.manifest, share.manifest):
+                raise Conflict(
+                    f"model {desired.model!r} serves other weights under version {share.version}: is there a second"
+                    " trainer of this name?",
+                    metadata={"model": desired.model, "field": "policy_version"},
+                )
 
     async def _read_desired(self, name: str) -> tuple[Serving, int]:
         """Return the desired state and its revision.

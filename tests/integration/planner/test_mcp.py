@@ -27,10 +27,13 @@ from fathom.services.planner.episode.resources import EpisodeResources
 from fathom.services.planner.mcp import relay
 from fathom.services.planner.mcp.mount import Mounts
 from fathom.services.planner.model.episode import Episode, MaterialKind, StopReason, ToolStatus
+from fathom.services.planner.model.recording import Mode, RecordingChoice
+from fathom.services.planner.recording.tape import Recordings, playing
 from fathom.services.planner.tools.registry import CallLimits, Registry
 from fathom.services.planner.tools.think import Finish, Think
 from fathom.transport.sockets import reserved_port
 from fathom.transport.store import open_store
+from fathom.transport.store.memory import MemoryStore
 from tests.integration.planner.toy_server import Toy, describe_tool
 from tests.support.observer import RecordingObserver
 from tests.support.waiting import eventually
@@ -324,3 +327,20 @@ async def test_tools_that_act_and_results_that_age_at_once_are_asked_each_time(s
         for _ in range(3):
             await call(mounts, "toy_looked", symbol="AAPL")
         assert len(toy.heard) == 3
+
+
+async def test_a_recorded_episode_asks_no_server_again() -> None:
+    store, calls = MemoryStore(), [("toy_quote", {"symbol": "AAPL"}), ("toy_fail", {}), ("toy_broken", {})]
+    recordings = Recordings(store)
+
+    async def play_calls(mounts: Mounts, mode: Mode) -> list[str]:
+        choice = RecordingChoice("tape", mode)
+        await recordings.open(choice, "2026-01-02")
+        with playing(recordings.tape(choice, "run_1")):
+            return [(await call(mounts, name, **arguments)).content for name, arguments in calls]
+
+    async with mount_counted() as (mounts, toy):
+        recorded = await play_calls(mounts, Mode.RECORD)
+        heard = len(toy.heard)
+        assert await play_calls(mounts, Mode.STRICT) == recorded
+        assert ("at 42.5" in recorded[0], len(toy.heard)) == (True, heard)

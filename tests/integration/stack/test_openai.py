@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
+from pathlib import Path
+
 import openai
 import pytest
 
@@ -11,6 +15,7 @@ from fathom.services.local import Endpoints
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 Stack = tuple[Endpoints, Clients]
+EXAMPLE = Path(__file__).parents[3] / "examples" / "openai_client.py"
 QUESTION = "What was Apple's closing price on 2020-12-31?"
 
 
@@ -48,3 +53,15 @@ async def test_a_model_is_sampled_through_policy(stack: Stack) -> None:
         with pytest.raises(openai.NotFoundError) as unknown:
             await client.chat.completions.create(model="no-such-model", messages=messages)
         assert unknown.value.type == "not_found_error"
+
+
+async def test_the_example_prints_an_answer_with_its_sources(stack: Stack) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(EXAMPLE), QUESTION, f"{stack[0].gateway}/v1",
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    out, wrong = await process.communicate()
+    assert process.returncode == 0, wrong.decode()
+    assert "130.73" in out.decode()
+    assert "/v1/tables/" in out.decode()
+    assert "tokens" in out.decode()

@@ -39,6 +39,9 @@ async def test_models_are_listed_for_both_kinds_of_reader(client: openai.AsyncOp
     listed = await client.models.list()
     assert [model.id for model in listed.data] == ["fathom", "rules", "smollm2-135m"]
     assert (await door[0].get("/v1/models")).json()["models"][0]["name"] == "rules"
+    assert (await client.models.retrieve("fathom")).owned_by == "fathom"
+    with pytest.raises(openai.NotFoundError):
+        await client.models.retrieve("nobody")
     async with client_of(door[1], "/policy/v1") as models:
         assert [model.id for model in (await models.models.list()).data] == ["rules", "smollm2-135m"]
 

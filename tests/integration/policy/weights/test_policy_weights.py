@@ -14,7 +14,7 @@ import structlog
 
 from fathom.api.policy.v1 import policy_pb2 as pb
 from fathom.clients import Clients
-from fathom.core.errors import CorruptData, InvalidField, NotFound, VersionMismatch
+from fathom.core.errors import Conflict, CorruptData, InvalidField, NotFound, VersionMismatch
 from fathom.core.telemetry import Telemetry
 from fathom.domain.chat.messages import Completion, Message, Role, Sampling
 from fathom.domain.weights.manifest import WeightManifest, publish
@@ -206,6 +206,20 @@ async def test_what_the_manifest_says_must_be_what_was_asked(
         await engine.load_weights("tiny", ref, 2)
     with pytest.raises(InvalidField, match="model"):
         await engine.load_weights("other", ref, 1)
+
+
+async def test_other_weights_under_a_number_that_is_served_are_a_conflict(
+    engine: Engine, store: ObjectStore, folders: list[Path]
+) -> None:
+    """Two trainers of one name: neither may serve its weights to the other's episodes."""
+    await engine.load_weights("tiny", await publish(store, folders[0], "tiny", 1), 1)
+    with pytest.raises(Conflict, match="serves other weights under version 1") as refused:
+        await engine.load_weights("tiny", await publish(store, folders[1], "tiny", 1), 1)
+    assert refused.value.metadata["field"] == "policy_version"
+    # The same weights published again are no others.
+    model = await engine.load_weights("tiny", await publish(store, folders[0], "tiny", 1), 1)
+    assert model
+    await engine.load_weights("tiny", await publish(store, folders[1], "tiny", 2), 2)
 
 
 async def test_old_downloads_are_removed(

@@ -60,6 +60,11 @@ class PlannerServiceStub(object):
                 request_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ReplayRunRequest.SerializeToString,
                 response_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ReplayRunResponse.FromString,
                 _registered_method=True)
+        self.BranchRun = channel.unary_unary(
+                '/fathom.api.planner.v1.PlannerService/BranchRun',
+                request_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.BranchRunRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.BranchRunResponse.FromString,
+                _registered_method=True)
         self.GetRun = channel.unary_unary(
                 '/fathom.api.planner.v1.PlannerService/GetRun',
                 request_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.GetRunRequest.SerializeToString,
@@ -146,6 +151,16 @@ class PlannerServiceServicer(object):
     def ReplayRun(self, request, context):
         """Plays a run again strictly from its record, without any service: completions, tool results and ending are
         the recorded ones, and all that the planner decides is compared with what it decided then.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def BranchRun(self, request, context):
+        """Begins a new run with the first rounds of one that has ended, and goes on from there; follow it with WatchRun. The
+        same request_id is the same branch.
+        Errors: NOT_FOUND, ABORTED (it has not ended; the request_id was used for another run), INVALID_ARGUMENT (steps,
+        budget), FAILED_PRECONDITION (its rounds were recorded under another contract).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -254,6 +269,11 @@ def add_PlannerServiceServicer_to_server(servicer, server):
                     servicer.ReplayRun,
                     request_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ReplayRunRequest.FromString,
                     response_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ReplayRunResponse.SerializeToString,
+            ),
+            'BranchRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.BranchRun,
+                    request_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.BranchRunRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.BranchRunResponse.SerializeToString,
             ),
             'GetRun': grpc.unary_unary_rpc_method_handler(
                     servicer.GetRun,
@@ -437,6 +457,33 @@ class PlannerService(object):
             '/fathom.api.planner.v1.PlannerService/ReplayRun',
             fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ReplayRunRequest.SerializeToString,
             fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ReplayRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BranchRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.planner.v1.PlannerService/BranchRun',
+            fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.BranchRunRequest.SerializeToString,
+            fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.BranchRunResponse.FromString,
             options,
             channel_credentials,
             insecure,
