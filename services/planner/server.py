@@ -30,7 +30,6 @@ from fathom.services.planner.rollouts.service import Rollouts
 from fathom.services.planner.runs.api import Runs
 from fathom.services.planner.runs.control import request_edit
 from fathom.services.planner.runs.event_log import follow
-from fathom.services.planner.runs.queue import submit_run
 from fathom.services.planner.runs.repository import RunRepository
 from fathom.services.planner.runs.worker import LANES, Worker
 from fathom.services.planner.understanding import Understanding
@@ -117,6 +116,7 @@ class PlannerServicer:
             for depth in range(MAX_DEPTH + 1)
         ]
         self._consumers += [asyncio.create_task(self._queue.work(lane), name=f"rollouts {lane}") for lane in Lane]
+        self._consumers.append(asyncio.create_task(self._worker.end_dead_runs(), name="dead runs"))
 
     async def changes(self) -> AsyncIterator[bool]:
         """Raise when a queue is no longer consumed, so that the service becomes unhealthy."""
@@ -145,18 +145,23 @@ class PlannerServicer:
 
     async def Run(self, request: pb.RunRequest, call: Call) -> AsyncIterator[pb.RunResponse]:
         header, leg = await self._runs.ask(request, call.lane)
-        async for event in follow(self._deps.bus, header.run_id, 0, leg.number):
-            yield pb.RunResponse(event=event)
+        async with aclosing(self._runs.entrance.follow(header, leg)) as events:
+            async for event in events:
+                yield pb.RunResponse(event=event)
 
     async def WatchRun(self, request: pb.WatchRunRequest, call: Call) -> AsyncIterator[pb.WatchRunResponse]:
-        leg = await self._runs.find_watchable(checked_id("run_id", request.run_id))
-        async for event in follow(self._deps.bus, request.run_id, request.after_sequence, leg.number):
-            yield pb.WatchRunResponse(event=event)
+        header, leg = await self._runs.find_watchable(checked_id("run_id", request.run_id))
+        if request.after_sequence:  # it has begun: what it waits for, its log says
+            events = follow(self._deps.bus, request.run_id, request.after_sequence, leg.number)
+        else:
+            events = self._runs.entrance.follow(header, leg)
+        async with aclosing(events) as told:
+            async for event in told:
+                yield pb.WatchRunResponse(event=event)
 
     async def ResumeRun(self, request: pb.ResumeRunRequest, call: Call) -> AsyncIterator[pb.ResumeRunResponse]:
         checked_id("run_id", request.run_id)
-        header, leg = await self._runs.resume(request)
-        await submit_run(self._deps.bus, header, call.lane, leg)
+        _, leg = await self._runs.resume(request, call.lane)
         begun = False
         async for event in follow(self._deps.bus, request.run_id, 0, leg.number):
             # Events of earlier legs come first in the stream; the caller has seen them.

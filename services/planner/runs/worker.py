@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from fathom.api.common.v1 import common_pb2 as common
+from fathom.api.common.v1.common_pb2 import ObjectRef
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory_pb
@@ -29,7 +30,7 @@ from fathom.services.planner.episode.dialogue import Research
 from fathom.services.planner.episode.fence import LeaseLost
 from fathom.services.planner.episode.limits import cap_cost, cap_sampling, make_limits, resolve_today
 from fathom.services.planner.model.effort import EffortProfile, Granted, ModelProfile
-from fathom.services.planner.model.episode import Outcome, Step, StopReason, Task, rebuild_episode
+from fathom.services.planner.model.episode import Limits, Outcome, Step, StopReason, Task, rebuild_episode
 from fathom.services.planner.prompts.data_summary import DataSummary
 from fathom.services.planner.prompts.selection import SHORT_TOOLS, is_small_window
 from fathom.services.planner.proto.effort import EFFORTS_BACK, asked_from_proto
@@ -39,15 +40,18 @@ from fathom.services.planner.questions.model_routing import find_language_model
 from fathom.services.planner.runs.control import RunControl, request_stop
 from fathom.services.planner.runs.conversation import Conversation, load_conversation
 from fathom.services.planner.runs.event_log import EventLog, send_heartbeats
-from fathom.services.planner.runs.fold import History, load_history
+from fathom.services.planner.runs.fold import History, StepFold, load_history
+from fathom.services.planner.runs.parking import PAUSES, AttemptsSpent, Parked, is_outage, park
 from fathom.services.planner.runs.publisher import RunPublisher, publish_end
 from fathom.services.planner.runs.queue import Consumer
 from fathom.services.planner.runs.repository import Entry, Header, Lease, Leg, RunRepository
+from fathom.services.planner.runs.waiting import Pace
 from fathom.services.planner.workflow.pipeline import find_rewritten_question
 from fathom.services.planner.workflow.protocol import Workflow
 from fathom.services.planner.workflow.rewriting import STAGE, Reading, Rewriter, make_clarification
 from fathom.transport.bus.base import Bus, Delivery
-from fathom.transport.bus.streams import MAX_DELIVER, control_subject, run_durable
+from fathom.transport.bus.delivery import DEAD_REASON
+from fathom.transport.bus.streams import DEAD_RUNS, MAX_DELIVER, control_subject, run_durable
 from fathom.transport.store.refs import to_ref
 
 ENDPOINT = "openai"
@@ -70,6 +74,16 @@ class PlayedLeg:
     open_step: Step | None
 
 
+@dataclass(frozen=True)
+class Turn:
+    """A run's leg in the hands of a worker, for the ``attempt``-th time."""
+
+    header: Header
+    leg: Leg
+    attempt: int
+    lane: Lane
+
+
 @dataclass
 class Worker:
     """Worker for queued runs, ``config.concurrent_runs`` at a time per lane and depth."""
@@ -85,6 +99,7 @@ class Worker:
     """Summary of the data for the system prompt; None leaves it out."""
     rewriter: Rewriter | None = None
     """Makes follow-ups whole; without one each question is played in its own words."""
+    pace: Pace = field(default_factory=Pace)
     _verifying: set[asyncio.Task[None]] = field(default_factory=set)
     _consumer: Consumer = field(default_factory=Consumer)
 
@@ -115,12 +130,17 @@ class Worker:
             # lease ends.
             await asyncio.shield(delivery.nak())
             raise
-        except NotFound as error:
-            await delivery.dead_letter(error.message)
+        except Parked as parked:
+            await delivery.nak(parked.delay_s)
+        except (NotFound, AttemptsSpent) as error:
+            await delivery.dead_letter(str(error))
         except Exception as error:
-            # The bus delivers it again, a bounded number of times, and then keeps it as a dead letter.
-            self.log.exception("run was cut short", run_id=run_id, attempt=delivery.attempt, error=str(error))
-            await delivery.nak(1.0)
+            if is_outage(error):  # before the run could be taken up, or told of: it comes again until it can be
+                self.log.warning("run waits for a service", run_id=run_id, attempt=delivery.attempt, error=str(error))
+            else:
+                # A bug: it is delivered again, a bounded number of times, and then ends as failed.
+                self.log.exception("run was cut short", run_id=run_id, attempt=delivery.attempt, error=str(error))
+            await delivery.nak(PAUSES.delay_s(delivery.attempt))
         finally:
             alive.cancel()
 
@@ -143,48 +163,68 @@ class Worker:
             self._verifying.add(verifying)
             verifying.add_done_callback(self._verifying.discard)
 
-    async def _continue_run(self, events: EventLog, number: int, attempt: int, lane: Lane) -> None:
-        run_id = events.run_id
-        header = await self.record.get_header(run_id)
+    async def _continue_run(self, events: EventLog, number: int, delivery: int, lane: Lane) -> None:
+        """Take a run up and play it to its end; raise ``Parked`` while a service that it needs is away."""
+        header = await self.record.get_header(events.run_id)
         leg = await self.record.get_leg(header)
         if number < leg.number:  # its end was published, or there would be no further leg
             return
         try:
-            fold = await events.acquire(attempt)
-            self.log.info("run acquired", run_id=run_id, leg=leg.number, attempt=attempt)
-            ended = await self.record.find_end(run_id)
-            if ended is not None and ended[0].leg >= leg.number:
-                # The worker that ended it may not have published its end.
-                await publish_end(events, ended[0], to_ref(ended[1]))
-                await self.record.put_entry(header, Entry(ended[0].leg, ended[0].stop_reason))
-                return
-            granted = self.config.grant(asked_from_proto(header.run_request().effort, leg.budget()), header.model)
-            # Half a minute more than the run may take, for recording its end.
-            timeout_s = granted.limits.max_run_ms / 1000 + 30
-            call = Call.new(lane=lane, tenant=header.tenant, timeout_s=timeout_s, traceparent=header.traceparent)
-            with calling(call):
-                request = header.run_request()
-                is_first = attempt <= 1 and not leg.number
-                conversation = await load_conversation(
-                    self.clients, self.record, run_id, request.conversation_id, is_first, request.table_ids
-                )
-                reading = await self._understand(header, conversation.history)
-                task = await self._make_task(header, request, leg, granted, conversation, reading)
-                history = await load_history(self.record, run_id, fold, None if ended is None else ended[0])
-                # Without an earlier planner there is no late end that would have to be told from this one's.
-                if not history.is_new:
-                    # Ends that an earlier planner writes from here on are ignored by readers.
-                    await self.record.put_lease(run_id, Lease(events.epoch, leg.number, len(history.steps)))
-                self._announce(events, header, leg, attempt, granted, task)
-                if reading.asks_back:
-                    asked = Outcome(StopReason.FINISHED, make_clarification(reading))
-                    play = Play(rebuild_episode(task, (), ()), asked)
-                    await self._finish(PlayedLeg(play, [], None), header, leg, lane, events)
-                    return
-                played = await self._play(task, header, leg, attempt, events, history)
-                await self._finish(played, header, leg, lane, events)
+            fold = await events.acquire(delivery)
+            # Deliveries that only waited for a service are no attempts.
+            attempt = fold.takeovers - fold.parks + 1
+            self.log.info("run acquired", run_id=events.run_id, leg=leg.number, attempt=attempt)
+            if attempt > MAX_DELIVER:
+                raise AttemptsSpent(f"{attempt - 1} workers did not get it to its end")
+            try:
+                await self._play_leg(events, fold, Turn(header, leg, attempt, lane))
+            except FathomError as error:
+                if is_outage(error):
+                    await park(events, fold, self.config.outage_s, error)
+                raise
         finally:
             await events.close()
+
+    async def _play_leg(self, events: EventLog, fold: StepFold, turn: Turn) -> None:
+        """Play a leg, or publish the end that it has; raise ``FathomError`` and ``Parked``."""
+        run_id, header, leg = events.run_id, turn.header, turn.leg
+        ended = await self.record.find_end(run_id)
+        if ended is not None and ended[0].leg >= leg.number:
+            # The worker that ended it may not have published its end.
+            await publish_end(events, ended[0], to_ref(ended[1]))
+            await self.record.put_entry(header, Entry(ended[0].leg, ended[0].stop_reason))
+            return
+        granted = self.config.grant(asked_from_proto(header.run_request().effort, leg.budget()), header.model)
+        # Half a minute more than the run may take, for recording its end; waits for services do not count.
+        timeout_s = granted.limits.max_run_ms / 1000 + self.config.tool_patience_s + 30
+        call = Call.new(lane=turn.lane, tenant=header.tenant, timeout_s=timeout_s, traceparent=header.traceparent)
+        with calling(call):
+            request = header.run_request()
+            is_first = not fold.takeovers and not leg.number
+            conversation = await load_conversation(
+                self.clients, self.record, run_id, request.conversation_id, is_first, request.table_ids
+            )
+            reading = await self._understand(header, conversation.history)
+            task = await self._make_task(header, request, leg, granted, conversation, reading, fold.worked_s)
+            history = await load_history(self.record, run_id, fold, None if ended is None else ended[0])
+            # Without an earlier planner there is no late end that would have to be told from this one's.
+            if not history.is_new:
+                # Ends that an earlier planner writes from here on are ignored by readers.
+                await self.record.put_lease(run_id, Lease(events.epoch, leg.number, len(history.steps)))
+            self._announce(events, header, leg, turn.attempt, granted, task)
+            if reading.asks_back:
+                asked = Outcome(StopReason.FINISHED, make_clarification(reading))
+                play = Play(rebuild_episode(task, (), ()), asked)
+                await self._finish(PlayedLeg(play, [], None), header, leg, turn.lane, events)
+                return
+            started = time.monotonic()
+            played = await self._play(task, header, leg, turn.attempt, events, history)
+            outcome = played.play.outcome
+            if outcome.is_house_failure:
+                error = NotReady(outcome.error, metadata={"culprit": outcome.culprit})
+                await park(events, fold, self.config.outage_s, error)
+            await self._finish(played, header, leg, turn.lane, events)
+            self.pace.note(turn.lane, time.monotonic() - started)
 
     async def _play(
         self, task: Task, header: Header, leg: Leg, attempt: int, events: EventLog, history: History
@@ -263,13 +303,14 @@ class Worker:
         granted: Granted,
         conversation: Conversation,
         reading: Reading,
+        worked_s: float,
     ) -> Task:
         config, limits = self.config, granted.limits
         bounds = make_limits(
             limits.max_rounds,
             limits.max_tokens,
             limits.max_run_ms,
-            leg.start_time,
+            worked_s,
             cap_cost(leg.max_cost, config.max_cost, "budget.max_cost"),
             leg.steps,
         )
@@ -353,6 +394,48 @@ class Worker:
             "run ended", run_id=header.run_id, stop=outcome.stop.value, rounds=len(episode.steps), error=outcome.error,
             seconds=round(time.time() - leg.start_time, 3),
         )  # fmt: skip
+
+    async def end_dead_runs(self) -> None:
+        """Write the ends of runs that were given up, until cancelled: their readers wait for them."""
+        await self._consumer.consume(self.bus.consume(DEAD_RUNS), 1, self._end_dead_run, self.log)
+
+    async def _end_dead_run(self, delivery: Delivery) -> None:
+        run_id, _, number = delivery.payload.decode().partition(":")
+        events = EventLog(self.bus, run_id)
+        try:
+            await self._end_leg(events, int(number or 0), delivery.headers.get(DEAD_REASON, "was given up"))
+            await delivery.ack()
+        except LeaseLost:  # somebody plays it after all, and ends it
+            await delivery.ack()
+        except FathomError as error:
+            self.log.warning("end of a run cannot be written yet", run_id=run_id, error=error.message)
+            await delivery.nak(PAUSES.delay_s(delivery.attempt))
+        finally:
+            await events.close()
+
+    async def _end_leg(self, events: EventLog, number: int, why: str) -> None:
+        """End a leg as failed with what was recorded, unless it has an end."""
+        run_id, error = events.run_id, f"planner: {why}"
+        try:
+            header = await self.record.get_header(run_id)
+        except NotFound:  # refused while it was queued: only somebody who follows it knows it
+            await events.acquire(1)
+            failed = trajectory_pb.Trajectory(run_id=run_id, error=error, culprit="planner", leg=number)
+            failed.stop_reason = trajectory_pb.STOP_REASON_FAILED
+            await publish_end(events, failed, ObjectRef())
+            return
+        if await self.record.get_end(run_id, number) is not None:
+            return
+        fold = await events.acquire(1)
+        ended = await self.record.find_end(run_id)
+        history = await load_history(self.record, run_id, fold, None if ended is None else ended[0])
+        await self.record.put_lease(run_id, Lease(events.epoch, number, len(history.steps)))
+        task = Task(run_id, header.question, header.model, Sampling(), Limits(0, 0, 0.0))
+        episode = rebuild_episode(task, (), [step_from_proto(step) for step in history.steps])
+        outcome = Outcome(StopReason.FAILED, None, error, "planner")
+        leg = replace(await self.record.get_leg(header), number=number)
+        played = PlayedLeg(Play(episode, outcome), history.steps, history.open_step)
+        await self._finish(played, header, leg, Lane.INTERACTIVE, events)
 
     async def stop(self, run_id: str) -> bool:
         """End a run, immediately when a worker has it, else when one takes it; return whether a worker had it."""
