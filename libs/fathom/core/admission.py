@@ -178,7 +178,7 @@ class Admission:
         self._name, self.limits, self._observer, self._noun = name, limits, observer, noun
         self._held: Counter[tuple[str, ...]] = Counter()
         self._queues = {lane: FairQueue(self._held) for lane in ORDER}
-        self._turns, self._running, self._units = 0, 0, 0
+        self._turns, self._running, self._units, self._people = 0, 0, 0, 0
         self._seconds, self._ended = MIN_RETRY_S, 0
         self._next_start, self._people_at = 0.0, -math.inf
         self._paused = False
@@ -339,12 +339,13 @@ class Admission:
         return sum(len(self._queues[earlier]) for earlier in ORDER[: ORDER.index(lane) + 1])
 
     def _open_to(self, lane: Lane) -> int:
-        """Return the number of places that requests of a lane may take."""
+        """Return the number of places that may be taken, by whomever, when a request of a lane is admitted."""
         if lane is Lane.INTERACTIVE or not self.limits.reserved:
             return self.limits.running
         is_reserved = asyncio.get_running_loop().time() - self._people_at < self.limits.reserve_s
         reserved = self.limits.reserved if is_reserved or math.isinf(self.limits.reserve_s) else 0
-        return max(1, self.limits.running - reserved)
+        # What people hold already is of those kept for them.
+        return max(1, self.limits.running - max(0, reserved - self._people))
 
     def _fits(self, lane: Lane, units: int) -> bool:
         if self._paused or self._running >= self._open_to(lane):
@@ -380,6 +381,7 @@ class Admission:
             if self.limits.per_second:
                 self._next_start = max(now, self._next_start) + 1 / self.limits.per_second
             self._running += 1
+            self._people += turn.claimant.lane is Lane.INTERACTIVE
             self._units += turn.units
             self._held.update(keys_of(turn.claimant))
             self._idle.clear()
@@ -401,6 +403,7 @@ class Admission:
 
     def _free(self, claimant: Claimant, units: int) -> None:
         self._running -= 1
+        self._people -= claimant.lane is Lane.INTERACTIVE
         self._units -= units
         for key in keys_of(claimant):
             self._held[key] -= 1
