@@ -304,41 +304,46 @@ class Admission:
         finally:
             place.release()
 
-    async def acquire(self, claimant: Claimant, units: int = 1) -> Place:
+    async def acquire(self, claimant: Claimant, units: int = 1, within_s: float = math.inf) -> Place:
         """Wait for a turn and reserve ``units``; the caller must release the place.
 
         Raise ``Overloaded`` with a delay when the queue is full, or when the wait is, or is expected to be, longer than
-        the limit or the caller's deadline allow. A request larger than all units is admitted when nothing else runs.
+        the limit, ``within_s`` or the caller's deadline allow. A request larger than all units is admitted when
+        nothing else runs.
         """
         # A request larger than the whole limit would never fit; capped, it is admitted when nothing else runs.
         reserved = min(max(units, 1), self.limits.units) if self.limits.units else max(units, 1)
         started = asyncio.get_running_loop().time()
         if claimant.lane is Lane.INTERACTIVE:
             self._people_at = started
-        self._refuse_late(claimant.lane)
+        within_s = min(within_s, self.limits.wait_s)
+        self._refuse_late(claimant.lane, within_s)
         turn = Turn(claimant, reserved, started)
-        await self._take_turn(turn)
+        await self._take_turn(turn, within_s)
         now = asyncio.get_running_loop().time()
         if self._observer is not None:
             self._observer.on_admitted(claimant.lane, now - started)
         return Place(self, claimant, reserved, now)
 
     def expect_wait_s(self, lane: Lane) -> float:
-        """Return the expected wait of a request that comes now, 0 while nothing is known of durations."""
-        if not self._ended or (self._fits(lane, 1) and not self._waits_before(lane)):
-            return 0.0
-        paced = self._waits_before(lane) / self.limits.per_second if self.limits.per_second else 0.0
-        return max(paced, self._seconds * (self._waits_before(lane) + 1) / self._open_to(lane))
+        """Return the expected wait of a request that comes now, by the rate and by what is known of durations."""
+        before, paced = self._waits_before(lane), 0.0
+        if self.limits.per_second:
+            until_next = max(0.0, self._next_start - asyncio.get_running_loop().time())
+            paced = until_next + before / self.limits.per_second
+        if not self._ended or (self._fits(lane, 1) and not before):
+            return paced
+        return max(paced, self._seconds * (before + 1) / self._open_to(lane))
 
-    def _refuse_late(self, lane: Lane) -> None:
+    def _refuse_late(self, lane: Lane, within_s: float) -> None:
         """Raise ``Overloaded`` for a request that would be given up before its turn."""
         call = current_call()
         remaining = math.inf if call is None or (left := call.remaining_s()) is None else left
         # Early, so that a caller asks again later or elsewhere and the queue holds only what will be served.
-        if self.expect_wait_s(lane) > min(self.limits.wait_s, remaining):
+        if self.expect_wait_s(lane) > min(within_s, remaining):
             raise self._shed(lane)
 
-    async def _take_turn(self, turn: Turn) -> None:
+    async def _take_turn(self, turn: Turn, within_s: float) -> None:
         lane = turn.claimant.lane
         if self._is_full_for(turn.claimant):
             raise self._shed(lane)
@@ -346,7 +351,7 @@ class Admission:
         self._grant()
         self._show()
         try:
-            async with asyncio.timeout(self.limits.wait_s if math.isfinite(self.limits.wait_s) else None) as limit:
+            async with asyncio.timeout(within_s if math.isfinite(within_s) else None) as limit:
                 await turn.granted
         except BaseException as error:  # cancellation included: a turn must not be lost with its caller
             if not self._queue.remove(turn) and turn.granted.done() and not is_broken(turn.granted):
@@ -373,14 +378,15 @@ class Admission:
     def _shed(self, lane: Lane) -> Overloaded:
         if self._observer is not None:
             self._observer.on_shed(lane)
-        reserved = f" with {self._units:,} reserved" if self.limits.units else ""
-        text = f"{self._name}: {self._running} {self._noun}{reserved} are running and {len(self._queue)} are waiting"
+        units = f" with {self._units:,} reserved" if self.limits.units else ""
+        places = f"{self._running} of {self.limits.running} places are taken by {self._noun}{units}"
+        text = f"{self._name}: {places}, {len(self._queue)} are waiting"
         return Overloaded(text, self._retry_after_s(lane))
 
     def _retry_after_s(self, lane: Lane) -> float:
         """Estimate the seconds until admission from the queue ahead and the duration of recent requests."""
         ahead = self._seconds * (1 + self._waits_before(lane) / self.limits.running)
-        return round(min(MAX_RETRY_S, max(MIN_RETRY_S, ahead)), 3)
+        return round(min(MAX_RETRY_S, max(MIN_RETRY_S, ahead, self.expect_wait_s(lane))), 3)
 
     def _waits_before(self, lane: Lane) -> int:
         """Return the number of queued requests of lanes up to this one, which come before a new request."""

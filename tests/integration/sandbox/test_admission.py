@@ -66,7 +66,7 @@ async def test_a_session_that_does_not_get_free_in_time_is_refused_with_a_delay(
     engine = make_engine(max_sessions=1, max_waiting=8, wait_s=0.05, spares=0)
     await engine.start()
     await engine.create()
-    with pytest.raises(errors.Overloaded, match="1 sessions are running") as refused:
+    with pytest.raises(errors.Overloaded, match="1 of 1 places are taken by sessions") as refused:
         await engine.create()
     assert refused.value.retry_after_s
     await engine.close()
