@@ -19,6 +19,7 @@ from fathom.services.planner.coverage.reading import QuestionReader
 from fathom.services.planner.episode.llm import PolicyService, PolicyTokens, PolicyWriter
 from fathom.services.planner.episode.resources import EpisodeResources
 from fathom.services.planner.mcp.mount import Mounts
+from fathom.services.planner.mcp.results import SharedResults
 from fathom.services.planner.metrics import Metrics
 from fathom.services.planner.model.episode import Step, Task
 from fathom.services.planner.model.todo import Todo
@@ -78,7 +79,7 @@ class ResourcesFactory:
             Summariser(writer, catalogue.find("notes", "en").render()),
             WindowMetrics.register(registry),
         )
-        mounts = Mounts(config.mcp_servers, deps.store, deps.telemetry.log)
+        mounts = Mounts(config.mcp_servers, deps.store, deps.telemetry.log, SharedResults(registry))
         calls, by_tool = config.concurrent_tool_calls, config.concurrent_calls_by_tool
         gates = Gates(
             calls,
@@ -116,7 +117,7 @@ class ResourcesFactory:
 
         ending = self._make_ending(python, task)
         if isinstance(ending, CoverageEnding):
-            ending.begin(task.question)
+            ending.begin(task.question, task.read)
 
         async def close() -> None:
             if isinstance(ending, CoverageEnding):

@@ -10,7 +10,7 @@ from typing import Any
 from fathom.core.ids import content_hash
 from fathom.domain.chat.messages import Completion, Message, Role, Sampling, ToolCall, Usage
 from fathom.services.planner.model.compaction import Compaction, ViewMessage, WindowSettings
-from fathom.services.planner.model.slots import Reading
+from fathom.services.planner.model.slots import Reading, ReadText
 from fathom.services.planner.model.stages import StageNote
 
 
@@ -148,6 +148,10 @@ class Task:
     """True for a trainer's episode, whose dialogue stays as strict as trainers know it; see ``interpretation``."""
     is_thinking: bool = False
     """True for a model that thinks by itself, which is not offered the tool ``think``."""
+    instructions: str = ""
+    """What the calling application asks of the answer; "" for nothing."""
+    read: ReadText | None = None
+    """The question as datafetch has read it for a follow-up; None reads it beside the first sampling."""
     is_compared: bool = True
     """False leaves out the comparison of the answer with the question, as in training by default."""
 

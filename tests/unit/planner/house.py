@@ -22,7 +22,7 @@ from fathom.services.planner.model.episode import MaterialKind, Step, Task, Tool
 from fathom.services.planner.model.todo import Todo
 from fathom.services.planner.prompts.catalogue import load_catalogue
 from fathom.services.planner.prompts.selection import Prompts
-from fathom.services.planner.questions.routing import Mode, Route, Scene
+from fathom.services.planner.questions.routing import Form, Mode, Route, Scene
 from fathom.services.planner.runs.api import Runs
 from fathom.services.planner.runs.event_log import follow
 from fathom.services.planner.runs.repository import RunRepository
@@ -51,7 +51,12 @@ def echo(*texts: str) -> str:
 async def choose_route(question: str) -> Route:
     """Return the route of a question in these tests: a plan for "How profitable …", the agent for any other."""
     mode = Mode.WORKFLOW if question.startswith("How profitable") else Mode.RESEARCH
-    return Route(Scene.QUESTION_ANSWERING, mode, 1.0, "by its first words")
+    return Route(Scene.QUESTION_ANSWERING, mode, 1.0, "by its first words", form=await choose_form(question))
+
+
+async def choose_form(question: str) -> Form:
+    """Return the form of an answer in these tests: a report for "Write a report …" and 写一份报告…."""
+    return Form.REPORT if question.startswith(("Write a report", "写一份报告")) else Form.ANSWER
 
 
 def finish(answer: str) -> str:
@@ -130,7 +135,7 @@ class House:
         self.patience_s = 0.0
         self.telemetry = Telemetry("test", log_level="critical")
         self.clients = Clients({}, self.telemetry)
-        self.runs = Runs(self.config, self.worker(), self.record, self.clients, choose_route)
+        self.runs = Runs(self.config, self.worker(), self.record, self.clients, choose_route, choose_form)
 
     def stage(self, task: Task, steps: Sequence[Step], cut_short: Step | None) -> EpisodeResources:
         known = [*steps, *([cut_short] if cut_short else [])]
