@@ -19,6 +19,7 @@ from fathom.services.planner.runs.event_log import EventLog, follow, make_event_
 from fathom.services.planner.runs.queue import submit_run
 from fathom.services.planner.runs.repository import RunRepository
 from fathom.transport.bus.streams import DAY_S, events_subject
+from tests.support.clock import simulate_time
 from tests.support.waiting import eventually
 from tests.unit.planner.house import House, echo, finish, kinds, numbers
 from tests.unit.planner.runs.mortal import Life, MortalBus, MortalStore
@@ -77,6 +78,7 @@ async def lost_after(house: House, writes: int) -> AsyncIterator[None]:
 
 
 @pytest.mark.parametrize("writes", range(1, 22))
+@simulate_time
 async def test_a_worker_killed_after_any_write_leaves_a_run_that_ends_the_same(writes: int) -> None:
     calm = House(*LINES)
     calm.release.set()
