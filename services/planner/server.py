@@ -29,6 +29,7 @@ from fathom.services.planner.rollouts.queue import RolloutQueue
 from fathom.services.planner.rollouts.service import Rollouts
 from fathom.services.planner.runs.api import Runs
 from fathom.services.planner.runs.control import request_edit
+from fathom.services.planner.runs.dead import DeadRuns
 from fathom.services.planner.runs.event_log import follow
 from fathom.services.planner.runs.repository import RunRepository
 from fathom.services.planner.runs.worker import LANES, Worker
@@ -99,6 +100,7 @@ class PlannerServicer:
         self._understanding = understanding
         self._deps, self._resources, self._watch = deps, resources, watch
         self._worker, self._rollouts, self._queue, self._runs = worker, rollouts, queue, runs
+        self._dead = DeadRuns(worker)
         self._consumers: list[asyncio.Task[None]] = []
 
     async def warm_up(self) -> None:
@@ -116,7 +118,7 @@ class PlannerServicer:
             for depth in range(MAX_DEPTH + 1)
         ]
         self._consumers += [asyncio.create_task(self._queue.work(lane), name=f"rollouts {lane}") for lane in Lane]
-        self._consumers.append(asyncio.create_task(self._worker.end_dead_runs(), name="dead runs"))
+        self._consumers.append(asyncio.create_task(self._dead.work(), name="dead runs"))
 
     async def changes(self) -> AsyncIterator[bool]:
         """Raise when a queue is no longer consumed, so that the service becomes unhealthy."""
@@ -132,6 +134,7 @@ class PlannerServicer:
         # The runs in progress go on: what is not finished when the service closes is delivered to another planner.
         self._worker.stop_consuming()
         self._queue.stop_consuming()
+        self._dead.stop_consuming()
         await asyncio.gather(*self._consumers, return_exceptions=True)
 
     async def close(self) -> None:

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 from fathom.api.common.v1 import common_pb2 as common
-from fathom.api.common.v1.common_pb2 import ObjectRef
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory_pb
@@ -30,7 +29,7 @@ from fathom.services.planner.episode.dialogue import Research
 from fathom.services.planner.episode.fence import LeaseLost
 from fathom.services.planner.episode.limits import cap_cost, cap_sampling, make_limits, resolve_today
 from fathom.services.planner.model.effort import EffortProfile, Granted, ModelProfile
-from fathom.services.planner.model.episode import Limits, Outcome, Step, StopReason, Task, rebuild_episode
+from fathom.services.planner.model.episode import Outcome, Step, StopReason, Task, rebuild_episode
 from fathom.services.planner.model.slots import restore_text
 from fathom.services.planner.prompts.data_summary import DataSummary
 from fathom.services.planner.prompts.selection import SHORT_TOOLS, is_small_window
@@ -59,8 +58,7 @@ from fathom.services.planner.workflow.rewriting import (
     restore_reading,
 )
 from fathom.transport.bus.base import Bus, Delivery
-from fathom.transport.bus.delivery import DEAD_REASON
-from fathom.transport.bus.streams import DEAD_RUNS, MAX_DELIVER, control_subject, run_durable
+from fathom.transport.bus.streams import MAX_DELIVER, control_subject, run_durable
 from fathom.transport.store.refs import to_ref
 
 ENDPOINT = "openai"
@@ -222,7 +220,7 @@ class Worker:
             if reading.asks_back:
                 asked = Outcome(StopReason.FINISHED, make_clarification(reading))
                 play = Play(rebuild_episode(task, (), ()), asked)
-                await self._finish(PlayedLeg(play, [], None), header, leg, turn.lane, events)
+                await self.finish(PlayedLeg(play, [], None), header, leg, turn.lane, events)
                 return
             started = time.monotonic()
             played = await self._play(task, header, leg, turn.attempt, events, history)
@@ -230,7 +228,7 @@ class Worker:
             if outcome.is_house_failure:
                 error = NotReady(outcome.error, metadata={"culprit": outcome.culprit})
                 await park(events, fold, self.config.outage_s, error)
-            await self._finish(played, header, leg, turn.lane, events)
+            await self.finish(played, header, leg, turn.lane, events)
             self.pace.note(turn.lane, time.monotonic() - started)
 
     async def _play(
@@ -381,7 +379,7 @@ class Worker:
         room = int(model.window_tokens * (1 - self.config.window_trigger))
         return min(wanted, room) if room else wanted
 
-    async def _finish(self, played: PlayedLeg, header: Header, leg: Leg, lane: Lane, events: EventLog) -> None:
+    async def finish(self, played: PlayedLeg, header: Header, leg: Leg, lane: Lane, events: EventLog) -> None:
         """Record the trajectory, publish the end, stop sub-runs; in this order, each step idempotent."""
         episode, outcome = played.play.episode, played.play.outcome
         if outcome.answer is not None:
@@ -405,48 +403,6 @@ class Worker:
             "run ended", run_id=header.run_id, stop=outcome.stop.value, rounds=len(episode.steps), error=outcome.error,
             seconds=round(time.time() - leg.start_time, 3),
         )  # fmt: skip
-
-    async def end_dead_runs(self) -> None:
-        """Write the ends of runs that were given up, until cancelled: their readers wait for them."""
-        await self._consumer.consume(self.bus.consume(DEAD_RUNS), 1, self._end_dead_run, self.log)
-
-    async def _end_dead_run(self, delivery: Delivery) -> None:
-        run_id, _, number = delivery.payload.decode().partition(":")
-        events = EventLog(self.bus, run_id)
-        try:
-            await self._end_leg(events, int(number or 0), delivery.headers.get(DEAD_REASON, "was given up"))
-            await delivery.ack()
-        except LeaseLost:  # somebody plays it after all, and ends it
-            await delivery.ack()
-        except FathomError as error:
-            self.log.warning("end of a run cannot be written yet", run_id=run_id, error=error.message)
-            await delivery.nak(PAUSES.delay_s(delivery.attempt))
-        finally:
-            await events.close()
-
-    async def _end_leg(self, events: EventLog, number: int, why: str) -> None:
-        """End a leg as failed with what was recorded, unless it has an end."""
-        run_id, error = events.run_id, f"planner: {why}"
-        try:
-            header = await self.record.get_header(run_id)
-        except NotFound:  # refused while it was queued: only somebody who follows it knows it
-            await events.acquire(1)
-            failed = trajectory_pb.Trajectory(run_id=run_id, error=error, culprit="planner", leg=number)
-            failed.stop_reason = trajectory_pb.STOP_REASON_FAILED
-            await publish_end(events, failed, ObjectRef())
-            return
-        if await self.record.get_end(run_id, number) is not None:
-            return
-        fold = await events.acquire(1)
-        ended = await self.record.find_end(run_id)
-        history = await load_history(self.record, run_id, fold, None if ended is None else ended[0])
-        await self.record.put_lease(run_id, Lease(events.epoch, number, len(history.steps)))
-        task = Task(run_id, header.question, header.model, Sampling(), Limits(0, 0, 0.0))
-        episode = rebuild_episode(task, (), [step_from_proto(step) for step in history.steps])
-        outcome = Outcome(StopReason.FAILED, None, error, "planner")
-        leg = replace(await self.record.get_leg(header), number=number)
-        played = PlayedLeg(Play(episode, outcome), history.steps, history.open_step)
-        await self._finish(played, header, leg, Lane.INTERACTIVE, events)
 
     async def stop(self, run_id: str) -> bool:
         """End a run, immediately when a worker has it, else when one takes it; return whether a worker had it."""

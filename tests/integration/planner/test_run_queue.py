@@ -14,6 +14,7 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.core.call import Lane
 from fathom.core.errors import NotReady
+from fathom.services.planner.runs.dead import DeadRuns
 from fathom.services.planner.runs.event_log import follow
 from fathom.services.planner.runs.repository import first_leg
 from fathom.transport.bus import open_bus
@@ -80,7 +81,7 @@ async def test_a_run_that_was_given_up_gets_its_end(house: House) -> None:
     await house.ask()
     async with aclosing(house.bus.consume(run_durable(Lane.INTERACTIVE))) as deliveries:
         await (await anext(deliveries)).dead_letter("too often")
-    ending = asyncio.create_task(house.worker().end_dead_runs())
+    ending = asyncio.create_task(DeadRuns(house.worker()).work())
     finished = (await read_events(house, "run_1"))[-1].finished
     ending.cancel()
     await asyncio.gather(ending, return_exceptions=True)

@@ -13,6 +13,7 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.core.call import Lane
 from fathom.core.errors import NotReady, Overloaded
+from fathom.services.planner.runs.dead import DeadRuns
 from fathom.services.planner.runs.event_log import fold_log, follow
 from fathom.services.planner.runs.repository import first_leg
 from fathom.transport.bus.streams import DAY_S
@@ -231,7 +232,7 @@ async def test_a_run_that_was_given_up_gets_its_end() -> None:
     async for delivery in house.bus.consume("planner-interactive"):
         await delivery.dead_letter("too often")
         break
-    ending = asyncio.create_task(house.worker().end_dead_runs())
+    ending = asyncio.create_task(DeadRuns(house.worker()).work())
     finished = (await watch_all(house))[-1].finished
     assert (finished.stop_reason, finished.error) == (trajectory.STOP_REASON_FAILED, "planner: too often")
     await eventually(lambda: is_ended(house))
@@ -254,7 +255,7 @@ async def test_a_run_that_no_worker_can_begin_is_given_up_and_gets_its_end(monke
         raise KeyError("a bug")
 
     monkeypatch.setattr(worker, "_understand", break_off)
-    ending = asyncio.create_task(worker.end_dead_runs())
+    ending = asyncio.create_task(DeadRuns(worker).work())
     async with house.working(worker):
         finished = (await watch_all(house))[-1].finished
     ending.cancel()
