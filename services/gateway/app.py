@@ -103,7 +103,7 @@ def build_openapi_document(app: FastAPI) -> dict[str, Any]:
 def add_runs(app: FastAPI, engine: Engine) -> None:
     """Add the routes that start, list and read runs."""
 
-    @app.post("/v1/runs", status_code=202)
+    @app.post("/v1/runs", status_code=202, response_model_exclude_none=True)
     async def start_run(ask: Ask, response: Response) -> Accepted:
         """Start a run; follow it under /v1/runs/{run_id}/events."""
         accepted = Accepted(**await engine.start_run(ask.request()))
@@ -155,7 +155,7 @@ def add_run_actions(app: FastAPI, engine: Engine) -> None:
         """End a run; what was collected stays."""
         return JSONResponse(await engine.stop_run(run_id))
 
-    @app.post("/v1/runs/{run_id}/resume", status_code=202)
+    @app.post("/v1/runs/{run_id}/resume", status_code=202, response_model_exclude_none=True)
     async def resume_run(run_id: RunId, resume: Resume) -> Accepted:
         """Resume a run that was stopped, has spent its budget or failed; follow its events as before."""
         budget = planner.Budget(max_rounds=resume.max_rounds, max_tokens=resume.max_tokens, max_ms=resume.max_ms)

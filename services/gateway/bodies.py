@@ -73,11 +73,19 @@ class Ask(BaseModel):
         return request
 
 
+class Waiting(BaseModel):
+    """Place of a run in the queue."""
+
+    before: int = Field(description="Runs that come before it, at most.")
+    expected_ms: int = Field(description="Expected wait in milliseconds; 0 when unknown.")
+
+
 class Accepted(BaseModel):
-    """A run that was started."""
+    """A run that was started, or queued."""
 
     run_id: str
-    conversation_id: str = Field(description="Conversation that it belongs to; empty while the run waits in a queue.")
+    conversation_id: str = Field(description="Conversation that it belongs to; empty when it is not known yet.")
+    waiting: Waiting | None = Field(None, description="Set while the run waits in the queue.")
 
 
 class Resume(BaseModel):

@@ -83,15 +83,19 @@ class Engine:
         request.request_id = checked_id("request_id", request.request_id) if request.request_id else new_id("run")
         request.model = request.model or self._config.default_model
         conversation_id = request.conversation_id
+        waiting: dict[str, int] | None = None
         try:
             # Only the first event is awaited; closing the stream does not end the run, which others follow.
             async with aclosing(self._clients.planner.run(request, timeout_s=self._config.start_timeout_s)) as events:
-                conversation_id = (await anext(events)).event.started.conversation_id
+                first = (await anext(events)).event
+                conversation_id = first.started.conversation_id or first.waiting.conversation_id
+                if first.HasField("waiting"):
+                    waiting = {"before": first.waiting.before, "expected_ms": first.waiting.expected_ms}
         except DeadlineExceeded:
             # Every worker is busy: the run waits in its queue, which is as good as begun. Without a record it failed.
             if not await self._exists(request.request_id):
                 raise
-        return {"run_id": request.request_id, "conversation_id": conversation_id}
+        return {"run_id": request.request_id, "conversation_id": conversation_id, "waiting": waiting}
 
     async def _exists(self, run_id: str) -> bool:
         try:

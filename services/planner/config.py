@@ -155,6 +155,12 @@ class Config(Settings):
     """Cost limit per episode in the currency of the prices; 0 sets no limit."""
     concurrent_runs: int = Field(default=8, ge=1)
     """Concurrent runs of this process."""
+    max_queued_runs: int = Field(default=1_000, ge=1)
+    """Runs of one lane that wait; further ones are refused with a delay."""
+    max_queue_s: float = Field(default=120.0, gt=0)
+    """Longest expected wait in seconds of a new run; above it new ones are refused with a delay."""
+    outage_s: float = Field(default=120.0, ge=0)
+    """Seconds that a run waits in all for services that it cannot go on without; then it ends as failed."""
     concurrent_rollouts: int = Field(default=16, ge=1)
     """Concurrent episodes of one Rollout request; requests can lower it."""
     concurrent_tasks: int = Field(default=4, ge=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -170,7 +171,9 @@ class Engine:
             run_id = f"{task.run_id}-{index}-{sample}"
             # Whatever lane the caller named: episodes must not come before people at the services.
             async with gate:
-                varied = replace(task, run_id=run_id, sampling=replace(task.sampling, seed=seed))
+                # Its time begins now and not when the request came: the others' is none of its own.
+                limits = replace(task.limits, deadline=time.monotonic() + task.limits.max_seconds)
+                varied = replace(task, run_id=run_id, limits=limits, sampling=replace(task.sampling, seed=seed))
                 with in_lane(lane):
                     return index, sample, await self.play(varied, protocol, observer)
 

@@ -33,8 +33,8 @@ from fathom.services.planner.rollouts.service import Rollouts
 from fathom.services.planner.runs.api import Runs
 from fathom.services.planner.runs.branching import branch_run
 from fathom.services.planner.runs.control import request_edit
+from fathom.services.planner.runs.dead import DeadRuns
 from fathom.services.planner.runs.event_log import follow
-from fathom.services.planner.runs.queue import submit_run
 from fathom.services.planner.runs.repository import RunRepository
 from fathom.services.planner.runs.worker import LANES, Worker
 from fathom.services.planner.understanding import Understanding
@@ -108,6 +108,7 @@ class PlannerServicer:
         self._understanding = understanding
         self._deps, self._resources, self._watch = deps, resources, watch
         self._worker, self._rollouts, self._queue, self._runs = worker, rollouts, queue, runs
+        self._dead = DeadRuns(worker)
         self._consumers: list[asyncio.Task[None]] = []
 
     async def warm_up(self) -> None:
@@ -125,6 +126,7 @@ class PlannerServicer:
             for depth in range(MAX_DEPTH + 1)
         ]
         self._consumers += [asyncio.create_task(self._queue.work(lane), name=f"rollouts {lane}") for lane in Lane]
+        self._consumers.append(asyncio.create_task(self._dead.work(), name="dead runs"))
 
     async def changes(self) -> AsyncIterator[bool]:
         """Raise when a queue is no longer consumed, so that the service becomes unhealthy."""
@@ -140,6 +142,7 @@ class PlannerServicer:
         # The runs in progress go on: what is not finished when the service closes is delivered to another planner.
         self._worker.stop_consuming()
         self._queue.stop_consuming()
+        self._dead.stop_consuming()
         await asyncio.gather(*self._consumers, return_exceptions=True)
 
     async def close(self) -> None:
@@ -153,18 +156,23 @@ class PlannerServicer:
 
     async def Run(self, request: pb.RunRequest, call: Call) -> AsyncIterator[pb.RunResponse]:
         header, leg = await self._runs.ask(request, call.lane)
-        async for event in follow(self._deps.bus, header.run_id, 0, leg.number):
-            yield pb.RunResponse(event=event)
+        async with aclosing(self._runs.entrance.follow(header, leg)) as events:
+            async for event in events:
+                yield pb.RunResponse(event=event)
 
     async def WatchRun(self, request: pb.WatchRunRequest, call: Call) -> AsyncIterator[pb.WatchRunResponse]:
-        leg = await self._runs.find_watchable(checked_id("run_id", request.run_id))
-        async for event in follow(self._deps.bus, request.run_id, request.after_sequence, leg.number):
-            yield pb.WatchRunResponse(event=event)
+        header, leg = await self._runs.find_watchable(checked_id("run_id", request.run_id))
+        if request.after_sequence:  # it has begun: what it waits for, its log says
+            events = follow(self._deps.bus, request.run_id, request.after_sequence, leg.number)
+        else:
+            events = self._runs.entrance.follow(header, leg)
+        async with aclosing(events) as told:
+            async for event in told:
+                yield pb.WatchRunResponse(event=event)
 
     async def ResumeRun(self, request: pb.ResumeRunRequest, call: Call) -> AsyncIterator[pb.ResumeRunResponse]:
         checked_id("run_id", request.run_id)
-        header, leg = await self._runs.resume(request)
-        await submit_run(self._deps.bus, header, call.lane, leg)
+        _, leg = await self._runs.resume(request, call.lane)
         begun = False
         async for event in follow(self._deps.bus, request.run_id, 0, leg.number):
             # Events of earlier legs come first in the stream; the caller has seen them.

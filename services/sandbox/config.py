@@ -37,7 +37,13 @@ class Config(Settings):
     If false, both travel in the calls, and the service needs neither a network of its own nor a key.
     """
     max_sessions: int = Field(default=16, ge=1)
-    """Maximum number of sessions at once; further ones are refused with a retry delay."""
+    """Maximum number of sessions at once; further ones wait for one to end."""
+    max_waiting: int = Field(default=256, ge=0)
+    """Maximum number of requests that wait for a session; further ones are refused with a retry delay."""
+    wait_s: float = Field(default=20.0, gt=0)
+    """Longest wait for a session in seconds; then the request is refused with a retry delay."""
+    reserved_sessions: int = Field(default=2, ge=0)
+    """Sessions kept for interactive callers, until none has come for ten minutes."""
     max_sessions_per_tenant: int = Field(default=0, ge=0)
     """Maximum number of sessions at once of one tenant; 0 for ``max_sessions``."""
     spares: int = Field(default=2, ge=0, le=64)

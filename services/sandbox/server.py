@@ -65,7 +65,7 @@ class SandboxServicer:
     async def CreateSession(self, request: pb.CreateSessionRequest, call: Call) -> pb.CreateSessionResponse:
         if self._draining:
             raise NotReady("the sandbox is draining: open the session elsewhere", retry_after_s=DRAIN_POLL_S)
-        return await self._supervisor.open_session(request, call.tenant)
+        return await self._supervisor.open_session(request, call.tenant, call.lane)
 
     async def PutFrame(self, request: pb.PutFrameRequest, call: Call) -> pb.PutFrameResponse:
         source = request.WhichOneof("data")

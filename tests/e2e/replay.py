@@ -20,7 +20,7 @@ from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.clients import Clients, RetryPolicy
 from fathom.core.call import Call
-from fathom.core.errors import Conflict, DependencyFailed, FathomError, NotFound
+from fathom.core.errors import Conflict, DependencyFailed, FathomError, NotFound, Overloaded
 from fathom.core.telemetry import Telemetry
 from fathom.domain import frames
 from fathom.hosting.deps import Deps
@@ -63,6 +63,10 @@ class ReplayPlanner:
         self.watched: list[int] = []
         self.break_after = 0
         self.gone = ""
+        self.full: Overloaded | None = None
+        """Raised for each new run."""
+        self.before = 0
+        """Runs that each new run finds before it."""
         self._holding: int | None = None
         self._free = asyncio.Event()
         self._free.set()
@@ -84,6 +88,11 @@ class ReplayPlanner:
 
     async def Run(self, request: planner.RunRequest, call: Call) -> AsyncIterator[planner.RunResponse]:
         self.asked.append(request)
+        if self.full is not None:
+            raise self.full
+        if self.before:
+            waiting = planner.RunWaiting(before=self.before, expected_ms=9_000, conversation_id="conv_1")
+            yield planner.RunResponse(event=planner.RunEvent(run_id=request.request_id, waiting=waiting))
         if request.request_id not in self.runs:
             self.runs[request.request_id] = run = Replayed(request)
             task = asyncio.create_task(self._play(run))

@@ -143,6 +143,8 @@ async def print_trace(events: AsyncIterator[pb.RunEvent], console: Console, gate
                 console.print(f"  [cyan]…[/] [italic]{escape(event.thought.text)}[/]")
             elif kind == "staged":
                 console.print(f"  [magenta]▸ {event.staged.stage.name}[/] {escape(describe_stage(event.staged.stage))}")
+            elif kind == "waiting":
+                draft.set_status(describe_wait(event.waiting))
             elif kind == "tool_started":
                 draft.set_status(f"{event.tool_started.call.name}: {event.tool_started.intent}")
             elif kind == "tool_finished":
@@ -161,6 +163,14 @@ async def print_trace(events: AsyncIterator[pb.RunEvent], console: Console, gate
             raise DependencyFailed("planner", "the run's events ended early")
     show_answer(event.finished, console, gateway)
     return event.finished
+
+
+def describe_wait(waiting: pb.RunWaiting) -> str:
+    """Describe in one line what a run waits for."""
+    if waiting.message:
+        return f"waiting for {waiting.culprit or 'a service'}: {waiting.message}"
+    about = f", about {waiting.expected_ms / 1000:.0f} s" if waiting.expected_ms else ""
+    return f"waiting in the queue, runs before this one: {waiting.before}{about}"
 
 
 def describe_stage(stage: trajectory.StageNote) -> str:

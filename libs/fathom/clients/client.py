@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 
 from fathom.clients.transport import Transport
 from fathom.core.call import Call, Lane, current_call
-from fathom.core.errors import DeadlineExceeded, FathomError
+from fathom.core.errors import DeadlineExceeded, FathomError, Overloaded
 from fathom.core.ids import new_id
 from fathom.core.retry import Retries, RetryBudget, RetryPolicy
 from fathom.core.tracing import ClientTelemetry, Span
@@ -127,6 +127,9 @@ class Client:
         if not self._budgets[call.lane].take():
             raise error
         if remaining is not None and remaining <= delay:
+            # It says when to come again, which this caller cannot wait for, but its own caller may.
+            if isinstance(error, Overloaded):
+                raise error
             culprit = error.metadata.get("culprit", method.service)
             raise DeadlineExceeded(
                 f"{method.service}.{method.name} gave up after {retries.failures} attempts: {error.message}",

@@ -49,18 +49,20 @@ async def to_the_end(
     patience_s: float,
 ) -> AsyncGenerator[pb.RunEvent, None]:
     """Yield the events of the stream that began a run; if it breaks before the end, go on with ``watch``."""
-    last, over = 0, False
+    last, over, exists = 0, False, False
     try:
         async with aclosing(begun) as responses:
             async for response in responses:
-                last, over = response.event.sequence, response.event.HasField("finished")
+                # What is said while a run waits in the queue has no number of its own.
+                last, exists = max(last, response.event.sequence), True
+                over = response.event.HasField("finished")
                 yield response.event
         if over:  # the server ends the stream at the last end: a resumed run has several
             return
     except FathomError as error:
         # Before its first event nobody knows whether the run exists; the caller's own retry, with the same request_id,
         # is the safe way.
-        if last == 0 or not is_broken(error):
+        if not exists or not is_broken(error):
             raise
     async with aclosing(watch(clients, run_id, last, patience_s=patience_s)) as events:
         async for event in events:
@@ -82,7 +84,7 @@ async def watch(
             request = pb.WatchRunRequest(run_id=run_id, after_sequence=last)
             async with aclosing(clients.planner.watch_run(request, timeout_s=RUN_TIMEOUT_S)) as responses:
                 async for response in responses:
-                    last, broken_since = response.event.sequence, None
+                    last, broken_since = max(last, response.event.sequence), None
                     over = response.event.HasField("finished")
                     yield response.event
             if over:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from fathom.core.call import Lane, current_call
 from fathom.core.errors import Overloaded
@@ -79,7 +79,7 @@ class Turn:
     claimant: Claimant
     units: int
     since: float
-    granted: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    granted: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
 @dataclass
@@ -155,6 +155,68 @@ class FairQueue:
         return max((flow.queue[-1] for flow in self._tenants[tenant].values()), key=lambda turn: turn.since)
 
 
+class LaneQueue:
+    """Queued requests of all lanes, in the order in which they are served."""
+
+    def __init__(self, held: Counter[tuple[str, ...]] | None = None) -> None:
+        """Create the queue; ``held`` counts the places held by tenant and by run of a tenant."""
+        self._queues = {lane: FairQueue(Counter() if held is None else held) for lane in ORDER}
+        self._turns = 0
+
+    def __len__(self) -> int:
+        return sum(map(len, self._queues.values()))
+
+    @property
+    def sizes(self) -> Mapping[Lane, int]:
+        """Return the number of queued requests by lane."""
+        return {lane: len(queue) for lane, queue in self._queues.items()}
+
+    def push(self, turn: Turn) -> None:
+        self._queues[turn.claimant.lane].push(turn, self._turns)
+
+    def remove(self, turn: Turn) -> bool:
+        """Remove a request that is given up; return False when it is not queued."""
+        return self._queues[turn.claimant.lane].remove(turn)
+
+    def next(self, is_open: Callable[[Lane], bool] = lambda lane: True) -> Turn | None:
+        """Return the request whose turn it is, or None.
+
+        The turn of the one that has waited longest is passed over while its lane is not open.
+        """
+        filled = [lane for lane in ORDER if self._queues[lane]]
+        if not filled:
+            return None
+        if (self._turns + 1) % OLDEST_EVERY == 0:
+            oldest = min((self._queues[lane].oldest() for lane in filled), key=lambda turn: turn.since)
+            # Places that are kept for people are no reason for them to wait.
+            if is_open(oldest.claimant.lane):
+                return oldest
+        return self._queues[filled[0]].peek()
+
+    def pop(self, turn: Turn) -> None:
+        """Remove the request whose turn it is."""
+        self._turns += 1
+        self._queues[turn.claimant.lane].pop(turn, self._turns)
+
+    def make_room(self, claimant: Claimant) -> Turn | None:
+        """Remove and return a request that must go for a new one; None when the new one must go itself."""
+        lane = claimant.lane
+        # The least important lane loses first, and within it the newest request, which has waited least.
+        for later in reversed(ORDER[ORDER.index(lane) + 1 :]):
+            if self._queues[later]:
+                return self._drop(later, self._queues[later].find_longest())
+        # Then whoever fills the queue: others would not get in at all.
+        queue = self._queues[lane]
+        if queue and queue.size_of(longest := queue.find_longest()) > queue.size_of(claimant.tenant) + 1:
+            return self._drop(lane, longest)
+        return None
+
+    def _drop(self, lane: Lane, tenant: str) -> Turn:
+        turn = self._queues[lane].newest_of(tenant)
+        self._queues[lane].remove(turn)
+        return turn
+
+
 class Place:
     """A place taken; ``release`` gives it back, once."""
 
@@ -177,8 +239,8 @@ class Admission:
         """Create the queue; ``name`` and ``noun`` say in refusals what is full, and of what."""
         self._name, self.limits, self._observer, self._noun = name, limits, observer, noun
         self._held: Counter[tuple[str, ...]] = Counter()
-        self._queues = {lane: FairQueue(self._held) for lane in ORDER}
-        self._turns, self._running, self._units = 0, 0, 0
+        self._queue = LaneQueue(self._held)
+        self._running, self._units, self._people = 0, 0, 0
         self._seconds, self._ended = MIN_RETRY_S, 0
         self._next_start, self._people_at = 0.0, -math.inf
         self._paused = False
@@ -204,7 +266,7 @@ class Admission:
     @property
     def waiting(self) -> Mapping[Lane, int]:
         """Return the number of queued requests by lane."""
-        return {lane: len(queue) for lane, queue in self._queues.items()}
+        return self._queue.sizes
 
     def pause(self, resume_after_s: float | None = None) -> None:
         """Queue new requests from now on.
@@ -242,52 +304,57 @@ class Admission:
         finally:
             place.release()
 
-    async def acquire(self, claimant: Claimant, units: int = 1) -> Place:
+    async def acquire(self, claimant: Claimant, units: int = 1, within_s: float = math.inf) -> Place:
         """Wait for a turn and reserve ``units``; the caller must release the place.
 
         Raise ``Overloaded`` with a delay when the queue is full, or when the wait is, or is expected to be, longer than
-        the limit or the caller's deadline allow. A request larger than all units is admitted when nothing else runs.
+        the limit, ``within_s`` or the caller's deadline allow. A request larger than all units is admitted when
+        nothing else runs.
         """
         # A request larger than the whole limit would never fit; capped, it is admitted when nothing else runs.
         reserved = min(max(units, 1), self.limits.units) if self.limits.units else max(units, 1)
         started = asyncio.get_running_loop().time()
         if claimant.lane is Lane.INTERACTIVE:
             self._people_at = started
-        self._refuse_late(claimant.lane)
+        within_s = min(within_s, self.limits.wait_s)
+        self._refuse_late(claimant.lane, within_s)
         turn = Turn(claimant, reserved, started)
-        await self._take_turn(turn)
+        await self._take_turn(turn, within_s)
         now = asyncio.get_running_loop().time()
         if self._observer is not None:
             self._observer.on_admitted(claimant.lane, now - started)
         return Place(self, claimant, reserved, now)
 
     def expect_wait_s(self, lane: Lane) -> float:
-        """Return the expected wait of a request that comes now, 0 while nothing is known of durations."""
-        if not self._ended or (self._fits(lane, 1) and not self._waits_before(lane)):
-            return 0.0
-        paced = self._waits_before(lane) / self.limits.per_second if self.limits.per_second else 0.0
-        return max(paced, self._seconds * (self._waits_before(lane) + 1) / self._open_to(lane))
+        """Return the expected wait of a request that comes now, by the rate and by what is known of durations."""
+        before, paced = self._waits_before(lane), 0.0
+        if self.limits.per_second:
+            until_next = max(0.0, self._next_start - asyncio.get_running_loop().time())
+            paced = until_next + before / self.limits.per_second
+        if not self._ended or (self._fits(lane, 1) and not before):
+            return paced
+        return max(paced, self._seconds * (before + 1) / self._open_to(lane))
 
-    def _refuse_late(self, lane: Lane) -> None:
+    def _refuse_late(self, lane: Lane, within_s: float) -> None:
         """Raise ``Overloaded`` for a request that would be given up before its turn."""
         call = current_call()
         remaining = math.inf if call is None or (left := call.remaining_s()) is None else left
         # Early, so that a caller asks again later or elsewhere and the queue holds only what will be served.
-        if self.expect_wait_s(lane) > min(self.limits.wait_s, remaining):
+        if self.expect_wait_s(lane) > min(within_s, remaining):
             raise self._shed(lane)
 
-    async def _take_turn(self, turn: Turn) -> None:
+    async def _take_turn(self, turn: Turn, within_s: float) -> None:
         lane = turn.claimant.lane
         if self._is_full_for(turn.claimant):
             raise self._shed(lane)
-        self._queues[lane].push(turn, self._turns)
+        self._queue.push(turn)
         self._grant()
         self._show()
         try:
-            async with asyncio.timeout(self.limits.wait_s if math.isfinite(self.limits.wait_s) else None) as limit:
+            async with asyncio.timeout(within_s if math.isfinite(within_s) else None) as limit:
                 await turn.granted
         except BaseException as error:  # cancellation included: a turn must not be lost with its caller
-            if not self._queues[lane].remove(turn) and turn.granted.done() and not is_broken(turn.granted):
+            if not self._queue.remove(turn) and turn.granted.done() and not is_broken(turn.granted):
                 self._free(turn.claimant, turn.units)  # it was let in at the moment in which its caller went away
             self._grant()
             self._show()
@@ -300,86 +367,65 @@ class Admission:
 
         Sheds a queued request of a later lane, or of a tenant that has more in the same lane, if needed.
         """
-        lane, waiting = claimant.lane, sum(map(len, self._queues.values()))
         # With `waiting: 0` a free place may still be taken at once: the queue is then only passed through.
-        if waiting < self.limits.waiting or (self._fits(lane, 1) and not waiting):
+        if len(self._queue) < self.limits.waiting or (self._fits(claimant.lane, 1) and not len(self._queue)):
             return False
-        # The least important lane loses first, and within it the newest request, which has waited least.
-        for later in reversed(ORDER[ORDER.index(lane) + 1 :]):
-            if self._queues[later]:
-                self._drop(later, self._queues[later].find_longest())
-                return False
-        # Then whoever fills the queue: others would not get in at all.
-        queue = self._queues[lane]
-        if queue and queue.size_of(longest := queue.find_longest()) > queue.size_of(claimant.tenant) + 1:
-            self._drop(lane, longest)
-            return False
-        return True
-
-    def _drop(self, lane: Lane, tenant: str) -> None:
-        turn = self._queues[lane].newest_of(tenant)
-        self._queues[lane].remove(turn)
-        turn.granted.set_exception(self._shed(lane))
+        if (dropped := self._queue.make_room(claimant)) is None:
+            return True
+        dropped.granted.set_exception(self._shed(dropped.claimant.lane))
+        return False
 
     def _shed(self, lane: Lane) -> Overloaded:
         if self._observer is not None:
             self._observer.on_shed(lane)
-        waiting = sum(map(len, self._queues.values()))
-        reserved = f" with {self._units:,} reserved" if self.limits.units else ""
-        text = f"{self._name}: {self._running} {self._noun}{reserved} are running and {waiting} are waiting"
+        units = f" with {self._units:,} reserved" if self.limits.units else ""
+        places = f"{self._running} of {self.limits.running} places are taken by {self._noun}{units}"
+        text = f"{self._name}: {places}, {len(self._queue)} are waiting"
         return Overloaded(text, self._retry_after_s(lane))
 
     def _retry_after_s(self, lane: Lane) -> float:
         """Estimate the seconds until admission from the queue ahead and the duration of recent requests."""
         ahead = self._seconds * (1 + self._waits_before(lane) / self.limits.running)
-        return round(min(MAX_RETRY_S, max(MIN_RETRY_S, ahead)), 3)
+        return round(min(MAX_RETRY_S, max(MIN_RETRY_S, ahead, self.expect_wait_s(lane))), 3)
 
     def _waits_before(self, lane: Lane) -> int:
         """Return the number of queued requests of lanes up to this one, which come before a new request."""
-        return sum(len(self._queues[earlier]) for earlier in ORDER[: ORDER.index(lane) + 1])
+        sizes = self._queue.sizes
+        return sum(sizes[earlier] for earlier in ORDER[: ORDER.index(lane) + 1])
 
     def _open_to(self, lane: Lane) -> int:
-        """Return the number of places that requests of a lane may take."""
+        """Return the number of places that may be taken, by whomever, when a request of a lane is admitted."""
         if lane is Lane.INTERACTIVE or not self.limits.reserved:
             return self.limits.running
         is_reserved = asyncio.get_running_loop().time() - self._people_at < self.limits.reserve_s
         reserved = self.limits.reserved if is_reserved or math.isinf(self.limits.reserve_s) else 0
-        return max(1, self.limits.running - reserved)
+        # What people hold already is of those kept for them.
+        return max(1, self.limits.running - max(0, reserved - self._people))
 
     def _fits(self, lane: Lane, units: int) -> bool:
-        if self._paused or self._running >= self._open_to(lane):
+        if self._paused or not self._is_open_to(lane):
             return False
         return not self.limits.units or self._units + units <= self.limits.units
 
-    def _next(self) -> Turn | None:
-        """Return the request whose turn it is, or None."""
-        filled = [lane for lane in ORDER if self._queues[lane]]
-        if not filled:
-            return None
-        chosen = self._queues[filled[0]].peek()
-        if (self._turns + 1) % OLDEST_EVERY == 0:
-            chosen = min((self._queues[lane].oldest() for lane in filled), key=lambda turn: turn.since)
-            # Places that are kept for people are no reason for them to wait.
-            if self._running >= self._open_to(chosen.claimant.lane):
-                chosen = self._queues[filled[0]].peek()
-        return chosen
+    def _is_open_to(self, lane: Lane) -> bool:
+        return self._running < self._open_to(lane)
 
     def _grant(self) -> None:
         # Only the request whose turn it is is considered: a large one that does not fit yet must not be overtaken by
         # small ones behind it, or it would wait forever.
-        while (turn := self._next()) is not None and self._fits(turn.claimant.lane, turn.units):
+        while (turn := self._queue.next(self._is_open_to)) is not None and self._fits(turn.claimant.lane, turn.units):
             now = asyncio.get_running_loop().time()
             if self.limits.per_second and now < self._next_start:
                 self._grant_later(self._next_start - now)
                 return
-            self._turns += 1
-            self._queues[turn.claimant.lane].pop(turn, self._turns)
+            self._queue.pop(turn)
             # Its caller was cancelled in the same step of the event loop and has not removed the turn yet.
             if turn.granted.done():
                 continue
             if self.limits.per_second:
                 self._next_start = max(now, self._next_start) + 1 / self.limits.per_second
             self._running += 1
+            self._people += turn.claimant.lane is Lane.INTERACTIVE
             self._units += turn.units
             self._held.update(keys_of(turn.claimant))
             self._idle.clear()
@@ -401,6 +447,7 @@ class Admission:
 
     def _free(self, claimant: Claimant, units: int) -> None:
         self._running -= 1
+        self._people -= claimant.lane is Lane.INTERACTIVE
         self._units -= units
         for key in keys_of(claimant):
             self._held[key] -= 1

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from fathom.core.admission import Admission, Claimant, Limits
 from fathom.core.deadline import remaining_s
 from fathom.core.errors import DependencyFailed, FathomError, Overloaded
 
 T = TypeVar("T")
+# Calls that wait per place: more would wait longer than any caller does.
+WAITING_PER_PLACE = 64
 # Timers fire a little early; a cancellation within this of the deadline counts as caused by it.
 SLACK_S = 0.02
 # Reasons that speak against the vendor; refusals of a bad request do not open its circuit.
@@ -59,33 +63,35 @@ class Lane:
     counts: Counts = field(default_factory=Counts)
 
     def __post_init__(self) -> None:
-        self._seats = asyncio.Semaphore(self.policy.concurrency)
-        self._next = 0.0
+        policy = self.policy
+        limits = Limits(policy.concurrency, policy.concurrency * WAITING_PER_PLACE, per_second=policy.per_second)
+        self._admission = Admission(self.vendor, limits, noun="calls")
         self._row = 0
         self._open_until: float | None = None
 
     async def run(self, work: Callable[[], Awaitable[T]], deadline: float | None = None) -> T:
         """Run ``work`` within the vendor's limits and return its result; ``deadline`` is in monotonic seconds.
 
-        Raises ``CircuitOpen`` at once while the circuit is open, ``Overloaded`` when no slot is free before the
-        deadline, ``DeadlineExceeded`` when the deadline has passed already, and what ``work`` raises.
+        People come before trainings, and tenants take turns. Raises ``CircuitOpen`` at once while the circuit is open,
+        ``Overloaded`` when no place and slot of the rate is free before the deadline, ``DeadlineExceeded`` when the
+        deadline has passed already, and what ``work`` raises.
         """
         self._admit()
         self.counts.waiting += 1
         try:
-            async with asyncio.timeout(remaining_s(deadline, self.vendor)):
-                await self._seats.acquire()
-        except TimeoutError as error:
-            raise Overloaded(f"{self.vendor}: all {self.policy.concurrency} places are taken", 1.0) from error
+            left = remaining_s(deadline, self.vendor)
+            place = await self._admission.acquire(Claimant.current(), within_s=math.inf if left is None else left)
+        except Overloaded:
+            self.counts.refused += 1
+            raise
         finally:
             self.counts.waiting -= 1
         try:
             # Again: the circuit may have opened while this call waited.
             self._admit()
-            await self._turn(deadline)
             return await self._run_counted(work, deadline)
         finally:
-            self._seats.release()
+            place.release()
 
     def _admit(self) -> None:
         """Raise ``CircuitOpen`` while the circuit is open; after the pause one call at a time may try."""
@@ -95,21 +101,6 @@ class Lane:
         if left > 0:
             self.counts.refused += 1
             raise CircuitOpen(self.vendor, left)
-
-    async def _turn(self, deadline: float | None) -> None:
-        """Wait for the next slot of the rate limit, in the order of arrival.
-
-        Raises ``Overloaded`` if it is after the deadline.
-        """
-        now = self.clock()
-        slot = max(now, self._next)
-        if deadline is not None and slot >= deadline:
-            self.counts.refused += 1
-            raise Overloaded(f"{self.vendor}: its rate of {self.policy.per_second}/s is used up", slot - now)
-        # Booked before waiting, so that calls that arrive meanwhile queue behind.
-        self._next = slot + 1.0 / self.policy.per_second
-        if slot > now:
-            await asyncio.sleep(slot - now)
 
     async def _run_counted(self, work: Callable[[], Awaitable[T]], deadline: float | None) -> T:
         self.counts.started += 1

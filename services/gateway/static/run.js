@@ -32,6 +32,7 @@ export class Run {
     this.conversation = "";
     this.model = "";
     this.last = 0;
+    this.waiting = null;
     this.rows = [];
     this.material = new Map();
     this.text = "";
@@ -86,7 +87,14 @@ export class Run {
   // Takes one event; false when it was seen before.
   apply(event) {
     const sequence = Number(event.sequence);
+    // In the queue the same number is told again, with another place.
+    if (event.waiting && sequence >= this.last) {
+      this.last = sequence;
+      this.waiting = event.waiting;
+      return true;
+    }
     if (sequence <= this.last) return false;
+    this.waiting = null;
     this.last = sequence;
     const time = Date.parse(event.time);
     this.began ??= time;

@@ -144,7 +144,9 @@ export class TraceView {
 }
 
 function now(run) {
-  if (run.text) return word(run.draft ? "drafting" : "writing");
+  if (run.text && !run.waiting) return word(run.draft ? "drafting" : "writing");
+  if (run.waiting?.message) return `${word("away")} ${run.waiting.culprit}`;
+  if (run.waiting) return `${word("queued")} ${run.waiting.before}`;
   if (!run.last) return word("waiting");
   return run.intent || word("thinking");
 }

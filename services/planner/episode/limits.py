@@ -45,16 +45,14 @@ def make_limits(
     max_rounds: int,
     max_tokens: int,
     max_ms: int,
-    start_time: float | None = None,
+    worked_s: float = 0.0,
     max_cost: float = 0.0,
     since: int = 0,
 ) -> Limits:
-    """Return limits that count from ``start_time`` (seconds since the epoch; None: now) and step ``since``."""
+    """Return limits that count from step ``since``, of whose time ``worked_s`` seconds are spent already."""
     longest = max_ms / 1000
-    # The wall clock only measures the time waited until now, at least 0 in case the sender's clock is ahead. From here
-    # on the monotonic clock counts, which cannot be adjusted.
-    waited = 0.0 if start_time is None else max(0.0, time.time() - start_time)
-    return Limits(max_rounds, max_tokens, time.monotonic() + longest - waited, longest, max_cost, since)
+    # No clock of another machine, nor the wait in the queue: the time is the run's own.
+    return Limits(max_rounds, max_tokens, time.monotonic() + longest - worked_s, longest, max_cost, since)
 
 
 def cap_sampling(sampling: Sampling, max_tokens: int) -> Sampling:

@@ -15,7 +15,7 @@ from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.policy.v1.policy_pb2 import GetModelRequest
 from fathom.clients import Clients
 from fathom.core.call import Call, Lane, current_call
-from fathom.core.errors import Conflict, InvalidField, NotFound
+from fathom.core.errors import Conflict, InvalidField, NotFound, Overloaded
 from fathom.core.ids import checked_id, new_id
 from fathom.core.paging import MAX_PAGE, read_token, write_token
 from fathom.core.paging import page_size as checked_page_size
@@ -36,9 +36,11 @@ from fathom.services.planner.runs.fold import load_history
 from fathom.services.planner.runs.queue import submit_run
 from fathom.services.planner.runs.replay import replay
 from fathom.services.planner.runs.repository import Entry, Header, Leg, RunRepository, as_of_run, first_leg
+from fathom.services.planner.runs.waiting import Entrance
 from fathom.services.planner.runs.worker import Worker
 from fathom.services.planner.workflow.convert import PLAYED_BY
 from fathom.services.planner.workflow.rewriting import Reading
+from fathom.transport.bus.base import Backlog
 from fathom.transport.bus.streams import DAY_S, LEGS
 
 # Names that policy takes in the place of a model.
@@ -66,15 +68,44 @@ class Runs:
     route: Callable[[str], Awaitable[Route]]
     find_form: Callable[[str], Awaitable[Form]]
 
+    @property
+    def entrance(self) -> Entrance:
+        """Return the admission of new runs."""
+        return Entrance(self.worker.bus, self.worker.pace, self.config.max_queued_runs, self.config.max_queue_s)
+
     async def ask(self, request: pb.RunRequest, lane: Lane) -> tuple[Header, Leg]:
-        """Begin a run and queue it; a repeated request joins the existing run, and is queued unless that has ended."""
+        """Begin a run and queue it; a repeated request joins the existing run, and is queued unless that has ended.
+
+        Raises ``Overloaded`` when a new run would wait too long, which leaves nothing of it.
+        """
+        # First of all: a refusal under load must cost little.
+        try:
+            backlog = await self.entrance.admit(lane)
+        except Overloaded:
+            if not await self._is_known(request.request_id):
+                raise
+            backlog = Backlog(0, 0, 0)
         header, is_new = await self.begin(request)
         if not is_new:
             return header, await self.queue(header, lane)
         # Nobody else knows the run yet: it has neither resumptions nor an end to look for.
         leg = first_leg(header)
-        await submit_run(self.worker.bus, header, lane, leg)
+        try:
+            await submit_run(self.worker.bus, header, lane, leg)
+        except BaseException:  # cancellation included: a run that is not queued would stay without an end
+            await asyncio.shield(self.record.discard(header))
+            raise
+        await self.entrance.note(header, leg, lane, backlog)
         return header, leg
+
+    async def _is_known(self, run_id: str) -> bool:
+        if not run_id:
+            return False
+        try:
+            await self.record.get_header(checked_id("request_id", run_id))
+        except NotFound:
+            return False
+        return True
 
     async def begin(self, request: pb.RunRequest) -> tuple[Header, bool]:
         """Validate the request and write the run's header; return it, and whether the run is new.
@@ -167,27 +198,41 @@ class Runs:
             await submit_run(self.worker.bus, header, lane, leg)
         return leg
 
-    async def resume(self, request: pb.ResumeRunRequest) -> tuple[Header, Leg]:
-        """Open a new leg of a run that ended without an answer; a repeated request joins the existing one.
+    async def resume(self, request: pb.ResumeRunRequest, lane: Lane = Lane.INTERACTIVE) -> tuple[Header, Leg]:
+        """Open and queue a new leg of a run that ended without an answer; a repeated request joins the existing one.
 
-        Raises ``NotFound``, ``Conflict`` (it is running, or it has its answer), ``InvalidField`` (budget).
+        Raises ``NotFound``, ``Conflict`` (it is running, or it has its answer), ``InvalidField`` (budget) and
+        ``Overloaded``.
         """
         validate_budget(request.budget)
         header = await self.record.get_header(request.run_id)
         leg = await self.record.get_leg(header)
         # A repeated resumption, whose first answer was lost.
         if request.request_id and request.request_id == leg.request_id:
-            return header, leg
+            return header, await self.queue(header, lane)
         finished = await self.record.get_end(request.run_id, leg.number)
         if finished is None:
             raise Conflict(f"run {request.run_id} is running", metadata={"field": "run_id"})
         ended = finished[0]
         if ended.stop_reason not in RESUMABLE:
             raise Conflict(f"run {request.run_id} has its answer", metadata={"field": "run_id"})
+        backlog = await self.entrance.admit(lane)
         name = request.request_id or new_id("resume")
-        return header, await self._open_leg(
-            request, header, Leg.of(leg.number + 1, name, time.time(), request.budget, len(ended.steps))
-        )
+        following = Leg.of(leg.number + 1, name, time.time(), request.budget, len(ended.steps))
+        opened = await self._open_leg(request, header, following)
+        try:
+            await submit_run(self.worker.bus, header, lane, opened)
+        except BaseException:  # cancellation included: a leg that is not queued would stay without an end
+            await asyncio.shield(self._close_leg(header, opened, Entry(leg.number, ended.stop_reason)))
+            raise
+        await self.entrance.note(header, opened, lane, backlog)
+        return header, opened
+
+    async def _close_leg(self, header: Header, leg: Leg, before: Entry) -> None:
+        """Undo ``_open_leg``."""
+        await self.record.discard_leg(header.run_id, leg.number)
+        await self.record.put_entry(header, before)
+        await self.worker.bus.bucket(LEGS).delete(f"{header.run_id}.{leg.number}")
 
     async def _open_leg(self, request: pb.ResumeRunRequest, header: Header, following: Leg) -> Leg:
         """Register the next leg and return it; raise ``Conflict`` when another request was first."""
@@ -211,14 +256,14 @@ class Runs:
         await self.record.put_entry(header, Entry(following.number))
         return following
 
-    async def find_watchable(self, run_id: str) -> Leg:
-        """Return the leg to follow; raise ``NotFound`` for a run that is unknown or too old."""
+    async def find_watchable(self, run_id: str) -> tuple[Header, Leg]:
+        """Return the run and the leg to follow; raise ``NotFound`` for a run that is unknown or too old."""
         header = await self.record.get_header(run_id)
         leg = await self.record.get_leg(header)
         if leg.start_time < time.time() - DAY_S and await self.record.get_end(run_id, leg.number) is not None:
             # The stream has dropped the events: following it would wait for ever.
             raise NotFound("events of run", run_id, ["GetRun gives its trajectory"])
-        return leg
+        return header, leg
 
     async def get(self, run_id: str, lane: common.Lane) -> pb.GetRunResponse:
         """Return the run with its trajectory so far, and the runs that it has delegated."""

@@ -188,6 +188,8 @@ def make_event_key(event: pb.RunEvent) -> Hashable:
         return kind, event.compacted.step
     if kind == "staged":
         return kind, event.staged.step
+    if kind == "waiting":
+        return kind, event.waiting.count
     if kind == "resumed":
         return kind, event.resumed.leg
     if kind == "finished":

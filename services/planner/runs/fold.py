@@ -18,6 +18,9 @@ from fathom.services.planner.proto.episode import call_to_proto, step_from_proto
 from fathom.services.planner.runs.repository import RunRepository
 from fathom.services.planner.tools.think import Think
 
+# Longer than any call of a tool: between two events of one planner no more time is taken for work.
+MAX_SILENCE_S = 600.0
+
 
 def make_completion_entry(step: Step, prompt_hash: str) -> trajectory.Step:
     """Return the log entry of a sampled step: all but its results and its end."""
@@ -45,6 +48,15 @@ class StepFold:
 
     count: int = 0
     """Number of messages, marks included."""
+    worked_s: float = 0.0
+    """Seconds that planners have worked on the current leg, each by its own clock."""
+    takeovers: int = 0
+    """How often the current leg was taken up."""
+    parks: int = 0
+    """How often the current leg has waited for a service since."""
+    waited_s: float = 0.0
+    """Seconds of these waits."""
+    _told_at: float | None = None
     _sampled: dict[int, trajectory.Step] = field(default_factory=dict)
     _ends: dict[int, trajectory.Step] = field(default_factory=dict)
     _calls: dict[int, dict[str, policy.ToolCall]] = field(default_factory=dict)
@@ -56,6 +68,7 @@ class StepFold:
         """Add a message of the log; messages come in its order."""
         self.count += 1
         kind = event.WhichOneof("event")
+        self._measure(event)
         if kind == "sampled" and step is None:
             self._elsewhere.add(event.sampled.step)
         elif kind == "sampled" and step is not None:
@@ -66,6 +79,22 @@ class StepFold:
             self._add_result(event.tool_finished)
         elif kind is None and step is not None:
             self._ends.setdefault(step.index, step)
+
+    def _measure(self, event: pb.RunEvent) -> None:
+        """Add an event to the account of the leg's time and attempts."""
+        if event.HasField("finished"):
+            self.worked_s, self.takeovers, self.parks, self.waited_s = 0.0, 0, 0, 0.0
+        if event.HasField("taken_up") and event.taken_up.attempt:
+            # Events from here on are another planner's, by another clock.
+            self.takeovers, self._told_at = self.takeovers + 1, None
+        elif event.HasField("time"):
+            told_at = event.time.ToMicroseconds() / 1e6
+            if self._told_at is not None:
+                # A clock may be set between two events.
+                self.worked_s += min(MAX_SILENCE_S, max(0.0, told_at - self._told_at))
+            self._told_at = told_at
+        if event.HasField("waiting"):
+            self.parks, self.waited_s = self.parks + 1, self.waited_s + event.waiting.expected_ms / 1000
 
     def _add_result(self, finished: pb.ToolCallFinished) -> None:
         # The first one counts: a planner that resumed the step went on from it.

@@ -20,9 +20,12 @@ Handle = Callable[[Delivery], Awaitable[None]]
 
 async def submit_run(bus: Bus, header: Header, lane: Lane, leg: Leg) -> None:
     """Queue a leg of a run, of a user or of another run; idempotent."""
-    # The leg is part of the id: a resumption is another message, a repeated call the same one.
+    # The leg is part of the id: a resumption is another message, a repeated call the same one. So is its start: a run
+    # that was refused, and is asked for again under its id, is another one.
     name = f"{header.run_id}:{leg.number}"
-    await bus.publish(run_subject(lane, header.depth), name.encode(), message_id=f"run:{name}")
+    await bus.publish(
+        run_subject(lane, header.depth), name.encode(), message_id=f"run:{name}:{int(leg.start_time * 1000)}"
+    )
 
 
 @dataclass

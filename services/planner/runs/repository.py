@@ -131,6 +131,13 @@ class RunRepository:
             await self.put_entry(header, Entry(0))
             return header, True
 
+    async def discard(self, header: Header) -> None:
+        """Remove a run that was refused its place in the queue: nobody will ever play it."""
+        await self._store.delete(index_key(header))
+        await self._store.delete(header_key(header.run_id))
+        if header.parent_run_id:
+            await self._store.delete(child_key(header.parent_run_id, header.run_id))
+
     async def get_header(self, run_id: str) -> Header:
         """Return the header; raise ``NotFound`` for an unknown run."""
         try:
@@ -203,7 +210,11 @@ class RunRepository:
 
     async def put_leg(self, run_id: str, leg: Leg) -> None:
         """Store a resumption."""
-        await self._put_json(f"runs/legs/{run_id}/{leg.number:04d}.json", asdict(leg))
+        await self._put_json(leg_key(run_id, leg.number), asdict(leg))
+
+    async def discard_leg(self, run_id: str, number: int) -> None:
+        """Remove a resumption that was refused its place in the queue."""
+        await self._store.delete(leg_key(run_id, number))
 
     async def get_leg(self, header: Header) -> Leg:
         """Return the current leg."""
@@ -375,6 +386,10 @@ def header_key(run_id: str) -> str:
 
 def child_key(parent_run_id: str, run_id: str) -> str:
     return f"runs/children/{parent_run_id}/{run_id}.json"
+
+
+def leg_key(run_id: str, number: int) -> str:
+    return f"runs/legs/{run_id}/{number:04d}.json"
 
 
 def open_key(run_id: str, epoch: int, index: int) -> str:

@@ -66,7 +66,12 @@ class SubRunClient:
         header, is_new = await self._begin(run_id, question)
         leg = first_leg(header) if is_new else await self.record.get_leg(header)
         call = current_call()
-        await submit_run(self.bus, header, call.lane if call else Lane.INTERACTIVE, leg)
+        try:
+            await submit_run(self.bus, header, call.lane if call else Lane.INTERACTIVE, leg)
+        except BaseException:  # cancellation included: a run that is not queued would stay without an end
+            if is_new:
+                await asyncio.shield(self.record.discard(header))
+            raise
         async with aclosing(follow(self.bus, run_id, 0, leg.number)) as events:
             async for event in events:
                 if event.HasField("finished") and event.finished.leg >= leg.number:

@@ -42,10 +42,12 @@ from fathom.services.planner.questions.routing import Form
 from fathom.services.planner.runs.control import RunControl, request_stop
 from fathom.services.planner.runs.conversation import Conversation, load_conversation
 from fathom.services.planner.runs.event_log import EventLog, send_heartbeats
-from fathom.services.planner.runs.fold import History, load_history
+from fathom.services.planner.runs.fold import History, StepFold, load_history
+from fathom.services.planner.runs.parking import PAUSES, AttemptsSpent, Parked, is_outage, park
 from fathom.services.planner.runs.publisher import RunPublisher, publish_end
 from fathom.services.planner.runs.queue import Consumer
 from fathom.services.planner.runs.repository import Entry, Header, Lease, Leg, RunRepository, as_of_run
+from fathom.services.planner.runs.waiting import Pace
 from fathom.services.planner.workflow.convert import FORMS
 from fathom.services.planner.workflow.pipeline import find_rewritten_question
 from fathom.services.planner.workflow.protocol import Workflow
@@ -80,6 +82,16 @@ class PlayedLeg:
     open_step: Step | None
 
 
+@dataclass(frozen=True)
+class Turn:
+    """A run's leg in the hands of a worker, for the ``attempt``-th time."""
+
+    header: Header
+    leg: Leg
+    attempt: int
+    lane: Lane
+
+
 @dataclass
 class Worker:
     """Worker for queued runs, ``config.concurrent_runs`` at a time per lane and depth."""
@@ -95,6 +107,7 @@ class Worker:
     """Summary of the data for the system prompt; None leaves it out."""
     rewriter: Rewriter | None = None
     """Makes follow-ups whole; without one each question is played in its own words."""
+    pace: Pace = field(default_factory=Pace)
     _verifying: set[asyncio.Task[None]] = field(default_factory=set)
     _consumer: Consumer = field(default_factory=Consumer)
 
@@ -125,12 +138,17 @@ class Worker:
             # lease ends.
             await asyncio.shield(delivery.nak())
             raise
-        except NotFound as error:
-            await delivery.dead_letter(error.message)
+        except Parked as parked:
+            await delivery.nak(parked.delay_s)
+        except (NotFound, AttemptsSpent) as error:
+            await delivery.dead_letter(str(error))
         except Exception as error:
-            # The bus delivers it again, a bounded number of times, and then keeps it as a dead letter.
-            self.log.exception("run was cut short", run_id=run_id, attempt=delivery.attempt, error=str(error))
-            await delivery.nak(1.0)
+            if is_outage(error):  # before the run could be taken up, or told of: it comes again until it can be
+                self.log.warning("run waits for a service", run_id=run_id, attempt=delivery.attempt, error=str(error))
+            else:
+                # A bug: it is delivered again, a bounded number of times, and then ends as failed.
+                self.log.exception("run was cut short", run_id=run_id, attempt=delivery.attempt, error=str(error))
+            await delivery.nak(PAUSES.delay_s(delivery.attempt))
         finally:
             alive.cancel()
 
@@ -153,46 +171,66 @@ class Worker:
             self._verifying.add(verifying)
             verifying.add_done_callback(self._verifying.discard)
 
-    async def _continue_run(self, events: EventLog, number: int, attempt: int, lane: Lane) -> None:
-        run_id = events.run_id
-        header = await self.record.get_header(run_id)
+    async def _continue_run(self, events: EventLog, number: int, delivery: int, lane: Lane) -> None:
+        """Take a run up and play it to its end; raise ``Parked`` while a service that it needs is away."""
+        header = await self.record.get_header(events.run_id)
         leg = await self.record.get_leg(header)
         if number < leg.number:  # its end was published, or there would be no further leg
             return
         try:
-            fold = await events.acquire(attempt)
-            self.log.info("run acquired", run_id=run_id, leg=leg.number, attempt=attempt)
-            ended = await self.record.find_end(run_id)
-            if ended is not None and ended[0].leg >= leg.number:
-                # The worker that ended it may not have published its end.
-                await publish_end(events, ended[0], to_ref(ended[1]))
-                await self.record.put_entry(header, Entry(ended[0].leg, ended[0].stop_reason))
-                return
-            granted = self.config.grant(asked_from_proto(header.run_request().effort, leg.budget()), header.model)
-            # Half a minute more than the run may take, for recording its end.
-            timeout_s = granted.limits.max_run_ms / 1000 + 30
-            call = Call.new(lane=lane, tenant=header.tenant, timeout_s=timeout_s, traceparent=header.traceparent)
-            with calling(call):
-                request = header.run_request()
-                is_first = attempt <= 1 and not leg.number
-                conversation = await load_conversation(self.clients, self.record, run_id, request, is_first)
-                reading = await self._understand(header, conversation.history)
-                task = await self._make_task(header, request, leg, granted, conversation, reading)
-                history = await load_history(self.record, run_id, fold, None if ended is None else ended[0])
-                # Without an earlier planner there is no late end that would have to be told from this one's.
-                if not history.is_new:
-                    # Ends that an earlier planner writes from here on are ignored by readers.
-                    await self.record.put_lease(run_id, Lease(events.epoch, leg.number, len(history.steps)))
-                self._announce(events, header, leg, attempt, granted, task)
-                if reading.asks_back:
-                    asked = Outcome(StopReason.FINISHED, make_clarification(reading))
-                    play = Play(rebuild_episode(task, (), ()), asked)
-                    await self._finish(PlayedLeg(play, [], None), header, leg, lane, events)
-                    return
-                played = await self._play(task, header, leg, attempt, events, history)
-                await self._finish(played, header, leg, lane, events)
+            fold = await events.acquire(delivery)
+            # Deliveries that only waited for a service are no attempts.
+            attempt = fold.takeovers - fold.parks + 1
+            self.log.info("run acquired", run_id=events.run_id, leg=leg.number, attempt=attempt)
+            if attempt > MAX_DELIVER:
+                raise AttemptsSpent(f"{attempt - 1} workers did not get it to its end")
+            try:
+                await self._play_leg(events, fold, Turn(header, leg, attempt, lane))
+            except FathomError as error:
+                if is_outage(error):
+                    await park(events, fold, self.config.outage_s, error)
+                raise
         finally:
             await events.close()
+
+    async def _play_leg(self, events: EventLog, fold: StepFold, turn: Turn) -> None:
+        """Play a leg, or publish the end that it has; raise ``FathomError`` and ``Parked``."""
+        run_id, header, leg = events.run_id, turn.header, turn.leg
+        ended = await self.record.find_end(run_id)
+        if ended is not None and ended[0].leg >= leg.number:
+            # The worker that ended it may not have published its end.
+            await publish_end(events, ended[0], to_ref(ended[1]))
+            await self.record.put_entry(header, Entry(ended[0].leg, ended[0].stop_reason))
+            return
+        granted = self.config.grant(asked_from_proto(header.run_request().effort, leg.budget()), header.model)
+        # Half a minute more than the run may take, for recording its end; waits for services do not count.
+        timeout_s = granted.limits.max_run_ms / 1000 + self.config.tool_patience_s + 30
+        call = Call.new(lane=turn.lane, tenant=header.tenant, timeout_s=timeout_s, traceparent=header.traceparent)
+        with calling(call):
+            request = header.run_request()
+            is_first = not fold.takeovers and not leg.number
+            conversation = await load_conversation(self.clients, self.record, run_id, request, is_first)
+            reading = await self._understand(header, conversation.history)
+            task = await self._make_task(header, request, leg, granted, conversation, reading, fold.worked_s)
+            history = await load_history(self.record, run_id, fold, None if ended is None else ended[0])
+            # Without an earlier planner there is no late end that would have to be told from this one's.
+            if not history.is_new:
+                # Ends that an earlier planner writes from here on are ignored by readers.
+                await self.record.put_lease(run_id, Lease(events.epoch, leg.number, len(history.steps)))
+            self._announce(events, header, leg, turn.attempt, granted, task)
+            if reading.asks_back:
+                asked = Outcome(StopReason.FINISHED, make_clarification(reading))
+                play = Play(rebuild_episode(task, (), ()), asked)
+                await self.finish(PlayedLeg(play, [], None), header, leg, turn.lane, events)
+                return
+            started = time.monotonic()
+            played = await self._play(task, header, leg, turn.attempt, events, history)
+            outcome = played.play.outcome
+            if outcome.is_house_failure:
+                error = NotReady(outcome.error, metadata={"culprit": outcome.culprit})
+                await park(events, fold, self.config.outage_s, error)
+            await self.finish(played, header, leg, turn.lane, events)
+            self.pace.note(turn.lane, time.monotonic() - started)
 
     async def _play(
         self, task: Task, header: Header, leg: Leg, attempt: int, events: EventLog, history: History
@@ -273,13 +311,14 @@ class Worker:
         granted: Granted,
         conversation: Conversation,
         reading: Reading,
+        worked_s: float,
     ) -> Task:
         config, limits = self.config, granted.limits
         bounds = make_limits(
             limits.max_rounds,
             limits.max_tokens,
             limits.max_run_ms,
-            leg.start_time,
+            worked_s,
             cap_cost(leg.max_cost, config.max_cost, "budget.max_cost"),
             leg.steps,
         )
@@ -342,7 +381,7 @@ class Worker:
         room = int(model.window_tokens * (1 - self.config.window_trigger))
         return min(wanted, room) if room else wanted
 
-    async def _finish(self, played: PlayedLeg, header: Header, leg: Leg, lane: Lane, events: EventLog) -> None:
+    async def finish(self, played: PlayedLeg, header: Header, leg: Leg, lane: Lane, events: EventLog) -> None:
         """Record the trajectory, publish the end, stop sub-runs; in this order, each step idempotent."""
         episode, outcome = played.play.episode, played.play.outcome
         if outcome.answer is not None:

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 MAX_BODY_BYTES, MAX_BATCH, MAX_CANDIDATES = 32 << 20, 8_192, 100
 # A large batch may fill the queue by half and leave the rest to other callers (8 x 256 of 4,096).
 SLICES_AT_ONCE = 8
+# Overload is 503 with Retry-After and not 429: clients of Search-R1 and verl retry 5xx alone.
 STATUS = {
-    "INVALID_ARGUMENT": 422, "NOT_FOUND": 404, "RESOURCE_EXHAUSTED": 429, "UNAVAILABLE": 503,
+    "INVALID_ARGUMENT": 422, "NOT_FOUND": 404, "RESOURCE_EXHAUSTED": 503, "UNAVAILABLE": 503,
     "DEADLINE_EXCEEDED": 504, "FAILED_PRECONDITION": 412, "ABORTED": 409, "UNIMPLEMENTED": 501,
 }  # fmt: skip
 Scored = list[tuple[Any, float]]
@@ -225,7 +226,7 @@ def make_openapi() -> dict[str, Any]:
                 "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
                 "responses": {
                     "200": {"description": "One entry per query, in order, under `result`."},
-                    **{str(code): {"description": name} for name, code in STATUS.items() if code in (422, 429, 503)},
+                    **{str(code): {"description": name} for name, code in STATUS.items() if code in (422, 503)},
                 },
             }
         }

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Generic, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
+from fathom.core.admission import Claimant, LaneQueue, Turn
 from fathom.core.errors import Overloaded
 
 J = TypeVar("J")
@@ -23,6 +24,13 @@ RETRY_AFTER_S = 0.2
 # A tenth of a batch's time costs little latency and lets callers that were just answered join; 20 ms bound it for slow
 # batches.
 PAUSE_SHARE, LONGEST_PAUSE_S = 0.1, 0.02
+
+
+@dataclass(eq=False, kw_only=True)
+class Queued(Turn):
+    """A queued job, whose result is that of ``granted``."""
+
+    job: Any
 
 
 class Batcher(Generic[J, R]):
@@ -36,7 +44,7 @@ class Batcher(Generic[J, R]):
     ) -> None:
         self._work, self._size, self._limit, self._threads = work, size, queue, threads
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
-        self._waiting: deque[tuple[J, asyncio.Future[R]]] = deque()
+        self._waiting = LaneQueue()
         self._running: set[asyncio.Task[None]] = set()
         self._draining = 0
         self._expected, self._gathered = 0, asyncio.Event()
@@ -48,12 +56,19 @@ class Batcher(Generic[J, R]):
         return len(self._waiting)
 
     async def __call__(self, job: J) -> R:
-        """Return the job's result; raise ``Overloaded`` when the queue is full, and the errors of ``work``."""
+        """Return the job's result; raise ``Overloaded`` when the queue is full, and the errors of ``work``.
+
+        Jobs of people come before those of trainings, which give up their places in a full queue.
+        """
+        claimant = Claimant.current()
         if len(self._waiting) >= self._limit:
             self.refused += 1
-            raise Overloaded(f"{len(self._waiting):,} queries are waiting", RETRY_AFTER_S)
-        future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        self._waiting.append((job, future))
+            full = Overloaded(f"{len(self._waiting):,} queries are waiting", RETRY_AFTER_S)
+            if (dropped := self._waiting.make_room(claimant)) is None:
+                raise full
+            dropped.granted.set_exception(full)
+        turn = Queued(claimant, 1, asyncio.get_running_loop().time(), job=job)
+        self._waiting.push(turn)
         if len(self._waiting) >= self._expected:
             self._gathered.set()
         # One task per thread at most: it takes batches until nobody waits.
@@ -62,7 +77,12 @@ class Batcher(Generic[J, R]):
             task = asyncio.create_task(self._drain())
             self._running.add(task)
             task.add_done_callback(self._running.discard)
-        return await future
+        try:
+            found: R = await turn.granted
+        finally:
+            # A caller that went away must leave no trace in the queue.
+            self._waiting.remove(turn)
+        return found
 
     async def _drain(self) -> None:
         # Counted down in the same step that finds nothing: a task that is done, but not yet known to be, would leave
@@ -82,20 +102,20 @@ class Batcher(Generic[J, R]):
             self.batches, self.jobs = self.batches + 1, self.jobs + len(batch)
             try:
                 results = await asyncio.get_running_loop().run_in_executor(
-                    self._pool, self._work, [job for job, _ in batch]
+                    self._pool, self._work, [turn.job for turn in batch]
                 )
             except Exception as error:  # its callers get it, and the batcher goes on
-                for _, future in batch:
-                    if not future.done():
-                        future.set_exception(error)
+                for turn in batch:
+                    if not turn.granted.done():
+                        turn.granted.set_exception(error)
                 pause = 0.0
                 continue
             # As many as were just served are likely to come back.
             self._expected = min(len(batch) + len(self._waiting), self._size)
             pause = min(PAUSE_SHARE * (time.perf_counter() - began), LONGEST_PAUSE_S) if self._expected > 1 else 0.0
-            for (_, future), result in zip(batch, results, strict=True):
-                if not future.done():
-                    future.set_result(result)
+            for turn, result in zip(batch, results, strict=True):
+                if not turn.granted.done():
+                    turn.granted.set_result(result)
 
     async def _gather(self, longest_s: float) -> None:
         """Wait for the expected number of jobs, at most ``longest_s`` and at least one turn of the event loop."""
@@ -106,13 +126,13 @@ class Batcher(Generic[J, R]):
                 async with asyncio.timeout(longest_s):
                     await self._gathered.wait()
 
-    def _next(self) -> list[tuple[J, asyncio.Future[R]]]:
+    def _next(self) -> list[Queued]:
         """Return the next batch, without jobs whose caller is gone."""
-        batch: list[tuple[J, asyncio.Future[R]]] = []
-        while self._waiting and len(batch) < self._size:
-            job, future = self._waiting.popleft()
-            if not future.done():
-                batch.append((job, future))
+        batch: list[Queued] = []
+        while len(batch) < self._size and (turn := self._waiting.next()) is not None:
+            self._waiting.pop(turn)
+            if isinstance(turn, Queued) and not turn.granted.done():
+                batch.append(turn)
         return batch
 
     async def close(self) -> None:
@@ -120,8 +140,8 @@ class Batcher(Generic[J, R]):
         for task in list(self._running):
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)
-        for _, future in self._waiting:
-            future.cancel()
-        self._waiting.clear()
+        while (turn := self._waiting.next()) is not None:
+            self._waiting.remove(turn)
+            turn.granted.cancel()
         # Not waited for: a batch in its thread cannot be stopped and would hold up the shutdown.
         self._pool.shutdown(wait=False, cancel_futures=True)

@@ -10,6 +10,7 @@ from contextlib import aclosing, contextmanager
 from typing import Protocol
 
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
+from fathom.core.call import Lane
 from fathom.core.errors import DependencyFailed, FathomError, NotFound, NotReady, SessionLost
 from fathom.services.sandbox.config import Config
 from fathom.services.sandbox.front.supervisor_process import R, SupervisorLost, SupervisorProcess
@@ -163,11 +164,15 @@ class SupervisorClient:
         """Number of sessions opened and not closed; one that was reaped counts until a request finds it gone."""
         return len(self._open)
 
-    async def open_session(self, request: pb.CreateSessionRequest, tenant: str) -> pb.CreateSessionResponse:
+    async def open_session(
+        self, request: pb.CreateSessionRequest, tenant: str, lane: Lane = Lane.INTERACTIVE
+    ) -> pb.CreateSessionResponse:
         """Open a session, see ``Engine.open``; raise ``NotReady`` if the supervisor ends meanwhile."""
         body = request.SerializeToString()
         try:
-            opened = await self._get_current().call("CreateSession", body, pb.CreateSessionResponse, tenant=tenant)
+            opened = await self._get_current().call(
+                "CreateSession", body, pb.CreateSessionResponse, tenant=tenant, lane=lane
+            )
         except SupervisorLost as error:
             # Not SESSION_LOST: the caller has no session yet and may simply ask again.
             raise NotReady(LOST, retry_after_s=RETRY_S) from error

@@ -17,6 +17,7 @@ from google.protobuf.message import Message as ProtobufMessage
 from pydantic import ValidationError
 
 import fathom
+from fathom.core.call import Lane
 from fathom.core.errors import DependencyFailed
 from fathom.services.sandbox.ipc import messages as say
 from fathom.services.sandbox.ipc import programs
@@ -128,10 +129,17 @@ class SupervisorProcess:
             queue.put_nowait(None)
 
     async def call(
-        self, method: str, body: bytes, kind: type[R], *, tenant: str = "", attached: SealedMemory | None = None
+        self,
+        method: str,
+        body: bytes,
+        kind: type[R],
+        *,
+        tenant: str = "",
+        lane: Lane = Lane.INTERACTIVE,
+        attached: SealedMemory | None = None,
     ) -> R:
         """Return the only response of a request, see ``stream``."""
-        async with aclosing(self.stream(method, body, kind, tenant=tenant, attached=attached)) as responses:
+        async with aclosing(self.stream(method, body, kind, tenant=tenant, lane=lane, attached=attached)) as responses:
             found = await anext(responses, None)
             if found is None or await anext(responses, None) is not None:
                 self.kill()
@@ -139,7 +147,14 @@ class SupervisorProcess:
         return found
 
     async def stream(
-        self, method: str, body: bytes, kind: type[R], *, tenant: str = "", attached: SealedMemory | None = None
+        self,
+        method: str,
+        body: bytes,
+        kind: type[R],
+        *,
+        tenant: str = "",
+        lane: Lane = Lane.INTERACTIVE,
+        attached: SealedMemory | None = None,
     ) -> AsyncGenerator[R, None]:
         """Yield the responses to a request, which are messages of type ``kind``; take ownership of ``attached``.
 
@@ -153,7 +168,7 @@ class SupervisorProcess:
         self._calls[number] = queue
         is_over = False
         try:
-            self._channel.post(Message(number, method, body, attached, tenant))
+            self._channel.post(Message(number, method, body, attached, tenant, lane))
             while (message := await queue.get()) is not None:
                 is_over = message.kind != say.RESPONSE
                 if message.kind == say.END:

@@ -14,13 +14,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from fathom.core.call import Lane
 from fathom.core.errors import PayloadTooLarge
 from fathom.core.ids import checked_id
 from fathom.services.sandbox.ipc.memfd import SealedMemory, create_sealed_memory
 
 # Below the default socket buffer (208 KiB), so that a datagram always fits; larger bodies go by memory file.
 INLINE_BYTES = 64 * 1024
-# Room for number, kind, tenant (an id of at most 128 bytes) and form before the body.
+# Room for number, kind, tenant (an id of at most 128 bytes), lane and form before the body.
 HEAD_BYTES = 256
 # Twice gRPC's limit for a message, which bounds requests: whatever the front accepts fits, and what a supervisor makes
 # the front read at once is bounded.
@@ -35,8 +36,8 @@ MAX_QUEUED = 64
 class Message:
     """One message.
 
-    ``number`` identifies the call, 0 none; ``tenant`` is the caller's, "" outside a call; the reader closes
-    ``attached``. What a body holds is in ``ipc.messages``.
+    ``number`` identifies the call, 0 none; ``tenant`` and ``lane`` are the caller's, "" outside a call; the reader
+    closes ``attached``. What a body holds is in ``ipc.messages``.
     """
 
     number: int
@@ -44,6 +45,7 @@ class Message:
     body: bytes = b""
     attached: SealedMemory | None = None
     tenant: str = ""
+    lane: Lane = Lane.INTERACTIVE
 
 
 class DatagramChannel:
@@ -146,14 +148,14 @@ def format_head(message: Message, inline: bool) -> bytes:
     if len(message.body) > MAX_BODY_BYTES:
         raise PayloadTooLarge(len(message.body), MAX_BODY_BYTES)
     tenant = checked_id("tenant", message.tenant) if message.tenant else "-"
-    return f"{message.number} {message.kind} {tenant} {'i' if inline else 'm'} ".encode("ascii")
+    return f"{message.number} {message.kind} {tenant} {message.lane} {'i' if inline else 'm'} ".encode("ascii")
 
 
 def parse_datagram(data: bytes, descriptors: list[int]) -> Message:
     """Return the message of a datagram; raise ``ValueError`` for any other, with all descriptors closed."""
     left = list(descriptors)
     try:
-        number, kind, tenant, form, body = data.split(b" ", 4)
+        number, kind, tenant, lane, form, body = data.split(b" ", 5)
         if form == b"m":
             large = SealedMemory.of(left.pop(0), MAX_BODY_BYTES)
             try:
@@ -162,7 +164,7 @@ def parse_datagram(data: bytes, descriptors: list[int]) -> Message:
                 large.close()
         attached = SealedMemory.of(left.pop(0), MAX_ATTACHED_BYTES) if left else None
         caller = "" if tenant == b"-" else tenant.decode("ascii")
-        return Message(int(number), kind.decode("ascii"), body, attached, caller)
+        return Message(int(number), kind.decode("ascii"), body, attached, caller, Lane(lane.decode("ascii")))
     except Exception as error:  # whatever is wrong with a peer's bytes, they are no message
         raise ValueError("no message") from error
     finally:

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Awaitable, Mapping
 from dataclasses import replace
 
+from fathom.core.admission import Admission, Claimant, Limits, Place
+from fathom.core.call import Lane
 from fathom.core.errors import FathomError, InvalidField, NotFound, NotReady, Overloaded
 from fathom.core.ids import new_id
 from fathom.services.sandbox.config import Config
@@ -25,6 +27,8 @@ from fathom.services.sandbox.supervisor.worker.fork_server_client import ForkSer
 from fathom.services.sandbox.supervisor.worker.init_handle import ForkServerLost
 from fathom.services.sandbox.supervisor.worker.process import JailResources, WorkerProcess
 
+# A training that runs by night has the whole sandbox.
+RESERVE_S = 600.0
 # Sessions close every few seconds under load: a refused caller has a chance soon.
 RETRY_S = 1.0
 
@@ -41,6 +45,15 @@ class Engine:
         self._uids: UidPool | None = None
         self._report: Report | None = None
         self._sessions: dict[str, Session] = {}
+        self._places: dict[str, Place] = {}
+        limits = Limits(
+            config.max_sessions,
+            config.max_waiting,
+            wait_s=config.wait_s,
+            reserved=config.reserved_sessions,
+            reserve_s=RESERVE_S,
+        )
+        self._admission = Admission("sandbox", limits, noun="sessions")
         self._opening: Counter[str] = Counter()
         self._requests: dict[tuple[str, str], asyncio.Task[Session]] = {}
         self._spares: list[WorkerProcess] = []
@@ -121,17 +134,19 @@ class Engine:
             self._refilling = asyncio.create_task(self._refill_spares())
         return worker
 
-    async def open(self, request_id: str, limits: Mapping[str, int], tenant: str) -> Session:
+    async def open(
+        self, request_id: str, limits: Mapping[str, int], tenant: str, lane: Lane = Lane.INTERACTIVE
+    ) -> Session:
         """Return a new session, or the one that the same tenant's request with this id has opened before.
 
         Raise the errors of ``create``. A failed request is forgotten, so that it can be made again.
         """
         if not request_id:
-            return await self.create(**limits, tenant=tenant)
+            return await self.create(**limits, tenant=tenant, lane=lane)
         key = (tenant, request_id)
         known = self._requests.get(key)
         if known is None or (known.done() and not self._is_open(known)):
-            known = self._requests[key] = asyncio.create_task(self.create(**limits, tenant=tenant))
+            known = self._requests[key] = asyncio.create_task(self.create(**limits, tenant=tenant, lane=lane))
             known.add_done_callback(lambda task: self._forget(key, task))
         # Another caller may wait for the same session: one that goes away must not cancel its opening.
         return await asyncio.shield(known)
@@ -154,11 +169,12 @@ class Engine:
         cells: int = 0,
         cpu_ms: int = 0,
         tenant: str = "",
+        lane: Lane = Lane.INTERACTIVE,
     ) -> Session:
-        """Return a new session. Zero means the service's own limit; a limit can only be tightened.
+        """Return a new session, after a wait for a free place. Zero means the service's own limit.
 
-        Raise ``Overloaded`` when all slots, or all of the tenant's, are taken, ``InvalidField("limits.…")`` for a
-        negative limit, and ``DependencyFailed`` when no worker starts.
+        A limit can only be tightened. Raise ``Overloaded`` when all places of the tenant are taken or none gets free in
+        time, ``InvalidField("limits.…")`` for a negative limit, and ``DependencyFailed`` when no worker starts.
         """
         wanted = {
             "cell_wall_ms": cell_wall_ms,
@@ -170,10 +186,12 @@ class Engine:
         for name, value in wanted.items():
             if value < 0:
                 raise InvalidField(f"limits.{name}", "must not be negative")
-        self._admit(tenant)
+        self._check_quota(tenant)
         tighter = {name: min(value, getattr(self._config, name)) for name, value in wanted.items() if value}
         self._opening[tenant] += 1
+        place: Place | None = None
         try:
+            place = await self._find_place(Claimant(lane, tenant))
             limits = self._config.model_copy(update=tighter)
             worker = await self._take_worker()
             # A spare was started before anybody asked for less than the service's own limit.
@@ -182,22 +200,41 @@ class Engine:
             session = Session(
                 new_id("session"), limits, worker, self._usage_reader, tenant=tenant, on_outcome=self._count
             )
+        except BaseException:  # cancellation included: a place must not be lost with its caller
+            if place is not None:
+                place.release()
+            raise
         finally:
             self._opening[tenant] -= 1
-        self._sessions[session.id] = session
+        self._sessions[session.id], self._places[session.id] = session, place
         self._note("sessions", "", len(self._sessions))
         return session
 
     def _count(self, outcome: Outcome) -> None:
         self._note("cells", outcome.status.name.lower(), 1)
 
-    def _admit(self, tenant: str) -> None:
-        """Raise ``Overloaded`` when there is no room for one more session."""
+    async def _find_place(self, claimant: Claimant) -> Place:
+        """Wait for a place for one more session; raise ``Overloaded``."""
+        try:
+            return await self._admission.acquire(claimant)
+        except Overloaded:
+            self._note("sessions_opened", "refused", 1)
+            raise
+
+    async def _end(self, session: Session) -> None:
+        """End a session, and give its place to the next one."""
+        self._sessions.pop(session.id, None)
+        self._note("sessions", "", len(self._sessions))
+        try:
+            await session.close()
+        finally:  # only now: the next one's worker needs its memory
+            if (place := self._places.pop(session.id, None)) is not None:
+                place.release()
+
+    def _check_quota(self, tenant: str) -> None:
+        """Raise ``Overloaded`` when a tenant has all the sessions that it may have."""
         config = self._config
         # Sessions that are being opened count too, or callers of the same moment would pass the bound together.
-        if len(self._sessions) + self._opening.total() >= config.max_sessions:
-            self._note("sessions_opened", "refused", 1)
-            raise Overloaded(f"all {config.max_sessions} sandbox sessions are in use", retry_after_s=RETRY_S)
         theirs = sum(session.tenant == tenant for session in self._sessions.values()) + self._opening[tenant]
         if config.max_sessions_per_tenant and theirs >= config.max_sessions_per_tenant:
             self._note("sessions_opened", "refused", 1)
@@ -241,9 +278,7 @@ class Engine:
     async def close_session(self, session_id: str) -> None:
         """End the session with its worker; raise ``NotFound``."""
         session = self.get_session(session_id)
-        del self._sessions[session_id]
-        self._note("sessions", "", len(self._sessions))
-        await session.close()
+        await self._end(session)
 
     async def put_file(self, session_id: str, path: str, content: bytes) -> int:
         """Write a file into the scratch folder; return its size in bytes."""
@@ -274,9 +309,7 @@ class Engine:
                 # A cell that runs is never cut off here: it has a limit of its own.
                 if (idle or now - session.opened_at > self._config.lifetime_s) and not session.is_busy:
                     self._log.info("session reaped", session_id=session.id, why="idle" if idle else "lifetime")
-                    self._sessions.pop(session.id, None)
-                    self._note("sessions", "", len(self._sessions))
-                    await session.close()
+                    await self._end(session)
 
     async def close(self) -> None:
         """End every worker and the fork server."""

@@ -41,7 +41,7 @@ class Supervisor:
         task.add_done_callback(lambda _: self._calls.pop(number, None))
 
     async def _answer(self, message: Message) -> None:
-        context = Context(message.tenant, message.attached)
+        context = Context(message.tenant, message.attached, message.lane)
         try:
             if message.kind == say.START:
                 await self._start(message.body)

@@ -11,6 +11,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
+from fathom.core.call import Lane
 from fathom.core.errors import Internal
 from fathom.services.sandbox.ipc.levels import Level
 from fathom.services.sandbox.ipc.memfd import SealedMemory
@@ -26,10 +27,11 @@ STREAMS = {"stdout": pb.OUTPUT_STREAM_STDOUT, "stderr": pb.OUTPUT_STREAM_STDERR}
 
 @dataclass
 class Context:
-    """Context of one request: the caller's tenant, and the memory file sent along, if any."""
+    """Context of one request: the caller's tenant and lane, and the memory file sent along, if any."""
 
     tenant: str
     attached: SealedMemory | None
+    lane: Lane = Lane.INTERACTIVE
 
     def take_attached(self) -> SealedMemory:
         """Return the memory file, which the caller closes from now on; raise ``Internal`` when none was sent."""
@@ -52,7 +54,7 @@ class SupervisorServicer:
 
     async def CreateSession(self, request: pb.CreateSessionRequest, context: Context) -> pb.CreateSessionResponse:
         limits = {field.name: value for field, value in request.limits.ListFields()}
-        session = await self._engine.open(request.request_id, limits, context.tenant)
+        session = await self._engine.open(request.request_id, limits, context.tenant, context.lane)
         return pb.CreateSessionResponse(session_id=session.id, isolation=LEVELS[self._engine.report.level])
 
     async def PutFrame(self, request: pb.PutFrameRequest, context: Context) -> pb.PutFrameResponse:

@@ -36,9 +36,9 @@ def make_telemetry() -> Telemetry:
 
 
 def make_engine(**settings: Any) -> Engine:
-    """An engine in this process that is not started yet."""
+    """An engine in this process that is not started yet; without a place it refuses at once."""
     telemetry = make_telemetry()
-    return Engine(Config(**settings), telemetry.log, Metrics.register(telemetry.registry).note)
+    return Engine(Config(**{"max_waiting": 0, **settings}), telemetry.log, Metrics.register(telemetry.registry).note)
 
 
 def make_front(**settings: Any) -> SupervisorClient:

@@ -12,6 +12,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
 from fathom.clients import Clients
 from fathom.core import errors
+from fathom.core.call import Lane
 from fathom.core.telemetry import Telemetry
 from fathom.hosting.deps import Deps
 from fathom.hosting.host import Runtime, hosting
@@ -41,6 +42,33 @@ async def test_a_tenant_has_its_own_bound() -> None:
     await engine.create(tenant="b")
     await engine.close_session(first.id)
     await engine.create(tenant="a")
+    await engine.close()
+
+
+async def test_training_waits_for_a_session_and_leaves_some_to_people() -> None:
+    engine = make_engine(max_sessions=3, max_waiting=8, reserved_sessions=1, spares=0)
+    await engine.start()
+    held = [await engine.create(lane=Lane.TRAINING) for _ in range(2)]
+    waiting = [asyncio.create_task(engine.create(lane=Lane.TRAINING)) for _ in range(4)]
+    person = await engine.create(lane=Lane.INTERACTIVE)
+    assert not any(task.done() for task in waiting)
+    await engine.close_session(held[0].id)
+    await eventually(lambda: sum(task.done() for task in waiting) == 1)
+    await engine.close_session(person.id)
+    assert sum(task.done() for task in waiting) == 1, "what is kept for people stays free"
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    await engine.close()
+
+
+async def test_a_session_that_does_not_get_free_in_time_is_refused_with_a_delay() -> None:
+    engine = make_engine(max_sessions=1, max_waiting=8, wait_s=0.05, spares=0)
+    await engine.start()
+    await engine.create()
+    with pytest.raises(errors.Overloaded, match="1 of 1 places are taken by sessions") as refused:
+        await engine.create()
+    assert refused.value.retry_after_s
     await engine.close()
 
 

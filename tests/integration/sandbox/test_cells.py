@@ -182,7 +182,7 @@ async def test_admission_interrupt_and_leaving_nothing_behind(engine: Engine) ->
     sessions = [await engine.create() for _ in range(3)]
     with pytest.raises(errors.Overloaded) as full:
         await engine.create()
-    assert full.value.retry_after_s == 1.0
+    assert full.value.retry_after_s
     running = await begin_cell(sessions[0], "import time; time.sleep(60)")
     assert await sessions[0].interrupt()
     assert (await running)[1].status is Status.INTERRUPTED

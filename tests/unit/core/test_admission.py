@@ -229,7 +229,10 @@ async def test_places_kept_for_people_are_free_for_them_and_for_nobody_else() ->
         await people.come("person")
         assert people.inside == ["t1", "t2", "person"]
         await people.go("t1")
-        assert people.inside == ["t2", "person"], "training has what is not kept"
+        assert people.inside == ["t2", "person", "t3"], "training has what is not kept"
+        await people.go("person")
+        await people.come("t4", T)
+        assert people.inside == ["t2", "t3"]
 
 
 @simulate_time

@@ -14,7 +14,7 @@ import pytest
 from fathom.api.common.v1 import common_pb2 as common
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
-from fathom.core.errors import FathomError, InvalidField
+from fathom.core.errors import FathomError, InvalidField, Overloaded
 from fathom.services.gateway.problems import STATUS, to_problem
 from fathom.transport.store.refs import to_ref
 from tests.e2e.replay import ReplayHouse
@@ -154,6 +154,23 @@ async def test_a_run_that_waits_in_its_queue_is_accepted(open_with: Opened) -> N
         answer = await client.post("/v1/runs", json={"question": "why?", "request_id": "run_3"})
     assert answer.status_code == 202
     assert answer.json() == {"run_id": "run_3", "conversation_id": ""}
+
+
+async def test_a_run_that_waits_says_at_once_how_many_are_before_it(door: Door) -> None:
+    client, house = door
+    house.planner.before = 3
+    answer = await client.post("/v1/runs", json={"question": "why?", "request_id": "run_4"})
+    assert answer.status_code == 202
+    waiting = {"before": 3, "expected_ms": 9_000}
+    assert answer.json() == {"run_id": "run_4", "conversation_id": "conv_1", "waiting": waiting}
+
+
+async def test_a_run_that_is_refused_says_when_to_come_again(door: Door) -> None:
+    client, house = door
+    house.planner.full = Overloaded("9 runs wait, about 300 s: ask again later", 60.0)
+    answer = await client.post("/v1/runs", json={"question": "why?"})
+    assert (answer.status_code, answer.headers["Retry-After"]) == (429, "60")
+    assert answer.json()["reason"] == "OVERLOADED"
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator
 from typing import Any
 
+from fathom.core.call import Call, Lane, calling, current_call
 from fathom.domain.chat.messages import Sampling
 from fathom.services.planner.engine import Engine
 from fathom.services.planner.model.episode import Limits, Task
@@ -52,3 +54,20 @@ async def test_a_reader_that_goes_away_ends_the_rest() -> None:
     assert (await anext(episodes))[:2] == (0, 1)
     await episodes.aclose()
     assert sorted(engine.cancelled) == ["run-0-0", "run-0-2"]
+
+
+async def test_an_episode_has_its_own_time_and_lane_whenever_its_turn_comes() -> None:
+    played: list[tuple[float, Lane | None]] = []
+
+    class Noting(Gated):
+        async def play(self, task: Task, *_: Any, **__: Any) -> Any:
+            call = current_call()
+            played.append((task.limits.deadline - time.monotonic(), None if call is None else call.lane))
+
+    # As one that was asked for a minute ago, behind others.
+    task = Task("run", "question", "model", Sampling(), Limits(5, 100, time.monotonic() - 30, 30.0))
+    with calling(Call.new(lane=Lane.INTERACTIVE)):
+        async for _ in Noting().play_group([task], 3, 1, None, None, PLACES):  # type: ignore[arg-type]
+            pass
+    assert [lane for _, lane in played] == [Lane.TRAINING] * 3
+    assert all(left > 25 for left, _ in played)

@@ -125,6 +125,15 @@ class StreamState:
     oldest_s: float
 
 
+@dataclass(frozen=True)
+class Backlog:
+    """Work of a durable: messages never delivered, those delivered and not settled, and deliveries made so far."""
+
+    waiting: int
+    running: int
+    delivered: int
+
+
 class Bus(Protocol):
     """Request/reply and streams. Payloads over 512 KiB are passed through the object store automatically.
 
@@ -202,6 +211,10 @@ class Bus(Protocol):
 
         Raises ``NotReady`` or ``DependencyFailed`` when the server does not report it.
         """
+        ...
+
+    async def backlog(self, durable: str) -> Backlog:
+        """Return the work of a durable; raise ``NotFound`` for an undeclared one, and ``NotReady``."""
         ...
 
     async def close(self) -> None:

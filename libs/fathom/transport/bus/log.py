@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fathom.transport.bus.base import Message, StreamState
+from fathom.transport.bus.base import Backlog, Message, StreamState
 from fathom.transport.bus.keys import full, written_meanwhile
 from fathom.transport.bus.streams import Durable, Retention, Stream, matches
 
@@ -33,6 +33,7 @@ class Position:
 
     cursor: int = 1
     leases: dict[int, Lease] = field(default_factory=dict)
+    delivered: int = 0
 
 
 class Log:
@@ -105,12 +106,23 @@ class Log:
         lease = position.leases[entry.sequence]
         # Counted at the delivery, as the server does: a worker that dies without a word has used its attempt.
         lease.attempt += 1
+        position.delivered += 1
         lease.due_s = now_s + durable.ack_wait_s
         return entry, lease.attempt
 
     def next_due_s(self, durable: Durable) -> float | None:
         """Return the time when the next unsettled message is due again, or None."""
         return min((lease.due_s for lease in self._positions[durable.name].leases.values()), default=None)
+
+    def backlog(self, durable: Durable, now_s: float) -> Backlog:
+        """Return the work of a durable."""
+        self._expire(now_s)
+        position = self._positions[durable.name]
+        waiting = sum(
+            number >= position.cursor and matches(durable.filter_subject, entry.message.subject)
+            for number, entry in self._entries.items()
+        )
+        return Backlog(waiting, len(position.leases), position.delivered)
 
     def settle(self, durable: Durable, sequence: int) -> None:
         """Settle a message for a durable; in a work queue it is removed."""

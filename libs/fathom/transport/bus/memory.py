@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from fathom.core.deadline import time_limit
 from fathom.core.errors import NotReady
-from fathom.transport.bus.base import Closable, Handler, Message, StreamState
+from fathom.transport.bus.base import Backlog, Closable, Handler, Message, StreamState
 from fathom.transport.bus.claim import ClaimCheck
 from fathom.transport.bus.delivery import Followed, Leased, seal_message
 from fathom.transport.bus.keys import MemoryKeyValue
@@ -132,6 +132,11 @@ class MemoryBus:
     async def states(self) -> Mapping[str, StreamState]:
         self._check_open()
         return {name: log.state(self._clock()) for name, log in self._logs.items()}
+
+    async def backlog(self, durable: str) -> Backlog:
+        self._check_open()
+        stream, wanted = self._streams.durable(durable)
+        return self._logs[stream.name].backlog(wanted, self._clock())
 
     async def close(self) -> None:
         self._closed = True

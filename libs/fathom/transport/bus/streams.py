@@ -25,8 +25,10 @@ LEGS = "LEGS"
 AWAITED = "AWAITED"
 GRADED = "GRADED"
 PROBES = "PROBES"
+TICKETS = "TICKETS"
 
 ROLLOUT_WORKERS = "rollout-workers"
+DEAD_RUNS = "planner-dead-runs"
 
 ALL_EVENTS = "fathom.events.*"
 ALL_DEAD = "fathom.dead.>"
@@ -39,6 +41,11 @@ TERMINATED_ADVISORIES = "$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.>"
 ACK_WAIT_S = 10.0
 # A message that has been begun five times and never finished probably kills its workers, and goes to DEAD_LETTERS.
 MAX_DELIVER = 5
+# Runs count their attempts themselves, since one that waits for a service that is away is delivered again and again.
+# With pauses of half a minute these outlast an outage of some hours.
+MAX_RUN_DELIVERIES = 1_000
+# Runs that are queued or played, of all lanes. Planners refuse new ones long before; see ``planner.max_queued_runs``.
+MAX_QUEUED_RUNS = 20_000
 # Longer than a publisher retries (CONFIRM_TIMEOUT_S) with room for a restart of the server; each id in it costs the
 # server memory.
 DUPLICATE_WINDOW_S = 120.0
@@ -167,20 +174,21 @@ class Topology:
 
 
 def topology(
-    *, ack_wait_s: float = ACK_WAIT_S, max_deliver: int = MAX_DELIVER, rollout_lease_s: float = ROLLOUT_LEASE_S
+    *, ack_wait_s: float = ACK_WAIT_S, max_deliver: int | None = None, rollout_lease_s: float = ROLLOUT_LEASE_S
 ) -> Topology:
     """Return Fathom's streams and buckets.
 
-    Tests shorten ``ack_wait_s`` and ``rollout_lease_s``; production keeps the defaults.
+    Tests shorten ``ack_wait_s`` and ``rollout_lease_s``, and give all durables one ``max_deliver``; production keeps
+    the defaults.
     """
     return Topology(make_streams(ack_wait_s, max_deliver), make_buckets(rollout_lease_s))
 
 
-def make_streams(ack_wait_s: float, max_deliver: int) -> tuple[Stream, ...]:
+def make_streams(ack_wait_s: float, max_deliver: int | None) -> tuple[Stream, ...]:
     """Return the streams with their durable consumers."""
 
-    def durable(name: str, subject: str) -> Durable:
-        return Durable(name, subject, ack_wait_s, max_deliver)
+    def durable(name: str, subject: str, usual: int = MAX_DELIVER) -> Durable:
+        return Durable(name, subject, ack_wait_s, max_deliver or usual)
 
     return (
         Stream(
@@ -188,10 +196,11 @@ def make_streams(ack_wait_s: float, max_deliver: int) -> tuple[Stream, ...]:
             ("fathom.runs.*",),
             Retention.WORK_QUEUE,
             tuple(
-                durable(run_durable(lane, depth), run_subject(lane, depth))
+                durable(run_durable(lane, depth), run_subject(lane, depth), MAX_RUN_DELIVERIES)
                 for lane in Lane
                 for depth in range(MAX_DEPTH + 1)
             ),
+            max_messages=MAX_QUEUED_RUNS,
         ),
         Stream(EVENTS, (ALL_EVENTS,), Retention.LIMITS, max_age_s=DAY_S),
         Stream(
@@ -211,6 +220,8 @@ def make_streams(ack_wait_s: float, max_deliver: int) -> tuple[Stream, ...]:
             # lost unless a stream keeps them.
             (ALL_DEAD, GIVEN_UP_ADVISORIES, TERMINATED_ADVISORIES),
             Retention.LIMITS,
+            # Runs that were given up: a planner writes the end that their readers wait for.
+            (durable(DEAD_RUNS, f"fathom.dead.{RUNS}.>", MAX_RUN_DELIVERIES),),
             max_age_s=30 * DAY_S,
         ),
     )
@@ -229,6 +240,8 @@ def make_buckets(rollout_lease_s: float) -> tuple[Bucket, ...]:
         Bucket(AWAITED, history=1, max_age_s=rollout_lease_s),
         # What searches have shown to a run, by run: what ``Fetch`` may be told to enforce.
         Bucket(SEEN, history=1, max_age_s=7 * DAY_S, max_values=MAX_SEEN_RUNS),
+        # Where in its queue a run began to wait, by run and leg.
+        Bucket(TICKETS, history=1, max_age_s=DAY_S, max_values=MAX_SEEN_RUNS),
         # Written by readiness probes: only a write tells whether the server still stores anything.
         Bucket(PROBES, history=1, max_age_s=DAY_S),
         # Who grades the end of which run, and how far the events are read; see

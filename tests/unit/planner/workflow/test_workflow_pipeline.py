@@ -302,7 +302,7 @@ async def test_only_the_answer_is_seen_while_it_is_written() -> None:
 
 @pytest.mark.parametrize("stage", ["plan", "reflect", "compose"])
 async def test_a_policy_that_fails_ends_the_run_with_its_name(stage: str) -> None:
-    house = WorkflowHouse()
+    house = WorkflowHouse(outage_s=0)
     speak = house.policy.generate
 
     async def generate(request_id: str, task: Task, view: View, *rest: Any) -> Completion:

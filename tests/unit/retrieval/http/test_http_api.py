@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from fathom.core.errors import Overloaded
 from fathom.services.retrieval.config import Config
 from fathom.services.retrieval.engine import Engine
 from fathom.services.retrieval.http.api import HttpApi
@@ -44,6 +45,16 @@ async def post(client: httpx.AsyncClient, path: str = "/retrieve", **body: Any) 
     response = await client.post(path, json=body)
     assert response.status_code == 200, response.text
     return response.json()["result"]
+
+
+async def test_overload_has_a_status_that_trainers_retry(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*_: Any, **__: Any) -> Any:
+        raise Overloaded("4,096 queries are waiting", 0.2)
+
+    client = connect()
+    monkeypatch.setattr(Engine, "rank", refuse)
+    answer = await client.post("/retrieve", json={"queries": ["why?"]})
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
 
 
 async def test_with_scores_as_the_client_reads_it(connect: Connect) -> None:

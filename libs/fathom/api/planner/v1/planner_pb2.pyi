@@ -286,8 +286,24 @@ class TakenUp(_message.Message):
     attempt: int
     def __init__(self, attempt: _Optional[int] = ...) -> None: ...
 
+class RunWaiting(_message.Message):
+    __slots__ = ("before", "expected_ms", "culprit", "message", "count", "conversation_id")
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_MS_FIELD_NUMBER: _ClassVar[int]
+    CULPRIT_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    before: int
+    expected_ms: int
+    culprit: str
+    message: str
+    count: int
+    conversation_id: str
+    def __init__(self, before: _Optional[int] = ..., expected_ms: _Optional[int] = ..., culprit: _Optional[str] = ..., message: _Optional[str] = ..., count: _Optional[int] = ..., conversation_id: _Optional[str] = ...) -> None: ...
+
 class RunEvent(_message.Message):
-    __slots__ = ("sequence", "time", "run_id", "started", "thought", "tool_started", "tool_finished", "answer_delta", "finished", "todo_changed", "compacted", "resumed", "sampled", "taken_up", "answer_replaced", "staged")
+    __slots__ = ("sequence", "time", "run_id", "started", "thought", "tool_started", "tool_finished", "answer_delta", "finished", "todo_changed", "compacted", "resumed", "sampled", "taken_up", "waiting", "answer_replaced", "staged")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     TIME_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -302,6 +318,7 @@ class RunEvent(_message.Message):
     RESUMED_FIELD_NUMBER: _ClassVar[int]
     SAMPLED_FIELD_NUMBER: _ClassVar[int]
     TAKEN_UP_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
     ANSWER_REPLACED_FIELD_NUMBER: _ClassVar[int]
     STAGED_FIELD_NUMBER: _ClassVar[int]
     sequence: int
@@ -318,9 +335,10 @@ class RunEvent(_message.Message):
     resumed: RunResumed
     sampled: Sampled
     taken_up: TakenUp
+    waiting: RunWaiting
     answer_replaced: AnswerReplaced
     staged: Staged
-    def __init__(self, sequence: _Optional[int] = ..., time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., run_id: _Optional[str] = ..., started: _Optional[_Union[RunStarted, _Mapping]] = ..., thought: _Optional[_Union[Thought, _Mapping]] = ..., tool_started: _Optional[_Union[ToolCallStarted, _Mapping]] = ..., tool_finished: _Optional[_Union[ToolCallFinished, _Mapping]] = ..., answer_delta: _Optional[_Union[AnswerDelta, _Mapping]] = ..., finished: _Optional[_Union[RunFinished, _Mapping]] = ..., todo_changed: _Optional[_Union[TodoChanged, _Mapping]] = ..., compacted: _Optional[_Union[Compacted, _Mapping]] = ..., resumed: _Optional[_Union[RunResumed, _Mapping]] = ..., sampled: _Optional[_Union[Sampled, _Mapping]] = ..., taken_up: _Optional[_Union[TakenUp, _Mapping]] = ..., answer_replaced: _Optional[_Union[AnswerReplaced, _Mapping]] = ..., staged: _Optional[_Union[Staged, _Mapping]] = ...) -> None: ...
+    def __init__(self, sequence: _Optional[int] = ..., time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., run_id: _Optional[str] = ..., started: _Optional[_Union[RunStarted, _Mapping]] = ..., thought: _Optional[_Union[Thought, _Mapping]] = ..., tool_started: _Optional[_Union[ToolCallStarted, _Mapping]] = ..., tool_finished: _Optional[_Union[ToolCallFinished, _Mapping]] = ..., answer_delta: _Optional[_Union[AnswerDelta, _Mapping]] = ..., finished: _Optional[_Union[RunFinished, _Mapping]] = ..., todo_changed: _Optional[_Union[TodoChanged, _Mapping]] = ..., compacted: _Optional[_Union[Compacted, _Mapping]] = ..., resumed: _Optional[_Union[RunResumed, _Mapping]] = ..., sampled: _Optional[_Union[Sampled, _Mapping]] = ..., taken_up: _Optional[_Union[TakenUp, _Mapping]] = ..., waiting: _Optional[_Union[RunWaiting, _Mapping]] = ..., answer_replaced: _Optional[_Union[AnswerReplaced, _Mapping]] = ..., staged: _Optional[_Union[Staged, _Mapping]] = ...) -> None: ...
 
 class RunResponse(_message.Message):
     __slots__ = ("event",)

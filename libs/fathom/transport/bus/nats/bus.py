@@ -17,7 +17,7 @@ from nats.js.errors import APIError, NoStreamResponseError
 
 from fathom.core.deadline import time_limit
 from fathom.core.errors import DeadlineExceeded, NotReady
-from fathom.transport.bus.base import Closable, Handler, Message, StreamState
+from fathom.transport.bus.base import Backlog, Closable, Handler, Message, StreamState
 from fathom.transport.bus.claim import ClaimCheck
 from fathom.transport.bus.delivery import Followed, Leased, seal_message
 from fathom.transport.bus.keys import full, written_meanwhile
@@ -162,6 +162,10 @@ class NatsBus:
 
     async def states(self) -> Mapping[str, StreamState]:
         return {stream.name: await self._link.state(stream.name) for stream in self._streams.streams}
+
+    async def backlog(self, durable: str) -> Backlog:
+        stream, wanted = self._streams.durable(durable)
+        return await self._link.backlog(stream.name, wanted.name)
 
     async def close(self) -> None:
         await asyncio.gather(*(server.close() for server in self._servers))

@@ -31,7 +31,7 @@ from fathom.core.config import ConfigError
 from fathom.core.deadline import time_limit
 from fathom.core.errors import DeadlineExceeded, DependencyFailed, NotReady
 from fathom.core.retry import RetryPolicy, retry
-from fathom.transport.bus.base import StreamState
+from fathom.transport.bus.base import Backlog, StreamState
 from fathom.transport.bus.claim import MAX_HEADER_BYTES, THRESHOLD
 from fathom.transport.bus.nats.cancellation import restore_cancellation
 from fathom.transport.bus.serving import LOGGER
@@ -224,6 +224,17 @@ class Link:
             return StreamState(held["messages"], held["bytes"], age.total_seconds() if held["messages"] else 0.0)
 
         found: StreamState = await self.confirm(f"the state of {name}", call)
+        return found
+
+    async def backlog(self, stream: str, durable: str) -> Backlog:
+        """Return the work of a durable."""
+
+        async def call() -> Backlog:
+            info = await self.jetstream.consumer_info(stream, durable, timeout=CALL_TIMEOUT_S)
+            delivered = info.delivered.consumer_seq if info.delivered else 0
+            return Backlog(info.num_pending or 0, info.num_ack_pending or 0, delivered)
+
+        found: Backlog = await self.confirm(f"the backlog of {durable}", call)
         return found
 
     async def settle(self, message: Msg, body: bytes) -> None:
