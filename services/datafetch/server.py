@@ -39,6 +39,7 @@ from fathom.services.datafetch.sources.sheet import import_table
 from fathom.transport.rpc.service import Service
 from fathom.transport.store import ObjectStore
 from fathom.transport.store.refs import read_ref, to_ref
+from fathom.transport.store.tenant import TenantStore
 
 # Far below gRPC's limit of a message (4 MiB), and large enough that its overhead does not count.
 CHUNK_BYTES = 256 * 1024
@@ -61,7 +62,9 @@ def build(config: Config, deps: Deps) -> Service:
         await outside.close()
         await engine.close()
 
-    return Service("datafetch", DatafetchServicer(engine, deps.store, config, outside), engine.start, close)
+    return Service(
+        "datafetch", DatafetchServicer(engine, TenantStore(deps.store), config, outside), engine.start, close
+    )
 
 
 def find_last_whole_day(moment: datetime) -> date:

@@ -13,6 +13,7 @@ from fathom.services.gateway.config import Config
 from fathom.services.gateway.engine import Engine
 from fathom.services.gateway.readiness import Readiness
 from fathom.transport.rpc.service import nothing
+from fathom.transport.store.tenant import TenantStore
 
 
 @dataclass(frozen=True)
@@ -27,5 +28,5 @@ class HttpService:
 
 def build(config: Config, deps: Deps) -> HttpService:
     """Build the gateway; the only constructor."""
-    engine = Engine(config, deps.clients, deps.store, Readiness(deps.clients, deps.store, deps.bus))
+    engine = Engine(config, deps.clients, TenantStore(deps.store), Readiness(deps.clients, deps.store, deps.bus))
     return HttpService("gateway", create_app(config, engine, deps.telemetry), close=engine.close)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
@@ -40,6 +41,7 @@ from fathom.services.planner.workflow.protocol import Workflow
 from fathom.transport.bus.streams import MAX_DEPTH
 from fathom.transport.bus.watch import BusWatch
 from fathom.transport.rpc.service import Service
+from fathom.transport.store.tenant import TenantStore
 
 # Seconds that the start waits for external tools; late ones are available to later runs.
 MOUNT_WAIT_S = 5.0
@@ -47,6 +49,8 @@ MOUNT_WAIT_S = 5.0
 
 def build(config: Config, deps: Deps) -> Service:
     """Build the planner service with its worker."""
+    # Runs, rollouts and what they refer to belong to a tenant.
+    deps = replace(deps, store=TenantStore(deps.store))
     prompts = Prompts.of(load_catalogue(config.prompt_dir), config)
     research = Research(prompts)
     understanding = Understanding.of(config, deps, prompts)

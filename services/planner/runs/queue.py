@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
-from fathom.core.call import Lane
+from fathom.core.call import Call, Lane, bind
 from fathom.core.errors import FathomError
 from fathom.services.planner.runs.repository import Header, Leg
 from fathom.transport.bus.base import Bus, Delivery
@@ -22,7 +22,9 @@ async def submit_run(bus: Bus, header: Header, lane: Lane, leg: Leg) -> None:
     """Queue a leg of a run, of a user or of another run; idempotent."""
     # The leg is part of the id: a resumption is another message, a repeated call the same one.
     name = f"{header.run_id}:{leg.number}"
-    await bus.publish(run_subject(lane, header.depth), name.encode(), message_id=f"run:{name}")
+    # Of the run and not of this caller: whose it is decides where its worker finds it.
+    origin = Call.new(tenant=header.tenant, traceparent=header.traceparent).origin()
+    await bus.publish(run_subject(lane, header.depth), name.encode(), message_id=f"run:{bind(name)}", headers=origin)
 
 
 @dataclass

@@ -7,7 +7,6 @@ from contextlib import aclosing
 
 from google.protobuf.message import DecodeError
 
-from fathom.core.call import Call
 from fathom.core.errors import FathomError, InvalidField
 from fathom.transport.bus.base import Bus, Closable, Message
 from fathom.transport.bus.streams import rpc_subject
@@ -30,7 +29,7 @@ def reply(dispatcher: Dispatcher, method: Method) -> Callable[[Message], Awaitab
 
     async def handler(message: Message) -> Message:
         try:
-            call = Call.from_headers(message.headers)
+            call = dispatcher.admit(message.headers)
             try:
                 request = method.request_type.FromString(message.payload)
             except DecodeError as error:

@@ -11,7 +11,6 @@ from google.protobuf.message import Message
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from fathom.core.call import Call
 from fathom.core.errors import FathomError, PayloadTooLarge
 from fathom.transport.rpc.contract import MAX_MESSAGE_BYTES, Method, once
 from fathom.transport.rpc.dispatch import Dispatcher
@@ -92,7 +91,7 @@ def method_handler(dispatcher: Dispatcher, method: Method) -> grpc.RpcMethodHand
     async def stream(argument: Any, context: Any) -> AsyncGenerator[Message, None]:
         requests = argument if method.client_streaming else once(argument)
         try:
-            call = Call.from_headers(headers(context), context.time_remaining())
+            call = dispatcher.admit(headers(context), context.time_remaining())
             async with aclosing(dispatcher.handle(method, requests, call, "grpc")) as responses:
                 async for response in responses:
                     yield within_limit(response)
