@@ -29,6 +29,7 @@ from fathom.services.gateway.guard import Guard
 from fathom.services.gateway.page import add_page
 from fathom.services.gateway.schemas import add_message, reference
 from fathom.services.gateway.tables import View
+from fathom.services.gateway.users import Users
 
 DOCUMENTED_MESSAGES = (
     datafetch.ListFrameworksResponse, datafetch.ImportTableResponse,
@@ -43,7 +44,7 @@ PageSize = Annotated[int, Query(ge=0, le=1000, description="At most this many; 0
 PageToken = Annotated[str, Query(description="Where to go on: next_page_token of the page before.")]
 
 
-def create_app(config: Config, engine: Engine, telemetry: Telemetry) -> FastAPI:
+def create_app(config: Config, engine: Engine, telemetry: Telemetry, users: Users) -> FastAPI:
     """Create the application with all routes."""
     app = FastAPI(
         title="Fathom",
@@ -56,7 +57,7 @@ def create_app(config: Config, engine: Engine, telemetry: Telemetry) -> FastAPI:
     # Small answers would grow by the header. Event streams are left alone by Starlette.
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
     # Added last, so it is the outermost: it refuses before anything is compressed or parsed.
-    app.add_middleware(Guard, config=config, telemetry=telemetry)
+    app.add_middleware(Guard, config=config, telemetry=telemetry, users=users)
     problems.install_problems(app)
     add_runs(app, engine)
     add_events(app, engine, config)

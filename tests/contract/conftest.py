@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from fathom.clients import Clients, RetryPolicy
-from fathom.core.identity import ANY_SERVICE, OPERATOR, Credentials, Tokens
+from fathom.core.identity import ANY_SERVICE, OPERATOR, Credentials, Tokens, make_keys
 from fathom.core.telemetry import Telemetry
 from fathom.hosting.deps import Deps
 from fathom.hosting.host import Runtime, hosting
@@ -23,7 +23,8 @@ from fathom.transport.store import open_store
 from tests.contract.mirror import Mirror
 
 Connect = Callable[..., Clients]
-TOKENS = Tokens(["k" * 32])
+SIGNING, PUBLIC = make_keys()
+TOKENS = Tokens(SIGNING)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

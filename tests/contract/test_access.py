@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import jwt
@@ -11,14 +12,16 @@ from google.protobuf.descriptor import Descriptor
 
 from fathom.core import errors
 from fathom.core.call import Call, calling
-from fathom.core.identity import ANY_SERVICE, OPERATOR, SERVICE, USER, Tokens
+from fathom.core.config import ConfigError
+from fathom.core.identity import ANY_SERVICE, OPERATOR, SERVICE, SETTING, USER, Tokens, make_keys, read_keys
 from fathom.core.telemetry import Telemetry
+from fathom.hosting.host import require_loopback
 from fathom.transport.rpc import access
 from fathom.transport.rpc.access import DECLARED, Scope, access_of
 from fathom.transport.rpc.contract import Method, contract
 from fathom.transport.rpc.dispatch import Dispatcher
 from fathom.transport.rpc.service import Service
-from tests.contract.conftest import TOKENS
+from tests.contract.conftest import PUBLIC, SIGNING, TOKENS
 from tests.contract.mirror import Mirror
 from tests.contract.test_transports import METHODS, House, cases, invoke
 
@@ -84,14 +87,17 @@ def forge(**claims: Any) -> str:
         "iss": "fathom", "sub": "alice", "aud": ANY_SERVICE, "role": USER, "tenant": "fund-7", "iat": now,
         "exp": now + 60,
     }  # fmt: skip
-    return jwt.encode({name: value for name, value in (usual | claims).items() if value is not None}, "k" * 32)
+    kept = {name: value for name, value in (usual | claims).items() if value is not None}
+    return jwt.encode(kept, read_keys(SIGNING)[0], algorithm="EdDSA")
 
 
 @pytest.mark.parametrize(
     ("token", "message"),
     [
-        (Tokens(["other" * 8]).sign("alice", ANY_SERVICE, role=USER, tenant="fund-7"), "not valid"),
+        (Tokens(make_keys()[0]).sign("alice", ANY_SERVICE, role=USER, tenant="fund-7"), "not valid"),
         (jwt.encode({"sub": "alice", "aud": ANY_SERVICE}, "", algorithm="none"), "not valid"),
+        # The public key is known to many: it must not pass as a symmetric one.
+        (jwt.encode({"sub": "alice", "aud": ANY_SERVICE}, "x" * 32, algorithm="HS256"), "not valid"),
         (forge(exp=int(time.time()) - 60), "expired"),
         (forge(iat=int(time.time()) + 600, exp=int(time.time()) + 660), "not valid yet"),
         (forge(exp=int(time.time()) + 400 * 86_400), "more than 90 days"),
@@ -133,8 +139,52 @@ async def test_services_call_for_the_tenant_and_the_person_that_they_name(house:
 
 
 async def test_a_new_key_signs_while_tokens_of_the_old_one_are_accepted() -> None:
-    old, new = "o" * 32, "n" * 32
-    token = Tokens([old]).sign("alice", ANY_SERVICE, role=OPERATOR, tenant="fund-7")
-    assert Tokens([new, old]).verify(token, "planner").name == "alice"
+    (old, _), (new, _) = make_keys(), make_keys()
+    token = Tokens(old).sign("alice", ANY_SERVICE, role=OPERATOR, tenant="fund-7")
+    assert Tokens(new + old).verify(token, "planner").name == "alice"
     with pytest.raises(errors.Unauthenticated):
-        Tokens([new]).verify(token, "planner")
+        Tokens(new).verify(token, "planner")
+
+
+async def test_who_has_the_public_key_alone_verifies_and_cannot_sign() -> None:
+    sandbox = Tokens(PUBLIC)
+    assert sandbox.verify(TOKENS.sign("service:planner", "sandbox", role=SERVICE), "sandbox").role == SERVICE
+    with pytest.raises(ConfigError, match="private key"):
+        sandbox.sign("service:planner", "planner", role=SERVICE)
+
+
+async def test_a_token_that_was_accepted_is_refused_once_it_has_expired() -> None:
+    now = [1_000.0]
+    tokens = Tokens(SIGNING, clock=lambda: now[0])
+    token = tokens.sign("alice", ANY_SERVICE, role=USER, tenant="fund-7", lifetime_s=60)
+    assert tokens.verify(token, "planner").tenant == "fund-7"
+    now[0] += 75
+    with pytest.raises(errors.Unauthenticated, match="expired"):
+        tokens.verify(token, "planner")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "no key"),
+        ("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----", "cannot be read"),
+    ],
+)
+async def test_a_file_without_keys_is_refused_by_its_setting(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "keys.pem"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=rf"runtime\.identity_file .*{message}"):
+        Tokens.open(str(path))
+    with pytest.raises(ConfigError, match=r"FATHOM_RUNTIME_IDENTITY_FILE.*cannot be read"):
+        Tokens.open(str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "fathom.example"])
+async def test_a_service_that_others_reach_does_not_start_without_identity(host: str) -> None:
+    with pytest.raises(ConfigError, match=r"FATHOM_RUNTIME_IDENTITY_FILE"):
+        require_loopback("planner", host, SETTING)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1", "[::1]", "localhost"])
+async def test_a_service_on_loopback_starts_without_identity(host: str) -> None:
+    require_loopback("planner", host, SETTING)

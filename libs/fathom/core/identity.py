@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fathom.core.cache import BoundedCache
+from fathom.core.call import DEFAULT_TENANT
 from fathom.core.config import ConfigError
 from fathom.core.errors import Unauthenticated
 from fathom.core.extras import name_missing_extra
-from fathom.core.ids import checked_id, new_id
+from fathom.core.ids import checked_id, new_id, sha256
 
 ISSUER = "fathom"
-# Symmetric: whoever verifies a token of a service may also sign one. All services trust each other.
-ALGORITHM = "HS256"
-# As RFC 7518 (3.2) wants of HS256: a key as long as its hash.
-MIN_KEY_BYTES = 32
+# Asymmetric: the sandbox, which runs hostile code, verifies its callers without a key that signs.
+ALGORITHM = "EdDSA"
+PEM = re.compile(r"-----BEGIN ([A-Z ]+)-----.+?-----END \1-----", re.DOTALL)
 SERVICE, OPERATOR, USER = "service", "operator", "user"
 ROLES = (SERVICE, OPERATOR, USER)
-SETTING = "runtime.identity_file"
+SETTING, VARIABLE = "runtime.identity_file", "FATHOM_RUNTIME_IDENTITY_FILE"
 LIFETIME_S = 300.0
 """Seconds for which a service's token is valid: as long as a stolen one is of use."""
 MAX_LIFETIME_S = 90 * 86_400.0
 """Maximum seconds from a token's issue to its end; tokens that claim to live longer are refused."""
 LEEWAY_S = 10.0
 """Seconds by which the clocks of two machines may differ."""
+# As many programs as call one service, with room to spare; claims are a few short strings.
+MAX_VERIFIED, CLAIMS_BYTES = 4_096, 1_024
 ANY_SERVICE = "fathom"
 """Audience of tokens for people and programs, which call several services."""
 
@@ -43,34 +47,40 @@ class Principal:
 class Tokens:
     """Signs and verifies tokens with a set of keys."""
 
-    def __init__(
-        self, keys: Sequence[str], lifetime_s: float = LIFETIME_S, clock: Callable[[], float] = time.time
-    ) -> None:
-        """Create with keys of which the first signs; ``clock`` returns seconds since the epoch."""
-        self._keys, self.lifetime_s, self._clock = tuple(keys), lifetime_s, clock
+    def __init__(self, pem: str, lifetime_s: float = LIFETIME_S, clock: Callable[[], float] = time.time) -> None:
+        """Create from Ed25519 keys: the first private one signs, the public parts of all of them verify.
+
+        ``clock`` returns seconds since the epoch. Raises ``ConfigError`` for anything else, and ``MissingExtra``.
+        """
+        self.lifetime_s, self._clock = lifetime_s, clock
+        self._signing, self._public = read_keys(pem)
+        # A program shows one token for minutes: it is verified once.
+        self._verified = BoundedCache[tuple[str, str], Mapping[str, Any]](
+            max_entries=MAX_VERIFIED, max_bytes=MAX_VERIFIED * CLAIMS_BYTES, ttl_s=lifetime_s
+        )
 
     @classmethod
     def open(cls, path: str, lifetime_s: float = LIFETIME_S) -> Tokens | None:
-        """Return the tokens of a file with one key per line, of which the first signs; None for no path.
+        """Return the tokens of a file of keys; None for no path.
 
-        Raises ``ConfigError`` when the file cannot be read or its keys are too short, and ``MissingExtra``.
+        Raises ``ConfigError`` when the file cannot be read or holds no keys, and ``MissingExtra``.
         """
         if not path:
             return None
-        with name_missing_extra():
-            import jwt  # noqa: F401 - here, so that a service without the package does not start
         try:
-            lines = Path(path).read_text(encoding="utf-8").split()
+            return cls(Path(path).read_text(encoding="ascii"), lifetime_s)
         except (OSError, UnicodeDecodeError) as error:
             raise config_error(f"cannot be read: {error}") from error
-        if not lines or any(len(line.encode()) < MIN_KEY_BYTES for line in lines):
-            raise config_error(f"must hold keys of at least {MIN_KEY_BYTES} characters, one per line")
-        return cls(lines, lifetime_s)
 
     def sign(self, name: str, audience: str, *, role: str, tenant: str = "", lifetime_s: float | None = None) -> str:
-        """Return a token for a principal, to be shown to ``audience``: a service, or ``ANY_SERVICE``."""
+        """Return a token for a principal, to be shown to ``audience``: a service, or ``ANY_SERVICE``.
+
+        Raises ``ConfigError`` when no key signs: who has public keys alone is called, and calls nobody.
+        """
         import jwt
 
+        if self._signing is None:
+            raise config_error("holds no private key to sign with")
         now = self._clock()
         claims = {
             "iss": ISSUER,
@@ -82,7 +92,7 @@ class Tokens:
             "exp": int(now + (lifetime_s or self.lifetime_s)),
             "jti": new_id("token"),
         }
-        return jwt.encode(claims, self._keys[0], algorithm=ALGORITHM)
+        return jwt.encode(claims, self._signing, algorithm=ALGORITHM)
 
     def verify(self, token: str, audience: str) -> Principal:
         """Return who shows a token to ``audience``.
@@ -102,12 +112,21 @@ class Tokens:
         return Principal(str(claims["sub"]), checked_id("tenant", tenant) if tenant else "", str(role))
 
     def _decode(self, token: str, audience: str) -> Mapping[str, Any]:
+        """Return the claims of a token that one of the keys has signed for ``audience``."""
+        name = (sha256(token.encode()), audience)
+        claims = self._verified.get(name)
+        if claims is None:
+            claims = self._check_signature(token, audience)
+            self._verified.put(name, claims, CLAIMS_BYTES)
+        return claims
+
+    def _check_signature(self, token: str, audience: str) -> Mapping[str, Any]:
         import jwt
 
-        # Times are compared above, by this object's clock.
+        # Times are compared by this object's clock, and each time that the token is shown.
         options: Any = {"require": ["exp", "iat", "sub", "aud"], "verify_exp": False, "verify_iat": False}
         reason: Exception | None = None
-        for key in self._keys:
+        for key in self._public:
             try:
                 return jwt.decode(
                     token, key, algorithms=[ALGORITHM], audience=[audience, ANY_SERVICE], issuer=ISSUER, options=options
@@ -120,6 +139,41 @@ class Tokens:
                 reason = error
                 break
         raise Unauthenticated("the token is not valid") from reason
+
+
+def make_keys() -> tuple[str, str]:
+    """Return a new private key and its public key, in PEM."""
+    with name_missing_extra():
+        from cryptography.hazmat.primitives import serialization as form
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    key = Ed25519PrivateKey.generate()
+    private = key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption())
+    public = key.public_key().public_bytes(form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo)
+    return private.decode(), public.decode()
+
+
+def read_keys(pem: str) -> tuple[Any, tuple[Any, ...]]:
+    """Return the first private Ed25519 key, None without one, and all public keys; raise ``ConfigError``."""
+    with name_missing_extra():
+        import jwt  # noqa: F401 - here, so that a service without the package does not start
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
+    private, public = [], []
+    for block in PEM.finditer(pem):
+        data = block.group().encode()
+        try:
+            key: Any = load_pem_private_key(data, None) if "PRIVATE" in block[1] else load_pem_public_key(data)
+        except (ValueError, TypeError) as error:
+            raise config_error(f"holds a key that cannot be read: {error}") from error
+        if isinstance(key, Ed25519PrivateKey):
+            private.append(key)
+            key = key.public_key()
+        if not isinstance(key, Ed25519PublicKey):
+            raise config_error("must hold Ed25519 keys (fathom identity keys makes them)")
+        public.append(key)
+    if not public:
+        raise config_error("holds no key in PEM (fathom identity keys makes them)")
+    return (private[0] if private else None), tuple(public)
 
 
 class Credentials:
@@ -149,10 +203,20 @@ def service_credentials(tokens: Tokens | None, name: str) -> Credentials | None:
 
 
 def environment_credentials(environ: Mapping[str, str]) -> Credentials | None:
-    """Return what a program that is no service shows: ``FATHOM_TOKEN``; None without one."""
+    """Return what a program that is no service shows, None for nothing.
+
+    That is ``FATHOM_TOKEN``, or where services find their keys (``FATHOM_RUNTIME_IDENTITY_FILE``) an operator's token.
+    """
     token = environ.get("FATHOM_TOKEN", "")
-    return Credentials(lambda _: token, float("inf")) if token else None
+    if token:
+        return Credentials(lambda _: token, float("inf"))
+    tokens = Tokens.open(environ.get(VARIABLE, ""))
+    if tokens is None:
+        return None
+    return Credentials(
+        lambda audience: tokens.sign("program", audience, role=OPERATOR, tenant=DEFAULT_TENANT), tokens.lifetime_s / 2
+    )
 
 
 def config_error(message: str) -> ConfigError:
-    return ConfigError(f"{SETTING} (FATHOM_RUNTIME_IDENTITY_FILE): {message}", metadata={"field": SETTING})
+    return ConfigError(f"{SETTING} ({VARIABLE}): {message}", metadata={"field": SETTING})

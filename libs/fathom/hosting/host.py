@@ -52,10 +52,10 @@ class Runtime(Settings):
     port: int = 0
     """Port to listen on; 0 picks any free one."""
     identity_file: str = ""
-    """File with the keys that sign the tokens of services and their callers, the same for all services.
+    """File with the Ed25519 keys, in PEM, by which services and their callers prove who they are.
 
-    One key per line, of at least 32 characters: the first signs, all are accepted. Empty leaves callers unidentified,
-    which only services that listen on loopback may do.
+    The first private key signs; tokens of all keys, also of public ones, are accepted. Empty leaves callers
+    unidentified, which only services that listen on loopback may do. ``fathom identity keys`` makes them.
     """
     token_lifetime_s: float = Field(default=LIFETIME_S, ge=10, le=3600)
     """Seconds for which the token that a service shows to another one is valid."""
@@ -248,7 +248,10 @@ def main(name: str, config: type[Settings], build: Build, argv: list[str] | None
 
 
 def main_http(name: str, config: type[Settings], build: Build, argv: list[str] | None = None) -> None:
-    """Run one HTTP service (an object with ``app``, ``warm_up`` and ``close``) until SIGTERM; exits like ``main``."""
+    """Run one HTTP service until SIGTERM; exits like ``main``.
+
+    A service is an object with ``name``, ``app``, ``is_open``, ``warm_up`` and ``close``.
+    """
     run_or_exit(name, lambda: run(name, config, build, argv, hosting_http))
 
 
@@ -283,6 +286,8 @@ async def hosting_http(service: Any, deps: Deps, runtime: Runtime) -> AsyncItera
 
     from fathom.transport.sockets import listen
 
+    if service.is_open:
+        require_loopback(service.name, runtime.host, "gateway.api_keys_file")
     listener = listen(service.name, runtime.host, runtime.port)
     settings = uvicorn.Config(
         service.app,

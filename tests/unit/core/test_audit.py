@@ -14,13 +14,13 @@ from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.clients import Clients
 from fathom.core.call import Call
 from fathom.core.errors import FathomError, NotFound, PermissionDenied
-from fathom.core.identity import ANY_SERVICE, USER, Credentials, Tokens
+from fathom.core.identity import ANY_SERVICE, USER, Credentials, Tokens, make_keys
 from fathom.core.telemetry import Telemetry
 from fathom.transport.rpc.dispatch import Dispatcher
 from fathom.transport.rpc.door import TokenDoor
 from fathom.transport.rpc.service import Service
 
-TOKENS = Tokens(["k" * 32])
+TOKENS = Tokens(make_keys()[0])
 
 
 class Peer:
