@@ -16,6 +16,7 @@ from fathom.transport.rpc.contract import Contract, Method, contract
 from fathom.transport.rpc.door import Door, OpenDoor
 from fathom.transport.rpc.idempotency import MAX_BYTES, Idempotency
 from fathom.transport.rpc.interceptors import Deadline, Errors, Handler, Metrics, Trace, chain
+from fathom.transport.rpc.requests import check_each
 from fathom.transport.rpc.service import Service
 
 # Seconds that a caller waits before it asks a service again that is starting; warm-ups take seconds.
@@ -70,7 +71,7 @@ class Dispatcher:
 
         Raises ``FathomError`` only.
         """
-        return self._handler(transport)(method, requests, call)
+        return self._handler(transport)(method, check_each(requests), call)
 
     def _handler(self, transport: str) -> Handler:
         if transport not in self._handlers:

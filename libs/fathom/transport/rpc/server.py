@@ -14,6 +14,7 @@ from grpc_reflection.v1alpha import reflection
 from fathom.core.errors import FathomError, PayloadTooLarge
 from fathom.transport.rpc.contract import MAX_MESSAGE_BYTES, Method, once
 from fathom.transport.rpc.dispatch import Dispatcher
+from fathom.transport.rpc.requests import decode, decode_each
 from fathom.transport.sockets import PortInUse
 from fathom.transport.status import to_status
 
@@ -89,8 +90,9 @@ def method_handler(dispatcher: Dispatcher, method: Method) -> grpc.RpcMethodHand
     """Return the gRPC handler of one method; its kind decides which of gRPC's four shapes is used."""
 
     async def stream(argument: Any, context: Any) -> AsyncGenerator[Message, None]:
-        requests = argument if method.client_streaming else once(argument)
         try:
+            # Decoded here: bytes that are no request get a typed error, where gRPC itself would answer UNKNOWN.
+            requests = decode_each(method, argument) if method.client_streaming else once(decode(method, argument))
             call = dispatcher.admit(headers(context), context.time_remaining())
             async with aclosing(dispatcher.handle(method, requests, call, "grpc")) as responses:
                 async for response in responses:
@@ -115,7 +117,7 @@ def method_handler(dispatcher: Dispatcher, method: Method) -> grpc.RpcMethodHand
     behaviour = stream if method.server_streaming else single
     return kind(
         behaviour,
-        request_deserializer=method.request_type.FromString,
+        request_deserializer=None,
         response_serializer=method.response_type.SerializeToString,
     )
 
