@@ -48,7 +48,7 @@ def check_times(message: Message, path: str = "") -> None:
         else:
             named = [(path + field.name, getattr(message, field.name))] if message.HasField(field.name) else []
         for name, item in named:
-            if field.message_type.full_name == TIMESTAMP:
+            if isinstance(item, Timestamp):
                 check_time(name, item)
             else:
                 check_times(item, f"{name}.")
