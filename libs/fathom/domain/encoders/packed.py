@@ -8,10 +8,9 @@ thread. Measured for questions of 12 tokens, 32 at a time, on two processors: 1.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, Literal
 
 import numpy as np
@@ -19,14 +18,10 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-# Maximum tokens of one forward pass; bounds memory.
-TOKENS_TOGETHER = 8_192
-# Minimum tokens per worker; with fewer, fewer workers are used.
-LEAST_TOKENS = 64
+from fathom.domain.encoders.packing import Rows, Stretch, group_by_length, split_rows
+
 # Number of rows the weight layout is optimised for; other numbers work too.
 ROWS_HINT = 400
-
-Rows = Sequence[Sequence[int]]
 
 
 class Linear:
@@ -78,24 +73,11 @@ class Block:
         )
 
 
-@dataclass(frozen=True)
-class Stretch:
-    """``count`` texts of ``length`` tokens each, starting at row ``start`` of the matrix."""
-
-    start: int
-    count: int
-    length: int
-
-    @property
-    def rows(self) -> slice:
-        return slice(self.start, self.start + self.count * self.length)
-
-
 class PackedBert:
     """BERT encoder without padding. Read-only after construction; thread-safe."""
 
     def __init__(self, model: Any, pooling: Literal["mean", "first"], threads: int) -> None:
-        """Copy the needed weights of a ``Bert`` or the library's ``BertModel`` in eval mode; see ``is_packable``."""
+        """Copy the needed weights of the library's ``BertModel`` in eval mode; see ``is_packable``."""
         embeddings = model.embeddings
         self._words, self._norm = embeddings.word_embeddings, embeddings.LayerNorm
         self._places = (embeddings.position_embeddings.weight + embeddings.token_type_embeddings.weight[0]).detach()
@@ -106,8 +88,7 @@ class PackedBert:
 
     def __call__(self, rows: Rows) -> NDArray[np.float32]:
         """Return pooled states [texts, dim], not of unit length, of texts as token ids, none of them empty."""
-        order = sorted(range(len(rows)), key=lambda at: len(rows[at]))
-        parts = list(shares(order, rows, self._workers))
+        parts = split_rows(rows, self._workers)
         pooled = list(self._pool.map(lambda part: self._pool_states([rows[at] for at in part]), parts))
         result = np.empty((len(rows), self._places.shape[1]), dtype=np.float32)
         for part, found in zip(parts, pooled, strict=True):
@@ -147,7 +128,7 @@ def is_packable(model: Any) -> bool:
     """Return True for a plain BERT encoder with absolute positions and the exact GELU."""
     config = model.config
     return (
-        type(model).__name__ in ("Bert", "BertModel")
+        type(model).__name__ == "BertModel"
         and config.hidden_act == "gelu"
         and getattr(config, "position_embedding_type", None) in (None, "absolute")
         and not getattr(config, "is_decoder", False)
@@ -170,24 +151,3 @@ def start_workers(threads: int) -> ThreadPoolExecutor:
     gate.wait()
     torch.set_num_threads(before)
     return pool
-
-
-def shares(order: Sequence[int], rows: Rows, workers: int) -> Iterator[list[int]]:
-    """Split positions, sorted by length, into parts of about equal token counts, none too large for memory."""
-    total = sum(len(row) for row in rows)
-    count = max(1, min(workers, total // LEAST_TOKENS), -(-total // TOKENS_TOGETHER))
-    parts: list[list[int]] = [[] for _ in range(count)]
-    before = 0
-    for at in order:
-        parts[(2 * before + len(rows[at])) * count // (2 * total)].append(at)
-        before += len(rows[at])
-    return (part for part in parts if part)
-
-
-def group_by_length(rows: Rows) -> Iterator[Stretch]:
-    """Yield runs of texts of equal length."""
-    start = 0
-    for length, run in groupby(len(row) for row in rows):
-        count = sum(1 for _ in run)
-        yield Stretch(start, count, length)
-        start += count * length

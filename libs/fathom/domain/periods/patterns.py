@@ -14,6 +14,8 @@ from fathom.domain.periods.period import Unit
 
 # In a pattern: roles to choose from with the name of their value, or a single role with or without one.
 ROLE = re.compile(r"([a-z]):\(([a-z_0-9|]+)\)|(?:([a-z]):)?([a-z][a-z_0-9]*)")
+# The name of a group in a compiled pattern.
+NAME = re.compile(r"(?<=\(\?)P<\w+>")
 # One character per set of roles, from a plane of Unicode that is free for private use.
 FIRST_CODE = 0xE000
 
@@ -25,6 +27,15 @@ class Pattern:
     builder: str
     expression: re.Pattern[str]
     names: Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Level:
+    """Patterns that are tried together, the earlier ones first."""
+
+    patterns: Sequence[Pattern]
+    any_of: re.Pattern[str]
+    """Matches where one of the patterns does: most items begin none, and one test is cheaper than one of each."""
 
 
 @cache
@@ -39,11 +50,14 @@ def _number_role_sets() -> Mapping[frozenset[str], str]:
 
 
 @cache
-def _load_levels() -> Sequence[Sequence[Pattern]]:
-    return [
-        [_compile(builder, source) for builder, sources in level.items() for source in sources]
-        for level in load_grammar()["levels"]
-    ]
+def _load_levels() -> Sequence[Level]:
+    levels = []
+    for level in load_grammar()["levels"]:
+        patterns = [_compile(builder, source) for builder, sources in level.items() for source in sources]
+        # A group has one name in an expression, so the names go.
+        whole = "|".join(NAME.sub(":", pattern.expression.pattern) for pattern in patterns)
+        levels.append(Level(patterns, re.compile(whole)))
+    return levels
 
 
 def _compile(builder: str, source: str) -> Pattern:
@@ -78,11 +92,11 @@ def reduce_items(items: Sequence[Item], today: date, year: int, levels: int | No
     return items
 
 
-def _match(
-    level: Sequence[Pattern], encoded: str, at: int, items: Sequence[Item], today: date, year: int
-) -> tuple[Item, int]:
+def _match(level: Level, encoded: str, at: int, items: Sequence[Item], today: date, year: int) -> tuple[Item, int]:
     """Return what the longest pattern at an item makes of it, with the number of items; the item itself without one."""
-    tried = ((pattern, pattern.expression.match(encoded, at)) for pattern in level)
+    if not level.any_of.match(encoded, at):
+        return items[at], 1
+    tried = ((pattern, pattern.expression.match(encoded, at)) for pattern in level.patterns)
     found = [(pattern, match) for pattern, match in tried if match and match.end() > at]
     # The sort is stable: of matches of one length the earlier pattern is taken.
     for pattern, match in sorted(found, key=lambda pair: -pair[1].end()):
