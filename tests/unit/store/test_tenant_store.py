@@ -7,7 +7,7 @@ import pytest
 from fathom.core.call import Call, calling
 from fathom.core.errors import NotFound
 from fathom.transport.store.memory import MemoryStore
-from fathom.transport.store.tenant import TenantStore
+from fathom.transport.store.tenant import TenantStore, list_tenants
 
 A, B = Call.new(tenant="fund-7"), Call.new(tenant="fund-8")
 
@@ -62,3 +62,15 @@ async def test_no_key_leads_into_another_tenants_folder(call: Call) -> None:
         with pytest.raises(NotFound):
             await store.put("tenants/fund-7/tables/secret.pb", b"mine")
     assert await inner.get("tenants/fund-7/tables/secret.pb") == b"secret"
+
+
+async def test_tenants_are_listed_once_each() -> None:
+    inner = MemoryStore()
+    store = TenantStore(inner)
+    names = ["a", "a-b", "a0", "a_b", "fund-7"]
+    for tenant in ("default", *names):
+        with calling(Call.new(tenant=tenant)):
+            for key in ("runs/1", "runs/2", "z"):
+                await store.put(key, b"")
+    assert sorted(await list_tenants(inner)) == sorted(names)
+    assert await list_tenants(MemoryStore()) == []

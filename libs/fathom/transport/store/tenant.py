@@ -69,3 +69,14 @@ class TenantStore:
 
     def _shown(self, stored: StoredObject) -> StoredObject:
         return replace(stored, key=stored.key[len(self._folder()) :])
+
+
+async def list_tenants(store: ObjectStore) -> list[str]:
+    """Return the names of the tenants that have an object, without the default one; ``store`` is the whole store."""
+    found: list[str] = []
+    after = ""
+    while keys := await store.keys(PREFIX, after=after, limit=1):
+        found.append(keys[0].removeprefix(PREFIX).partition("/")[0])
+        # Behind all of its keys: "0" is the character after "/".
+        after = f"{PREFIX}{found[-1]}0"
+    return found

@@ -309,16 +309,18 @@ class ExportTableResponse(_message.Message):
     def __init__(self, file: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ...) -> None: ...
 
 class ImportTableRequest(_message.Message):
-    __slots__ = ("request_id", "title", "data", "worksheet")
+    __slots__ = ("request_id", "title", "data", "worksheet", "lifetime_s")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
     WORKSHEET_FIELD_NUMBER: _ClassVar[int]
+    LIFETIME_S_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     title: str
     data: _common_pb2.ObjectRef
     worksheet: str
-    def __init__(self, request_id: _Optional[str] = ..., title: _Optional[str] = ..., data: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ..., worksheet: _Optional[str] = ...) -> None: ...
+    lifetime_s: int
+    def __init__(self, request_id: _Optional[str] = ..., title: _Optional[str] = ..., data: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ..., worksheet: _Optional[str] = ..., lifetime_s: _Optional[int] = ...) -> None: ...
 
 class ImportIssue(_message.Message):
     __slots__ = ("row", "column", "message")
