@@ -20,9 +20,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from deploy import smoke as question
+from fathom.core.identity import make_keys
 
 ROOT = Path(__file__).parents[1]
-CLUSTER, NAMESPACE, STORE = "fathom", "fathom", "fathom-object-store"
+CLUSTER, NAMESPACE = "fathom", "fathom"
+STORE, IDENTITY, GATEWAY = "fathom-object-store", "fathom-identity", "fathom-gateway"
 OVERLAY = ROOT / "deploy" / "k8s" / "overlays" / "kind"
 IMAGES = ("core", "sandbox", "gpu")
 NEEDED = ("core", "sandbox")
@@ -82,10 +84,11 @@ def up() -> None:
 
 
 def deploy() -> None:
-    """Apply the namespace, its Secret and the overlay; return when every pod is ready."""
+    """Apply the namespace, its Secrets and the overlay; return when every pod is ready."""
     kubectl("apply", "-f", str(ROOT / "deploy" / "k8s" / "base" / "namespace.yaml"))
-    if kubectl("-n", NAMESPACE, "get", "secret", STORE, check=False).returncode:
-        kubectl("apply", "-f", "-", feed=make_store_secret())
+    absent = [name for name in SECRETS if kubectl("-n", NAMESPACE, "get", "secret", name, check=False).returncode]
+    if absent:
+        kubectl("apply", "-f", "-", feed="---\n".join(write_secret(name, SECRETS[name]()) for name in absent))
     print("+ kubectl apply -k deploy/k8s/overlays/kind", flush=True)
     kubectl("apply", "-k", str(OVERLAY))
     found = kubectl("-n", NAMESPACE, "get", "deployments,statefulsets", "-o", "name").stdout.split()
@@ -103,19 +106,44 @@ def describe_pods() -> str:
     return "\n".join([pods, *events.splitlines()[-15:], "fathom doctor --cluster says more"])
 
 
-def make_store_secret() -> str:
-    """Return a Secret in YAML with a new login for the object store."""
-    login = {"AWS_ACCESS_KEY_ID": "fathom", "AWS_SECRET_ACCESS_KEY": secrets.token_urlsafe(24)}
-    lines = [f"  {name}: {base64.b64encode(value.encode()).decode()}" for name, value in login.items()]
+def make_store_login() -> dict[str, str]:
+    """Return a new login for the object store."""
+    return {"AWS_ACCESS_KEY_ID": "fathom", "AWS_SECRET_ACCESS_KEY": secrets.token_urlsafe(24)}
+
+
+def make_identity() -> dict[str, str]:
+    """Return new keys by which the services know each other."""
+    signing, public = make_keys()
+    return {"signing.pem": signing, "public.pem": public}
+
+
+def make_gateway_token() -> dict[str, str]:
+    """Return a new token for callers of the gateway."""
+    return {"token": secrets.token_urlsafe(24)}
+
+
+SECRETS = {STORE: make_store_login, IDENTITY: make_identity, GATEWAY: make_gateway_token}
+
+
+def write_secret(name: str, content: Mapping[str, str]) -> str:
+    """Return a Secret in YAML."""
+    lines = [f"  {key}: {base64.b64encode(value.encode()).decode()}" for key, value in content.items()]
     return "\n".join(
-        ["apiVersion: v1", "kind: Secret", f"metadata: {{name: {STORE}, namespace: {NAMESPACE}}}", "data:", *lines, ""]
+        ["apiVersion: v1", "kind: Secret", f"metadata: {{name: {name}, namespace: {NAMESPACE}}}", "data:", *lines, ""]
     )
+
+
+def read_token() -> str:
+    """Return the token that the gateway wants of its callers."""
+    found = kubectl("-n", NAMESPACE, "get", "secret", GATEWAY, "-o", "jsonpath={.data.token}", check=False).stdout
+    return base64.b64decode(found).decode()
 
 
 def ask() -> int:
     """Ask the smoke question through a forwarded port; return the exit status of deploy/smoke.py."""
+    environ = {"FATHOM_GATEWAY_TOKEN": read_token(), **os.environ}
     with forward_port("svc/fathom-gateway", 80) as url:
-        return question.main([url, *os.environ.get("QUESTION", "").split()], os.environ)
+        return question.main([url, *os.environ.get("QUESTION", "").split()], environ)
 
 
 @contextmanager

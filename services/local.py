@@ -18,6 +18,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -44,7 +45,7 @@ class LocalSettings(Settings):
     """Settings of the local stack; section ``local``, ``FATHOM_LOCAL_*``."""
 
     home: Path = Path(".fathom")
-    """Folder for data, store, streams, models, logs and ``endpoints.json``."""
+    """Folder for data, store, streams, models, logs, ``endpoints.json`` and ``metrics_targets.json``."""
     processes: bool = False
     """One process per service."""
     gateway_port: int = 8080
@@ -162,7 +163,9 @@ class LocalStack:
             stack.enter_context(hold_home(self._home))
             claim_layout(self._home)
             written = self._home / "endpoints.json"
-            written.unlink(missing_ok=True)  # that of a stack that was killed
+            targets = self._home / "metrics_targets.json"
+            for file in (written, targets):
+                file.unlink(missing_ok=True)  # that of a stack that was killed
             for folder in ("store", "nats", "logs", "data", "models"):
                 (self._home / folder).mkdir(parents=True, exist_ok=True)
             ports = self._reserve(stack)
@@ -194,8 +197,10 @@ class LocalStack:
                     "gateway": f"{gateway}/metrics",
                 },
             )
+            targets.write_text(list_targets(endpoints.metrics))
             written.write_text(endpoints.to_json())
-            stack.callback(written.unlink, missing_ok=True)
+            for file in (written, targets):
+                stack.callback(file.unlink, missing_ok=True)
             yield endpoints
 
     def _reserve(self, stack: AsyncExitStack) -> dict[str, int]:
@@ -292,6 +297,20 @@ class LocalStack:
         """Wait forever; raise when a service or its process fails permanently."""
         await asyncio.gather(*(child.failure for child in self._children), *map(asyncio.shield, self._duties))
         await asyncio.Event().wait()
+
+
+def list_targets(metrics: Mapping[str, str]) -> str:
+    """Return the addresses of metrics as Prometheus reads them from a file (file_sd_configs)."""
+    return json.dumps(
+        [
+            {
+                "targets": [urlsplit(url).netloc],
+                "labels": {"service": name, "__metrics_path__": urlsplit(url).path},
+            }
+            for name, url in metrics.items()
+        ],
+        indent=2,
+    )
 
 
 @asynccontextmanager

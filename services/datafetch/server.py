@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import date, datetime, timedelta
 
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
-from fathom.core.call import Call
+from fathom.core.call import DEFAULT_TENANT, Call, calling
 from fathom.core.errors import InvalidField, NotFound
 from fathom.core.ids import checked_id
 from fathom.domain import frames
@@ -40,6 +40,7 @@ from fathom.services.datafetch.sources.sheet import import_table
 from fathom.transport.rpc.service import Service
 from fathom.transport.store import ObjectStore
 from fathom.transport.store.refs import read_ref, to_ref
+from fathom.transport.store.tenant import TenantStore, list_tenants
 
 # Far below gRPC's limit of a message (4 MiB), and large enough that its overhead does not count.
 CHUNK_BYTES = 256 * 1024
@@ -62,11 +63,13 @@ def build(config: Config, deps: Deps) -> Service:
         await outside.close()
         await engine.close()
 
-    servicer = DatafetchServicer(engine, deps.store, config, outside)
+    servicer = DatafetchServicer(engine, TenantStore(deps.store), config, outside)
 
     async def start() -> None:
         await engine.start()
-        await servicer.sweep()
+        for tenant in (DEFAULT_TENANT, *await list_tenants(deps.store)):
+            with calling(Call.new(tenant=tenant)):
+                await servicer.sweep()
 
     return Service("datafetch", servicer, start, close)
 

@@ -22,7 +22,7 @@ from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.core.telemetry import Telemetry
 from fathom.services.gateway import problems
-from fathom.services.gateway.bodies import Accepted, Ask, Feedback, Resume, TablePage, TodoEdit
+from fathom.services.gateway.bodies import MAX_INT64, Accepted, Ask, Feedback, Resume, TablePage, TodoEdit
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.engine import Engine
 from fathom.services.gateway.guard import Guard
@@ -31,6 +31,7 @@ from fathom.services.gateway.openai.routes import add_openai
 from fathom.services.gateway.page import add_page
 from fathom.services.gateway.schemas import add_message, reference
 from fathom.services.gateway.tables import View
+from fathom.services.gateway.users import Users
 
 DOCUMENTED_MESSAGES = (
     datafetch.ListFrameworksResponse, datafetch.ImportTableResponse,
@@ -40,12 +41,13 @@ DOCUMENTED_MESSAGES = (
     policy.ListModelsResponse,
 )  # fmt: skip
 
+MAX_DIGITS = 19
 RunId = Annotated[str, Path(description="Run id.")]
 PageSize = Annotated[int, Query(ge=0, le=1000, description="At most this many; 0 means 100.")]
 PageToken = Annotated[str, Query(description="Where to go on: next_page_token of the page before.")]
 
 
-def create_app(config: Config, engine: Engine, telemetry: Telemetry) -> FastAPI:
+def create_app(config: Config, engine: Engine, telemetry: Telemetry, users: Users) -> FastAPI:
     """Create the application with all routes."""
     app = FastAPI(
         title="Fathom",
@@ -58,7 +60,7 @@ def create_app(config: Config, engine: Engine, telemetry: Telemetry) -> FastAPI:
     # Small answers would grow by the header. Event streams are left alone by Starlette.
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
     # Added last, so it is the outermost: it refuses before anything is compressed or parsed.
-    app.add_middleware(Guard, config=config, telemetry=telemetry)
+    app.add_middleware(Guard, config=config, telemetry=telemetry, users=users)
     # But for this one, which only rewrites what the others have refused.
     app.add_middleware(OpenAiErrors)
     problems.install_problems(app)
@@ -131,7 +133,7 @@ def add_events(app: FastAPI, engine: Engine, config: Config) -> None:
     )
     async def follow_run(
         run_id: RunId,
-        after: Annotated[int, Query(ge=0, description="Only events after this number.")] = 0,
+        after: Annotated[int, Query(ge=0, le=MAX_INT64, description="Only events after this number.")] = 0,
         last_event_id: Annotated[str, Header(description="Sent by browsers that reconnect; overrides `after`.")] = "",
     ) -> EventSourceResponse:
         """Stream the run's events as server-sent events of type `run`, whose ids are the event numbers.
@@ -143,7 +145,7 @@ def add_events(app: FastAPI, engine: Engine, config: Config) -> None:
         # Before the stream begins: afterwards the status is 200 and cannot say 404.
         await engine.require_run(run_id)
         # Browsers repeat the URL on reconnecting, so their header is newer than the query.
-        start = int(last_event_id) if last_event_id.isdecimal() else after
+        start = min(int(last_event_id), MAX_INT64) if is_number(last_event_id) else after
         return EventSourceResponse(stream_events(engine, run_id, start), ping=config.heartbeat_s)
 
 
@@ -185,6 +187,12 @@ def add_run_actions(app: FastAPI, engine: Engine) -> None:
         return Response(await engine.get_figure(run_id, figure_id), media_type="application/json")
 
 
+def is_number(text: str) -> bool:
+    """Return whether a header holds a number that an event could have."""
+    # Longer ones are none, and reading them takes time that grows with the square of their length.
+    return text.isdecimal() and len(text) <= MAX_DIGITS
+
+
 async def stream_events(engine: Engine, run_id: str, after: int) -> AsyncIterator[ServerSentEvent]:
     """Convert the engine's events to server-sent events."""
     async with aclosing(engine.stream_events(run_id, after)) as events:
@@ -216,7 +224,7 @@ def add_data(app: FastAPI, engine: Engine) -> None:
     @app.get("/v1/tables/{sheet_id}")
     async def get_table(
         sheet_id: str,
-        offset: Annotated[int, Query(description="First row, from 0.")] = 0,
+        offset: Annotated[int, Query(le=MAX_INT64, description="First row, from 0.")] = 0,
         limit: Annotated[int, Query(description="1 to 1,000 rows.")] = 50,
         sort: Annotated[str, Query(description="Column to sort the whole table by; empty keeps its order.")] = "",
         desc: Annotated[bool, Query(description="Largest first; nulls come last either way.")] = False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
@@ -20,10 +20,28 @@ PROTOCOLS = {
 }
 
 
-class Ask(BaseModel):
-    """A question."""
+# The largest numbers that the contract's fields hold.
+MAX_INT32, MAX_INT64 = 2**31 - 1, 2**63 - 1
+
+
+class Body(BaseModel):
+    """A request's body: closed, and of text that can be encoded."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @field_validator("*")
+    @classmethod
+    def check_text(cls, value: Any) -> Any:
+        """Raise ``ValueError`` for text with half of a character, which JSON can write and UTF-8 cannot."""
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str) and any("\ud800" <= letter <= "\udfff" for letter in text):
+                raise ValueError("has a lone surrogate, which is no character")
+        return value
+
+
+class Ask(Body):
+    """A question."""
+
     question: str = Field(description="The question, 1 to 8,000 characters.")
     conversation_id: str = Field("", description="Conversation to go on with; empty starts one.")
     protocol: str = Field("", pattern="^(|research|workflow|search_r1|auto)$", description="How the episode talks.")
@@ -38,7 +56,9 @@ class Ask(BaseModel):
         pattern=f"^(|{'|'.join(STEP_POLICIES)})$",
         description="What becomes of earlier steps when a request grows too long; empty leaves it to the server.",
     )
-    window_tokens: int = Field(0, ge=0, description="Working window; 0 is the server's own, which is the largest.")
+    window_tokens: int = Field(
+        0, ge=0, le=MAX_INT32, description="Working window; 0 is the server's own, which is the largest."
+    )
     effort: str = Field(
         "",
         pattern=f"^(|{'|'.join(EFFORTS)})$",
@@ -88,28 +108,25 @@ class Accepted(BaseModel):
     waiting: Waiting | None = Field(None, description="Set while the run waits in the queue.")
 
 
-class Resume(BaseModel):
+class Resume(Body):
     """Budget of a resumed run; zeros select the server's defaults."""
 
-    model_config = ConfigDict(extra="forbid")
-    max_rounds: int = Field(0, ge=0, description="Rounds of thought and tool calls.")
-    max_tokens: int = Field(0, ge=0, description="Tokens sampled in all.")
-    max_ms: int = Field(0, ge=0, description="Wall-clock milliseconds.")
+    max_rounds: int = Field(0, ge=0, le=MAX_INT32, description="Rounds of thought and tool calls.")
+    max_tokens: int = Field(0, ge=0, le=MAX_INT32, description="Tokens sampled in all.")
+    max_ms: int = Field(0, ge=0, le=MAX_INT32, description="Wall-clock milliseconds.")
     request_id: str = Field("", description="Idempotency key.")
 
 
-class TodoEntry(BaseModel):
+class TodoEntry(Body):
     """An entry of the todo list."""
 
-    model_config = ConfigDict(extra="forbid")
     text: str = Field(description="1 to 200 characters.")
     state: str = Field("open", pattern="^(open|done|dropped)$", description='"open", "done" or "dropped".')
 
 
-class TodoEdit(BaseModel):
+class TodoEdit(Body):
     """The complete new todo list."""
 
-    model_config = ConfigDict(extra="forbid")
     items: list[TodoEntry] = Field(max_length=20)
     request_id: str = Field("", description="Idempotency key.")
 
@@ -130,10 +147,9 @@ class TablePage(BaseModel):
     offset: int
 
 
-class Feedback(BaseModel):
+class Feedback(Body):
     """A judgement of an answer."""
 
-    model_config = ConfigDict(extra="forbid")
     helpful: bool
     tags: list[str] = Field(default_factory=list, max_length=20)
     comment: str = Field("", max_length=10_000)

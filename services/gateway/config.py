@@ -11,7 +11,23 @@ class Config(Settings):
     """Limits and access control. The address to listen on is the runtime's (loopback by default)."""
 
     token: str = ""
-    """Bearer token required by every route but health; empty means none, for a private machine."""
+    """Bearer token of the default tenant, accepted by every route.
+
+    With neither this, ``api_keys_file`` nor a provider, everybody may come in, which only a gateway on loopback allows.
+    """
+    api_keys_file: str = ""
+    """File of API keys, hashed, one JSON object per line, as ``fathom identity api-key`` writes them.
+
+    It is read again when it changes.
+    """
+    oidc_issuer: str = ""
+    """Issuer of identity tokens (OpenID Connect), exactly as their claim ``iss`` says it."""
+    oidc_audience: str = ""
+    """Audience that identity tokens must be for: this installation's id at the provider."""
+    oidc_jwks_url: str = ""
+    """URL under which the provider publishes its keys."""
+    oidc_tenant_claim: str = "tenant"
+    """Claim of identity tokens that names the caller's tenant."""
     allowed_hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "[::1]")
     """Host names under which the gateway may be addressed; ``["*"]`` allows any.
 

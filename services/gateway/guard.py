@@ -6,7 +6,6 @@ Plain ASGI: it neither buffers nor modifies event streams.
 from __future__ import annotations
 
 import asyncio
-import hmac
 import re
 import time
 from dataclasses import replace
@@ -19,11 +18,12 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from fathom.core.call import Call, calling
-from fathom.core.errors import PayloadTooLarge
+from fathom.core.call import Call, calling, current_call
+from fathom.core.errors import FathomError, PayloadTooLarge, Unauthenticated
 from fathom.core.telemetry import SECONDS_BUCKETS, Telemetry
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.problems import build_problem, to_problem
+from fathom.services.gateway.users import Users
 
 # Probes of load balancers carry no token and address the pod by its IP.
 OPEN = frozenset({"/healthz/live", "/healthz/ready"})
@@ -34,14 +34,15 @@ ACTS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 METHODS = ACTS | {"GET", "HEAD", "OPTIONS"}
 # Values of Sec-Fetch-Site of the page itself, of a typed address, and of programs, which do not send it.
 OWN_SITE = frozenset({"", "same-origin", "none"})
+MAX_AUDITED_CHARS = 200
 PORT = re.compile(r":\d+$")
 
 
 class Guard:
     """Access, limits, trace, metrics and headers; an unexpected error becomes a problem, its cause only a log entry."""
 
-    def __init__(self, app: ASGIApp, config: Config, telemetry: Telemetry) -> None:
-        self._app, self._config, self._telemetry = app, config, telemetry
+    def __init__(self, app: ASGIApp, config: Config, telemetry: Telemetry, users: Users) -> None:
+        self._app, self._config, self._telemetry, self._users = app, config, telemetry, users
         self._handled, self._seconds = register_http_metrics(telemetry.registry)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -70,11 +71,37 @@ class Guard:
             self._seconds.labels(route).observe(time.perf_counter() - begun)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refused = self._refusal(scope, Headers(scope=scope))
-        if refused is not None:
-            await refused(scope, receive, send)
-        else:
-            await self._proceed(scope, receive, send)
+        headers = Headers(scope=scope)
+        refused = self._refusal(scope, headers)
+        if refused is None and scope["path"] not in OPEN:
+            try:
+                user = await self._users.identify(read_token(headers))
+            except FathomError as error:
+                refused = await self._entry(scope) or self._refuse_caller(scope, error)
+            else:
+                # Whatever is called on the way is called for this tenant, whoever the headers name.
+                call = replace(current_call() or Call.new(), tenant=user.tenant, principal=user.name)
+                with calling(call):
+                    await self._proceed(scope, receive, send)
+                return
+        await (refused or self._proceed)(scope, receive, send)
+
+    def _refuse_caller(self, scope: Scope, error: FathomError) -> Response:
+        """Return the response to a caller that is not let in, and log the refusal."""
+        self._telemetry.log.info(
+            "audit",
+            tenant="",
+            principal="",
+            rpc=f"{scope['method']} {scope['path']}"[:MAX_AUDITED_CHARS],
+            resource="",
+            outcome=error.code,
+            error=error.message,
+        )
+        refused = to_problem(error)
+        if isinstance(error, Unauthenticated):
+            refused = build_problem(401, error.reason, error.message, field="authorization")
+            refused.headers["WWW-Authenticate"] = "Bearer"
+        return refused
 
     def _limit(self, scope: Scope) -> int:
         is_upload = scope["path"] == UPLOADS
@@ -114,27 +141,23 @@ class Guard:
             return build_problem(
                 403, "INVALID_FIELD", "requests from other sites' pages are refused", field="sec-fetch-site"
             )
-        if self._config.token and not is_same_token(read_token(headers), self._config.token):
-            entry = self._entry(scope) if path == "/" else None
-            if entry is not None:
-                return entry
-            refused = build_problem(401, "UNAUTHENTICATED", "a bearer token is required", field="authorization")
-            refused.headers["WWW-Authenticate"] = "Bearer"
-            return refused
         return None
 
-    def _entry(self, scope: Scope) -> Response | None:
-        """Redirect ``/?access_token=…`` with the token in a cookie; None when the token is wrong."""
+    async def _entry(self, scope: Scope) -> Response | None:
+        """Redirect ``/?access_token=…`` with the token in a cookie; None for other requests, and a wrong token."""
         # A browser cannot send a header when it opens a page, so the link carries the token once.
         query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
-        if not is_same_token(query.pop("access_token", ""), self._config.token):
+        token = query.pop("access_token", "")
+        if scope["path"] != "/" or not token:
+            return None
+        try:
+            await self._users.identify(token)
+        except FathomError:
             return None
         # The token leaves the address bar and the history, and no Referer carries it on.
         answer = RedirectResponse(f"/?{urlencode(query)}" if query else "/", 303)
         # Not readable by scripts, and never sent with requests of other sites.
-        answer.set_cookie(
-            COOKIE, self._config.token, httponly=True, samesite="strict", secure=scope["scheme"] == "https"
-        )
+        answer.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=scope["scheme"] == "https")
         return answer
 
     def _policy(self, scope: Scope) -> str:
@@ -191,12 +214,6 @@ def replay_body(body: bytes, receive: Receive) -> Receive:
         return parts.pop() if parts else await receive()
 
     return next_message
-
-
-def is_same_token(given: str, token: str) -> bool:
-    """Compare two tokens in constant time."""
-    # The time of an ordinary comparison tells how many characters are right.
-    return hmac.compare_digest(given.encode(), token.encode())
 
 
 def read_token(headers: Headers) -> str:

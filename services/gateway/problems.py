@@ -34,6 +34,8 @@ STATUS = {
     "UPSTREAM_REFUSED": 502,
     "UNREADABLE_CONTENT": 422,
     "CONTEXT_TOO_LONG": 413,
+    "UNAUTHENTICATED": 401,
+    "PERMISSION_DENIED": 403,
 }
 # HTTP's own errors, raised by the framework before a route runs, have no ``ErrorReason``.
 REASONS = {401: "UNAUTHENTICATED", 404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}

@@ -12,7 +12,9 @@ from fathom.services.gateway.app import create_app
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.engine import Engine
 from fathom.services.gateway.readiness import Readiness
+from fathom.services.gateway.users import Users
 from fathom.transport.rpc.service import nothing
+from fathom.transport.store.tenant import TenantStore
 
 
 @dataclass(frozen=True)
@@ -23,9 +25,18 @@ class HttpService:
     app: FastAPI
     warm_up: Callable[[], Awaitable[None]] = nothing
     close: Callable[[], Awaitable[None]] = nothing
+    is_open: bool = False
+    """Whether callers need not say who they are."""
 
 
 def build(config: Config, deps: Deps) -> HttpService:
     """Build the gateway; the only constructor."""
-    engine = Engine(config, deps.clients, deps.store, Readiness(deps.clients, deps.store, deps.bus))
-    return HttpService("gateway", create_app(config, engine, deps.telemetry), close=engine.close)
+    engine = Engine(config, deps.clients, TenantStore(deps.store), Readiness(deps.clients, deps.store, deps.bus))
+    users = Users.open(config)
+
+    async def close() -> None:
+        await engine.close()
+        await users.close()
+
+    app = create_app(config, engine, deps.telemetry, users)
+    return HttpService("gateway", app, close=close, is_open=users.is_open)

@@ -31,6 +31,8 @@ SCHEMA = (
 )
 TABLES = {"conversations", "turns", "feedback"}
 ADVICE = "restore a backup or move the file away"
+# What callers read of a failure; its path is the operator's affair, who reads it at the start and in the log.
+NAME = "memory's database"
 
 
 class Database:
@@ -63,7 +65,7 @@ class Database:
         except (OSError, sqlite3.Error, CorruptData) as error:
             if connection is not None:
                 connection.close()
-            raise self._to_typed_error(error) from error
+            raise to_typed_error(error, str(self._path)) from error
         self._connection = connection
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
@@ -101,7 +103,7 @@ class Database:
         with self._lock:
             connection = self._connection
             if connection is None:
-                raise DependencyFailed(str(self._path), "is not open")
+                raise DependencyFailed(NAME, "is not open")
             try:
                 connection.execute("begin immediate")
                 result = work(connection)
@@ -112,21 +114,24 @@ class Database:
                 if connection.in_transaction:
                     connection.execute("rollback")
                 if isinstance(error, sqlite3.Error):
-                    raise self._to_typed_error(error) from error
+                    raise to_typed_error(error, NAME) from error
                 raise
             return result
 
-    def _to_typed_error(self, error: Exception) -> Exception:
-        """Convert errors of SQLite and the system to typed ones.
 
-        An unreachable file and a damaged one need different remedies.
-        """
-        # OperationalError is a subclass of DatabaseError, so it must be tested first.
-        if isinstance(error, OSError | sqlite3.OperationalError):
-            return DependencyFailed(str(self._path), str(error))
-        if isinstance(error, sqlite3.DatabaseError):
-            return CorruptData(str(self._path), f"{error}; {ADVICE}")
-        return error
+def to_typed_error(error: Exception, name: str) -> Exception:
+    """Convert errors of SQLite and the system to typed ones about what is called ``name``.
+
+    An unreachable file and a damaged one need different remedies.
+    """
+    # OperationalError is a subclass of DatabaseError, so it must be tested first.
+    if isinstance(error, OSError):
+        return DependencyFailed(name, error.strerror or type(error).__name__)
+    if isinstance(error, sqlite3.OperationalError):
+        return DependencyFailed(name, str(error))
+    if isinstance(error, sqlite3.DatabaseError):
+        return CorruptData(name, f"{error}; {ADVICE}")
+    return error
 
 
 def switch_to_wal(connection: sqlite3.Connection) -> None:

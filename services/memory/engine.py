@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from fathom.core.call import DEFAULT_TENANT, bind, current_tenant, unbind
 from fathom.core.errors import Conflict, InvalidField, NotFound
 from fathom.core.ids import checked_id
 from fathom.core.paging import page_size, read_token, write_token
@@ -85,11 +86,12 @@ class Engine:
         checked_id("request_id", request_id)
         checked_id("conversation_id", conversation)
         check_turn(turn)
+        owned, owned_request, owned_run = bind(conversation), bind(request_id), bind(turn.run)
 
         def work(db: sqlite3.Connection) -> Turn:
             sql = f"select conversation, {TURN} from turns where request = ?"
             # Looked up within the transaction: two equal requests at once must not both insert.
-            known = db.execute(sql, (request_id,)).fetchone()
+            known = db.execute(sql, (owned_request,)).fetchone()
             if known is not None:
                 stored = parse_turn(known[1:])
                 expected = replace(
@@ -100,7 +102,7 @@ class Engine:
                     ended=stored.ended,
                     bullets=turn.bullets or stored.bullets,
                 )
-                if known[0] != conversation or stored != expected:
+                if known[0] != owned or stored != expected:
                     raise Conflict(f"request_id {request_id!r} is another turn", metadata={"field": "request_id"})
                 return stored
             now = time.time()
@@ -108,16 +110,16 @@ class Engine:
                 "insert into conversations (id, title, updated) values (?, ?, ?)"
                 # The first question stays the title.
                 " on conflict (id) do update set updated = excluded.updated",
-                (conversation, " ".join(turn.question.split())[:DEFAULT_TITLE_CHARS], now),
+                (owned, " ".join(turn.question.split())[:DEFAULT_TITLE_CHARS], now),
             )
             # Numbers follow the largest, so that they stay unique and ascending.
             sql = "select coalesce(max(number), 0) + 1 from turns where conversation = ?"
-            (number,) = db.execute(sql, (conversation,)).fetchone()
+            (number,) = db.execute(sql, (owned,)).fetchone()
             stored = replace(turn, number=number, ended=now, bullets=turn.bullets or tuple(extract_points(turn.answer)))
-            said = (stored.question, stored.rewritten, stored.answer, stored.run)
+            said = (stored.question, stored.rewritten, stored.answer, owned_run)
             db.execute(
                 f"insert into turns (conversation, request, {TURN}) values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (conversation, request_id, number, *said, now, json.dumps(stored.bullets, ensure_ascii=False)),
+                (owned, owned_request, number, *said, now, json.dumps(stored.bullets, ensure_ascii=False)),
             )
             return stored
 
@@ -134,10 +136,12 @@ class Engine:
         if max_turns < 1:
             raise InvalidField("max_turns", "must be 1 or more")
 
+        owned = bind(conversation)
+
         def work(db: sqlite3.Connection) -> tuple[list[Turn], int]:
             sql = f"select {TURN} from turns where conversation = ? order by number desc limit ?"
-            rows = db.execute(sql, (conversation, max_turns)).fetchall()
-            (total,) = db.execute("select count(*) from turns where conversation = ?", (conversation,)).fetchone()
+            rows = db.execute(sql, (owned, max_turns)).fetchall()
+            (total,) = db.execute("select count(*) from turns where conversation = ?", (owned,)).fetchone()
             return [parse_turn(row) for row in reversed(rows)], total
 
         kept, total = await self._database.run_transaction(work)
@@ -152,29 +156,36 @@ class Engine:
 
     async def list_turns(self, conversation: str, size: int = 0, token: str = "") -> tuple[list[Turn], str]:
         """Return a page of turns, oldest first, and the next page's token; raise ``NotFound`` and ``InvalidField``."""
-        size, of = page_size(size), f"turns {conversation}"
+        size, of, owned = page_size(size), f"turns {conversation}", bind(conversation)
         after = read_token(token, of, (int,))[0] if token else 0
 
         def work(db: sqlite3.Connection) -> list[Turn]:
-            require_conversation(db, conversation)
+            require_conversation(db, owned)
             sql = f"select {TURN} from turns where conversation = ? and number > ? order by number limit ?"
             # One row more than the page tells whether there is a next one.
-            return [parse_turn(row) for row in db.execute(sql, (conversation, after, size + 1))]
+            return [parse_turn(row) for row in db.execute(sql, (owned, after, size + 1))]
 
         found = await self._database.run_transaction(work)
         page = found[:size]
         return page, write_token(of, page[-1].number) if len(found) > size else ""
 
     async def list_conversations(self, size: int = 0, token: str = "") -> tuple[list[Conversation], str]:
-        """Return a page of conversations, pinned ones first, then the most recently used, and the next page's token."""
+        """Return a page of the tenant's conversations, and the next page's token.
+
+        Pinned ones come first, then the most recently used.
+        """
         size, of = page_size(size), "conversations"
-        sql, order = CONVERSATION, " order by c.pinned desc, c.updated desc, c.id desc limit ?"
+        own, keys = select_own(current_tenant())
+        sql, order = f"{CONVERSATION} where {own}", " order by c.pinned desc, c.updated desc, c.id desc limit ?"
         key = read_token(token, of, (int, float, str)) if token else ()
         if key:
             # Pages go on after the key of the last row, not by offset: a conversation used meanwhile moves to the front
             # and would shift every row.
-            sql += " where (c.pinned, c.updated, c.id) < (?, ?, ?)"
-        rows = await self._database.run_transaction(lambda db: db.execute(sql + order, (*key, size + 1)).fetchall())
+            sql += " and (c.pinned, c.updated, c.id) < (?, ?, ?)"
+            key = (*key[:2], bind(str(key[2])))
+        rows = await self._database.run_transaction(
+            lambda db: db.execute(sql + order, (*keys, *key, size + 1)).fetchall()
+        )
         page = [parse_conversation(row) for row in rows[:size]]
         if len(rows) <= size:
             return page, ""
@@ -186,25 +197,28 @@ class Engine:
         if title is not None and not 1 <= len(title) <= MAX_TITLE_CHARS:
             raise InvalidField("title", f"must have 1 to {MAX_TITLE_CHARS} characters")
 
+        owned = bind(conversation)
+
         def work(db: sqlite3.Connection) -> Conversation:
-            require_conversation(db, conversation)
+            require_conversation(db, owned)
             sql = "update conversations set title = coalesce(?, title), pinned = coalesce(?, pinned) where id = ?"
-            db.execute(sql, (title, pinned, conversation))
-            return parse_conversation(db.execute(f"{CONVERSATION} where c.id = ?", (conversation,)).fetchone())
+            db.execute(sql, (title, pinned, owned))
+            return parse_conversation(db.execute(f"{CONVERSATION} where c.id = ?", (owned,)).fetchone())
 
         return await self._database.run_transaction(work)
 
     async def delete(self, conversation: str) -> int:
         """Delete a conversation with its turns and their feedback; return the number of turns. Raises ``NotFound``."""
+        owned = bind(conversation)
 
         def work(db: sqlite3.Connection) -> int:
-            require_conversation(db, conversation)
+            require_conversation(db, owned)
             # Feedback knows runs only, so it goes before the turns that name them. Turns without a run have no
             # feedback.
             sql = "delete from feedback where run in (select run from turns where conversation = ? and run != '')"
-            db.execute(sql, (conversation,))
-            turns = db.execute("delete from turns where conversation = ?", (conversation,)).rowcount
-            db.execute("delete from conversations where id = ?", (conversation,))
+            db.execute(sql, (owned,))
+            turns = db.execute("delete from turns where conversation = ?", (owned,)).rowcount
+            db.execute("delete from conversations where id = ?", (owned,))
             return turns
 
         return await self._database.run_transaction(work)
@@ -219,13 +233,14 @@ class Engine:
             raise InvalidField("tags", f"must be at most {MAX_TAGS} of 1 to {MAX_TAG_CHARS} characters")
         if len(comment) > MAX_COMMENT_CHARS:
             raise InvalidField("comment", f"must have at most {MAX_COMMENT_CHARS:,} characters")
-        said: tuple[Any, ...] = (run, int(helpful), json.dumps(list(tags), ensure_ascii=False), comment)
+        owned_request = bind(request_id)
+        said: tuple[Any, ...] = (bind(run), int(helpful), json.dumps(list(tags), ensure_ascii=False), comment)
 
         def work(db: sqlite3.Connection) -> None:
             sql = "select run, helpful, tags, comment from feedback where request = ?"
-            known = db.execute(sql, (request_id,)).fetchone()
+            known = db.execute(sql, (owned_request,)).fetchone()
             if known is None:
-                db.execute("insert into feedback values (?, ?, ?, ?, ?, ?)", (request_id, *said, time.time()))
+                db.execute("insert into feedback values (?, ?, ?, ?, ?, ?)", (owned_request, *said, time.time()))
             elif known != said:
                 raise Conflict(f"request_id {request_id!r} is another judgement", metadata={"field": "request_id"})
 
@@ -236,6 +251,8 @@ def check_turn(turn: Turn) -> None:
     """Raise ``InvalidField`` naming the field that is empty or too long."""
     if not turn.question.strip():
         raise InvalidField("turn.question", "is empty")
+    if turn.run:
+        checked_id("turn.run_id", turn.run)
     for field, text, limit in (
         ("turn.question", turn.question, MAX_QUESTION_CHARS),
         ("turn.rewritten_question", turn.rewritten, MAX_QUESTION_CHARS),
@@ -251,14 +268,22 @@ def require_conversation(db: sqlite3.Connection, conversation: str) -> None:
     """Raise ``NotFound`` if the conversation does not exist."""
     if db.execute("select 1 from conversations where id = ?", (conversation,)).fetchone() is None:
         # The id comes from the caller and may be of any length.
-        raise NotFound("conversation", conversation[:MAX_TITLE_CHARS])
+        raise NotFound("conversation", unbind(conversation)[1][:MAX_TITLE_CHARS])
+
+
+def select_own(tenant: str) -> tuple[str, tuple[str, ...]]:
+    """Return the condition that a conversation is the tenant's, and its parameters."""
+    if tenant == DEFAULT_TENANT:
+        return "instr(c.id, '=') = 0", ()
+    # A range of the primary key: ">" is the character after "=".
+    return "c.id >= ? and c.id < ?", (f"{tenant}=", f"{tenant}>")
 
 
 def parse_turn(row: Sequence[Any]) -> Turn:
     number, question, rewritten, answer, run, ended, bullets = row
-    return Turn(question, rewritten, answer, run, tuple(json.loads(bullets)), number, ended)
+    return Turn(question, rewritten, answer, unbind(run)[1], tuple(json.loads(bullets)), number, ended)
 
 
 def parse_conversation(row: Sequence[Any]) -> Conversation:
     ident, title, turns, updated, pinned = row
-    return Conversation(ident, title, turns, updated, bool(pinned))
+    return Conversation(unbind(ident)[1], title, turns, updated, bool(pinned))

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
-from fathom.core.call import Lane, in_lane
+from fathom.core.call import Lane, bind, in_lane
 from fathom.services.planner.answering.rendering.finish import CitedEnding
 from fathom.services.planner.episode.agent import AgentLoop
 from fathom.services.planner.episode.dialogue import EpisodeProtocol, Research
@@ -110,15 +110,16 @@ class Engine:
         loop = create_player(episode, protocol, self._policy(protocol), resources, observer, cut_short)
         if edited is not None:
             loop.edit_todo(edited)
-        self._running[task.run_id] = loop
+        # Bound: another tenant may have a run of this id.
+        self._running[name := bind(task.run_id)] = loop
         try:
             return Play(episode, await loop.run())
         finally:
             # Before the resources close, which may take seconds: a stop that arrives now must not reach an episode that
             # has ended.
             # A run that this process lost and took up again is the later loop's.
-            if self._running.get(task.run_id) is loop:
-                del self._running[task.run_id]
+            if self._running.get(name) is loop:
+                del self._running[name]
             resources.metrics.observe_episode(episode.steps)
             await resources.close()
 
@@ -129,21 +130,21 @@ class Engine:
 
     def stop(self, run_id: str) -> bool:
         """Request the end of a run; return False when it is not active in this process."""
-        loop = self._running.get(run_id)
+        loop = self._running.get(bind(run_id))
         if loop is not None:
             loop.stop()
         return loop is not None
 
     def is_running(self, run_id: str) -> bool:
         """Return whether the run is active in this process."""
-        return run_id in self._running
+        return bind(run_id) in self._running
 
     def edit_todo(self, run_id: str, items: Sequence[TodoItem]) -> tuple[TodoItem, ...] | None:
         """Replace the todo list of a run and return it as stored; None when the run is not active in this process.
 
         Raises ``InvalidField`` for a list that is too long or malformed.
         """
-        loop = self._running.get(run_id)
+        loop = self._running.get(bind(run_id))
         return None if loop is None else loop.edit_todo(items)
 
     async def play_group(

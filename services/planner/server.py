@@ -44,6 +44,7 @@ from fathom.services.planner.workflow.protocol import Workflow
 from fathom.transport.bus.streams import MAX_DEPTH
 from fathom.transport.bus.watch import BusWatch
 from fathom.transport.rpc.service import Service
+from fathom.transport.store.tenant import TenantStore
 
 # Seconds that the start waits for external tools; late ones are available to later runs.
 MOUNT_WAIT_S = 5.0
@@ -51,7 +52,9 @@ MOUNT_WAIT_S = 5.0
 
 def build(config: Config, deps: Deps) -> Service:
     """Build the planner service with its worker."""
-    deps, recordings = replace(deps, clients=deps.clients.wrapped(RecordedTransport)), Recordings(deps.store)
+    # Runs, rollouts and what they refer to belong to a tenant.
+    deps = replace(deps, store=TenantStore(deps.store), clients=deps.clients.wrapped(RecordedTransport))
+    recordings = Recordings(deps.store)
     prompts = Prompts.of(load_catalogue(config.prompt_dir), config)
     research = Research(prompts)
     understanding = Understanding.of(config, deps, prompts)

@@ -21,7 +21,6 @@ from ray.serve.config import RequestRouterConfig
 from ray.serve.request_router import FIFOMixin, PendingRequest, RequestRouter, RunningReplica
 
 from fathom.api.policy.v1 import policy_pb2 as pb
-from fathom.core.call import Call
 from fathom.core.config import Settings, load
 from fathom.core.errors import FathomError, NotReady
 from fathom.domain.chat.affinity import generation_key, rendezvous_weight
@@ -30,6 +29,7 @@ from fathom.services.policy.config import Config
 from fathom.services.policy.server import build
 from fathom.transport.rpc.contract import Method, contract, once
 from fathom.transport.rpc.dispatch import Dispatcher
+from fathom.transport.rpc.door import OpenDoor, TokenDoor
 from fathom.transport.rpc.server import headers, within_limit
 from fathom.transport.status import to_status
 
@@ -115,7 +115,9 @@ class Replica:
         deps = await self._stack.enter_async_context(dependencies(NAME, runtime))
         service = build(load(Config, NAME, file=path), deps)
         self._stack.push_async_callback(service.close)
-        self._dispatcher = Dispatcher(service, deps.telemetry)
+        # Serve's proxy listens beyond this machine: callers are identified where the other services identify theirs.
+        door = OpenDoor() if deps.tokens is None else TokenDoor(NAME, deps.tokens)
+        self._dispatcher = Dispatcher(service, deps.telemetry, door=door)
         try:
             if runtime.metrics_port >= 0:
                 deps.telemetry.serve_metrics(runtime.host, runtime.metrics_port)
@@ -141,7 +143,7 @@ class Replica:
         After an error, yield an empty response and set the error on the gRPC context.
         """
         try:
-            call = Call.from_headers(headers(grpc_context))
+            call = self._dispatcher.admit(headers(grpc_context))
             async with aclosing(self._dispatcher.handle(method, once(request), call, "serve")) as responses:
                 async for response in responses:
                     yield within_limit(response)

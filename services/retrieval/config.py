@@ -81,7 +81,12 @@ class Config(Settings):
     http_host: str = "127.0.0.1"
     """Address of ``POST /retrieve``; pods use 0.0.0.0."""
     http_port: int = Field(default=-1, ge=-1, le=65_535)
-    """Port of ``POST /retrieve``; 0 picks any free one, -1 disables it."""
+    """Port of ``POST /retrieve``; 0 picks any free one, -1 disables it.
+
+    It knows no callers, as the trainers that use it send no token: it serves what all tenants share.
+    """
+    http_allowed_hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "[::1]")
+    """Host names under which ``POST /retrieve`` may be addressed; ``["*"]`` allows any."""
     http_top_k: int = Field(default=3, ge=1, le=100)
     """Number of results of a ``/retrieve`` that does not specify it."""
     http_shape: Literal["lists", "parallel"] = "lists"

@@ -45,7 +45,7 @@ class Config(Settings):
     reserved_sessions: int = Field(default=2, ge=0)
     """Sessions kept for interactive callers, until none has come for ten minutes."""
     max_sessions_per_tenant: int = Field(default=0, ge=0)
-    """Maximum number of sessions at once of one tenant; 0 for ``max_sessions``."""
+    """Maximum number of sessions at once of one tenant; 0 leaves a quarter of ``max_sessions`` to the others."""
     spares: int = Field(default=2, ge=0, le=64)
     """Workers kept ready behind their walls, so that a session does not wait for them to be built."""
     max_forks: int = Field(default=1_000, ge=1)
@@ -89,3 +89,8 @@ class Config(Settings):
     """Seconds without output of a running cell after which its caller gets a keep-alive message."""
     start_timeout_s: float = Field(default=30.0, gt=0)
     """Seconds that the fork server, and a worker, may take to become ready."""
+
+    @property
+    def tenant_sessions(self) -> int:
+        """Maximum number of sessions at once of one tenant."""
+        return self.max_sessions_per_tenant or self.max_sessions - self.max_sessions // 4

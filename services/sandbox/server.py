@@ -22,6 +22,7 @@ from fathom.services.sandbox.metrics import Metrics
 from fathom.transport.rpc.service import Service
 from fathom.transport.store import ObjectStore
 from fathom.transport.store.refs import read_ref, to_ref
+from fathom.transport.store.tenant import TenantStore
 
 # Small displays are cheaper inline than as an object that is read once.
 INLINE_BYTES = 256 * 1024
@@ -35,7 +36,7 @@ T = TypeVar("T")
 def build(config: Config, deps: Deps) -> Service:
     """Return the sandbox service; this is its only constructor."""
     supervisor = SupervisorClient(config, deps.telemetry.log, Metrics.register(deps.telemetry.registry).note)
-    servicer = SandboxServicer(supervisor, deps.store, config)
+    servicer = SandboxServicer(supervisor, TenantStore(deps.store), config)
     return Service(
         "sandbox",
         servicer,

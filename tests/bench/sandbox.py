@@ -20,7 +20,7 @@ import pandas as pd
 
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
 from fathom.clients import Clients
-from fathom.core.call import Call
+from fathom.core.call import DEFAULT_TENANT, Call
 from fathom.core.telemetry import Telemetry
 from fathom.domain import frames
 from fathom.hosting.deps import Deps
@@ -265,7 +265,7 @@ async def kept_sheets() -> None:
     servicer = SandboxServicer(front, store, Config())
     await front.start()
     try:
-        session_id = (await front.open_session(pb.CreateSessionRequest(), "")).session_id
+        session_id = (await front.open_session(pb.CreateSessionRequest(), DEFAULT_TENANT)).session_id
         for rows, columns in ((250, 3), (1_250, 3), (5_000, 10), (100_000, 4)):
             walk = np.random.default_rng(0).normal(0, 0.01, size=(rows, columns)).cumsum(axis=0)
             prices = pd.DataFrame(np.round(100 * np.exp(walk), 3), columns=[f"E{number}" for number in range(columns)])

@@ -115,7 +115,9 @@ def test_the_sandbox_goes_nowhere_and_has_no_key(documents: tuple[Document, ...]
         if labels["app.kubernetes.io/component"] == "sandbox":
             assert spec["automountServiceAccountToken"] is False
             assert all("valueFrom" not in item for item in spec["containers"][0]["env"])
-            assert all("secret" not in volume for volume in spec["volumes"])
+            secrets = [volume["secret"] for volume in spec["volumes"] if "secret" in volume]
+            shown = [[item["key"] for item in secret["items"]] for secret in secrets]
+            assert shown == [["public.pem"]], "it verifies its callers, and has nothing to sign with"
 
 
 def test_a_sandbox_with_larger_tables_reaches_the_store_alone() -> None:

@@ -21,6 +21,9 @@ OURS = {
     "nats-login": {"user", "password"},
     "nats-tls": {"tls.crt", "tls.key", "ca.crt"},
     "gateway-token": {"token"},
+    "fathom-gateway": {"token"},
+    "gateway-keys": {"keys.jsonl"},
+    "fathom-identity": {"signing.pem", "public.pem"},
     "openai": {"key"},
     "backup-target": {"url"},
 }

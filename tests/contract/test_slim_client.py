@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 from importlib.metadata import packages_distributions
@@ -14,8 +15,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from fathom.core.extras import EXTRA_OF
+from fathom.core.identity import ANY_SERVICE, SERVICE
 from tests.contract.bare import PROJECT, base_requirements, installed_closure, make_bare_environment
-from tests.contract.conftest import Connect
+from tests.contract.conftest import TOKENS, Connect
 from tests.contract.mirror import STREAMED, Mirror
 
 HERE = Path(__file__).parent
@@ -63,8 +65,13 @@ async def test_the_client_alone_calls_streams_retries_and_meets_typed_errors(hou
     urls = connect("grpc").endpoints
     seen = len(mirrors["sandbox"].seen)
     command = [*bare, str(HERE / "slim_client.py"), urls["retrieval"], urls["sandbox"]]
+    # A service's: the program calls for several tenants.
+    token = TOKENS.sign("slim", ANY_SERVICE, role=SERVICE)
     process = await asyncio.create_subprocess_exec(
-        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        *command,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "FATHOM_TOKEN": token},
     )
     out, err = await process.communicate()
     assert process.returncode == 0, err.decode()

@@ -49,7 +49,7 @@ async def invoke(clients: Any, method: Method, timeout_s: float = 20.0) -> list[
 @pytest.mark.parametrize(("method", "transport"), cases(METHODS))
 async def test_result_and_context_arrive_whole(house: House, method: Method, transport: str) -> None:
     mirrors, connect = house
-    clients = connect(transport)
+    clients = connect(transport, tenant="fund-7")
     with calling(Call.new(lane=Lane.TRAINING, tenant="fund-7", timeout_s=20)):
         responses = await invoke(clients, method)
     assert responses == [sample(method.response_type)] * (STREAMED if method.server_streaming else 1)

@@ -28,7 +28,7 @@ from fathom.core.errors import (
 )
 from fathom.core.retry import RetryPolicy
 
-FATAL = NON_RETRYABLE | {"PERMISSION_DENIED", "ABORTED"}
+FATAL = NON_RETRYABLE | {"ABORTED"}
 """Codes of non-retryable errors: they stop the training and name the cause."""
 
 Place = tuple[int, int]

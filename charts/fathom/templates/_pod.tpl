@@ -50,6 +50,7 @@
 {{- define "fathom.settings" -}}
 {{- $root := index . 0 -}}{{- $name := index . 1 -}}{{- $service := include "fathom.service" . | fromYaml -}}
 FATHOM_RUNTIME_HOST: "0.0.0.0"
+FATHOM_RUNTIME_IDENTITY_FILE: /etc/fathom/identity/keys.pem
 {{- if ne $name "grading" }}
 FATHOM_RUNTIME_PORT: {{ ternary "8080" "50051" (eq $service.http true) | quote }}
 {{- end }}
@@ -75,6 +76,17 @@ FATHOM_RUNTIME_OTLP_ENDPOINT: {{ . | quote }}
 {{- end }}
 {{- if eq $name "gateway" }}
 FATHOM_GATEWAY_ALLOWED_HOSTS: {{ $root.Values.gateway.allowedHosts | toJson | quote }}
+{{- if $root.Values.gateway.apiKeysSecret }}
+FATHOM_GATEWAY_API_KEYS_FILE: /etc/fathom/api-keys/keys.jsonl
+{{- end }}
+{{- with $root.Values.gateway.oidc }}
+{{- if .issuer }}
+FATHOM_GATEWAY_OIDC_ISSUER: {{ .issuer | quote }}
+FATHOM_GATEWAY_OIDC_AUDIENCE: {{ .audience | quote }}
+FATHOM_GATEWAY_OIDC_JWKS_URL: {{ .jwksUrl | quote }}
+FATHOM_GATEWAY_OIDC_TENANT_CLAIM: {{ .tenantClaim | quote }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- range $key, $value := $service.env }}
 FATHOM_{{ upper $name }}_{{ upper $key }}: {{ ternary $value ($value | toJson) (kindIs "string" $value) | quote }}
@@ -260,6 +272,10 @@ spec:
       volumeMounts:
         - {name: tmp, mountPath: /tmp}
         - {name: state, mountPath: /var/cache/fathom}
+        - {name: identity, mountPath: /etc/fathom/identity, readOnly: true}
+        {{- if and (eq $name "gateway") $root.Values.gateway.apiKeysSecret }}
+        - {name: api-keys, mountPath: /etc/fathom/api-keys, readOnly: true}
+        {{- end }}
         {{- if and $service.bus $root.Values.nats.tlsSecret }}
         - {name: nats-ca, mountPath: /etc/nats-ca, readOnly: true}
         {{- end }}
@@ -283,6 +299,17 @@ spec:
         sizeLimit: {{ $service.scratch }}
     - name: state
       emptyDir: {sizeLimit: {{ $service.cache }}}
+    - name: identity
+      secret:
+        secretName: {{ $root.Values.identity.existingSecret | quote }}
+        # The sandbox runs hostile code: it verifies its callers and holds no key that signs.
+        items: [{key: {{ ternary "public.pem" "signing.pem" (eq $name "sandbox") }}, path: keys.pem}]
+    {{- if and (eq $name "gateway") $root.Values.gateway.apiKeysSecret }}
+    - name: api-keys
+      secret:
+        secretName: {{ $root.Values.gateway.apiKeysSecret | quote }}
+        items: [{key: keys.jsonl, path: keys.jsonl}]
+    {{- end }}
     {{- if and $service.bus $root.Values.nats.tlsSecret }}
     - name: nats-ca
       secret:

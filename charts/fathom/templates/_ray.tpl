@@ -7,6 +7,8 @@
   value: {{ include "fathom.storeUrl" . | quote }}
 - name: FATHOM_RUNTIME_ENDPOINTS
   value: {{ include "fathom.trainerEndpoints" . | quote }}
+- name: FATHOM_RUNTIME_IDENTITY_FILE
+  value: /etc/fathom/identity/keys.pem
 {{- end -}}
 
 {{- define "fathom.trainerEndpoints" -}}
@@ -71,6 +73,7 @@ spec:
         - {name: tmp, mountPath: /tmp}
         - {name: state, mountPath: /var/cache/fathom}
         - {name: shm, mountPath: /dev/shm}
+        - {name: identity, mountPath: /etc/fathom/identity, readOnly: true}
         {{- if $root.Values.nats.tlsSecret }}
         - {name: nats-ca, mountPath: /etc/nats-ca, readOnly: true}
         {{- end }}
@@ -81,6 +84,10 @@ spec:
       emptyDir: {sizeLimit: 50Gi}
     - name: shm
       emptyDir: {medium: Memory, sizeLimit: 8Gi}
+    - name: identity
+      secret:
+        secretName: {{ $root.Values.identity.existingSecret | quote }}
+        items: [{key: signing.pem, path: keys.pem}]
     {{- with $root.Values.nats.tlsSecret }}
     - name: nats-ca
       secret:

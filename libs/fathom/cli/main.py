@@ -11,6 +11,7 @@ import typer
 
 from fathom.cli.backup import app as backup
 from fathom.cli.evaluate import app as evaluate
+from fathom.cli.identity import app as identity
 from fathom.cli.options import HOME, Context, Home, Kubeconfig, Namespace, Release
 from fathom.cli.plugins import add_commands
 from fathom.cli.runs import app as runs
@@ -28,6 +29,7 @@ app = typer.Typer(
 # Groups before the entry points, which may add commands to them.
 app.add_typer(backup, name="backup")
 app.add_typer(evaluate, name="eval")
+app.add_typer(identity, name="identity")
 app.add_typer(runs, name="runs")
 # The two that experiments are made of stand at the top, too.
 app.command()(replay)

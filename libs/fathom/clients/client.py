@@ -11,8 +11,9 @@ from typing import Generic, Protocol, TypeVar, cast
 from google.protobuf.message import Message
 
 from fathom.clients.transport import Transport
-from fathom.core.call import Call, Lane, current_call
+from fathom.core.call import DEFAULT_TENANT, Call, Lane, current_call
 from fathom.core.errors import DeadlineExceeded, FathomError, Overloaded
+from fathom.core.identity import Credentials
 from fathom.core.ids import new_id
 from fathom.core.retry import Retries, RetryBudget, RetryPolicy
 from fathom.core.tracing import ClientTelemetry, Span
@@ -41,14 +42,15 @@ class Client:
         *,
         policy: RetryPolicy | None = None,
         lane: Lane = Lane.INTERACTIVE,
-        tenant: str = "default",
+        tenant: str = DEFAULT_TENANT,
+        credentials: Credentials | None = None,
     ) -> None:
         self.transport = transport
         self._telemetry = telemetry
         self._policy = policy or RetryPolicy()
         # One per lane: a training whose calls all fail must not take the retries of people.
         self._budgets = {known: RetryBudget() for known in Lane}
-        self._lane, self._tenant = lane, tenant
+        self._lane, self._tenant, self._credentials = lane, tenant, credentials
 
     def method(self, name: str) -> Method:
         return contract(self.service).methods[name]
@@ -106,12 +108,12 @@ class Client:
             span.end()
 
     def _call(self, timeout_s: float) -> Call:
-        current = current_call()
+        current, token = current_call(), self._credentials.token(self.service) if self._credentials else ""
         if current is None:
-            return Call.new(lane=self._lane, tenant=self._tenant, timeout_s=timeout_s)
+            return replace(Call.new(lane=self._lane, tenant=self._tenant, timeout_s=timeout_s), token=token)
         # A request id per call: the handler's own would make its second call to a service look like a repetition of
         # the first.
-        return replace(current.with_timeout(timeout_s), request_id=new_id("req"))
+        return replace(current.with_timeout(timeout_s), request_id=new_id("req"), token=token)
 
     def _span(self, method: Method, call: Call) -> tuple[Span, Call]:
         span, traceparent = self._telemetry.start_call(method.path, call.traceparent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
@@ -19,8 +20,9 @@ from fathom.clients.services import (
 )
 from fathom.clients.sticky import StickyTransport
 from fathom.clients.transport import BusTransport, GrpcTransport, InprocTransport, Transport
-from fathom.core.call import Lane
+from fathom.core.call import DEFAULT_TENANT, Lane
 from fathom.core.errors import InvalidField
+from fathom.core.identity import Credentials, environment_credentials
 from fathom.core.retry import RetryPolicy
 from fathom.core.tracing import AmbientTelemetry, ClientTelemetry
 from fathom.transport.bus.base import Bus
@@ -43,11 +45,12 @@ class Clients:
         dispatchers: Mapping[str, Dispatcher] | None = None,
         policy: RetryPolicy | None = None,
         lane: Lane = Lane.INTERACTIVE,
-        tenant: str = "default",
+        tenant: str = DEFAULT_TENANT,
+        credentials: Credentials | None = None,
     ) -> None:
         self.endpoints = dict(endpoints)
         self._telemetry, self._bus, self._dispatchers = telemetry, bus, dispatchers or {}
-        self._policy, self._lane, self._tenant = policy, lane, tenant
+        self._policy, self._lane, self._tenant, self._credentials = policy, lane, tenant, credentials
         self._open: list[Transport] = []
         self._wrap: Callable[[Transport], Transport] | None = None
 
@@ -61,6 +64,7 @@ class Clients:
             policy=self._policy,
             lane=self._lane,
             tenant=self._tenant,
+            credentials=self._credentials,
         )
         made._open, made._wrap = self._open, wrap
         return made
@@ -102,7 +106,14 @@ class Clients:
         # Kept for close: a client is created on first use, and its channel belongs to this object.
         self._open.append(transport)
         transport = transport if self._wrap is None else self._wrap(transport)
-        return kind(transport, self._telemetry, policy=self._policy, lane=self._lane, tenant=self._tenant)
+        return kind(
+            transport,
+            self._telemetry,
+            policy=self._policy,
+            lane=self._lane,
+            tenant=self._tenant,
+            credentials=self._credentials,
+        )
 
     def _transport(self, field: str, url: str) -> Transport:
         parts = urlsplit(url)
@@ -137,6 +148,8 @@ def connect(
 ) -> Clients:
     """Return clients for programs that are not services: a terminal, a notebook, a trainer. Needs no extra.
 
-    Calls are traced with the program's own OpenTelemetry where it has one, or with ``telemetry``.
+    They show the token in ``FATHOM_TOKEN``, if there is one, and the tenant is then the token's. Calls are traced with
+    the program's own OpenTelemetry where it has one, or with ``telemetry``.
     """
-    return Clients(endpoints, telemetry or AmbientTelemetry(), lane=lane, policy=policy)
+    credentials = environment_credentials(os.environ)
+    return Clients(endpoints, telemetry or AmbientTelemetry(), lane=lane, policy=policy, credentials=credentials)

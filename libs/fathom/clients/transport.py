@@ -182,7 +182,7 @@ class InprocTransport:
     ) -> AsyncGenerator[Message, None]:
         headers = call.headers()
         try:
-            arrived = Call.from_headers(headers)
+            arrived = self._dispatcher.admit(headers)
             async with aclosing(self._dispatcher.handle(method, requests, arrived, "inproc")) as responses:
                 async for response in responses:
                     check_size(response)

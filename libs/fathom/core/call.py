@@ -10,10 +10,10 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from fathom.core.errors import InvalidField
+from fathom.core.errors import InvalidField, NotFound
 from fathom.core.ids import checked_id, new_id
 
 # The same names on every transport: gRPC metadata, NATS headers and the in-process call. gRPC wants them in lower
@@ -23,6 +23,10 @@ LANE_HEADER = "fathom-lane"
 TENANT_HEADER = "fathom-tenant"
 DEADLINE_HEADER = "fathom-deadline-ms"
 TRACE_HEADER = "traceparent"
+AUTHORIZATION_HEADER = "authorization"
+PRINCIPAL_HEADER = "fathom-principal"
+DEFAULT_TENANT = "default"
+"""Tenant of calls that name none: the operator's own. What it has keeps plain names; see ``bind``."""
 UNTRACED = f"00-{1:032x}-{1:016x}-00"
 """Traceparent of background work that belongs to no request: its flag "not sampled" holds for all calls below it."""
 
@@ -37,20 +41,27 @@ class Lane(StrEnum):
 
 @dataclass(frozen=True)
 class Call:
-    """Context of one call. ``deadline`` is in seconds of the monotonic clock; None means no deadline."""
+    """Context of one call. ``deadline`` is in seconds of the monotonic clock; None means no deadline.
+
+    ``principal`` is who calls, "" where nobody is identified; ``is_operator`` says whether that may change what all
+    tenants share. ``token`` is what the next hop is shown; it is never taken over from a caller.
+    """
 
     request_id: str
     lane: Lane = Lane.INTERACTIVE
-    tenant: str = "default"
+    tenant: str = DEFAULT_TENANT
     deadline: float | None = None
     traceparent: str = ""
+    principal: str = ""
+    is_operator: bool = False
+    token: str = field(default="", repr=False)
 
     @classmethod
     def new(
         cls,
         *,
         lane: Lane = Lane.INTERACTIVE,
-        tenant: str = "default",
+        tenant: str = DEFAULT_TENANT,
         timeout_s: float | None = None,
         traceparent: str = "",
     ) -> Call:
@@ -77,6 +88,10 @@ class Call:
             headers[DEADLINE_HEADER] = str(int(remaining * 1000))
         if self.traceparent:
             headers[TRACE_HEADER] = self.traceparent
+        if self.principal:
+            headers[PRINCIPAL_HEADER] = self.principal
+        if self.token:
+            headers[AUTHORIZATION_HEADER] = f"Bearer {self.token}"
         return headers
 
     def origin(self) -> dict[str, str]:
@@ -105,7 +120,7 @@ class Call:
         return cls(
             checked_id(REQUEST_ID_HEADER, request_id) if request_id else new_id("req"),
             Lane(lane),
-            checked_id(TENANT_HEADER, headers.get(TENANT_HEADER, "default")),
+            checked_id(TENANT_HEADER, headers.get(TENANT_HEADER, DEFAULT_TENANT)),
             None if timeout_s is None else time.monotonic() + timeout_s,
             headers.get(TRACE_HEADER, ""),
         )
@@ -119,6 +134,30 @@ _current: ContextVar[Call | None] = ContextVar("fathom_call", default=None)
 def current_call() -> Call | None:
     """Return the call being handled, or None outside a handler."""
     return _current.get()
+
+
+def current_tenant() -> str:
+    """Return the tenant of the call being handled, the default one outside a handler."""
+    call = current_call()
+    return DEFAULT_TENANT if call is None else call.tenant
+
+
+def bind(identifier: str) -> str:
+    """Return the name under which the current call's tenant has what it calls ``identifier``.
+
+    Two tenants may choose the same id for different things, e.g. a run's: the bound names differ. Raises ``NotFound``
+    for an identifier with "=", which ends the tenant of bound names and is in no id.
+    """
+    if "=" in identifier:
+        raise NotFound("id", identifier)
+    tenant = current_tenant()
+    return identifier if tenant == DEFAULT_TENANT else f"{tenant}={identifier}"
+
+
+def unbind(name: str) -> tuple[str, str]:
+    """Return the tenant and the identifier of a bound name."""
+    tenant, _, identifier = name.rpartition("=")
+    return tenant or DEFAULT_TENANT, identifier
 
 
 def current_origin() -> dict[str, str]:

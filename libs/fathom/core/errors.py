@@ -13,6 +13,8 @@
     ├── MissingExtra        FAILED_PRECONDITION
     ├── UpstreamRefused     FAILED_PRECONDITION
     ├── UnreadableContent   FAILED_PRECONDITION
+    ├── Unauthenticated     UNAUTHENTICATED
+    ├── PermissionDenied    PERMISSION_DENIED
     ├── NotImplementedYet   UNIMPLEMENTED
     ├── CorruptData         DATA_LOSS
     ├── NotReady            UNAVAILABLE          transient: retried within the budget
@@ -176,6 +178,18 @@ class UnreadableContent(FathomError):
         self.culprit = culprit
 
 
+class Unauthenticated(FathomError):
+    """The caller does not prove who it is: no token, or one that is malformed, expired or for somebody else."""
+
+    code, reason = "UNAUTHENTICATED", "UNAUTHENTICATED"
+
+
+class PermissionDenied(FathomError):
+    """The caller is known and may not do this."""
+
+    code, reason = "PERMISSION_DENIED", "PERMISSION_DENIED"
+
+
 class NotImplementedYet(FathomError):
     """The RPC is in the contract but not built; ``plan`` says where it is planned."""
 
@@ -237,7 +251,12 @@ class Internal(FathomError):
 
 
 # Non-retryable status codes. ABORTED is excluded: the conflict may resolve.
-NON_RETRYABLE = frozenset({"INVALID_ARGUMENT", "NOT_FOUND", "FAILED_PRECONDITION", "UNIMPLEMENTED", "DATA_LOSS"})
+NON_RETRYABLE = frozenset(
+    {
+        "INVALID_ARGUMENT", "NOT_FOUND", "FAILED_PRECONDITION", "UNIMPLEMENTED", "DATA_LOSS", "UNAUTHENTICATED",
+        "PERMISSION_DENIED",
+    }
+)  # fmt: skip
 
 
 def is_retryable(error: FathomError) -> bool:
@@ -252,6 +271,7 @@ BY_REASON: Mapping[str, type[FathomError]] = MappingProxyType(
         for kind in (
             InvalidField, PayloadTooLarge, ContextTooLong, NotFound, Conflict, SessionLost, FailedPrecondition,
             VersionMismatch, MissingExtra, UpstreamRefused, UnreadableContent, NotImplementedYet, CorruptData,
+            Unauthenticated, PermissionDenied,
             NotReady, DependencyFailed, Overloaded, DeadlineExceeded, Cancelled, Internal,
         )
     }

@@ -21,6 +21,7 @@ EXTRA_OF: Mapping[str, str] = MappingProxyType(
         "transformers": "torch", "safetensors": "torch", "IPython": "sandbox", "nbformat": "sandbox",
         "jsonschema": "planner", "plotly": "gateway", "mcp": "mcp", "gguf": "policy", "llguidance": "policy",
         "math_verify": "math", "kubernetes": "cluster", "peft": "train", "ray": "serve",
+        "jwt": "service", "cryptography": "service",
     }
 )  # fmt: skip
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fathom.clients import Clients
+    from fathom.core.identity import Tokens
     from fathom.core.telemetry import Telemetry
     from fathom.transport.bus.base import Bus
     from fathom.transport.store import ObjectStore
@@ -20,3 +21,5 @@ class Deps:
     store: ObjectStore
     bus: Bus
     telemetry: Telemetry
+    tokens: Tokens | None = None
+    """Tokens of services and their callers; None while callers are not identified."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import ipaddress
 import signal
 import sys
 import time
@@ -21,8 +22,9 @@ from pydantic import Field
 
 from fathom.clients import Clients
 from fathom.core.call import Lane
-from fathom.core.config import Settings, load
+from fathom.core.config import ConfigError, Settings, load
 from fathom.core.errors import FathomError
+from fathom.core.identity import LIFETIME_S, SETTING, Tokens, service_credentials
 from fathom.core.retry import RetryPolicy
 from fathom.core.telemetry import Telemetry
 from fathom.hosting.deps import Deps
@@ -31,6 +33,7 @@ from fathom.transport.bus.base import Bus, Closable
 from fathom.transport.bus.streams import ACK_WAIT_S, topology
 from fathom.transport.lifetime import end_with_parent
 from fathom.transport.rpc.dispatch import Dispatcher
+from fathom.transport.rpc.door import OpenDoor, TokenDoor
 from fathom.transport.rpc.idempotency import MAX_BYTES
 from fathom.transport.rpc.mount import mount
 from fathom.transport.rpc.server import GrpcServer
@@ -48,6 +51,14 @@ class Runtime(Settings):
     """Address to listen on; pods use 0.0.0.0."""
     port: int = 0
     """Port to listen on; 0 picks any free one."""
+    identity_file: str = ""
+    """File with the Ed25519 keys, in PEM, by which services and their callers prove who they are.
+
+    The first private key signs; tokens of all keys, also of public ones, are accepted. Empty leaves callers
+    unidentified, which only services that listen on loopback may do. ``fathom identity keys`` makes them.
+    """
+    token_lifetime_s: float = Field(default=LIFETIME_S, ge=10, le=3600)
+    """Seconds for which the token that a service shows to another one is valid."""
     metrics_port: int = -1
     """Port of ``/metrics``; 0 picks any free one, -1 disables it."""
     bus_url: str = "memory://"
@@ -107,15 +118,17 @@ async def dependencies(
         otlp_endpoint=runtime.otlp_endpoint,
         stream=log,
     )
+    tokens = Tokens.open(runtime.identity_file, runtime.token_lifetime_s)
     store = open_store(runtime.store_url)
     try:
         bus: Bus = await open_bus(runtime.bus_url, store, topology(ack_wait_s=runtime.ack_wait_s))
         try:
             await bus.declare()
             policy = RetryPolicy(attempts=runtime.call_attempts)
-            clients = Clients(runtime.endpoints, telemetry, bus=bus, policy=policy, lane=lane)
+            credentials = service_credentials(tokens, name)
+            clients = Clients(runtime.endpoints, telemetry, bus=bus, policy=policy, lane=lane, credentials=credentials)
             try:
-                yield Deps(clients, store, bus, telemetry)
+                yield Deps(clients, store, bus, telemetry, tokens)
             finally:
                 await clients.close()
         finally:
@@ -130,9 +143,12 @@ async def hosting(service: Service, deps: Deps, runtime: Runtime) -> AsyncIterat
     """Serve over gRPC at once and over the bus after the warm-up; drain on exit.
 
     Health is NOT_SERVING until ``warm_up`` returns and again while draining. ``Hosted.warm`` ends with the warm-up's
-    error when it fails. Raises ``PortInUse``.
+    error when it fails. Raises ``PortInUse``, and ``ConfigError`` where callers from elsewhere would not be identified.
     """
-    dispatcher = Dispatcher(service, deps.telemetry, idempotency_bytes=runtime.idempotency_bytes)
+    if deps.tokens is None:
+        require_loopback(service.name, runtime.host, SETTING)
+    door = OpenDoor() if deps.tokens is None else TokenDoor(service.name, deps.tokens)
+    dispatcher = Dispatcher(service, deps.telemetry, door=door, idempotency_bytes=runtime.idempotency_bytes)
     server = GrpcServer(dispatcher, runtime.host, runtime.port)
     subscriptions: list[Closable] = []
 
@@ -178,6 +194,21 @@ async def hosting(service: Service, deps: Deps, runtime: Runtime) -> AsyncIterat
         deps.telemetry.log.info("stopped")
 
 
+def require_loopback(name: str, host: str, setting: str) -> None:
+    """Raise ``ConfigError``, which names the missing setting, for an address that others than this machine reach."""
+    try:
+        is_loopback = ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        is_loopback = host == "localhost"
+    if not is_loopback:
+        variable = "FATHOM_" + setting.upper().replace(".", "_")
+        raise ConfigError(
+            f"{setting}: {name} listens on {host}, beyond this machine, and would not know its callers: set {setting} "
+            f"({variable}), or listen on 127.0.0.1",
+            metadata={"field": setting},
+        )
+
+
 async def within(ends: float, work: Awaitable[None]) -> None:
     """Await ``work``; cancel it at ``ends`` (monotonic seconds)."""
     try:
@@ -217,7 +248,10 @@ def main(name: str, config: type[Settings], build: Build, argv: list[str] | None
 
 
 def main_http(name: str, config: type[Settings], build: Build, argv: list[str] | None = None) -> None:
-    """Run one HTTP service (an object with ``app``, ``warm_up`` and ``close``) until SIGTERM; exits like ``main``."""
+    """Run one HTTP service until SIGTERM; exits like ``main``.
+
+    A service is an object with ``name``, ``app``, ``is_open``, ``warm_up`` and ``close``.
+    """
     run_or_exit(name, lambda: run(name, config, build, argv, hosting_http))
 
 
@@ -252,6 +286,8 @@ async def hosting_http(service: Any, deps: Deps, runtime: Runtime) -> AsyncItera
 
     from fathom.transport.sockets import listen
 
+    if service.is_open:
+        require_loopback(service.name, runtime.host, "gateway.api_keys_file")
     listener = listen(service.name, runtime.host, runtime.port)
     settings = uvicorn.Config(
         service.app,

@@ -24,6 +24,7 @@ _BY_CODE: dict[str, type[FathomError]] = {
     "UNIMPLEMENTED": errors.NotImplementedYet, "DATA_LOSS": errors.CorruptData, "UNAVAILABLE": errors.NotReady,
     "RESOURCE_EXHAUSTED": errors.Overloaded, "DEADLINE_EXCEEDED": errors.DeadlineExceeded,
     "CANCELLED": errors.Cancelled, "FAILED_PRECONDITION": errors.FailedPrecondition,
+    "UNAUTHENTICATED": errors.Unauthenticated, "PERMISSION_DENIED": errors.PermissionDenied,
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from fathom.core.call import Lane, current_origin
+from fathom.core.call import Lane, bind, current_origin
 from fathom.core.errors import FathomError, NotFound
 from fathom.core.ids import checked_id
 from fathom.transport.bus.base import Bus, Delivery
@@ -33,7 +33,7 @@ class WatcherLeases:
         """Start or renew a lease; queue tasks again that were set aside."""
         # Lease first, then marks; ``set_aside`` does the reverse. So one of the two notices a task that is set aside at
         # this very moment.
-        await self.bus.bucket(AWAITED).put(checked_id("rollout_id", rollout_id), b"")
+        await self.bus.bucket(AWAITED).put(bind(checked_id("rollout_id", rollout_id)), b"")
         for mark in await self.store.list(format_mark_prefix(rollout_id)):
             index, _, sequence = mark.key.rpartition("/")[2].partition("-")
             try:
@@ -41,7 +41,7 @@ class WatcherLeases:
             except NotFound:  # another watcher was here first
                 continue
             name = f"{rollout_id}:{int(index)}"
-            message_id = f"rollout:{name}:{sequence}"
+            message_id = f"rollout:{bind(name)}:{sequence}"
             await self.bus.publish(
                 rollout_subject(lane), name.encode(), message_id=message_id, headers=current_origin()
             )
@@ -61,7 +61,7 @@ class WatcherLeases:
 
     async def is_held(self, rollout_id: str) -> bool:
         """Return whether the rollout has a watcher, or had one less than a lease's duration ago."""
-        return await self.bus.bucket(AWAITED).get(rollout_id) is not None
+        return await self.bus.bucket(AWAITED).get(bind(rollout_id)) is not None
 
     async def set_aside(self, rollout_id: str, index: int, delivery: Delivery, lane: Lane) -> bool:
         """Set a task aside when the rollout has no watcher; return False when it has one."""

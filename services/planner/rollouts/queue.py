@@ -18,7 +18,7 @@ from typing import Any
 from fathom.api.common.v1.common_pb2 import ObjectRef
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1.trajectory_pb2 import STOP_REASON_FAILED, Trajectory
-from fathom.core.call import Call, Lane, calling, current_origin
+from fathom.core.call import Call, Lane, bind, calling, current_origin
 from fathom.core.errors import NON_RETRYABLE, Cancelled, Conflict, FathomError, InvalidField, NotFound
 from fathom.core.ids import checked_id, sha256
 from fathom.services.planner.config import Config
@@ -70,7 +70,7 @@ class RolloutQueue:
             await self.bus.publish(
                 rollout_subject(choose_lane(lane)),
                 name.encode(),
-                message_id=f"rollout:{name}",
+                message_id=f"rollout:{bind(name)}",
                 headers=current_origin(),
             )
         await self.store.put(f"rollouts/{rollout_id}/queued", b"", "text/plain")
@@ -114,7 +114,7 @@ class RolloutQueue:
             return False
         await self.store.put(format_stop_key(rollout_id), b"", "text/plain")
         subject = trajectory_subject(rollout_id, STOPPED)
-        await self.bus.publish(subject, b"", message_id=f"{rollout_id}:{STOPPED}")
+        await self.bus.publish(subject, b"", message_id=f"{bind(rollout_id)}:{STOPPED}")
         return True
 
     async def get_request(self, rollout_id: str) -> pb.RolloutRequest:
@@ -137,6 +137,12 @@ class RolloutQueue:
         self._consumer.stop_consuming()
 
     async def _handle(self, lane: Lane, delivery: Delivery) -> None:
+        # Whose rollout it is comes with the delivery: without its tenant, it would not be found.
+        with calling(Call.from_headers(delivery.headers)):
+            await self._handle_own(lane, delivery)
+
+    async def _handle_own(self, lane: Lane, delivery: Delivery) -> None:
+        """Handle a delivery as a call of its tenant."""
         rollout_id, _, number = delivery.payload.decode().partition(":")
         playing = asyncio.create_task(self._play_task(rollout_id, int(number or 0), delivery, lane))
         # A lease that was lost is no harm: the places that another planner has filled stay as they are.
@@ -252,7 +258,7 @@ class RolloutQueue:
         """Publish the notice of a place; return False when it already has one."""
         subject, notice = trajectory_subject(rollout_id, format_key(*place)), to_ref(stored).SerializeToString()
         try:
-            await self.bus.publish(subject, notice, message_id=f"{rollout_id}:{stored.key}", expected=0)
+            await self.bus.publish(subject, notice, message_id=f"{bind(rollout_id)}:{stored.key}", expected=0)
         except Conflict:
             return False
         return True

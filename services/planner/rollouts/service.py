@@ -12,7 +12,7 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.reward.v1 import reward_pb2 as reward
 from fathom.clients import Clients
-from fathom.core.call import Call, Lane
+from fathom.core.call import Call, Lane, bind
 from fathom.core.errors import InvalidField
 from fathom.core.ids import checked_id, new_id
 from fathom.domain.chat.messages import ToolCall
@@ -209,7 +209,9 @@ class Rollouts:
         key = format_trajectory_key(rollout_id, message.task_index, message.sample_index)
         stored = await self.record.put_trajectory(message, key)
         subject = trajectory_subject(rollout_id, format_key(message.task_index, message.sample_index))
-        await self.bus.publish(subject, to_ref(stored).SerializeToString(), message_id=f"{key}:{stored.sha256[:32]}")
+        await self.bus.publish(
+            subject, to_ref(stored).SerializeToString(), message_id=f"{bind(key)}:{stored.sha256[:32]}"
+        )
 
 
 def allows_data(task: Task) -> bool:

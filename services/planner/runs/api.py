@@ -14,7 +14,7 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.policy.v1.policy_pb2 import GetModelRequest
 from fathom.clients import Clients
-from fathom.core.call import Call, Lane, current_call
+from fathom.core.call import Call, Lane, bind, current_call
 from fathom.core.errors import Conflict, InvalidField, NotFound, Overloaded
 from fathom.core.ids import checked_id, new_id
 from fathom.core.paging import MAX_PAGE, read_token, write_token
@@ -236,7 +236,7 @@ class Runs:
 
     async def _open_leg(self, request: pb.ResumeRunRequest, header: Header, following: Leg) -> Leg:
         """Register the next leg and return it; raise ``Conflict`` when another request was first."""
-        legs, key = self.worker.bus.bucket(LEGS), f"{header.run_id}.{following.number}"
+        legs, key = self.worker.bus.bucket(LEGS), f"{bind(header.run_id)}.{following.number}"
         try:
             # Revision 0 creates the entry only: of several resumptions at once one opens the leg.
             await legs.put(key, json.dumps(asdict(following)).encode(), revision=0)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.core.call import Call, calling
 from fathom.core.errors import Conflict, FathomError, InvalidField, NotReady
 from fathom.core.ids import new_id
 from fathom.services.planner.engine import Engine
@@ -35,10 +36,16 @@ class RunControl:
     record: RunRepository
     events: EventLog
     observer: RunPublisher
+    call: Call
+    """Call of the worker: requests come from the bus, which knows no tenant."""
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def handle(self, message: Message) -> Message:
         """Execute a request; an empty payload means that the run is not active here."""
+        with calling(self.call):
+            return await self._execute(message)
+
+    async def _execute(self, message: Message) -> Message:
         if message.headers.get(ACTION, STOP) == EDIT:
             return Message(message.subject, await self._edit(pb.UpdateTodoRequest.FromString(message.payload)))
         # A planner that has lost the run still listens for it: it stops playing, and the new one answers.

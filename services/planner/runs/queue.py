@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
-from fathom.core.call import Lane
+from fathom.core.call import Call, Lane, bind
 from fathom.core.errors import FathomError
 from fathom.services.planner.runs.repository import Header, Leg
 from fathom.transport.bus.base import Bus, Delivery
@@ -23,9 +23,10 @@ async def submit_run(bus: Bus, header: Header, lane: Lane, leg: Leg) -> None:
     # The leg is part of the id: a resumption is another message, a repeated call the same one. So is its start: a run
     # that was refused, and is asked for again under its id, is another one.
     name = f"{header.run_id}:{leg.number}"
-    await bus.publish(
-        run_subject(lane, header.depth), name.encode(), message_id=f"run:{name}:{int(leg.start_time * 1000)}"
-    )
+    message_id = f"run:{bind(name)}:{int(leg.start_time * 1000)}"
+    # Of the run and not of this caller: whose it is decides where its worker finds it.
+    origin = Call.new(tenant=header.tenant, traceparent=header.traceparent).origin()
+    await bus.publish(run_subject(lane, header.depth), name.encode(), message_id=message_id, headers=origin)
 
 
 @dataclass

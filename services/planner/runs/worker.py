@@ -16,7 +16,7 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory_pb
 from fathom.api.policy.v1.policy_pb2 import GetModelRequest, Model
 from fathom.clients import Clients
-from fathom.core.call import Call, Lane, calling
+from fathom.core.call import Call, Lane, calling, current_call
 from fathom.core.errors import FathomError, NotFound, NotReady
 from fathom.domain.chat.messages import Message as ChatMessage
 from fathom.domain.chat.messages import Sampling
@@ -123,6 +123,12 @@ class Worker:
         self._consumer.stop_consuming()
 
     async def _handle(self, lane: Lane, delivery: Delivery) -> None:
+        # Whose run it is comes with the delivery: without its tenant, it would not be found.
+        with calling(Call.from_headers(delivery.headers)):
+            await self._handle_own(lane, delivery)
+
+    async def _handle_own(self, lane: Lane, delivery: Delivery) -> None:
+        """Handle a delivery as a call of its tenant."""
         run_id, _, number = delivery.payload.decode().partition(":")
         events = EventLog(self.bus, run_id)
         late = partial(self._verify_lease, events)
@@ -241,7 +247,7 @@ class Worker:
         window = task.window or self.config.window
         observer = RunPublisher(events, protocol.prompt_hash(task), window.tokens)
         await observer.republish(history.steps, history.open_step)
-        run_control = RunControl(run_id, self.engine, self.record, events, observer)
+        run_control = RunControl(run_id, self.engine, self.record, events, observer, current_call() or Call.new())
         control = await self.bus.serve(control_subject(run_id), run_id, run_control.handle)
         try:
             early = await self._find_early_end(run_id, leg, attempt)  # after serve: from here on a stop request arrives

@@ -9,14 +9,18 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fathom.core.errors import FathomError, InvalidField, NotFound, Overloaded
 from fathom.services.retrieval.config import Config
@@ -35,6 +39,7 @@ STATUS = {
     "INVALID_ARGUMENT": 422, "NOT_FOUND": 404, "RESOURCE_EXHAUSTED": 503, "UNAVAILABLE": 503,
     "DEADLINE_EXCEEDED": 504, "FAILED_PRECONDITION": 412, "ABORTED": 409, "UNIMPLEMENTED": 501,
 }  # fmt: skip
+PORT = re.compile(r":\d+$")
 Scored = list[tuple[Any, float]]
 
 
@@ -61,6 +66,22 @@ class Rerank(BaseModel):
     return_scores: bool = False
 
 
+class KnownHosts:
+    """Middleware that refuses requests addressed to other host names than these; "*" allows any."""
+
+    def __init__(self, app: ASGIApp, names: Sequence[str]) -> None:
+        self._app, self._names = app, frozenset(names)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        host = PORT.sub("", Headers(scope=scope).get("host", "")) if scope["type"] == "http" else "*"
+        if "*" in self._names or host in self._names or scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        detail = f"host {host!r} is not in http_allowed_hosts (FATHOM_RETRIEVAL_HTTP_ALLOWED_HOSTS)"
+        refused = JSONResponse({"detail": detail, "reason": "INVALID_FIELD", "field": "host"}, 421)
+        await refused(scope, receive, send)
+
+
 class HttpApi:
     """The routes of one engine. ``scorer`` is None without a reranker."""
 
@@ -70,12 +91,14 @@ class HttpApi:
     def make_app(self) -> Starlette:
         """Create the application."""
         return Starlette(
+            # A page of another site whose name was rebound to this machine still sends its own name.
+            middleware=[Middleware(KnownHosts, names=self._config.http_allowed_hosts)],
             routes=[
                 Route("/retrieve", wrap_handler(self.retrieve), methods=["POST"]),
                 Route("/rerank", wrap_handler(self.rerank), methods=["POST"]),
                 Route("/health", wrap_handler(self.health), methods=["GET"]),
                 Route("/openapi.json", wrap_handler(self.describe), methods=["GET"]),
-            ]
+            ],
         )
 
     async def retrieve(self, request: Request) -> Any:

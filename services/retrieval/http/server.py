@@ -26,6 +26,8 @@ class HttpService:
 
     name: str
     app: Any
+    is_open: bool = False
+    """Nobody is identified, and nothing of a tenant is served."""
     warm_up: Callable[[], Awaitable[None]] = nothing
     close: Callable[[], Awaitable[None]] = nothing
 

@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from fathom.core.call import bind
 from fathom.core.errors import Conflict, CorruptData
 from fathom.core.ids import sha256
 from fathom.services.retrieval.documents.model import hash64
@@ -89,17 +90,19 @@ class ExposureLog:
         known.revision, known.keys = entry.revision, merge_keys(unpack(entry.value, entry.key), known.keys)
 
     def _get_run(self, run: str) -> RunExposure:
-        known = self._runs.setdefault(run, RunExposure())
-        self._runs.move_to_end(run)
+        # As in the bucket: another tenant may have a run of this name.
+        name = make_key(run)
+        known = self._runs.setdefault(name, RunExposure())
+        self._runs.move_to_end(name)
         while len(self._runs) > MAX_RUNS:
             self._runs.popitem(last=False)
         return known
 
 
 def make_key(run: str) -> str:
-    """Return the run's key in the bucket."""
+    """Return the key in the bucket of a run of the current call's tenant."""
     # Hashed: names of runs are arbitrary, while keys of the bus allow few characters.
-    return sha256(run.encode())
+    return bind(sha256(run.encode()))
 
 
 def merge_keys(older: Iterable[int], newer: Iterable[int]) -> dict[int, None]:

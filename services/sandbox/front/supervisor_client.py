@@ -10,7 +10,7 @@ from contextlib import aclosing, contextmanager
 from typing import Protocol
 
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
-from fathom.core.call import Lane
+from fathom.core.call import Lane, current_tenant
 from fathom.core.errors import DependencyFailed, FathomError, NotFound, NotReady, SessionLost
 from fathom.services.sandbox.config import Config
 from fathom.services.sandbox.front.supervisor_process import R, SupervisorLost, SupervisorProcess
@@ -48,8 +48,8 @@ class SupervisorClient:
         self._config, self._log, self._note = config, log, note
         self._current: SupervisorProcess | None = None
         self._report: pb.GetIsolationResponse | None = None
-        self._open: OrderedDict[str, None] = OrderedDict()
-        self._lost: OrderedDict[str, None] = OrderedDict()
+        self._open: OrderedDict[str, str] = OrderedDict()
+        self._lost: OrderedDict[str, str] = OrderedDict()
         self._starts: list[float] = []
         self._changes: asyncio.Queue[bool | FathomError] = asyncio.Queue()
         self._watching: asyncio.Task[None] | None = None
@@ -96,8 +96,8 @@ class SupervisorClient:
         return current
 
     def _lose(self) -> None:
-        for session_id in self._open:
-            remember_id(self._lost, session_id)
+        for session_id, tenant in self._open.items():
+            remember_id(self._lost, session_id, tenant)
         self._open.clear()
         # The gauge was the supervisor's to report; nobody else would set it back.
         self._note("sessions", "", 0)
@@ -176,11 +176,12 @@ class SupervisorClient:
         except SupervisorLost as error:
             # Not SESSION_LOST: the caller has no session yet and may simply ask again.
             raise NotReady(LOST, retry_after_s=RETRY_S) from error
-        remember_id(self._open, opened.session_id)
+        remember_id(self._open, opened.session_id, tenant)
         return opened
 
     async def close_session(self, request: pb.CloseSessionRequest) -> pb.CloseSessionResponse:
         """End the session; only forget it if it is lost already."""
+        self._require_owner(request.session_id)
         # Before the answer: whatever becomes of the supervisor, this session is not to be reported as lost.
         self._open.pop(request.session_id, None)
         if request.session_id in self._lost:
@@ -196,7 +197,7 @@ class SupervisorClient:
         self._check(request.session_id)
         current = self._get_current()
         try:
-            async with aclosing(current.stream("Execute", request.SerializeToString(), pb.ExecuteResponse)) as events:
+            async with aclosing(self._stream(current, "Execute", request, pb.ExecuteResponse)) as events:
                 async for event in events:
                     yield event
         except SupervisorLost:
@@ -213,7 +214,8 @@ class SupervisorClient:
         try:
             with self._about(request.session_id) as current:
                 given, attached = attached, None  # the process takes it over
-                return await current.call(method, request.SerializeToString(), kind, attached=given)
+                body = request.SerializeToString()
+                return await current.call(method, body, kind, tenant=current_tenant(), attached=given)
         finally:
             if attached is not None:
                 attached.close()
@@ -221,9 +223,14 @@ class SupervisorClient:
     async def stream(self, method: str, request: SessionRequest, kind: type[R]) -> AsyncGenerator[R, None]:
         """Pass on a request about a session and yield its responses; raise the errors of ``call``."""
         with self._about(request.session_id) as current:
-            async with aclosing(current.stream(method, request.SerializeToString(), kind)) as responses:
+            async with aclosing(self._stream(current, method, request, kind)) as responses:
                 async for response in responses:
                     yield response
+
+    def _stream(
+        self, current: SupervisorProcess, method: str, request: SessionRequest, kind: type[R]
+    ) -> AsyncGenerator[R, None]:
+        return current.stream(method, request.SerializeToString(), kind, tenant=current_tenant())
 
     @contextmanager
     def _about(self, session_id: str) -> Iterator[SupervisorProcess]:
@@ -239,7 +246,14 @@ class SupervisorClient:
                 self._open.pop(session_id, None)
             raise
 
+    def _require_owner(self, session_id: str) -> None:
+        """Raise ``NotFound`` for a session of another tenant, also a lost one; the supervisor knows the open ones."""
+        owner = self._open.get(session_id) or self._lost.get(session_id)
+        if owner is not None and owner != current_tenant():
+            raise NotFound("session", session_id)
+
     def _check(self, session_id: str) -> None:
+        self._require_owner(session_id)
         if session_id in self._lost:
             raise SessionLost(session_id, LOST)
 
@@ -252,8 +266,8 @@ class SupervisorClient:
             await self._current.close()
 
 
-def remember_id(ids: OrderedDict[str, None], session_id: str) -> None:
-    """Add an id, and forget the oldest ones beyond ``REMEMBERED``."""
-    ids[session_id] = None
+def remember_id(ids: OrderedDict[str, str], session_id: str, tenant: str) -> None:
+    """Add an id with its tenant, and forget the oldest ones beyond ``REMEMBERED``."""
+    ids[session_id] = tenant
     while len(ids) > REMEMBERED:
         ids.popitem(last=False)

@@ -236,10 +236,16 @@ class Engine:
         config = self._config
         # Sessions that are being opened count too, or callers of the same moment would pass the bound together.
         theirs = sum(session.tenant == tenant for session in self._sessions.values()) + self._opening[tenant]
-        if config.max_sessions_per_tenant and theirs >= config.max_sessions_per_tenant:
+        if theirs >= config.tenant_sessions:
             self._note("sessions_opened", "refused", 1)
-            text = f"all {config.max_sessions_per_tenant} sandbox sessions of tenant {tenant!r} are in use"
+            text = f"all {config.tenant_sessions} sandbox sessions of tenant {tenant!r} are in use"
             raise Overloaded(text, retry_after_s=RETRY_S)
+
+    def require_owner(self, session_id: str, tenant: str) -> None:
+        """Raise ``NotFound`` for a session of another tenant, as for an unknown one."""
+        session = self._sessions.get(session_id)
+        if session is not None and session.tenant != tenant:
+            raise NotFound("session", session_id)
 
     def get_session(self, session_id: str) -> Session:
         """Return an open session; raise ``NotFound`` for an unknown or closed one."""

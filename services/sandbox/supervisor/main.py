@@ -62,6 +62,9 @@ class Supervisor:
         request = say.parse_request(method, body)
         if self._engine is None:
             raise NotReady("the supervisor has not been started")
+        # Here for all methods alike: whatever is asked about a session is asked by the tenant who opened it.
+        if "session_id" in request.DESCRIPTOR.fields_by_name:
+            self._engine.require_owner(getattr(request, "session_id"), context.tenant)  # noqa: B009 - it has the field
         result = getattr(SupervisorServicer(self._engine), method)(request, context)
         if not say.METHODS[method].server_streaming:
             self._channel.post(Message(number, say.RESPONSE, (await result).SerializeToString()))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import sys
 import time
@@ -79,7 +80,8 @@ async def ask(clients: Clients) -> str:
 async def browse(base: str) -> str:
     """A question over HTTP, as the page asks it: the event stream is taken up with Last-Event-ID where it breaks."""
     timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
-    async with aiohttp.ClientSession(headers={"host": "localhost"}, timeout=timeout) as session:
+    headers = {"host": "localhost", "authorization": f"Bearer {os.environ['FATHOM_GATEWAY_TOKEN']}"}
+    async with aiohttp.ClientSession(headers=headers, timeout=timeout) as session:
         reader = Reader(session, base, new_id("run"))
         while not (reader.begun and reader.finished):
             try:

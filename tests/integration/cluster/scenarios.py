@@ -17,6 +17,8 @@ from typing import Any
 
 import aiohttp
 
+from fathom.core.call import DEFAULT_TENANT
+from fathom.core.identity import ANY_SERVICE, OPERATOR, Tokens, make_keys
 from tests.chart.rendering import CHART, render
 from tests.integration.cluster.cluster import Cluster, Pod
 from tests.integration.cluster.container import Container, tail
@@ -31,6 +33,8 @@ QUESTION = "Compare the price performance and the maximum drawdown of Apple and 
 DEFINITION = "What is a maximum drawdown?"
 SECRETS = {
     "fathom-object-store": {"AWS_ACCESS_KEY_ID": "testkey", "AWS_SECRET_ACCESS_KEY": "test/secret+1"},
+    "fathom-identity": dict(zip(("signing.pem", "public.pem"), make_keys(), strict=True)),
+    "fathom-gateway": {"token": "a-token-of-the-tests"},
     "nats-login": {"user": "fathom", "password": "7/w0rd+1#"},
 }
 ONE_OF_EACH = ("defaults.replicas=1", "services.sandbox.replicas=1")
@@ -176,7 +180,11 @@ async def rolling(folder: Path, stages: str, *settings: str) -> dict[str, Any]:
 
 def load_command(found: Cluster) -> list[str]:
     sandboxes = sum(pod.workload.component == "sandbox" for pod in found.pods)
-    return ["python3", "-m", "tests.integration.cluster.load", PREFIX, str(sandboxes)]
+    tokens = Tokens(SECRETS["fathom-identity"]["signing.pem"])
+    token = tokens.sign("load", ANY_SERVICE, role=OPERATOR, tenant=DEFAULT_TENANT, lifetime_s=3600)
+    gateway = SECRETS["fathom-gateway"]["token"]
+    environ = [f"FATHOM_TOKEN={token}", f"FATHOM_GATEWAY_TOKEN={gateway}"]
+    return ["env", *environ, "python3", "-m", "tests.integration.cluster.load", PREFIX, str(sandboxes)]
 
 
 async def end_load(load: Container) -> int:
@@ -193,7 +201,8 @@ def operations(log: str) -> list[dict[str, Any]]:
 
 def open_aliased_session() -> aiohttp.ClientSession:
     """Open a session as through ``kubectl port-forward``: the gateway is asked for as localhost."""
-    return aiohttp.ClientSession(headers={"host": "localhost"}, timeout=aiohttp.ClientTimeout(total=120))
+    headers = {"host": "localhost", "authorization": f"Bearer {SECRETS['fathom-gateway']['token']}"}
+    return aiohttp.ClientSession(headers=headers, timeout=aiohttp.ClientTimeout(total=120))
 
 
 async def ask_over_http(session: aiohttp.ClientSession, base: str, question: str) -> AsyncIterator[dict[str, Any]]:

@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
+from fathom.core.call import DEFAULT_TENANT
 from fathom.core.telemetry import Telemetry
 from fathom.services.sandbox.config import Config
 from fathom.services.sandbox.front.supervisor_client import SupervisorClient
@@ -49,7 +50,7 @@ def make_front(**settings: Any) -> SupervisorClient:
 
 async def open_session(front: SupervisorClient) -> str:
     """The id of a new session of a supervisor's."""
-    return (await front.open_session(pb.CreateSessionRequest(), "")).session_id
+    return (await front.open_session(pb.CreateSessionRequest(), DEFAULT_TENANT)).session_id
 
 
 async def run(session: Session, code: str, request_id: str = "", wall_ms: int = 0) -> tuple[list[Event], Outcome]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import httpx
@@ -20,6 +21,15 @@ async def check_metrics(home: Path) -> None:
     """Read every address that the file names; each service's own calls are counted there."""
     metrics = read_endpoints(home).metrics
     assert sorted(metrics) == sorted(ORDER)
+    # As Prometheus reads it: file_sd_configs, with the path of each target as a label.
+    groups = json.loads((home / "metrics_targets.json").read_text())
+    scraped = {
+        group["labels"]["service"]: [
+            f"http://{target}{group['labels']['__metrics_path__']}" for target in group["targets"]
+        ]
+        for group in groups
+    }
+    assert scraped == {name: [url] for name, url in metrics.items()}
     async with httpx.AsyncClient(timeout=20) as client:
         for name, url in metrics.items():
             text = (await client.get(url)).raise_for_status().text

@@ -30,6 +30,8 @@ SAMPLES: list[errors.FathomError] = [
     errors.Overloaded("full", 0.25),
     errors.DeadlineExceeded("late"),
     errors.Cancelled("gone"),
+    errors.Unauthenticated("no token"),
+    errors.PermissionDenied("for operators"),
     errors.Internal("broken"),
 ]
 

@@ -67,9 +67,13 @@ def test_the_overlay_is_applied_with_a_secret_that_is_made_once(calls: Path, tmp
     assert (kind.main(["deploy"]), kind.main(["deploy"])) == (0, 0)
     assert all("--context kind-fathom" in line for line in find_calls(calls, "kubectl")), "never another cluster"
     assert len(find_calls(calls, "kubectl --context kind-fathom apply -f -")) == 1
-    secret = yaml.safe_load((tmp_path / "secret").read_text())
-    assert (secret["kind"], secret["metadata"]) == ("Secret", {"name": kind.STORE, "namespace": kind.NAMESPACE})
-    assert set(secret["data"]) == {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
+    made = {secret["metadata"]["name"]: secret for secret in yaml.safe_load_all((tmp_path / "secret").read_text())}
+    assert all(secret["metadata"]["namespace"] == kind.NAMESPACE for secret in made.values())
+    assert {name: set(secret["data"]) for name, secret in made.items()} == {
+        kind.STORE: {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"},
+        kind.IDENTITY: {"signing.pem", "public.pem"},
+        kind.GATEWAY: {"token"},
+    }
     order = [line.split("kind-fathom ")[1] for line in find_calls(calls, "kubectl")]
     assert order[0].startswith("apply -f"), "the namespace and its label come first"
     assert any(f"apply -k {kind.OVERLAY}" in line for line in order)

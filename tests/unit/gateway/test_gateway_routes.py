@@ -419,3 +419,29 @@ async def test_other_files_and_larger_ones_are_refused(door: Door) -> None:
     assert answer.status_code == 413
     answer = await client.post("/v1/runs", content=b"x" * 1_500_000)
     assert answer.status_code == 413
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("/v1/runs", '{"question": "why \\ud800?"}', "question"),
+        ("/v1/runs", '{"question": "why?", "model": "\\udfff"}', "model"),
+        ("/v1/runs", '{"question": "why?", "table_ids": ["\\ud800"]}', "table_ids"),
+        ("/v1/runs", '{"question": "why?", "window_tokens": 1e20}', "window_tokens"),
+        ("/v1/runs", '{"question": "why?", "window_tokens": 2147483648}', "window_tokens"),
+        ("/v1/runs/run_1/resume", '{"max_rounds": 99999999999}', "max_rounds"),
+        ("/v1/runs/run_1/resume", '{"max_ms": 1e20}', "max_ms"),
+        ("/v1/runs/run_1/feedback", '{"helpful": true, "comment": "\\ud800"}', "comment"),
+    ],
+)
+async def test_what_no_field_can_hold_is_refused_by_name(door: Door, path: str, body: str, field: str) -> None:
+    refused = await door[0].post(path, content=body, headers={"content-type": "application/json"})
+    assert (refused.status_code, refused.json()["field"]) == (400, field)
+
+
+@pytest.mark.parametrize("after", ["99999999999999999999", "1" * 5_000])
+async def test_a_place_beyond_all_events_is_no_failure(door: Door, after: str) -> None:
+    client, _ = door
+    await client.post("/v1/runs", json={"question": "why?", "request_id": "run_1"})
+    assert (await client.get(f"/v1/runs/run_1/events?after={after[:30]}")).status_code == 400
+    assert (await client.get("/v1/runs/run_1/events", headers={"last-event-id": after})).status_code == 200

@@ -39,6 +39,7 @@ from fathom.transport.bus.memory import MemoryBus
 from fathom.transport.bus.streams import MAX_DEPTH, topology
 from fathom.transport.store import ObjectStore
 from fathom.transport.store.memory import MemoryStore
+from fathom.transport.store.tenant import TenantStore
 from tests.support.clock import loop_time
 from tests.support.policy import FakePolicy, PolicyRequest
 
@@ -124,7 +125,7 @@ class House:
     ) -> None:
         self.store: Any = store or MemoryStore()
         self.bus: Any = bus or MemoryBus(self.store, topology(ack_wait_s=ack_wait_s), loop_time)
-        self.record = RunRepository(self.store)
+        self.record = RunRepository(TenantStore(self.store))
         self.config = Config(heartbeat_s=0.05, **settings)
         self.policy = Script(lines)
         """Says the same in each run, unless ``by_question`` has lines of its own for its question."""

@@ -151,7 +151,7 @@ async def test_a_remote_encoder_by_its_name(server: str) -> None:
 
 async def test_a_remote_reranker_behind_the_door(server: str, engine: Engine) -> None:
     app = HttpApi(Config(), engine, scorer=load_reranker(Config(reranker=server))).make_app()
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://door") as client:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
         body = {"queries": ["q"], "documents": [["a", "ccc", "bb"]], "return_scores": True}
         (hits,) = (await client.post("/rerank", json=body)).json()["result"]
     assert [hit["document"] for hit in hits] == ["ccc", "bb", "a"]

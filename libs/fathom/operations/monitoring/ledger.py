@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+from fathom.core.call import bind
 from fathom.core.errors import Conflict, CorruptData, FathomError
 from fathom.core.ids import new_id
 from fathom.transport.bus.base import KeyValue
@@ -73,7 +74,7 @@ class Ledger:
 
     async def _read_entry(self, run_id: str, leg: int) -> tuple[Claim, dict[str, str | float | bool] | None]:
         """Return an unwritten claim and the stored entry of an end, None if there is none."""
-        key = f"ends.{run_id}.{leg}"
+        key = f"ends.{bind(run_id)}.{leg}"
         entry = await self._keys.get(key)
         if entry is None or entry.value is None:
             return Claim(key, 0), None

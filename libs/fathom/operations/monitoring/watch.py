@@ -12,6 +12,7 @@ from typing import Any
 from fathom.api.common.v1 import common_pb2 as common
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.clients import Clients
+from fathom.core.call import DEFAULT_TENANT, Call, Lane, calling
 from fathom.core.errors import Conflict, FathomError, is_retryable
 from fathom.core.retry import Retries, RetryPolicy, always
 from fathom.operations.monitoring.config import Config
@@ -28,7 +29,7 @@ from fathom.operations.monitoring.grades import (
 from fathom.operations.monitoring.ledger import Claim, Held, Ledger
 from fathom.operations.monitoring.metrics import Metrics
 from fathom.transport.bus.base import Bus
-from fathom.transport.bus.streams import ALL_EVENTS, GRADED
+from fathom.transport.bus.streams import ALL_EVENTS, GRADED, owner_of
 
 # Maximum number of ends read ahead before reading pauses.
 WAITING_ENDS = 1_000
@@ -40,12 +41,13 @@ USERS = (common.LANE_UNSPECIFIED, common.LANE_INTERACTIVE)
 
 @dataclass(frozen=True)
 class End:
-    """The end of an attempt of a run, at a position of the events; ``ended`` in seconds since the epoch."""
+    """The end of an attempt of a tenant's run, at a position of the events; ``ended`` in seconds since the epoch."""
 
     sequence: int
     run_id: str
     leg: int
     ended: float
+    tenant: str = DEFAULT_TENANT
 
 
 @dataclass
@@ -112,7 +114,10 @@ class Watch:
         self._reading = asyncio.create_task(self._follow(), name="ends of runs")
         try:
             while (end := await self._next()) is not None:
-                if await self._done_with(end):
+                # As a call of its tenant, who alone can read the run.
+                with calling(Call.new(lane=Lane.EVALUATION, tenant=end.tenant)):
+                    is_done = await self._done_with(end)
+                if is_done:
                     self._open.pop(end.sequence, None)
                     with suppress(FathomError):  # the next end moves it
                         # Up to the oldest end that is not done: a copy that starts anew must not skip it, and finds
@@ -144,7 +149,8 @@ class Watch:
             try:
                 async with aclosing(self._bus.follow(ALL_EVENTS, after=self._read)) as deliveries:
                     async for delivery in deliveries:
-                        await self._take_event(delivery.sequence, pb.RunEvent.FromString(delivery.payload))
+                        event = pb.RunEvent.FromString(delivery.payload)
+                        await self._take_event(delivery.sequence, event, owner_of(delivery.subject))
                         retries.reset()
             except FathomError as error:
                 if not is_retryable(error):
@@ -154,9 +160,9 @@ class Watch:
                     self._metrics.ungraded.labels("", error.code).inc()
                 await self._pause(retries, error)
 
-    async def _take_event(self, sequence: int, event: pb.RunEvent) -> None:
+    async def _take_event(self, sequence: int, event: pb.RunEvent, tenant: str) -> None:
         if event.HasField("finished") and self._draw.takes(event.run_id):
-            end = End(sequence, event.run_id, event.finished.leg, event.time.ToMicroseconds() / 1e6)
+            end = End(sequence, event.run_id, event.finished.leg, event.time.ToMicroseconds() / 1e6, tenant)
             # Noted before it waits for room in the queue, so that it counts as open and the position stays before it.
             self._open[sequence] = end.ended
             await self._ends.put(end)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from urllib.parse import quote
 
-from fathom.core.call import Lane
+from fathom.core.call import Lane, bind, unbind
 from fathom.core.errors import InvalidField, NotFound
 from fathom.core.ids import checked_id
 
@@ -61,8 +61,8 @@ MAX_SEEN_RUNS = 50_000
 # A key is a part of a subject on the server, so that its dots separate tokens and wildcards are not allowed.
 KEY_PATTERN = re.compile(r"[A-Za-z0-9_=/-]+(?:\.[A-Za-z0-9_=/-]+)*")
 # Concrete subjects: no wildcards, no spaces, no empty tokens. $ begins NATS' own (such as $KV), % the escapes of
-# weights_subject.
-SUBJECT_PATTERN = re.compile(r"[A-Za-z0-9_$%~-]+(?:\.[A-Za-z0-9_$%~-]+)*")
+# weights_subject; = ends the tenant of a bound id.
+SUBJECT_PATTERN = re.compile(r"[A-Za-z0-9_$%~=-]+(?:\.[A-Za-z0-9_$%~=-]+)*")
 
 
 class Retention(StrEnum):
@@ -273,8 +273,18 @@ def below(depth: int) -> str:
 
 
 def events_subject(run_id: str) -> str:
-    """Return the subject of the events of one run, in order."""
-    return f"fathom.events.{checked_id('run_id', run_id)}"
+    """Return the subject of the events of one run of the current call's tenant, in order."""
+    return f"fathom.events.{bound_token('run_id', run_id)}"
+
+
+def bound_token(field: str, identifier: str) -> str:
+    """Return the token by which subjects name what ``identifier`` names to the current call's tenant."""
+    return bind(checked_id(field, identifier))
+
+
+def owner_of(subject: str) -> str:
+    """Return the tenant of a subject whose third token is bound, such as that of a run's events."""
+    return unbind(subject.split(".")[2])[0]
 
 
 def rollout_subject(lane: Lane) -> str:
@@ -288,12 +298,12 @@ def rollout_durable(lane: Lane) -> str:
 
 
 def trajectory_subject(rollout_id: str, place: str = "*") -> str:
-    """Return the subject of trajectory notices of one rollout request, at one place or at all.
+    """Return the subject of trajectory notices of one rollout of the current call's tenant, at one place or at all.
 
     The trajectories themselves are in the object store.
     """
     token = place if place == "*" else checked_id("place", place)
-    return f"fathom.trajectories.{checked_id('rollout_id', rollout_id)}.{token}"
+    return f"fathom.trajectories.{bound_token('rollout_id', rollout_id)}.{token}"
 
 
 def weights_subject(model: str) -> str:
@@ -322,7 +332,7 @@ def checked_key(key: str) -> str:
 def checked_subject(subject: str) -> str:
     """Return a concrete ``subject`` if it is well formed; raise ``InvalidField("subject")`` otherwise."""
     if len(subject) > 512 or not SUBJECT_PATTERN.fullmatch(subject):
-        raise InvalidField("subject", f"{subject[:80]!r} is no dotted path of letters, digits and '_$%~-'")
+        raise InvalidField("subject", f"{subject[:80]!r} is no dotted path of letters, digits and '_$%~=-'")
     return subject
 
 
@@ -362,4 +372,4 @@ def matches(pattern: str, subject: str) -> bool:
 
 def control_subject(run_id: str) -> str:
     """Return the subject of control requests, e.g. to stop, to the planner that works on a run."""
-    return f"fathom.control.{checked_id('run_id', run_id)}"
+    return f"fathom.control.{bound_token('run_id', run_id)}"

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Any
 
 from google.protobuf.message import Message
 
-from fathom.core.call import Call
-from fathom.core.errors import Internal, NotImplementedYet, NotReady
+from fathom.core.call import TENANT_HEADER, Call
+from fathom.core.errors import Internal, NotImplementedYet, NotReady, PermissionDenied, Unauthenticated
 from fathom.core.telemetry import Telemetry
+from fathom.transport.rpc.access import Gate, access_of
 from fathom.transport.rpc.contract import Contract, Method, contract
+from fathom.transport.rpc.door import Door, OpenDoor
 from fathom.transport.rpc.idempotency import MAX_BYTES, Idempotency
 from fathom.transport.rpc.interceptors import Deadline, Errors, Handler, Metrics, Trace, chain
+from fathom.transport.rpc.requests import check_each
 from fathom.transport.rpc.service import Service
 
 # Seconds that a caller waits before it asks a service again that is starting; warm-ups take seconds.
@@ -23,15 +26,43 @@ RETRY_WHILE_WARMING_S = 0.5
 class Dispatcher:
     """Runs the calls of one service for every transport; rejects calls with ``NotReady`` unless ``ready``."""
 
-    def __init__(self, service: Service, telemetry: Telemetry, *, idempotency_bytes: int = MAX_BYTES) -> None:
-        """``idempotency_bytes`` bounds the replies that are held for repeated requests."""
+    def __init__(
+        self, service: Service, telemetry: Telemetry, *, door: Door | None = None, idempotency_bytes: int = MAX_BYTES
+    ) -> None:
+        """``idempotency_bytes`` bounds the replies that are held for repeated requests.
+
+        Without a ``door``, callers are not identified. Raises ``Internal`` for a contract with an RPC that declares no
+        access.
+        """
         self.service = service
         self.contract: Contract = contract(service.name)
         self.ready = False
+        for method in self.contract.methods.values():
+            access_of(method)
+        self._door: Door = door or OpenDoor()
         self._telemetry = telemetry
         held_bytes = telemetry.rpc.held_bytes.labels(service.name)
         self._idempotency = Idempotency(held_bytes, max_bytes=idempotency_bytes)
         self._handlers: dict[str, Handler] = {}
+
+    def admit(self, headers: Mapping[str, str], timeout_s: float | None = None) -> Call:
+        """Return the call of a caller that may enter, from its headers.
+
+        Raises ``InvalidField``, ``Unauthenticated`` and ``PermissionDenied``.
+        """
+        try:
+            return self._door.admit(headers, timeout_s)
+        except (Unauthenticated, PermissionDenied) as error:
+            self._telemetry.log.info(
+                "audit",
+                tenant=headers.get(TENANT_HEADER, ""),
+                principal="",
+                rpc=self.service.name,
+                resource="",
+                outcome=error.code,
+                error=error.message,
+            )
+            raise
 
     def handle(
         self, method: Method, requests: AsyncIterator[Message], call: Call, transport: str
@@ -40,7 +71,7 @@ class Dispatcher:
 
         Raises ``FathomError`` only.
         """
-        return self._handler(transport)(method, requests, call)
+        return self._handler(transport)(method, check_each(requests), call)
 
     def _handler(self, transport: str) -> Handler:
         if transport not in self._handlers:
@@ -50,6 +81,7 @@ class Dispatcher:
                 Trace(telemetry),
                 Metrics(telemetry, transport),
                 Errors(telemetry),
+                Gate(telemetry),
                 self._idempotency,
                 Deadline(),
             )

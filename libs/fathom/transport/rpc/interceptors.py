@@ -1,7 +1,7 @@
 """Interceptor chain around every handler, the same on gRPC, NATS and in process and for all four method kinds.
 
 A handler takes and returns async iterators of messages whatever the kind of the method, so each interceptor is written
-once. Order, outermost first: trace, metrics, errors, idempotency (see ``idempotency``), deadline.
+once. Order, outermost first: trace, metrics, errors, gate (``access``), idempotency (``idempotency``), deadline.
 """
 
 from __future__ import annotations
@@ -80,6 +80,8 @@ class Metrics:
             try:
                 async with aclosing(handler(method, requests, call)) as responses:
                     async for response in responses:
+                        # Who takes the only response does not come back for the end.
+                        code = code if method.server_streaming else "OK"
                         yield response
                 code = "OK"
             except errors.FathomError as error:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
-from google.protobuf.message import DecodeError
-
-from fathom.core.call import Call
-from fathom.core.errors import FathomError, InvalidField
+from fathom.core.errors import FathomError
 from fathom.transport.bus.base import Bus, Closable, Message
 from fathom.transport.bus.streams import rpc_subject
 from fathom.transport.rpc.contract import Method, once
 from fathom.transport.rpc.dispatch import Dispatcher
+from fathom.transport.rpc.requests import decode
 from fathom.transport.status import STATUS_HEADER, to_status
 
 
@@ -30,11 +28,8 @@ def reply(dispatcher: Dispatcher, method: Method) -> Callable[[Message], Awaitab
 
     async def handler(message: Message) -> Message:
         try:
-            call = Call.from_headers(message.headers)
-            try:
-                request = method.request_type.FromString(message.payload)
-            except DecodeError as error:
-                raise InvalidField("payload", f"is no {method.request_type.DESCRIPTOR.full_name}") from error
+            call = dispatcher.admit(message.headers)
+            request = decode(method, message.payload)
             async with aclosing(dispatcher.handle(method, once(request), call, "nats")) as responses:
                 response = await anext(responses)
             return Message(message.subject, response.SerializeToString(), {})

@@ -11,10 +11,10 @@ from google.protobuf.message import Message
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from fathom.core.call import Call
 from fathom.core.errors import FathomError, PayloadTooLarge
 from fathom.transport.rpc.contract import MAX_MESSAGE_BYTES, Method, once
 from fathom.transport.rpc.dispatch import Dispatcher
+from fathom.transport.rpc.requests import decode, decode_each
 from fathom.transport.sockets import PortInUse
 from fathom.transport.status import to_status
 
@@ -90,9 +90,10 @@ def method_handler(dispatcher: Dispatcher, method: Method) -> grpc.RpcMethodHand
     """Return the gRPC handler of one method; its kind decides which of gRPC's four shapes is used."""
 
     async def stream(argument: Any, context: Any) -> AsyncGenerator[Message, None]:
-        requests = argument if method.client_streaming else once(argument)
         try:
-            call = Call.from_headers(headers(context), context.time_remaining())
+            # Decoded here: bytes that are no request get a typed error, where gRPC itself would answer UNKNOWN.
+            requests = decode_each(method, argument) if method.client_streaming else once(decode(method, argument))
+            call = dispatcher.admit(headers(context), context.time_remaining())
             async with aclosing(dispatcher.handle(method, requests, call, "grpc")) as responses:
                 async for response in responses:
                     yield within_limit(response)
@@ -116,7 +117,7 @@ def method_handler(dispatcher: Dispatcher, method: Method) -> grpc.RpcMethodHand
     behaviour = stream if method.server_streaming else single
     return kind(
         behaviour,
-        request_deserializer=method.request_type.FromString,
+        request_deserializer=None,
         response_serializer=method.response_type.SerializeToString,
     )
 

@@ -122,7 +122,8 @@ async def in_thread(work: Callable[..., R], *arguments: object) -> R:
         # File systems have no asynchronous interface; a slow disk must not stop the event loop.
         return await asyncio.to_thread(work, *arguments)
     except OSError as error:
-        raise DependencyFailed("object store", f"{error.strerror or error} ({error.filename})") from error
+        # Without the file's name, which is the server's own affair; the log has it as the cause.
+        raise DependencyFailed("object store", error.strerror or type(error).__name__) from error
 
 
 def read_record(key: str, file: BinaryIO) -> StoredObject:

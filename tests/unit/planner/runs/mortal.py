@@ -90,7 +90,7 @@ class MortalDelivery:
 
     def __init__(self, delivery: Delivery, life: Life) -> None:
         self._delivery, self._life = delivery, life
-        self.payload, self.attempt = delivery.payload, delivery.attempt
+        self.payload, self.headers, self.attempt = delivery.payload, delivery.headers, delivery.attempt
 
     async def ack(self) -> None:
         await self._life.write(self._delivery.ack())

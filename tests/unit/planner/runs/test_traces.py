@@ -15,7 +15,7 @@ from tests.unit.planner.rollouts.test_queue import Planner, request, watch_queue
 
 LINES = (echo("a"), echo("wait"), finish("It is so."))
 ASKED = Call.new(tenant="fund-7", traceparent=f"00-{'a' * 32}-{'b' * 16}-01")
-RESUMED = Call.new(tenant="fund-8", traceparent=f"00-{'c' * 32}-{'d' * 16}-01")
+RESUMED = Call.new(tenant="fund-7", traceparent=f"00-{'c' * 32}-{'d' * 16}-01")
 ORIGIN = {TENANT_HEADER: "fund-7", TRACE_HEADER: ASKED.traceparent}
 
 
@@ -27,7 +27,8 @@ async def test_a_run_stays_in_its_questions_trace_when_another_worker_plays_it()
         await eventually(lambda: len(house.policy.sampled) == 2)
     house.release.set()
     async with house.working(house.worker()):
-        await house.events()
+        with calling(ASKED):
+            await house.events()
     assert house.policy.origins == [ORIGIN] * 3
 
 
@@ -37,12 +38,13 @@ async def test_a_resumed_run_goes_on_in_its_questions_trace() -> None:
         await house.ask(budget=pb.Budget(max_rounds=1))
     house.release.set()
     async with house.working():
-        await house.events()
+        with calling(ASKED):
+            await house.events()
         sampled = len(house.policy.sampled)
         with calling(RESUMED):
             header, leg = await house.runs.resume(pb.ResumeRunRequest(run_id="run_1", request_id="again"))
             await submit_run(house.bus, header, Lane.INTERACTIVE, leg)
-        await house.events(leg=1)
+            await house.events(leg=1)
     assert len(house.policy.sampled) > sampled
     assert house.policy.origins == [ORIGIN] * len(house.policy.sampled)
 
@@ -63,11 +65,13 @@ async def test_queued_rollouts_stay_in_the_trace_of_who_submitted_them_also_when
     with calling(ASKED):
         await first.queue.submit(request(), Lane.TRAINING)
     async with first.working():
-        await watch_queue(first, most=1)
+        with calling(ASKED):
+            await watch_queue(first, most=1)
         first.policy.hold = {1: asyncio.Event()}
         await eventually(lambda: len(first.begun_runs) == 2)
     async with second.working():
-        await watch_queue(second)
+        with calling(ASKED):
+            await watch_queue(second)
     origins = [*first.policy.origins, *second.policy.origins]
     assert second.policy.origins
     assert origins == [ORIGIN] * len(origins)

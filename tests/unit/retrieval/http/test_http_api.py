@@ -33,7 +33,7 @@ async def connect(engine: Engine) -> AsyncIterator[Connect]:
 
     def client(scorer: Lengths | None = None, **settings: Any) -> httpx.AsyncClient:
         app = HttpApi(Config(**settings), engine, scorer=scorer).make_app()
-        opened.append(httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://door"))
+        opened.append(httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost"))
         return opened[-1]
 
     yield client
@@ -165,3 +165,27 @@ async def test_health_and_contract(connect: Connect, engine: Engine) -> None:
     assert {"queries", "topk", "return_scores"} <= set(body["properties"])
     assert body["required"] == ["queries"]
     assert (await client.get("/retrieve")).status_code == 405
+
+
+async def test_overload_is_answered_with_a_status_that_trainers_repeat(
+    connect: Connect, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: Any, **__: Any) -> Any:
+        raise Overloaded("the queue is full", retry_after_s=0.2)
+
+    monkeypatch.setattr(engine, "rank", refuse)
+    refused = await connect().post("/retrieve", json={"queries": ["bank"]})
+    # verl's client repeats 500, 502, 503 and 504, and no other.
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+    assert refused.json()["reason"] == "OVERLOADED"
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8000", ""])
+async def test_only_known_host_names_are_answered(connect: Connect, host: str) -> None:
+    refused = await connect().post("/retrieve", json={"queries": ["bank"]}, headers={"host": host})
+    assert (refused.status_code, refused.json()["field"]) == (421, "host")
+    for known in ("localhost:8000", "127.0.0.1", "[::1]:8000"):
+        answered = await connect().post("/retrieve", json={"queries": ["bank"]}, headers={"host": known})
+        assert answered.status_code == 200
+    anywhere = connect(http_allowed_hosts=["*"])
+    assert (await anywhere.post("/retrieve", json={"queries": ["bank"]}, headers={"host": host})).status_code == 200

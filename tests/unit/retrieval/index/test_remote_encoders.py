@@ -249,7 +249,7 @@ async def test_a_cross_encoder_behind_the_door(tiny: Path) -> None:
     config = Config(corpus_dir=None)
     app = HttpApi(config, Engine(config, MemoryStore()), scorer=scorer).make_app()
     texts = ["profit rose", "oil", "the bank fell"]
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://door") as client:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
         response = await client.post(
             "/rerank", json={"queries": ["bank profit"], "documents": [texts], "rerank_topk": 3}
         )

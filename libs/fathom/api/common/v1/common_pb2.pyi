@@ -48,6 +48,8 @@ class ErrorReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ERROR_REASON_UPSTREAM_REFUSED: _ClassVar[ErrorReason]
     ERROR_REASON_UNREADABLE_CONTENT: _ClassVar[ErrorReason]
     ERROR_REASON_CONTEXT_TOO_LONG: _ClassVar[ErrorReason]
+    ERROR_REASON_UNAUTHENTICATED: _ClassVar[ErrorReason]
+    ERROR_REASON_PERMISSION_DENIED: _ClassVar[ErrorReason]
 MISSING_REASON_UNSPECIFIED: MissingReason
 MISSING_REASON_UNKNOWN_ENTITY: MissingReason
 MISSING_REASON_UNKNOWN_INDICATOR: MissingReason
@@ -80,6 +82,8 @@ ERROR_REASON_FAILED_PRECONDITION: ErrorReason
 ERROR_REASON_UPSTREAM_REFUSED: ErrorReason
 ERROR_REASON_UNREADABLE_CONTENT: ErrorReason
 ERROR_REASON_CONTEXT_TOO_LONG: ErrorReason
+ERROR_REASON_UNAUTHENTICATED: ErrorReason
+ERROR_REASON_PERMISSION_DENIED: ErrorReason
 
 class ObjectRef(_message.Message):
     __slots__ = ("key", "size_bytes", "sha256", "content_type")

@@ -1,0 +1,221 @@
+"""Whose things each RPC reads and changes: one declaration per RPC, and one rule that every call passes.
+
+What a tenant has is kept under names bound to it (``fathom.core.call.bind``, ``fathom.transport.store.tenant``), so
+that the id of another tenant's thing finds nothing: NOT_FOUND, as for an unknown id. What all tenants share is changed
+by operators only. Writes and refusals are logged as ``audit``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+from google.protobuf.message import Message
+
+from fathom.core import errors
+from fathom.core.call import Call
+from fathom.core.telemetry import Telemetry
+from fathom.transport.rpc.contract import Method, once
+from fathom.transport.rpc.interceptors import Handler
+
+# Outcomes that are logged of reads too: somebody asked for what is not his, or not there.
+REFUSALS = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED", "NOT_FOUND"})
+MAX_RESOURCE_CHARS = 200
+
+
+class Scope(StrEnum):
+    """Whose things an RPC is about."""
+
+    SHARED = "shared"
+    """Reads what all tenants share: models, corpora, catalogues, tools."""
+    TENANT = "tenant"
+    """Reads or changes what belongs to the caller's tenant."""
+    OPERATOR = "operator"
+    """Changes what all tenants share; for operators."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """Declaration of one RPC: its scope, the dotted request field that names the thing, and whether it changes it."""
+
+    scope: Scope
+    resource: str = ""
+    writes: bool = False
+
+
+def reads(resource: str = "") -> Access:
+    """Declare a read of the tenant's things."""
+    return Access(Scope.TENANT, resource)
+
+
+def writes(resource: str) -> Access:
+    """Declare a change of the tenant's things."""
+    return Access(Scope.TENANT, resource, writes=True)
+
+
+def operates(resource: str) -> Access:
+    """Declare a change of what all tenants share."""
+    return Access(Scope.OPERATOR, resource, writes=True)
+
+
+SHARED = Access(Scope.SHARED)
+DECLARED: Mapping[str, Mapping[str, Access]] = MappingProxyType(
+    {
+        "datafetch": {
+            "Query": reads(),
+            "GetTable": reads("sheet_id"),
+            "GetSheet": reads("sheet_id"),
+            "RunSql": reads("sheet_ids"),
+            "ExportTable": reads("sheet_id"),
+            "ImportTable": writes("data.key"),
+            "ResolveEntities": SHARED,
+            "MatchIndicators": SHARED,
+            "ListSources": SHARED,
+            "ListFrameworks": SHARED,
+            "ReadQuestion": SHARED,
+            "SearchCatalog": SHARED,
+            "EncodeTexts": SHARED,
+        },
+        "memory": {
+            "AppendTurn": writes("conversation_id"),
+            "GetWindow": reads("conversation_id"),
+            "ListTurns": reads("conversation_id"),
+            "ListConversations": reads(),
+            "UpdateConversation": writes("conversation_id"),
+            "DeleteConversation": writes("conversation_id"),
+            "SearchMemory": reads(),
+            "ListFacts": reads(),
+            "PutFact": writes("fact.id"),
+            "DeleteFact": writes("fact_id"),
+            "RecordStance": writes("stance.entity"),
+            "ListStances": reads("entities"),
+            "RecordFeedback": writes("run_id"),
+        },
+        "planner": {
+            "Run": writes("request_id"),
+            "WatchRun": reads("run_id"),
+            "StopRun": writes("run_id"),
+            "ResumeRun": writes("run_id"),
+            "ReplayRun": reads("run_id"),
+            "GetRun": reads("run_id"),
+            "ListRuns": reads(),
+            "UpdateTodo": writes("run_id"),
+            "RouteQuestion": SHARED,
+            "ListTools": SHARED,
+            "Rollout": writes("request_id"),
+            "SubmitRollout": writes("rollout.request_id"),
+            "WatchRollout": reads("rollout_id"),
+            "StopRollout": writes("rollout_id"),
+        },
+        "policy": {
+            "Generate": SHARED,
+            "ScoreTokens": SHARED,
+            "GetModel": SHARED,
+            "ListModels": SHARED,
+            "LoadWeights": operates("model"),
+            "PauseGeneration": operates("model"),
+            "ResumeGeneration": operates("model"),
+            "Tokenize": SHARED,
+            "Detokenize": SHARED,
+        },
+        "retrieval": {
+            "Search": reads("run"),
+            "Fetch": reads("enforce_seen_by_run"),
+            "Ingest": operates("corpus"),
+            "ListCorpora": SHARED,
+            "ListSnapshots": SHARED,
+            "CreateSnapshot": operates("corpus"),
+            "ActivateSnapshot": operates("corpus"),
+        },
+        "reward": {
+            "Score": SHARED,
+            "ListGraders": SHARED,
+            "JudgePairs": SHARED,
+            "ScoreProcess": SHARED,
+            "UpdateModel": operates("batch.key"),
+        },
+        "sandbox": {
+            "CreateSession": writes("request_id"),
+            "PutFrame": writes("session_id"),
+            "Execute": writes("session_id"),
+            "ListVariables": reads("session_id"),
+            "Interrupt": writes("session_id"),
+            "Restart": writes("session_id"),
+            "CloseSession": writes("session_id"),
+            "PutFile": writes("session_id"),
+            "GetFile": reads("session_id"),
+            "ListFiles": reads("session_id"),
+            "GetIsolation": SHARED,
+        },
+    }
+)
+
+
+def access_of(method: Method) -> Access:
+    """Return the declaration of an RPC; raise ``Internal`` for one that has none."""
+    try:
+        return DECLARED[method.service][method.name]
+    except KeyError:
+        # A refusal: an RPC that nobody has thought about must not serve everybody.
+        raise errors.Internal(f"{method.service}.{method.name} declares no access") from None
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Lets a call pass if its RPC's declaration allows it, and logs writes and refusals."""
+
+    telemetry: Telemetry
+
+    def __call__(self, handler: Handler) -> Handler:
+        async def guard(method: Method, requests: AsyncIterator[Message], call: Call) -> AsyncGenerator[Message, None]:
+            access, resource, code = access_of(method), "", "CANCELLED"
+            try:
+                if not method.client_streaming:
+                    request = await anext(requests)
+                    resource, requests = name_resource(request, access.resource), once(request)
+                if access.scope is Scope.OPERATOR and not call.is_operator:
+                    raise errors.PermissionDenied(
+                        f"{method.service}.{method.name} changes what all tenants share; only operators may call it"
+                    )
+                async with aclosing(handler(method, requests, call)) as responses:
+                    async for response in responses:
+                        # Who takes the only response does not come back for the end.
+                        code = code if method.server_streaming else "OK"
+                        yield response
+                code = "OK"
+            except errors.FathomError as error:
+                code = error.code
+                raise
+            finally:
+                if access.writes or code in REFUSALS:
+                    log_audit(self.telemetry, method, call, resource, code)
+
+        return guard
+
+
+def log_audit(telemetry: Telemetry, method: Method, call: Call, resource: str, outcome: str) -> None:
+    """Log who did, or tried, what to which thing."""
+    telemetry.log.info(
+        "audit",
+        tenant=call.tenant,
+        principal=call.principal,
+        rpc=f"{method.service}.{method.name}",
+        resource=resource,
+        outcome=outcome,
+        request_id=call.request_id,
+    )
+
+
+def name_resource(request: Message, path: str) -> str:
+    """Return the value of a dotted field, those of a repeated one joined; "" for no path."""
+    if not path:
+        return ""
+    value: Any = request
+    for name in path.split("."):
+        value = getattr(value, name)
+    text = value if isinstance(value, str) else ",".join(map(str, value))
+    return text[:MAX_RESOURCE_CHARS]

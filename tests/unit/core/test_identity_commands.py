@@ -1,0 +1,40 @@
+"""``fathom identity``: what it makes opens doors."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from fathom.cli.main import app
+from fathom.core.identity import OPERATOR, VARIABLE, Tokens
+from fathom.services.gateway.config import Config
+from fathom.services.gateway.users import Users
+
+
+def test_keys_sign_tokens_and_are_never_written_over(tmp_path: Path) -> None:
+    runner, folder = CliRunner(), tmp_path / "identity"
+    assert runner.invoke(app, ["identity", "keys", str(folder)]).exit_code == 0
+    signing = folder / "signing.pem"
+    assert stat.S_IMODE(signing.stat().st_mode) == 0o600
+    before = signing.read_bytes()
+    assert runner.invoke(app, ["identity", "keys", str(folder)]).exit_code != 0
+    assert signing.read_bytes() == before
+    command = ["identity", "token", "trainer", "--tenant", "fund-7", "--operator"]
+    made = runner.invoke(app, command, env={VARIABLE: str(signing)})
+    tokens = Tokens.open(str(folder / "public.pem"))
+    assert tokens is not None
+    principal = tokens.verify(made.output.strip(), "policy")
+    assert (principal.name, principal.tenant, principal.role) == ("trainer", "fund-7", OPERATOR)
+
+
+async def test_an_api_key_is_added_by_its_hash(tmp_path: Path) -> None:
+    file = tmp_path / "keys.jsonl"
+    made = CliRunner().invoke(app, ["identity", "api-key", "research", "fund-7", "--file", str(file)])
+    key = made.output.strip()
+    assert key not in file.read_text()
+    assert json.loads(file.read_text())["tenant"] == "fund-7"
+    user = await Users.open(Config(api_keys_file=str(file))).identify(key)
+    assert (user.name, user.tenant) == ("key:research", "fund-7")
