@@ -108,7 +108,10 @@ class Reader:
         # What is missing is named by the words of the question.
         for item in changes:
             said = text[item.start : item.end]
-            again.missing = [replace(one, subject=one.subject.replace(item.words, said)) for one in again.missing]
+            again.missing = [
+                replace(one, subject=one.subject.replace(item.words, said), detail=one.detail.replace(item.words, said))
+                for one in again.missing
+            ]
         return words, again
 
     def _read(self, text: str, as_of: date | None) -> Understanding:

@@ -13,7 +13,7 @@ from fathom.services.planner.classification.heads import Head, load_head, sum_gr
 from fathom.services.planner.classification.vectors import Vectors
 
 FOLDER = Path(__file__).parent
-FILE, FORM_FILE = FOLDER / "heads.json", FOLDER / "form.json"
+FILE, FORM_FILE, MEASURE_FILE = FOLDER / "heads.json", FOLDER / "form.json", FOLDER / "measure.json"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -49,6 +49,8 @@ FILTER = {
 # Arguments that say of what a typed query is; the others only refine it.
 SUBJECTS = ("entities", "indicators", "entity_kind")
 
+ReadAsked = Callable[[str, Sequence[pb.Mention]], Awaitable[Sequence[Sequence[str]]]]
+
 
 @dataclass(frozen=True)
 class Data:
@@ -60,6 +62,8 @@ class Data:
     timeout_s: float
     digests: Histogram | None = None
     """Histogram of compression ratios."""
+    read_asked: ReadAsked | None = None
+    """Says what the clauses of a question ask for, each as measure, words and premise; None leaves that out."""
 
     name: ClassVar[str] = "data"
     reads: ClassVar[bool] = True
@@ -129,6 +133,8 @@ class Data:
                 )
                 # A question is read by rules; a typed query is what the model has written itself.
                 head = {"read_as": describe_query(response.understood), "words": describe_words(read)}
+                if self.read_asked is not None:
+                    head["asked"] = [list(one) for one in await self.read_asked(request.question, read.mentions)]
         except InvalidField as error:
             raise name_argument(error) from error
         if is_typed and "question" in arguments:

@@ -71,6 +71,12 @@ async def test_a_phrase_is_read_as_the_indicator_that_means_it(engine: Engine) -
     assert engine.reader.read("gasoline in June 2021", None, unsure).query.indicators == ()
 
 
+async def test_what_is_missing_is_named_by_the_words_of_the_question(engine: Engine) -> None:
+    meanings = Meanings(lambda text: [("correlation", 0.8)] if text == "comovement" else [], lambda text: [])
+    seen = engine.reader.read("comovement of Apple and Microsoft in 2020", None, meanings)
+    assert [(item.subject, "correlation" in item.detail) for item in seen.missing] == [("comovement", False)]
+
+
 async def test_positions_follow_the_changed_words() -> None:
     change = Rewording(0, 3, "longer", "typo", 0.85)
     assert reword("abc of Apple", [change]) == "longer of Apple"
