@@ -225,7 +225,7 @@ async def test_queries_of_different_requests_are_encoded_together(tmp_path: Path
     await eventually(lambda: engine.executor.batches[0] > 0)
     rest = [asyncio.create_task(names(engine, f"copper {n}")) for n in range(30)]
     same = [asyncio.create_task(names(engine, "copper 1")) for _ in range(5)]
-    await eventually(lambda: engine.executor.joined >= 5)
+    await eventually(lambda: engine.executor.join_count >= 5)
     encoder.gate.set()
     await first
     answers = await asyncio.gather(*rest, *same)
@@ -271,7 +271,7 @@ async def test_a_caller_that_goes_away_takes_nothing_from_the_others(tmp_path: P
     await ingest(engine, *(parse_document(row) for row in corpus()))
     encoder.gate.clear()
     leaving, staying = (asyncio.create_task(names(engine, "gold")) for _ in range(2))
-    await eventually(lambda: engine.executor.joined >= 1)
+    await eventually(lambda: engine.executor.join_count >= 1)
     leaving.cancel()
     encoder.gate.set()
     assert await staying
