@@ -51,6 +51,7 @@ class CoverageEnding:
     reader: QuestionReader
     evidence: Evidence
     returns: bool = True
+    # Begun before anybody waits for it, while a LoadingCache starts with its first caller and ends with its last.
     _readings: dict[str, asyncio.Task[tuple[Slot, ...]]] = field(default_factory=dict)
 
     def begin(self, question: str) -> None:
