@@ -11,6 +11,7 @@ from fathom.services.planner.questions.periods import parse_period
 from fathom.services.planner.questions.references import STATEMENT, Reference
 from fathom.services.planner.questions.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, ReadText, Slot
 
+# A number with its unit, in both languages; digits are grouped by commas, and a sign may be the typographic minus.
 FIGURE = re.compile(r"[-−]?\d(?:[\d,]*\d)?(?:\.\d+)?\s*(?:%|percentage points|[A-Z]{3}\b|美元|元|点|亿|万)?")
 NUMBER = re.compile(r"\d(?:[\d,]*\d)?(?:\.\d+)?")
 # "20 million" may repeat "20,493 thousand".

@@ -24,6 +24,7 @@ RATE_WANTED = re.compile(
 
 # "rounded to two decimals", 保留两位小数, 精确到小数点后2位: how many digits the answer is to show.
 DIGITS = r"(?P<n{0}>\d|one|two|three|four|[一二两三四])"
+# The Chinese words come before the number and its 位, the English ones around it.
 ROUNDING = re.compile(
     rf"(?:请|并|且|结果|答案)*(?:四舍五入)?(?:保留|精确)(?:至|到|为)?(?:小数点?)?(?:后|后面)?第?{DIGITS.format('')}位(?:小数)?"
     rf"|\b(?:round(?:ed|ing)?|keep|to|with) (?:it )?(?:to )?{DIGITS.format('_')} (?:decimals?|decimal places|digits)\b",
