@@ -26,6 +26,8 @@ from fathom.services.gateway.bodies import Accepted, Ask, Feedback, Resume, Tabl
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.engine import Engine
 from fathom.services.gateway.guard import Guard
+from fathom.services.gateway.openai.errors import OpenAiErrors
+from fathom.services.gateway.openai.routes import add_openai
 from fathom.services.gateway.page import add_page
 from fathom.services.gateway.schemas import add_message, reference
 from fathom.services.gateway.tables import View
@@ -57,6 +59,8 @@ def create_app(config: Config, engine: Engine, telemetry: Telemetry) -> FastAPI:
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
     # Added last, so it is the outermost: it refuses before anything is compressed or parsed.
     app.add_middleware(Guard, config=config, telemetry=telemetry)
+    # But for this one, which only rewrites what the others have refused.
+    app.add_middleware(OpenAiErrors)
     problems.install_problems(app)
     add_runs(app, engine)
     add_events(app, engine, config)
@@ -65,6 +69,7 @@ def create_app(config: Config, engine: Engine, telemetry: Telemetry) -> FastAPI:
     add_library(app, engine)
     add_conversations(app, engine)
     add_operations(app, engine, telemetry)
+    add_openai(app, engine, config)
     add_page(app)
     app.openapi = lambda: build_openapi_document(app)  # type: ignore[method-assign]
     return app
@@ -270,7 +275,12 @@ def add_conversations(app: FastAPI, engine: Engine) -> None:
 
 def add_operations(app: FastAPI, engine: Engine, telemetry: Telemetry) -> None:
     """Add the routes for models, health and metrics."""
-    default = {"type": "object", "properties": {"default": {"type": "string"}}}
+    names = {
+        "type": "array",
+        "items": {"type": "object"},
+        "description": "The same models as OpenAI's clients read them.",
+    }
+    default = {"type": "object", "properties": {"default": {"type": "string"}, "data": names}}
     models = {"allOf": [reference(policy.ListModelsResponse), default]}
     listed: dict[int | str, Any] = {200: {"description": "OK", "content": {"application/json": {"schema": models}}}}
 

@@ -20,7 +20,7 @@ from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.clients import Clients
 from fathom.clients.runs import watch
-from fathom.core.errors import DeadlineExceeded, FathomError, InvalidField, NotFound, PayloadTooLarge
+from fathom.core.errors import DeadlineExceeded, FathomError, InvalidField, NotFound, NotReady, PayloadTooLarge
 from fathom.core.ids import checked_id, new_id
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.readiness import Readiness
@@ -36,6 +36,8 @@ UPLOADS = {
     ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     ".parquet": "application/vnd.apache.parquet",
 }
+# The agent with the default model, in lists of models for programs that must name one.
+AGENT = "fathom"
 # Short, because it only decides between 404 and a stream: the stream itself waits longer.
 PROBE_TIMEOUT_S = 2.0
 # A table at ``max_table_bytes`` on a slow link, with room to spare.
@@ -57,6 +59,11 @@ class Engine:
     def __init__(self, config: Config, clients: Clients, store: ObjectStore, readiness: Readiness) -> None:
         self._config, self._clients, self._store, self._readiness = config, clients, store, readiness
         self._closing = asyncio.Event()
+
+    @property
+    def clients(self) -> Clients:
+        """Return the services' clients."""
+        return self._clients
 
     async def close(self) -> None:
         """End every event stream."""
@@ -113,6 +120,15 @@ class Engine:
         except FathomError as error:
             culprit = error.metadata.get("culprit", "")
             yield {"failure": {"message": error.message, "reason": error.reason, "culprit": culprit}}
+
+    async def follow(self, run_id: str) -> AsyncGenerator[planner.RunEvent, None]:
+        """Yield the events of a run from its first to its end; raise what keeps them from being read."""
+        source = watch(self._clients, run_id, patience_s=self._config.patience_s)
+        async with aclosing(stream_until(self._closing, source)) as events:
+            async for event in events:
+                yield event
+        if self._closing.is_set():
+            raise NotReady(f"this gateway is stopping; run {run_id} goes on")
 
     async def get_run(self, run_id: str) -> dict[str, Any]:
         """Return a run with its steps, material and answer so far, without token ids and prompts."""
@@ -237,16 +253,22 @@ class Engine:
         await self._clients.memory.record_feedback(request)
 
     async def list_models(self) -> dict[str, Any]:
-        """Return the models with their states, and the one that answers when none is named."""
+        """Return the models with their states, and the one that answers when none is named; as OpenAI lists, too."""
         listed, default = await asyncio.gather(
             self._clients.policy.list_models(policy.ListModelsRequest()),
             self._clients.policy.get_model(policy.GetModelRequest(model=self._config.default_model)),
         )
-        return {"default": default.model.name, **to_json(listed)}
+        data = [describe_model(AGENT, "fathom"), *(describe_model(item.name, item.engine) for item in listed.models)]
+        return {"object": "list", "data": data, "default": default.model.name, **to_json(listed)}
 
     async def probe(self) -> None:
         """Return when a question could be answered; raise the typed error of what prevents it."""
         await self._readiness.check()
+
+
+def describe_model(name: str, engine: str) -> dict[str, Any]:
+    """Return a model as OpenAI's lists have it; when it was made is not known here."""
+    return {"id": name, "object": "model", "created": 0, "owned_by": engine}
 
 
 async def stream_until(closing: asyncio.Event, source: AsyncGenerator[T, None]) -> AsyncGenerator[T, None]:

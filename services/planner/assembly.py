@@ -19,6 +19,7 @@ from fathom.services.planner.coverage.reading import QuestionReader
 from fathom.services.planner.episode.llm import PolicyService, PolicyTokens, PolicyWriter
 from fathom.services.planner.episode.resources import EpisodeResources
 from fathom.services.planner.mcp.mount import Mounts
+from fathom.services.planner.mcp.results import SharedResults
 from fathom.services.planner.metrics import Metrics
 from fathom.services.planner.model.episode import Step, Task
 from fathom.services.planner.model.todo import Todo
@@ -78,9 +79,16 @@ class ResourcesFactory:
             Summariser(writer, catalogue.find("notes", "en").render()),
             WindowMetrics.register(registry),
         )
-        mounts = Mounts(config.mcp_servers, deps.store, deps.telemetry.log)
+        mounts = Mounts(config.mcp_servers, deps.store, deps.telemetry.log, SharedResults(registry))
         calls, by_tool = config.concurrent_tool_calls, config.concurrent_calls_by_tool
-        gates = Gates(calls, by_tool, metrics.waiting, metrics.wait_seconds)
+        gates = Gates(
+            calls,
+            by_tool,
+            metrics.waiting,
+            metrics.wait_seconds,
+            config.calls_per_second_by_tool,
+            config.rollout_patience_s,
+        )
         return cls(config, deps, metrics, windows, mounts, gates, catalogue, classifier)
 
     def __call__(self, task: Task, steps: Sequence[Step], cut_short: Step | None = None) -> EpisodeResources:
@@ -109,7 +117,7 @@ class ResourcesFactory:
 
         ending = self._make_ending(python, task)
         if isinstance(ending, CoverageEnding):
-            ending.begin(task.question)
+            ending.begin(task.question, task.read)
 
         async def close() -> None:
             if isinstance(ending, CoverageEnding):
@@ -158,7 +166,7 @@ class ResourcesFactory:
         return Registry(
             tools,
             material,
-            make_bounds(self.config, self.gates),
+            make_bounds(self.config, self.gates, task),
             # Called for bugs only: an expected failure of a tool is a result for the model, not a line of the log.
             lambda tool, error: log.error("tool broke", run_id=task.run_id, tool=tool, error=repr(error)),
             cut_short.results if cut_short else (),
@@ -192,8 +200,8 @@ def select_tools(task: Task, tools: Sequence[Tool]) -> list[Tool]:
     return [tool for tool in tools if not task.tools or tool.name in (*task.tools, Finish.name)]
 
 
-def make_bounds(config: Config, gates: Gates) -> CallLimits:
-    """Return the deadlines and concurrency limits of the tools."""
+def make_bounds(config: Config, gates: Gates, task: Task) -> CallLimits:
+    """Return the deadlines and concurrency limits of a task's tools, and its patience with them."""
     usual = config.tool_timeout_s
     deadlines = {
         # A cell may wait for its session to be rebuilt, sheets and earlier cells included.
@@ -202,4 +210,12 @@ def make_bounds(config: Config, gates: Gates) -> CallLimits:
         "delegate": config.longest_run_ms / 1000,
         **{f"{one.name}_{tool}": one.timeout_s + GRACE_S for one in config.mcp_servers for tool in one.tools},
     }
-    return CallLimits(usual + GRACE_S, {**deadlines, **config.tool_deadlines_s}, gates)
+    return CallLimits(
+        usual + GRACE_S,
+        {**deadlines, **config.tool_deadlines_s},
+        gates,
+        config.rollout_patience_s if task.is_rollout else config.tool_patience_s,
+        # Trainers would learn from a failure that no model caused.
+        is_strict=task.is_rollout,
+        run=task.run_id,
+    )

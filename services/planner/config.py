@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from fathom.core.config import Settings
+from fathom.core.errors import InvalidField
 from fathom.services.planner.model.compaction import StepPolicy, WindowSettings
 from fathom.services.planner.model.effort import (
     BOUNDS,
@@ -26,6 +29,8 @@ from fathom.services.planner.model.effort import (
 )
 from fathom.services.planner.model.stages import PARTS
 
+VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
 
 class McpServer(Settings):
     """One external server; only tools named here are available."""
@@ -38,12 +43,21 @@ class McpServer(Settings):
     """Program and arguments of a server that speaks on its standard streams."""
     tools: tuple[str, ...] = Field(min_length=1)
     """The tools to mount, by their own names."""
-    reads: bool = False
-    """True when its tools are read-only, so that their calls may run concurrently."""
+    reads: bool | None = None
+    """True when its tools are read-only: their calls may run concurrently, and equal ones share a result.
+
+    None leaves it to what the server declares of each tool (``readOnlyHint``).
+    """
     timeout_s: float = Field(30.0, gt=0, le=600)
     """Longest call in seconds."""
     token_env: str = ""
     """Environment variable with the bearer token for ``url``."""
+    http_headers: Mapping[str, str] = Field(default_factory=dict)
+    """Headers of every request to ``url``; ``${NAME}`` in a value stands for an environment variable."""
+    env: Mapping[str, str] = Field(default_factory=dict)
+    """Environment of the program beside PATH and the like; ``${NAME}`` stands for a variable of the planner's own."""
+    cache_s: float = Field(default=60.0, ge=0, le=86_400)
+    """Seconds for which a result of a read-only tool answers equal calls; 0 shares those in flight alone."""
 
     @model_validator(mode="after")
     def _one_way_to_reach_it(self) -> McpServer:
@@ -51,12 +65,34 @@ class McpServer(Settings):
             raise ValueError(f"server {self.name!r} needs either a url or a command")
         if self.token_env and not self.url:
             raise ValueError(f"server {self.name!r} has a token but no url")
+        if self.http_headers and not self.url:
+            raise ValueError(f"server {self.name!r} has http_headers but no url")
+        if self.env and not self.command:
+            raise ValueError(f"server {self.name!r} has env but no command")
         return self
 
+    # Both are read when a connection is made, so that no secret is part of the settings.
     def headers(self) -> dict[str, str]:
-        # Read when a connection is made, so that the secret is never part of the settings.
+        """Return the headers of a request; raise ``InvalidField`` for a variable that is not set."""
         token = os.environ.get(self.token_env, "") if self.token_env else ""
-        return {"authorization": f"Bearer {token}"} if token else {}
+        given = {"authorization": f"Bearer {token}"} if token else {}
+        return given | fill_variables(self.http_headers, f"mcp_servers.{self.name}.http_headers")
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables of the program; raise ``InvalidField`` for a variable that is not set."""
+        return fill_variables(self.env, f"mcp_servers.{self.name}.env")
+
+
+def fill_variables(values: Mapping[str, str], field: str) -> dict[str, str]:
+    """Return the values with environment variables in the place of ``${NAME}``; raise ``InvalidField``."""
+
+    def fill(name: str, match: re.Match[str]) -> str:
+        found = os.environ.get(match.group(1))
+        if found is None:
+            raise InvalidField(f"{field}.{name}", f"the environment has no {match.group(1)}")
+        return found
+
+    return {name: VARIABLE.sub(partial(fill, name), value) for name, value in values.items()}
 
 
 class Config(Settings):
@@ -75,7 +111,7 @@ class Config(Settings):
     max_tokens: int = Field(default=200_000, ge=64)
     """Tokens sampled per episode in all."""
     max_run_ms: int = Field(default=180_000, ge=1_000)
-    """Longest wall-clock time per episode in milliseconds, including the wait in the queue."""
+    """Longest time per episode in milliseconds, without waits in queues and for services that are away."""
     completion_tokens: int = Field(default=0, ge=0)
     """Cap of tokens per completion; 0 sets none."""
     quick: EffortProfile = QUICK
@@ -95,6 +131,13 @@ class Config(Settings):
     # A run that delegates holds its place while its sub-run needs one, so a limit on ``delegate`` could deadlock.
     concurrent_calls_by_tool: Mapping[str, int] = Field(default_factory=lambda: {"delegate": 0})
     """The same for individual tools; 0 sets no limit."""
+    calls_per_second_by_tool: Mapping[str, float] = Field(default_factory=dict)
+    """Calls per second of individual tools over all runs of this process, for upstreams that count them."""
+    # Longer than the restart of a service.
+    tool_patience_s: float = Field(default=30.0, ge=0)
+    """Seconds that a user's run waits in all for tools that are away or full, before a call counts as failed."""
+    rollout_patience_s: float = Field(default=300.0, ge=0)
+    """The same for a trainer's episode, which then ends as failed, to be played again."""
     think_chars: int = Field(default=200, ge=0)
     """Recommended length of a thought in characters; 0 recommends none (to measure what the model does)."""
     max_delegations: int = Field(default=4, ge=0, le=16)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
+from fathom.core.call import Lane, in_lane
 from fathom.services.planner.answering.rendering.finish import CitedEnding
 from fathom.services.planner.episode.agent import AgentLoop
 from fathom.services.planner.episode.dialogue import EpisodeProtocol, Research
@@ -112,8 +113,9 @@ class Engine:
         protocol: AnyProtocol,
         observer: Observer,
         places: Sequence[tuple[int, int]],
+        lane: Lane = Lane.TRAINING,
     ) -> AsyncIterator[tuple[int, int, Play]]:
-        """Yield the episodes at ``places`` (task, sample) with their places as they end.
+        """Yield the episodes at ``places`` (task, sample) with their places as they end, played in ``lane``.
 
         At most ``concurrency`` run at once. Each of the ``group_size`` samples has its own seed, derived from the
         request: samples differ within a group but are equal when the request is repeated.
@@ -126,9 +128,11 @@ class Engine:
             # missing.
             seed = task.sampling.seed + index * group_size + sample
             run_id = f"{task.run_id}-{index}-{sample}"
+            # Whatever lane the caller named: episodes must not come before people at the services.
             async with gate:
                 varied = replace(task, run_id=run_id, sampling=replace(task.sampling, seed=seed))
-                return index, sample, await self.play(varied, protocol, observer)
+                with in_lane(lane):
+                    return index, sample, await self.play(varied, protocol, observer)
 
         running = [asyncio.create_task(one(*place)) for place in places]
         try:

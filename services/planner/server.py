@@ -74,7 +74,7 @@ def build(config: Config, deps: Deps) -> Service:
     summary = DataSummary(deps.clients)
     worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log, summary, understanding.rewriter)
     rollouts = Rollouts(config, engine, protocols, record, deps.clients, deps.bus, log, summary)
-    runs = Runs(config, worker, record, deps.clients, understanding.route)
+    runs = Runs(config, worker, record, deps.clients, understanding.route, understanding.find_form)
     queue = RolloutQueue(config, rollouts, deps.store, deps.bus, log, WatcherLeases(deps.store, deps.bus, log))
     watch = BusWatch(deps.bus, deps.telemetry.registry, log)
     servicer = PlannerServicer(deps, resources, worker, rollouts, queue, runs, watch, understanding)

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fathom.core.call import UNTRACED, Call, calling
 from fathom.core.errors import FathomError
 from fathom.hosting.deps import Deps
-from fathom.services.planner.classification.classifier import Classifier, load_heads
+from fathom.services.planner.classification.classifier import FORM_FILE, Classifier, load_heads
 from fathom.services.planner.classification.examples import ROUTE
 from fathom.services.planner.classification.vectors import DatafetchVectors
 from fathom.services.planner.config import Config
 from fathom.services.planner.prompts.selection import Prompts
 from fathom.services.planner.questions.model_routing import ModelRouter
-from fathom.services.planner.questions.routing import AskModel, Route, find_chart, needs_evidence, route_question
-from fathom.services.planner.questions.slots import DatafetchReader
+from fathom.services.planner.reader import DatafetchReader
+from fathom.services.planner.questions.routing import (
+    AskModel,
+    Form,
+    Route,
+    find_chart,
+    find_form,
+    needs_evidence,
+    route_question,
+)
 from fathom.services.planner.workflow.rewriting import Rewriter
 
 # Loading the encoder takes seconds, on a busy machine a minute.
@@ -29,6 +37,7 @@ class Understanding:
 
     vectors: DatafetchVectors
     classifier: Classifier
+    forms: Classifier
     rewriter: Rewriter
     ask_model: AskModel
     log: Any
@@ -53,7 +62,7 @@ class Understanding:
             config.clarify == "auto",
         )
         router = ModelRouter(deps.clients, config.default_model, config.route_model_s)
-        return cls(vectors, classifier, rewriter, router, log)
+        return cls(vectors, classifier, Classifier(vectors, load_heads(FORM_FILE)), rewriter, router, log)
 
     def start(self) -> None:
         """Begin to load the encoder in datafetch, so that the first question need not wait for it."""
@@ -74,8 +83,13 @@ class Understanding:
                 await asyncio.sleep(WARM_PAUSE_S)
 
     async def route(self, question: str) -> Route:
-        """Return scene and mode of a whole question."""
-        return await route_question(question, self.classifier, self.ask_model)
+        """Return scene, mode and form of a whole question."""
+        route = await route_question(question, self.classifier, self.ask_model)
+        return replace(route, form=await self.find_form(question))
+
+    async def find_form(self, question: str) -> Form:
+        """Return the form of the answer that a question asks for."""
+        return await find_form(question, self.forms)
 
     async def find_chart(self, question: str) -> str:
         """Return the kind of chart that a question asks for; "" for none."""

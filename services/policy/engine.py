@@ -20,12 +20,11 @@ from fathom.domain.chat.affinity import conversation_key
 from fathom.domain.chat.messages import Message, ToolSpec
 from fathom.services.policy.backends import open_backend
 from fathom.services.policy.config import Config
-from fathom.services.policy.metrics import PolicyMetrics
+from fathom.services.policy.metrics import AdmissionMetrics, PolicyMetrics
 from fathom.services.policy.model import Item, ModelInfo, Occupancy, Request, validate_request
-from fathom.services.policy.serving.admission import Admission
 from fathom.services.policy.serving.deduplication import Generations
 from fathom.services.policy.serving.downloads import Downloads
-from fathom.services.policy.serving.loaded_model import LoadedModel, build_limits
+from fathom.services.policy.serving.loaded_model import LoadedModel, create_admission
 from fathom.services.policy.serving.model_versions import RETRY_WHILE_LOADING_S, ModelVersions
 from fathom.services.policy.serving.reconciler import ServingReconciler
 from fathom.services.policy.serving.roles import ModelRole, Roles
@@ -81,7 +80,7 @@ class Engine:
 
     def _create_versions(self, name: str) -> ModelVersions:
         settings = self._config.models.get(name, self._config.trained)
-        admission = Admission(name, build_limits(settings), self._metrics)
+        admission = create_admission(name, settings, AdmissionMetrics(name, self._metrics))
         open_one = partial(open_backend, name, settings, self._config.models_dir or self._config.cache_dir)
         versions = ModelVersions(
             name, settings, partial(LoadedModel, name, settings, open_one), admission, base=name in self._config.models

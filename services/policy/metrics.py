@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from fathom.core.admission import Admission
+from fathom.core.call import Lane
+
 # From an admission without a queue (1 ms) to loading a large model (1 min).
 SECONDS = (0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
@@ -50,3 +53,24 @@ class PolicyMetrics:
             seconds("load_seconds", "Seconds to download, verify and activate a version", "model"),
             counter("load_failures", "Versions that could not be activated", "model", "reason"),
         )
+
+
+@dataclass(frozen=True)
+class AdmissionMetrics:
+    """Observer of one model's admission queue."""
+
+    model: str
+    metrics: PolicyMetrics
+
+    def on_admitted(self, lane: Lane, waited_s: float) -> None:
+        self.metrics.queue_seconds.labels(self.model, lane.value).observe(waited_s)
+
+    def on_shed(self, lane: Lane) -> None:
+        self.metrics.shed.labels(self.model, lane.value).inc()
+
+    def on_changed(self, admission: Admission) -> None:
+        self.metrics.running.labels(self.model).set(admission.running)
+        self.metrics.tokens.labels(self.model).set(admission.units)
+        self.metrics.pressure.labels(self.model).set(admission.units / admission.limits.units)
+        for lane, waiting in admission.waiting.items():
+            self.metrics.waiting.labels(self.model, lane.value).set(waiting)

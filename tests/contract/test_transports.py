@@ -128,11 +128,13 @@ async def test_cancellation_reaches_the_handler(house: House, method: Method, tr
     while not mirror.waiting.empty():
         mirror.waiting.get_nowait()
     running = asyncio.create_task(invoke(connect(transport, tenant="slow"), method))
-    await asyncio.wait_for(mirror.waiting.get(), 5)
+    await asyncio.wait_for(mirror.waiting.get(), 30)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert await asyncio.wait_for(mirrors[method.service].cancelled.get(), 5) == method.name
+    # A call that an earlier test gave up may reach its handler's end only now, on a slow machine.
+    while await asyncio.wait_for(mirror.cancelled.get(), 30) != method.name:
+        pass
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

@@ -230,6 +230,7 @@ spec:
       livenessProbe:
         httpGet: {path: /healthz/live, port: {{ $door }}}
         periodSeconds: 10
+        timeoutSeconds: 5  # a slow node is no reason for a restart, which would make it slower still
         failureThreshold: 3
       {{- else }}
       ports:
@@ -245,6 +246,7 @@ spec:
       livenessProbe:
         grpc: {port: 50051, service: live}
         periodSeconds: 10
+        timeoutSeconds: 5  # a slow node is no reason for a restart, which would make it slower still
         failureThreshold: 3
       {{- end }}
       lifecycle:

@@ -126,7 +126,8 @@ async def print_trace(events: AsyncIterator[pb.RunEvent], console: Console, gate
             kind = event.WhichOneof("event")
             if kind == "started":
                 label = " (reference policy, not a language model)" if event.started.model == "rules" else ""
-                console.print(f"[dim]run {event.run_id}, model {escape(event.started.model)}{label}[/]")
+                form = ", a report" if event.started.form == pb.ANSWER_FORM_REPORT else ""
+                console.print(f"[dim]run {event.run_id}, model {escape(event.started.model)}{label}{form}[/]")
                 for line in event.started.capped:
                     console.print(f"  [yellow]limit of the server[/] {escape(line)}")
             elif kind == "thought" and event.thought.kind == "reasoning":

@@ -46,7 +46,8 @@ class Client:
         self.transport = transport
         self._telemetry = telemetry
         self._policy = policy or RetryPolicy()
-        self._budget = RetryBudget()
+        # One per lane: a training whose calls all fail must not take the retries of people.
+        self._budgets = {known: RetryBudget() for known in Lane}
         self._lane, self._tenant = lane, tenant
 
     def method(self, name: str) -> Method:
@@ -68,7 +69,7 @@ class Client:
                 except FathomError as error:
                     await self._pause(method, call, retries, error)
                 else:
-                    self._budget.give_back()
+                    self._budgets[call.lane].give_back()
                     return response
         finally:
             span.end()
@@ -94,7 +95,7 @@ class Client:
                         async for response in responses:
                             begun = True
                             yield response
-                    self._budget.give_back()
+                    self._budgets[call.lane].give_back()
                     return
                 except FathomError as error:
                     # After a first response a repeated call would give the caller some responses twice.
@@ -123,7 +124,7 @@ class Client:
         """
         # The order counts: an error that no retry mends is raised as it is, and takes nothing from the budget.
         delay, remaining = retries.next_delay_s(error), call.remaining_s()
-        if not self._budget.take():
+        if not self._budgets[call.lane].take():
             raise error
         if remaining is not None and remaining <= delay:
             culprit = error.metadata.get("culprit", method.service)

@@ -135,3 +135,11 @@ def calling(call: Call) -> Iterator[Call]:
         yield call
     finally:
         _current.reset(token)
+
+
+@contextmanager
+def in_lane(lane: Lane) -> Iterator[Call]:
+    """Make the current call, or a new one, one of ``lane`` within the block."""
+    call = current_call()
+    with calling(Call.new(lane=lane) if call is None else replace(call, lane=lane)) as changed:
+        yield changed

@@ -95,6 +95,7 @@ export class Run {
       this.conversation = event.started.conversation_id;
       this.model = event.started.model;
       this.protocol = event.started.protocol;
+      if (event.started.form === "ANSWER_FORM_REPORT") this.rows.push({ mark: "report", intent: "" });
       for (const text of event.started.capped ?? []) this.rows.push({ mark: "capped", text, intent: "" });
       this.#collect(event.started.given);
     } else if (event.todo_changed) this.todo = event.todo_changed.items;

@@ -44,6 +44,7 @@ function markOf(row) {
   }
   if (row.mark === "resumed") return el("div", { class: "row mark" }, el("span", { class: "icon" }, "▶"), word("resumed"));
   if (row.mark === "staged") return stageOf(row);
+  if (row.mark === "report") return el("div", { class: "row mark", data: { form: "report" } }, el("span", { class: "icon" }, "☰"), word("as_report"));
   if (row.mark === "capped") {
     return el("div", { class: "row mark" }, el("span", { class: "icon" }, "⊤"), word("capped"), el("span", { class: "dim" }, row.text));
   }

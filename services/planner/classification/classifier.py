@@ -12,7 +12,8 @@ from fathom.services.planner.classification.examples import KIND, list_groups
 from fathom.services.planner.classification.heads import Head, load_head, sum_groups
 from fathom.services.planner.classification.vectors import Vectors
 
-FILE = Path(__file__).parent / "heads.json"
+FOLDER = Path(__file__).parent
+FILE, FORM_FILE = FOLDER / "heads.json", FOLDER / "form.json"
 
 
 @dataclass(frozen=True)

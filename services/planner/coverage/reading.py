@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
 from fathom.clients import Clients
-from fathom.core.errors import FathomError
+from fathom.core.errors import FathomError, NotReady
 from fathom.domain.text.numerals import parse_numeral
 from fathom.services.planner.answering.verification.dates import find_moments, find_ranges
 from fathom.services.planner.answering.verification.numbers import find_numbers
-from fathom.services.planner.model.slots import Slot, SlotKind
+from fathom.services.planner.model.slots import ReadText, Slot, SlotKind
+from fathom.services.planner.reader import MAX_CHARS, DatafetchReader, read_text
 
 READ_S = 5.0
-"""Seconds that a reading may take: it must not hold up an answer."""
-# datafetch reads at most so many characters; a longer question is read from its beginning.
-MAX_CHARS = 2_000
+"""Seconds that an answer waits for datafetch once that is ready: it must not be held up."""
+# A question is read beside the work on it, within the time of its run; then datafetch is asked again.
+RUN_S, PAUSE_S = 600.0, 0.5
 # Score of a candidate that shares a name or most of its meaning; the same decides nothing, it only leaves a doubt.
 LIKE = 0.5
 # A preposition with its blanks.
@@ -27,7 +29,6 @@ NAMED = frozenset({SlotKind.UNKNOWN, SlotKind.PARAMETER})
 NUMERALS = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
 )  # fmt: skip
-SLOT_KINDS = {getattr(pb, f"MENTION_KIND_{kind.name}"): kind for kind in SlotKind}
 
 
 @dataclass(frozen=True)
@@ -36,20 +37,33 @@ class QuestionReader:
 
     clients: Clients
     as_of: Any = None
+    _waiting: set[str] = field(default_factory=set, compare=False)
     _measures: dict[str, frozenset[str]] = field(default_factory=dict, compare=False)
     _alike: dict[tuple[str, ...], Mapping[str, frozenset[str]]] = field(default_factory=dict, compare=False)
     """What was read of an answer's draft, which the answer itself mostly has as well."""
 
     async def read(self, question: str) -> tuple[Slot, ...]:
-        """Return the slots of a question in its order, none of them checked; never raises ``FathomError``."""
-        request = pb.ReadQuestionRequest(question=question[:MAX_CHARS], as_of=self.as_of)
+        """Return the slots of a question in its order, none of them checked; never raises ``FathomError``.
+
+        Takes as long as datafetch does, and waits for one that is not ready: whoever waits for it sets the limit.
+        """
         try:
-            response = await self.clients.datafetch.read_question(request, timeout_s=READ_S)
+            while True:
+                try:
+                    return bind_text(question, await read_text(self.clients, question, RUN_S, self.as_of))
+                except NotReady as error:
+                    self._waiting.add(question)
+                    await asyncio.sleep(error.retry_after_s or PAUSE_S)
         # The check is a service to the reader, not a condition of the answer.
         except FathomError:
             # Without the names that hold numbers ("S&P 500", "10-year yield") only the dates are safe to read.
             return bind_dates(question, ())
-        return bind_words(question, join_words(question, make_slots(response)))
+        finally:
+            self._waiting.discard(question)
+
+    def is_waiting(self, question: str) -> bool:
+        """Return whether the reading of a question waits for datafetch to become ready."""
+        return question in self._waiting
 
     async def find_alike(self, slots: Sequence[Slot]) -> Mapping[str, frozenset[str]]:
         """Return, by the words for it, the indicators that are like an asked one in name or meaning.
@@ -79,28 +93,22 @@ class QuestionReader:
         text = "; ".join(dict.fromkeys(label.replace("_", " ") for label in labels))[:MAX_CHARS].strip()
         if not text or text in self._measures:
             return self._measures.get(text, frozenset())
-        try:
-            request = pb.ReadQuestionRequest(question=text)
-            response = await self.clients.datafetch.read_question(request, timeout_s=READ_S)
-        except FathomError:
+        read = await DatafetchReader(self.clients, READ_S).read(text)
+        if read is None:
             return frozenset()
-        found = frozenset(item.value for item in response.mentions if item.kind == pb.MENTION_KIND_MEASURE)
-        self._measures[text] = found
-        return found
+        self._measures[text] = frozenset(slot.value for slot in read.slots if slot.is_measure)
+        return self._measures[text]
 
 
-def make_slots(response: pb.ReadQuestionResponse) -> tuple[Slot, ...]:
-    """Convert the mentions of a reading; a period without a value takes that of the query."""
-    query = response.understood
-    whole = f"{query.start_date or '..'}/{query.end_date or '..'}"
-    slots = []
-    for mention in response.mentions:
-        kind = SLOT_KINDS.get(mention.kind)
-        if kind is None or not mention.text.strip():
-            continue
-        value = mention.value or (whole if kind is SlotKind.PERIOD and len(whole) > len("../..") else "")
-        slots.append(Slot(kind, mention.text, value, mention.start, mention.end))
-    return tuple(slots)
+def bind_text(question: str, read: ReadText) -> tuple[Slot, ...]:
+    """Return the slots of a reading of the question, with its numbers and dates; a period without a value gets that of
+    the whole.
+    """
+    slots = [
+        replace(slot, value=slot.value or read.interval) if slot.kind is SlotKind.PERIOD else slot
+        for slot in read.slots
+    ]
+    return bind_words(question, join_words(question, slots))
 
 
 def join_words(question: str, slots: Sequence[Slot]) -> tuple[Slot, ...]:

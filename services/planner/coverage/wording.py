@@ -32,6 +32,7 @@ REASONS_ZH = {
     "the answer uses no dates": "答案没有日期",
     "the answer says so": "答案已说明",
     "nothing was made of it": "未能理解",
+    "its source failed": "数据源出错",
     "the table has no dates": "表中没有日期",
     "the values are ": "所用数据为",
     "the data are of ": "数据日期为",

@@ -71,7 +71,7 @@ class AgentLoop:
         # Tag protocols are published training environments: none of our guards may intervene.
         repeats = None if protocol.tags else RepeatDetector.from_steps(episode.steps)
         self._calls = CallExecutor(episode.task.run_id, resources.tools, observer, resources.metrics, repeats)
-        self._life = Lifetime()
+        self._life = Lifetime(resources.tools.waits, episode.extend)
         self._edited: tuple[TodoItem, ...] | None = None
         self._sampling = False
         self._draft: Draft | None = None

@@ -5,17 +5,24 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
-from fathom.core.errors import NON_RETRYABLE, FathomError
+from fathom.core.errors import NON_RETRYABLE, FathomError, is_retryable
 from fathom.services.planner.episode.fence import LeaseLost
 from fathom.services.planner.model.episode import Outcome, Shortfall, StopReason
+from fathom.services.planner.model.waits import Waits
 
 
 class Lifetime:
-    """Stop signal and deadline of one episode; collected results survive an early end."""
+    """Stop signal and deadline of one episode; collected results survive an early end.
 
-    def __init__(self) -> None:
+    The deadline does not approach while the episode waits for services that are away or full.
+    """
+
+    def __init__(self, waits: Waits | None = None, extend: Callable[[float], None] = lambda seconds: None) -> None:
+        """Create the lifetime; ``extend`` is called with the seconds by which ``waits`` have moved the deadline."""
         self._stopped = asyncio.Event()
+        self._waits, self._extend = waits or Waits(), extend
 
     def stop(self) -> None:
         """Request the end of the episode and cancel the call in flight."""
@@ -32,6 +39,7 @@ class Lifetime:
         try:
             # A deadline that has passed in the queue still enters, so that the end is reported in one way.
             async with asyncio.timeout(max(0.0, deadline - time.monotonic())) as limit:
+                self._waits.listen(partial(self._move, limit, limit.when() or 0.0))
                 return await self._run_until_stopped(work)
         except TimeoutError as error:
             if not limit.expired():  # a timeout inside the work: the run had time left
@@ -48,8 +56,21 @@ class Lifetime:
             # Rollouts end a task at once for such a code and try again for any other.
             code = error.code if error.code in NON_RETRYABLE else ""
             return Outcome(
-                StopReason.FAILED, None, f"{culprit}: {error.message}" if culprit else error.message, culprit, code
+                StopReason.FAILED,
+                None,
+                f"{culprit}: {error.message}" if culprit else error.message,
+                culprit,
+                code,
+                is_house_failure=is_retryable(error),
             )
+
+    def _move(self, limit: asyncio.Timeout, deadline: float, is_waiting: bool, seconds: float) -> None:
+        """Suspend the deadline while a call waits; afterwards it is later by as many seconds."""
+        if limit.expired():
+            return
+        limit.reschedule(None if is_waiting else deadline + self._waits.seconds)
+        if seconds:
+            self._extend(seconds)
 
     async def _run_until_stopped(self, work: Callable[[], Awaitable[Outcome]]) -> Outcome:
         running = asyncio.ensure_future(work())

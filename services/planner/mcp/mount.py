@@ -13,9 +13,10 @@ from fathom.api.retrieval.v1.retrieval_pb2 import Document
 from fathom.core.errors import DependencyFailed, FathomError, InvalidField, MissingExtra
 from fathom.core.retry import RetryPolicy
 from fathom.services.planner.config import McpServer
+from fathom.services.planner.mcp.results import ForeignResult, SharedResults
 from fathom.services.planner.mcp.schema import AdoptedTool, adopt_tool
 from fathom.services.planner.model.episode import MaterialKind, ToolStatus
-from fathom.services.planner.tools.tool import NewMaterial, NumberedReply, Reply, shorten
+from fathom.services.planner.tools.tool import NewMaterial, NumberedReply, OutcomeUnknown, Reply, SourceFailed, shorten
 from fathom.transport.store import ObjectStore
 
 # As much as a page of our own tool `fetch`.
@@ -26,9 +27,24 @@ RETRY = RetryPolicy(attempts=None, first_delay_s=0.5, max_delay_s=30.0)
 LIST_PAGES = 20
 # JSON-RPC error codes.
 INVALID_PARAMS, METHOD_NOT_FOUND = -32602, -32601
+# Codes by which the SDK says that the connection or its session is gone. Any other is an answer: the connection works,
+# and other runs use it.
+BROKEN = frozenset({-32000, -32600})
+# The connection ended, or nobody answered in time: the server may have acted.
+BROKEN_OFF = frozenset({-32000, -32001})
 
 
-Listing = dict[str, tuple[str, Any]]
+@dataclass(frozen=True)
+class ListedTool:
+    """A tool as its server describes it."""
+
+    description: str
+    schema: Any
+    is_read_only: bool = False
+    """What the server declares (``readOnlyHint``)."""
+
+
+Listing = dict[str, ListedTool]
 
 
 def make_listing_key(server: str) -> str:
@@ -38,8 +54,8 @@ def make_listing_key(server: str) -> str:
 class Mount:
     """Connection to one server, maintained by its own task and re-established after failures."""
 
-    def __init__(self, server: McpServer, store: ObjectStore, log: Any) -> None:
-        self.server, self._store, self._log = server, store, log
+    def __init__(self, server: McpServer, store: ObjectStore, log: Any, results: SharedResults) -> None:
+        self.server, self._store, self._log, self._results = server, store, log, results
         self.tools: tuple[ForeignTool, ...] = ()
         """Tools as last listed, by this planner or a previous one."""
         self.listed = asyncio.Event()
@@ -110,7 +126,7 @@ class Mount:
         await asyncio.sleep(0)
 
     async def _list(self, connected: Any) -> Listing:
-        """Return description and schema of the allowed tools by name."""
+        """Return the allowed tools by name."""
         found: Listing = {}
         cursor: str | None = None
         for _ in range(LIST_PAGES):
@@ -118,7 +134,8 @@ class Mount:
             for tool in page.tools:
                 # Only tools that the operator has named: a server must not add tools to a running planner.
                 if tool.name in self.server.tools:
-                    found.setdefault(tool.name, (tool.description or "", tool.input_schema))
+                    is_read_only = tool.annotations is not None and tool.annotations.read_only_hint is True
+                    found.setdefault(tool.name, ListedTool(tool.description or "", tool.input_schema, is_read_only))
             cursor = page.next_cursor
             if not cursor:
                 break
@@ -129,7 +146,11 @@ class Mount:
         taken = []
         for name in self.server.tools:
             try:
-                taken.append(ForeignTool(self, adopt_tool(self.server.name, name, *listing[name])))
+                listed = listing[name]
+                adopted = adopt_tool(self.server.name, name, listed.description, listed.schema)
+                # The operator, who has named the tool, goes before its server.
+                reads = listed.is_read_only if self.server.reads is None else self.server.reads
+                taken.append(ForeignTool(self, adopted, reads))
             except KeyError:
                 self._log.warning("tool is not offered", server=self.server.name, tool=name)
             except InvalidField as error:
@@ -138,7 +159,8 @@ class Mount:
 
     async def _store_listing(self, listing: Listing) -> None:
         try:
-            await self._store.put(make_listing_key(self.server.name), json.dumps(listing).encode(), "application/json")
+            stored = {name: [tool.description, tool.schema, tool.is_read_only] for name, tool in listing.items()}
+            await self._store.put(make_listing_key(self.server.name), json.dumps(stored).encode(), "application/json")
         except (FathomError, ValueError) as error:
             self._log.warning("list of tools is not kept", server=self.server.name, reason=str(error)[:300])
 
@@ -148,14 +170,23 @@ class Mount:
             kept = json.loads(await self._store.get(make_listing_key(self.server.name)))
             # A run resumed after a restart needs the tools with which it began, because they are part of its prompt. If
             # the server is unreachable by then, its calls fail with an error.
-            self.tools = self._adopt({name: (str(said), schema) for name, (said, schema) in kept.items()})
+            # Earlier versions stored description and schema alone.
+            self.tools = self._adopt({name: ListedTool(str(said), *rest) for name, (said, *rest) in kept.items()})
         except (FathomError, ValueError, TypeError, AttributeError) as error:
             self._log.info("no list of tools is kept", server=self.server.name, reason=str(error)[:300])
 
-    async def call(self, tool: AdoptedTool, arguments: Mapping[str, Any]) -> Any:
+    async def read(self, tool: AdoptedTool, arguments: Mapping[str, Any]) -> ForeignResult:
+        """Return the result of a read-only tool, which an equal call may have had; raises as ``call`` does."""
+        version = f"{tool.remote}@{tool.hash}"
+        return await self._results.get(
+            self.server.name, version, arguments, lambda: self.call(tool, arguments), self.server.cache_s
+        )
+
+    async def call(self, tool: AdoptedTool, arguments: Mapping[str, Any]) -> ForeignResult:
         """Return the server's result.
 
-        Raises ``InvalidField`` when the server rejects the arguments, and ``DependencyFailed`` for any other failure.
+        Raises ``InvalidField`` when the server rejects the arguments, ``SourceFailed`` when it answers that the call
+        failed, ``DependencyFailed`` when it is not connected, and ``OutcomeUnknown`` when the call broke off.
         """
         from mcp import MCPError
 
@@ -164,21 +195,24 @@ class Mount:
             raise DependencyFailed(self.server.name, "is not connected")
         try:
             async with asyncio.timeout(self.server.timeout_s):
-                return await connected.call_tool(tool.remote, tool.to_remote(arguments))
+                result = await connected.call_tool(tool.remote, tool.to_remote(arguments))
+            return ForeignResult(shorten(format_result(result), BODY_CHARS), bool(result.is_error))
         except TimeoutError as error:
-            raise DependencyFailed(self.server.name, f"did not answer within {self.server.timeout_s:g} s") from error
+            raise OutcomeUnknown(self.server.name, f"did not answer within {self.server.timeout_s:g} s") from error
         except MCPError as error:
             # The schema that the model followed may be old: the list is read again for the next run.
             if error.code == INVALID_PARAMS:
                 self._stale.set()
                 raise InvalidField(tool.name, error.message[:300]) from error
-            self._wake(error.code not in (METHOD_NOT_FOUND,))
-            raise DependencyFailed(self.server.name, error.message[:300]) from error
+            if error.code in BROKEN or error.code == METHOD_NOT_FOUND:
+                self._wake(error.code in BROKEN)
+            kind = OutcomeUnknown if error.code in BROKEN_OFF else SourceFailed
+            raise kind(self.server.name, error.message[:300]) from error
         except FathomError:
             raise
         except Exception as error:  # the SDK raises whatever its transports raise: to us it is one failed dependency
             self._wake(True)
-            raise DependencyFailed(self.server.name, f"{type(error).__name__}: {str(error)[:200]}") from error
+            raise OutcomeUnknown(self.server.name, f"{type(error).__name__}: {str(error)[:200]}") from error
 
     def _wake(self, broken: bool) -> None:
         """Wake the connection task after a failure: to list again, or to reconnect when ``broken``."""
@@ -204,6 +238,8 @@ class ForeignTool:
 
     mount: Mount
     adopted: AdoptedTool
+    reads: bool
+    """True for a read-only tool: its calls may run concurrently, and equal ones share a result."""
 
     @property
     def name(self) -> str:
@@ -217,16 +253,12 @@ class ForeignTool:
     def parameters(self) -> Mapping[str, Any]:
         return self.adopted.parameters
 
-    @property
-    def reads(self) -> bool:
-        return self.mount.server.reads
-
     async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> NumberedReply:
-        result = await self.mount.call(self.adopted, arguments)
-        text = shorten(format_result(result), BODY_CHARS)
+        result = await (self.mount.read if self.reads else self.mount.call)(self.adopted, arguments)
+        text = result.text
         if result.is_error:
             drift = await self.mount.describe_drift(self.adopted)
-            raise DependencyFailed(self.mount.server.name, drift or text[:500] or "the tool failed and did not say why")
+            raise SourceFailed(self.mount.server.name, drift or text[:500] or "the tool failed and did not say why")
         document = Document(
             id=f"{self.name}/{call_id}", title=self.name, text=text, source=f"mcp:{self.mount.server.name}"
         )
@@ -255,8 +287,12 @@ def format_result(result: Any) -> str:
 class Mounts:
     """All external servers of a planner."""
 
-    def __init__(self, servers: Sequence[McpServer], store: ObjectStore, log: Any) -> None:
-        self._mounts = [Mount(server, store, log) for server in servers]
+    def __init__(
+        self, servers: Sequence[McpServer], store: ObjectStore, log: Any, results: SharedResults | None = None
+    ) -> None:
+        """Create the mounts; without ``results`` they share results with each other alone."""
+        shared = results or SharedResults()
+        self._mounts = [Mount(server, store, log, shared) for server in servers]
 
     def start(self) -> None:
         for mount in self._mounts:

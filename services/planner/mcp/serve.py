@@ -32,6 +32,8 @@ from fathom.core.ids import content_hash, new_id
 from fathom.domain.chat.messages import Sampling, ToolCall
 from fathom.hosting.host import wait_for_signal
 from fathom.services.planner.episode.resources import EpisodeResources
+from fathom.services.planner.mcp.ask import ASK, Ask, describe_ask
+from fathom.services.planner.mcp.sessions import SessionLimits
 from fathom.services.planner.model.episode import Limits, Task, ToolStatus
 from fathom.transport.sockets import listen
 
@@ -39,6 +41,8 @@ from fathom.transport.sockets import listen
 OFFERED = frozenset({"catalogue", "data", "fetch", "python", "search", "sql", "think", "todo"})
 # Each workspace may hold a Python session of the sandbox.
 MAX_WORKSPACES, SESSION = 32, "fathom/session"
+# Seconds without a request after which a session over HTTP ends: a person reads the last answer for less.
+IDLE_S = 900.0
 # Bytes of arguments and results after which a workspace takes no more calls. It holds its code, the tables it names and
 # the ids of documents found, all of which came in as arguments or went out in results: thousands of calls.
 MAX_WORKSPACE_BYTES = 16 * 1024 * 1024
@@ -99,6 +103,13 @@ class Workspaces:
         self._open.move_to_end(session)
         yield self._open[session]
 
+    async def end(self, session: str) -> None:
+        """Close the workspace of a session that has ended, once its last call has."""
+        workspace = self._open.pop(session, None)
+        if workspace is not None:
+            async with workspace.turn:
+                await workspace.resources.close()
+
     def _new(self) -> Workspace:
         run_id = new_id("mcp")
         return Workspace(self._open_resources(Task(run_id, "", "", Sampling(), Limits(0, 0, 0.0))), run_id)
@@ -108,16 +119,20 @@ class Workspaces:
             await self._open.popitem()[1].resources.close()
 
 
-def create_server(workspaces: Workspaces, resources: EpisodeResources, timeout_s: float, *, alone: bool) -> Server[Any]:
+def create_server(
+    workspaces: Workspaces, resources: EpisodeResources, timeout_s: float, ask: Ask | None = None, *, alone: bool
+) -> Server[Any]:
     """Create the server.
 
-    ``resources`` provides the tools' specifications; ``alone`` says that all calls come from one client.
+    ``resources`` provides the tools' specifications; with ``ask`` the agent is one of them; ``alone`` says that all
+    calls come from one client.
     """
     tools = [
         Described(name=spec.name, description=spec.description, input_schema=json.loads(spec.parameters_json))
         for spec in resources.tools.specs
         if spec.name in OFFERED
     ]
+    tools += [describe_ask()] if ask else []
     shown = {tool.name for tool in tools}
 
     async def list_tools(context: Any, params: PaginatedRequestParams | None) -> ListToolsResult:
@@ -127,6 +142,8 @@ def create_server(workspaces: Workspaces, resources: EpisodeResources, timeout_s
         if params.name not in shown:
             said = f"no tool {params.name[:80]!r}; there are: {', '.join(sorted(shown))}"
             return CallToolResult(content=[TextContent(type="text", text=said)], is_error=True)
+        if ask is not None and params.name == ASK:
+            return await ask(params.arguments or {})
         async with workspaces.at("one" if alone else hash_session(context)) as workspace:
             result: CallToolResult = await workspace.call(params.name, params.arguments or {}, timeout_s)
             return result
@@ -138,13 +155,20 @@ def hash_session(context: Any) -> str:
     """Return a hash of the session id of an HTTP request; "" for none."""
     headers = getattr(context.request, "headers", {})
     named = headers.get("mcp-session-id") or (context.meta or {}).get(SESSION)
+    return hash_id(str(named)) if named else ""
+
+
+def hash_id(ident: str) -> str:
+    """Return the name of a session here."""
     # The id is a secret of its client, so only its hash is kept.
-    return content_hash([str(named)]) if named else ""
+    return content_hash([ident])
 
 
-async def serve_stdio(workspaces: Workspaces, resources: EpisodeResources, timeout_s: float) -> None:
+async def serve_stdio(
+    workspaces: Workspaces, resources: EpisodeResources, timeout_s: float, ask: Ask | None = None
+) -> None:
     """Serve one client on standard input and output until it disconnects."""
-    app = create_server(workspaces, resources, timeout_s, alone=True)
+    app = create_server(workspaces, resources, timeout_s, ask, alone=True)
     async with stdio_server() as (reading, writing):
         await app.run(reading, writing, app.create_initialization_options())
 
@@ -164,8 +188,23 @@ def require_token(app: ASGIApp, token: str) -> ASGIApp:
     return check_token
 
 
+def limit_sessions(app: ASGIApp, workspaces: Workspaces) -> ASGIApp:
+    """Wrap the app with limits of its sessions, whose workspaces end with them."""
+
+    async def end(ident: str) -> None:
+        await workspaces.end(hash_id(ident))
+
+    return SessionLimits(app, MAX_WORKSPACES, IDLE_S, end)
+
+
 async def serve_http(
-    workspaces: Workspaces, resources: EpisodeResources, timeout_s: float, host: str, port: int, token: str = ""
+    workspaces: Workspaces,
+    resources: EpisodeResources,
+    timeout_s: float,
+    host: str,
+    port: int,
+    token: str = "",
+    ask: Ask | None = None,
 ) -> None:
     """Serve streamable HTTP at ``/mcp`` until SIGINT or SIGTERM; for local addresses the SDK checks Host and Origin.
 
@@ -173,8 +212,8 @@ async def serve_http(
     """
     if host not in LOCAL and not token:
         raise InvalidField("host", f"{host} is reached by others: set FATHOM_MCP_TOKEN, or listen on 127.0.0.1")
-    app = create_server(workspaces, resources, timeout_s, alone=False)
-    http: ASGIApp = app.streamable_http_app(host=host, max_sessions=MAX_WORKSPACES)
+    app = create_server(workspaces, resources, timeout_s, ask, alone=False)
+    http = limit_sessions(app.streamable_http_app(host=host, max_sessions=MAX_WORKSPACES), workspaces)
     http = require_token(http, token) if token else http
     listener = listen("mcp", host, port)
     settings = uvicorn.Config(http, log_config=None, access_log=False, timeout_graceful_shutdown=GRACE_S)

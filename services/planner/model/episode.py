@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from fathom.core.ids import content_hash
 from fathom.domain.chat.messages import Completion, Message, Role, Sampling, ToolCall, Usage
 from fathom.services.planner.model.compaction import Compaction, ViewMessage, WindowSettings
-from fathom.services.planner.model.slots import Reading
+from fathom.services.planner.model.slots import Reading, ReadText
 from fathom.services.planner.model.stages import StageNote
 
 
@@ -148,6 +148,10 @@ class Task:
     """True for a trainer's episode, whose dialogue stays as strict as trainers know it; see ``interpretation``."""
     is_thinking: bool = False
     """True for a model that thinks by itself, which is not offered the tool ``think``."""
+    instructions: str = ""
+    """What the calling application asks of the answer; "" for nothing."""
+    read: ReadText | None = None
+    """The question as datafetch has read it for a follow-up; None reads it beside the first sampling."""
     is_compared: bool = True
     """False leaves out the comparison of the answer with the question, as in training by default."""
 
@@ -225,6 +229,8 @@ class Outcome:
     error_code: str = ""
     shortfall: Shortfall | None = None
     """Why the model did not finish, when it did not."""
+    is_house_failure: bool = False
+    """True when a service was away, full or too late, so that another attempt may end otherwise."""
 
 
 @dataclass
@@ -262,6 +268,11 @@ class Episode:
     segments: list[Segment] = field(default_factory=lambda: [Segment()])
     covered: int = 0
     """Number of shown messages that the last segment's ids cover."""
+
+    def extend(self, seconds: float) -> None:
+        """Move the deadline: the episode has waited for a service, which does not count."""
+        limits = self.task.limits
+        self.task = replace(self.task, limits=replace(limits, deadline=limits.deadline + seconds))
 
     def append(self, step: Step) -> None:
         """Add a finished step: its messages, and its token ids verbatim."""

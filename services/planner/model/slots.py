@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
+from typing import Any
 
 
 class SlotKind(StrEnum):
@@ -54,6 +56,55 @@ class Slot:
     state: SlotState = SlotState.UNSURE
     detail: str = ""
     material: tuple[int, ...] = ()
+    confidence: float = 1.0
+    """How sure the reader is, from 0 to 1."""
+
+    @property
+    def is_measure(self) -> bool:
+        """Return whether it is a computation, e.g. "return", which leaves open of what."""
+        return self.kind is SlotKind.MEASURE
+
+
+Kinds = tuple[SlotKind, ...]
+ENTITY: Kinds = (SlotKind.ENTITY,)
+# What a question is about: an indicator, or a computation on one.
+TOPIC: Kinds = (SlotKind.INDICATOR, SlotKind.MEASURE)
+PERIOD: Kinds = (SlotKind.PERIOD,)
+FREQUENCY: Kinds = (SlotKind.FREQUENCY,)
+UNKNOWN: Kinds = (SlotKind.UNKNOWN,)
+
+
+@dataclass(frozen=True)
+class ReadText:
+    """A text with its slots in order, as a reader has read it."""
+
+    text: str
+    slots: tuple[Slot, ...] = ()
+    interval: str = ""
+    """The period of the whole text as an ISO interval; "" for none."""
+
+    def of(self, kinds: Kinds) -> tuple[Slot, ...]:
+        """Return the slots of some kinds, each value once."""
+        first = {slot.value or slot.text: slot for slot in reversed(self.slots) if slot.kind in kinds}
+        return tuple(sorted(first.values(), key=lambda slot: slot.start))
+
+
+def restore_text(stored: Mapping[str, Any] | None) -> ReadText | None:
+    """Return a reading from its JSON form, which is that of ``dataclasses.asdict``; None for None."""
+    if stored is None:
+        return None
+    return ReadText(stored["text"], tuple(map(restore_slot, stored["slots"])), stored["interval"])
+
+
+def restore_slot(stored: Mapping[str, Any]) -> Slot:
+    """Return a slot from its JSON form."""
+    kinds = {
+        "kind": SlotKind(stored["kind"]),
+        "source": SlotSource(stored["source"]),
+        "state": SlotState(stored["state"]),
+        "material": tuple(stored["material"]),
+    }
+    return Slot(**{**stored, **kinds})
 
 
 @dataclass(frozen=True)

@@ -105,6 +105,7 @@ class Prompts:
         lines = [f"Date: {task.date}"] if task.date else []
         lines += describe_tables(task)
         lines += describe_chart(task)
+        lines += describe_instructions(task)
         lines += [self.catalogue.get(ids[stage]).render(self.seed) for stage in ("answer", "restate") if stage in ids]
         return with_guidance(task.question, lines)
 
@@ -159,6 +160,15 @@ def describe_chart(task: Task) -> list[str]:
         return []
     chinese = language_of(task.question) == "zh"
     return [f"问题要求图表：{task.chart}。" if chinese else f"The question asks for a chart: {task.chart}."]
+
+
+def describe_instructions(task: Task) -> list[str]:
+    """Return what the calling application asks of the answer."""
+    if not task.instructions:
+        return []
+    chinese = language_of(task.question) == "zh"
+    head = "提问的应用对回答的要求：" if chinese else "The application that asks wants of the answer:"
+    return [f"{head}\n{quote(task.instructions)}"]
 
 
 def find_prompt(catalogue: Catalogue, stage: str, language: str, name: str, version: int, where: str) -> Prompt:

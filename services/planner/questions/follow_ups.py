@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fathom.domain.chat.language import language_of
+from fathom.services.planner.model.slots import ENTITY, FREQUENCY, PERIOD, TOPIC, UNKNOWN, ReadText, Slot
 from fathom.services.planner.questions.frames import Frame, Turn, find_frame
 from fathom.services.planner.questions.names import promote_names
 from fathom.services.planner.questions.periods import shift_period
@@ -33,7 +34,6 @@ from fathom.services.planner.questions.references import (
     find_references,
     list_rest,
 )
-from fathom.services.planner.questions.slots import ENTITY, FREQUENCY, PERIOD, TOPIC, UNKNOWN, ReadText, Slot
 
 # A follow-up without any slot ("Why?") refers to the last turn as a whole only when it is as short as this.
 BARE_CHARS = 40
@@ -298,7 +298,7 @@ def choose_preposition(period: str) -> str:
 
 def is_bare(question: ReadText) -> bool:
     """Return whether nothing in the question is known."""
-    return all(slot.kind == UNKNOWN for slot in question.slots)
+    return all(slot.kind in UNKNOWN for slot in question.slots)
 
 
 def list_lacking_topics(question: ReadText, text: str, frame: Frame, has_statement: bool) -> list[str]:

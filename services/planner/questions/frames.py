@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from fathom.services.planner.model.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, Kinds, ReadText, Slot
 from fathom.services.planner.questions.names import merge_neighbours, promote_names
 from fathom.services.planner.questions.periods import parse_period
 from fathom.services.planner.questions.references import STATEMENT, Reference
-from fathom.services.planner.questions.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, ReadText, Slot
 
 # A number with its unit, in both languages; digits are grouped by commas, and a sign may be the typographic minus.
 FIGURE = re.compile(r"[-−]?\d(?:[\d,]*\d)?(?:\.\d+)?\s*(?:%|percentage points|[A-Z]{3}\b|美元|元|点|亿|万)?")
@@ -37,7 +37,7 @@ class Turn:
     @property
     def has_data(self) -> bool:
         """Return whether the turn is about data, unlike a greeting and what the assistant says of itself."""
-        return any(slot.kind != UNKNOWN for slot in self.question.slots) or bool(CITATION.search(self.answer.text))
+        return any(slot.kind not in UNKNOWN for slot in self.question.slots) or bool(CITATION.search(self.answer.text))
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def find_frame(question: ReadText, turns: Sequence[Turn], references: Sequence[R
 def order_by_answer(entities: Sequence[str], turn: Turn) -> tuple[str, ...]:
     """Return the entities in the order in which the answer names them; () unless it names all."""
     values = {slot.text: slot.value for slot in turn.question.of(ENTITY)}
-    places = {slot.value: slot.start for slot in reversed(turn.answer.slots) if slot.kind == ENTITY}
+    places = {slot.value: slot.start for slot in reversed(turn.answer.slots) if slot.kind in ENTITY}
     if not entities or any(values.get(name) not in places for name in entities):
         return ()
     return tuple(sorted(entities, key=lambda name: places[values[name]]))
@@ -102,7 +102,7 @@ def list_days(text: ReadText) -> tuple[Slot, ...]:
 
 def list_figures(text: ReadText) -> list[str]:
     """Return the figures of a text that belong to no name, measure or period."""
-    return [match.group().strip() for match in FIGURE.finditer(remove_slots(text, PERIOD, ENTITY, TOPIC))]
+    return [match.group().strip() for match in FIGURE.finditer(remove_slots(text, PERIOD + ENTITY + TOPIC))]
 
 
 def has_quoted(question: ReadText, turns: Sequence[Turn]) -> bool:
@@ -146,7 +146,7 @@ def find_figure(answer: ReadText) -> str:
     return match.group().strip() if match else ""
 
 
-def remove_slots(text: ReadText, *kinds: str) -> str:
+def remove_slots(text: ReadText, kinds: Kinds) -> str:
     """Return the text with the slots of some kinds blanked out."""
     letters = list(text.text)
     for slot in text.slots:

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from fathom.domain.text.months import MONTHS
 from fathom.domain.text.scripts import HAN, HAN_CHARACTER
+from fathom.services.planner.model.slots import ENTITY, TOPIC, UNKNOWN, ReadText, Slot, SlotKind
 from fathom.services.planner.questions.references import ADD, COMPARED, REMOVE, compile_kind, find_references
-from fathom.services.planner.questions.slots import ENTITY, TOPIC, UNKNOWN, ReadText, Slot
 
 CAPITALISED = re.compile(r"[A-Z][\w&.-]*(?: (?:& )?[A-Z][\w&.-]*)*")
 HAN_NAME = re.compile(rf"[{HAN}]{{2,8}}")
@@ -23,7 +23,7 @@ ELLIPTIC = re.compile("呢|换成|改成|改为")
 def promote_names(text: ReadText, known: Sequence[str] = (), is_follow_up: bool = False) -> ReadText:
     """Return the text with unknown names as entities; ``known`` are names of earlier turns."""
     found = [*find_known(text, known), *find_capitalised(text)]
-    if not any(slot.kind == ENTITY for slot in text.slots):
+    if not any(slot.kind in ENTITY for slot in text.slots):
         found += find_chinese(text, is_follow_up)
     taken = [(one.start, one.end) for one in find_references(text)] if is_follow_up else []
     found = [span for span in found if not any(span[0] < end and start < span[1] for start, end in taken)]
@@ -31,7 +31,7 @@ def promote_names(text: ReadText, known: Sequence[str] = (), is_follow_up: bool 
     for start, end in sorted(found, key=lambda span: (span[0], -span[1])):
         if not any(start < slot.end and slot.start < end for slot in names):
             words = text.text[start:end]
-            names.append(Slot(ENTITY, start, end, words, words.casefold()))
+            names.append(Slot(SlotKind.ENTITY, words, words.casefold(), start, end))
     others = [slot for slot in text.slots if not any(slot.start < one.end and one.start < slot.end for one in names)]
     return replace(text, slots=tuple(sorted([*others, *names], key=lambda slot: slot.start)))
 
@@ -41,7 +41,7 @@ def find_known(text: ReadText, known: Sequence[str]) -> Iterator[tuple[int, int]
     for name in known:
         for match in re.finditer(re.escape(name), text.text, re.IGNORECASE):
             if not any(
-                slot.kind == ENTITY and slot.start < match.end() and match.start() < slot.end for slot in text.slots
+                slot.kind in ENTITY and slot.start < match.end() and match.start() < slot.end for slot in text.slots
             ):
                 yield match.span()
 
@@ -62,7 +62,7 @@ def is_subject(text: ReadText, end: int) -> bool:
     if re.match(r"'s\b|\s*[?.!]?$|\s*[,-]?\s*-?\d", text.text[end:]):
         return True
     place = end + len(text.text[end:]) - len(text.text[end:].lstrip())
-    return any(slot.start == place and slot.kind != UNKNOWN for slot in text.slots)
+    return any(slot.start == place and slot.kind not in UNKNOWN for slot in text.slots)
 
 
 def find_chinese(text: ReadText, is_follow_up: bool) -> Iterator[tuple[int, int]]:
@@ -73,7 +73,7 @@ def find_chinese(text: ReadText, is_follow_up: bool) -> Iterator[tuple[int, int]
         if not any(pattern.search(text.text) for pattern in markers):
             return
     else:
-        topics = [slot for slot in text.slots if slot.kind == TOPIC]
+        topics = [slot for slot in text.slots if slot.kind in TOPIC]
         needs_name = bool(topics) and all(slot.is_measure for slot in topics)
         slots = [slot for slot in slots if needs_name or slot.start == 0]
     last = None
@@ -96,11 +96,11 @@ def mask_operators(text: str) -> str:
 def merge_neighbours(text: ReadText) -> list[Slot]:
     """Return the unknown slots, those next to each other as one."""
     merged: list[Slot] = []
-    for slot in sorted((one for one in text.slots if one.kind == UNKNOWN), key=lambda one: one.start):
+    for slot in sorted((one for one in text.slots if one.kind in UNKNOWN), key=lambda one: one.start):
         last = merged[-1] if merged else None
         if last is not None and text.text[last.end : slot.start] in ("", " "):
             words = text.text[last.start : slot.end]
-            merged[-1] = Slot(UNKNOWN, last.start, slot.end, words, "")
+            merged[-1] = Slot(SlotKind.UNKNOWN, words, "", last.start, slot.end)
         else:
             merged.append(slot)
     return merged

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
-from fathom.services.planner.questions.slots import ENTITY, ReadText, Slot
+from fathom.services.planner.model.slots import ENTITY, Kinds, ReadText, Slot
 
 # Names that belong together stand this close: "Apple and Microsoft", 苹果、微软和谷歌.
 RUN_CHARS = 12
@@ -21,18 +22,18 @@ def join_names(names: Sequence[str], chinese: bool) -> str:
     return f"{first}{'和' if chinese else ' and '}{names[-1]}"
 
 
-def list_run(text: ReadText, kind: str) -> list[Slot]:
-    """Return the first slots of a kind that stand together."""
+def list_run(text: ReadText, kinds: Kinds) -> list[Slot]:
+    """Return the first slots of some kinds that stand together."""
     run: list[Slot] = []
-    for slot in sorted((slot for slot in text.slots if slot.kind == kind), key=lambda slot: slot.start):
+    for slot in sorted((slot for slot in text.slots if slot.kind in kinds), key=lambda slot: slot.start):
         if not run or slot.start - run[-1].end <= RUN_CHARS:
             run.append(slot)
     return run
 
 
-def replace_slots(text: ReadText, kind: str, words: str, chinese: bool) -> ReadText:
-    """Return the text with the first run of slots of a kind replaced, or with the words added in brackets."""
-    run = list_run(text, kind)
+def replace_slots(text: ReadText, kinds: Kinds, words: str, chinese: bool) -> ReadText:
+    """Return the text with the first run of slots of some kinds replaced, or with the words added in brackets."""
+    run = list_run(text, kinds)
     if not run:
         return ReadText(add_in_brackets(text.text, [words], chinese), text.slots)
     return replace_span(text, run[0].start, run[-1].end, words)
@@ -50,9 +51,7 @@ def replace_span(text: ReadText, start: int, end: int, words: str) -> ReadText:
     """Return the text with other words from ``start`` to ``end`` and without the slots there."""
     moved = len(words) - (end - start)
     others = tuple(
-        slot
-        if slot.end <= start
-        else Slot(slot.kind, slot.start + moved, slot.end + moved, slot.text, slot.value, slot.is_measure)
+        slot if slot.end <= start else replace(slot, start=slot.start + moved, end=slot.end + moved)
         for slot in text.slots
         if slot.end <= start or slot.start >= end
     )

@@ -12,8 +12,8 @@ import yaml
 
 from fathom.domain.text.numerals import ONE_TO_NINE
 from fathom.domain.text.scripts import HAN
+from fathom.services.planner.model.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, ReadText, Slot
 from fathom.services.planner.questions.periods import Shift, find_shifts
-from fathom.services.planner.questions.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, ReadText, Slot
 
 FILE = Path(__file__).parent / "references.yaml"
 ONE, SEVERAL, OTHER, RANKED, STATEMENT = "one", "several", "other", "ranked", "statement"
@@ -127,20 +127,20 @@ def overlaps(reference: Reference, slot: Slot) -> bool:
 
 def blocks(slot: Slot, reference: Reference, question: ReadText) -> bool:
     """Return whether the words belong to the slot and refer to nothing."""
-    if slot.kind == UNKNOWN:
+    if slot.kind in UNKNOWN:
         return False
     if reference.kind not in OPERATORS:
         return True
     # "the change from a year earlier in June 2022" has its period; the words are part of a measure.
-    dated = any(one.kind == PERIOD and not overlaps(reference, one) for one in question.slots)
-    return slot.kind == ENTITY or (reference.kind == SHIFTED and dated)
+    dated = any(one.kind in PERIOD and not overlaps(reference, one) for one in question.slots)
+    return slot.kind in ENTITY or (reference.kind == SHIFTED and dated)
 
 
 def refers_within(reference: Reference, question: ReadText) -> bool:
     """Return whether a pronoun stands for something in an earlier clause of the same question."""
-    if reference.kind != ONE or not any(slot.kind in (ENTITY, TOPIC) for slot in question.slots):
+    if reference.kind != ONE or not any(slot.kind in ENTITY + TOPIC for slot in question.slots):
         return False
-    ends = [slot.end for slot in question.slots if slot.kind in (ENTITY, TOPIC) and slot.end <= reference.start]
+    ends = [slot.end for slot in question.slots if slot.kind in ENTITY + TOPIC and slot.end <= reference.start]
     return bool(ends) and CLAUSE.search(question.text, min(ends), reference.start) is not None
 
 
@@ -152,7 +152,7 @@ def drop_overlapped(question: ReadText, references: Sequence[Reference]) -> Read
         slot
         for slot in question.slots
         if not any(overlaps(one, slot) for one in operators)
-        and not (slot.is_measure and around.fullmatch(slot.text) and any(one.kind == ENTITY for one in question.slots))
+        and not (slot.is_measure and around.fullmatch(slot.text) and any(one.kind in ENTITY for one in question.slots))
     )
     return replace(question, slots=slots)
 
@@ -160,7 +160,7 @@ def drop_overlapped(question: ReadText, references: Sequence[Reference]) -> Read
 def list_rest(question: ReadText, references: Sequence[Reference] = ()) -> list[str]:
     """Return the words that neither belong to a slot or reference nor stand around the new part of a follow-up."""
     text = list(question.text)
-    known = [(slot.start, slot.end) for slot in question.slots if slot.kind != UNKNOWN]
+    known = [(slot.start, slot.end) for slot in question.slots if slot.kind not in UNKNOWN]
     for start, end in [*known, *((one.start, one.end) for one in references)]:
         text[start:end] = " " * (end - start)
     return WORD.findall(compile_kind(AROUND).sub(" ", "".join(text)))

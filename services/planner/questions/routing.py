@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from fathom.services.planner.classification.classifier import Classifier, Verdict
-from fathom.services.planner.classification.examples import CHART, EVIDENCE, MODE, NO_CHART, NOT_NEEDED, ROUTE, SCENE
+from fathom.services.planner.classification.examples import (
+    CHART,
+    EVIDENCE,
+    FORM,
+    LAYOUT,
+    MODE,
+    NO_CHART,
+    NOT_NEEDED,
+    REPORT,
+    ROUTE,
+    SCENE,
+)
+
+# Ends of clauses; a point or a dash only before a blank, as in "3.5" and "2014-16" there is none.
+CLAUSES = re.compile(r"[:：,，;；。?？!！]\s*|\.\s+|\s[-–—]\s")
+# Shorter ones are names and numbers; of a long question the request stands in front.
+LEAST_CLAUSE, MAX_CLAUSES = 4, 12
 
 
 class Scene(StrEnum):
@@ -27,6 +44,13 @@ class Mode(StrEnum):
     RESEARCH = "research"
 
 
+class Form(StrEnum):
+    """Form of an answer: as short as the question allows, or the fixed sections of a report."""
+
+    ANSWER = "answer"
+    REPORT = "report"
+
+
 @dataclass(frozen=True)
 class Route:
     """Routing decision.
@@ -39,6 +63,7 @@ class Route:
     confidence: float
     reason: str
     is_sure: bool = True
+    form: Form = Form.ANSWER
 
 
 AskModel = Callable[[str], Awaitable[tuple[Scene, Mode] | None]]
@@ -77,3 +102,15 @@ async def find_chart(question: str, classifier: Classifier) -> str:
     """Return the kind of chart that a question asks for; "" for none and when unsure."""
     verdict = await classifier.classify_one(CHART, question)
     return verdict.label if verdict.is_sure and verdict.label != NO_CHART else ""
+
+
+async def find_form(question: str, classifier: Classifier) -> Form:
+    """Return the form of the answer that a question asks for; a report only if a clause surely asks for one.
+
+    ``classifier`` holds the head ``form``. Where it is unsure, the model decides by the usual prompt.
+    """
+    # Clause by clause: a report is asked for in a few words, and what it is to say may take a paragraph.
+    clauses = [part for part in CLAUSES.split(question) if len(part) >= LEAST_CLAUSE][:MAX_CLAUSES]
+    verdicts = await classifier.classify(FORM, clauses or [question], LAYOUT)
+    asked = any(verdict.is_sure and verdict.label == REPORT for verdict in verdicts)
+    return Form.REPORT if asked else Form.ANSWER

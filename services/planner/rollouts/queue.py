@@ -197,7 +197,7 @@ class RolloutQueue:
         final = attempt == MAX_DELIVER - 1
         rounds = -(-len(missing) // (request.concurrency or self.config.concurrent_rollouts))
         # Episodes of a group run `concurrency` at a time; half a minute more for grading and storing.
-        timeout_s = rounds * self.config.max_run_ms / 1000 + 30
+        timeout_s = rounds * (self.config.max_run_ms / 1000 + self.config.rollout_patience_s) + 30
         call = replace(Call.from_headers(delivery.headers, timeout_s), lane=lane)
         try:
             with calling(call):

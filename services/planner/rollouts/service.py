@@ -31,7 +31,7 @@ from fathom.services.planner.episode.limits import (
     validate_question,
 )
 from fathom.services.planner.model.compaction import Compaction
-from fathom.services.planner.model.episode import Step, Task, ToolResult
+from fathom.services.planner.model.episode import Step, StopReason, Task, ToolResult
 from fathom.services.planner.prompts.data_summary import DataSummary
 from fathom.services.planner.prompts.selection import SHORT_TOOLS, is_small_window
 from fathom.services.planner.proto.episode import step_to_proto, trajectory_to_proto
@@ -115,7 +115,7 @@ class Rollouts:
             tasks = [replace(task, data_summary=known if allows_data(task) else "") for task in tasks]
         concurrency = cap_limit(request.concurrency, self.config.concurrent_rollouts, "concurrency")
         async for index, sample, play in self.engine.play_group(
-            tasks, request.group_size, concurrency, protocol, NullObserver(), places
+            tasks, request.group_size, concurrency, protocol, NullObserver(), places, lane
         ):
             message = self._make_trajectory(play, request, protocol, lane)
             message.task_index, message.sample_index = index, sample
@@ -184,8 +184,8 @@ class Rollouts:
         """Grade the answer and the response; without a grader the reward stays 0."""
         task = request.tasks[index]
         judge = task if task.grader else request
-        # An episode without a step has nothing to grade; its reward stays 0 and its error says why.
-        if not judge.grader or not play.episode.steps:
+        # An episode without a step has nothing to grade, and one that failed is no sample: its error says why.
+        if not judge.grader or not play.episode.steps or play.outcome.stop is StopReason.FAILED:
             return
         item = reward.ScoreItem(
             grader=judge.grader,

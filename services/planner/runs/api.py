@@ -27,21 +27,23 @@ from fathom.services.planner.model.episode import Limits, Task, rebuild_episode
 from fathom.services.planner.proto.effort import effort_from_proto
 from fathom.services.planner.proto.episode import step_from_proto, trajectory_to_proto
 from fathom.services.planner.proto.window import settings_from_proto
-from fathom.services.planner.questions.routing import Route
+from fathom.services.planner.questions.routing import Form, Route
 from fathom.services.planner.runs.control import find_current_todo
-from fathom.services.planner.runs.conversation import MAX_SHEETS, load_messages, load_sheets
+from fathom.services.planner.runs.conversation import MAX_SHEETS, load_messages, load_sheets, read_history
 from fathom.services.planner.runs.event_log import fold_log
 from fathom.services.planner.runs.fold import load_history
 from fathom.services.planner.runs.queue import submit_run
 from fathom.services.planner.runs.replay import replay
-from fathom.services.planner.runs.repository import Entry, Header, Leg, RunRepository, first_leg
+from fathom.services.planner.runs.repository import Entry, Header, Leg, RunRepository, as_of_run, first_leg
 from fathom.services.planner.runs.worker import Worker
 from fathom.services.planner.workflow.convert import PLAYED_BY
+from fathom.services.planner.workflow.rewriting import Reading
 from fathom.transport.bus.streams import DAY_S, LEGS
 
 # Names that policy takes in the place of a model.
 MODEL_ROLES = frozenset({"planner", "writer", "coder", "judge"})
 TABLELESS = frozenset({trajectory.PROTOCOL_WORKFLOW, trajectory.PROTOCOL_SEARCH_R1})
+MAX_INSTRUCTION_CHARS = 16_384
 # As many as connections that a client of S3 keeps.
 READ_AT_ONCE = 16
 RESUMABLE = (
@@ -61,6 +63,7 @@ class Runs:
     record: RunRepository
     clients: Clients
     route: Callable[[str], Awaitable[Route]]
+    find_form: Callable[[str], Awaitable[Form]]
 
     async def ask(self, request: pb.RunRequest, lane: Lane) -> tuple[Header, Leg]:
         """Begin a run and queue it; a repeated request joins the existing run, and is queued unless that has ended."""
@@ -79,11 +82,13 @@ class Runs:
         """
         question = validate_question(request.question, self.config.max_question_chars)
         await self._validate_tables(request)
-        protocol = request.protocol
-        if protocol == trajectory.PROTOCOL_AUTO and request.table_ids:
-            protocol = trajectory.PROTOCOL_RESEARCH
-        elif protocol == trajectory.PROTOCOL_AUTO:
-            protocol = PLAYED_BY[(await self._route(question, request.conversation_id)).mode]
+        validate_instructions(request)
+        read_history(request)
+        understood = Reading(question)
+        # Only what is routed must be whole: whether a report is asked for is said in the question's own words.
+        if request.protocol == trajectory.PROTOCOL_AUTO and not (request.table_ids or request.instructions):
+            understood = await self._understand(request, question)
+        protocol, form = await self._choose(request, understood.question)
         if protocol not in self.worker.protocols:
             raise InvalidField("protocol", f"{request.protocol} is no protocol of this planner")
         validate_budget(request.budget)
@@ -105,6 +110,8 @@ class Runs:
             request=request.SerializeToString(deterministic=True).hex(),
             tenant=call.tenant,
             traceparent=call.traceparent,
+            form=form,
+            asked=None if understood.asked is None else asdict(understood.asked),
         )
         header, is_new = await self.record.create(wanted)
         # The id was used for another question: joining it would answer the wrong one.
@@ -121,13 +128,28 @@ class Runs:
         # Here, where the caller learns of it: a queued run could only fail.
         await load_sheets(self.clients, request.table_ids)
 
-    async def _route(self, question: str, conversation_id: str) -> Route:
-        """Return the route of a question; of a follow-up, that of the whole question that it stands for."""
-        if conversation_id and self.worker.rewriter is not None:
-            checked_id("conversation_id", conversation_id)
-            history = await load_messages(self.worker.clients, self.record, conversation_id)
-            question = (await self.worker.rewriter.rewrite(question, history)).question
-        return await self.route(question)
+    async def _choose(self, request: pb.RunRequest, question: str) -> tuple[trajectory.Protocol, str]:
+        """Return the protocol of a run and the form of its answer, as the request says or else as the question does."""
+        protocol = request.protocol
+        if protocol == trajectory.PROTOCOL_AUTO and not (request.table_ids or request.instructions):
+            route = await self.route(question)
+            protocol, form = PLAYED_BY[route.mode], route.form
+        elif protocol == trajectory.PROTOCOL_SEARCH_R1 or "answer" in request.prompts:
+            return protocol, ""
+        else:
+            form = await self.find_form(question)
+        if protocol == trajectory.PROTOCOL_AUTO:
+            protocol = trajectory.PROTOCOL_RESEARCH
+        return protocol, "" if "answer" in request.prompts else form.value
+
+    async def _understand(self, request: pb.RunRequest, question: str) -> Reading:
+        """Return the question; a follow-up as the whole question that it stands for."""
+        if not (request.conversation_id or request.history) or self.worker.rewriter is None:
+            return Reading(question)
+        if request.conversation_id:
+            checked_id("conversation_id", request.conversation_id)
+        history = await load_messages(self.worker.clients, self.record, request)
+        return await self.worker.rewriter.rewrite(question, history, as_of=as_of_run(request))
 
     async def _resolve_model(self, asked: str) -> str:
         """Resolve the model of a run; a role is resolved once, here, so that the record names a model."""
@@ -260,3 +282,12 @@ def validate_budget(budget: pb.Budget) -> None:
     for name in ("max_rounds", "max_tokens", "max_ms"):
         cap_limit(getattr(budget, name), 1, f"budget.{name}")
     cap_cost(budget.max_cost, 1.0, "budget.max_cost")
+
+
+def validate_instructions(request: pb.RunRequest) -> None:
+    """Raise ``InvalidField`` for instructions that are too long, or for a protocol that does not read them."""
+    size = len(request.instructions)
+    if size > MAX_INSTRUCTION_CHARS:
+        raise InvalidField("instructions", f"has {size:,} characters; at most {MAX_INSTRUCTION_CHARS:,} are allowed")
+    if size and request.protocol in TABLELESS:
+        raise InvalidField("instructions", "are for the agent: the other protocols have prompts of their own")

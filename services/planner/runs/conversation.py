@@ -12,9 +12,12 @@ from dataclasses import dataclass, replace
 from fathom.api.datafetch.v1.datafetch_pb2 import GetSheetRequest, Sheet
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import trajectory_pb2 as pb
+from fathom.api.planner.v1.planner_pb2 import RunRequest
+from fathom.api.policy.v1.policy_pb2 import ROLE_ASSISTANT, ROLE_USER
 from fathom.clients import Clients
-from fathom.core.errors import CorruptData, NotFound
+from fathom.core.errors import CorruptData, InvalidField, NotFound
 from fathom.domain.chat.messages import Message, Role
+from fathom.domain.chat.proto import message_from_proto
 from fathom.services.planner.answering.parsing import Citation, Reference, parse
 from fathom.services.planner.model.episode import Material, MaterialKind
 from fathom.services.planner.proto.episode import material_from_proto, material_to_proto
@@ -23,6 +26,8 @@ from fathom.services.planner.tools.session import read_sheet_number
 
 # A follow-up is mostly about the newest tables, and each is described in the prompt.
 MAX_SHEETS, MAX_SHEET_BYTES = 12, 16 * 1024 * 1024
+# Messages and characters that a caller may send of a conversation of its own; the window compacts what is too long.
+MAX_HISTORY, MAX_HISTORY_CHARS = 64, 65_536
 # Titles in place of references that mean nothing any more.
 MAX_TITLE_CHARS = 80
 
@@ -48,33 +53,46 @@ async def load_conversation(
     clients: Clients,
     record: RunRepository,
     run_id: str,
-    conversation_id: str,
+    request: RunRequest,
     is_first: bool,
-    table_ids: Sequence[str] = (),
 ) -> Conversation:
     """Return the conversation's window as messages, and the tables of its last turns with the caller's own.
 
     The tables are chosen once, when the run is first played (``is_first``), and then read from its record: material
     numbers must not depend on what is asked elsewhere in the conversation meanwhile.
     """
-    window, turns = await load_turns(clients, record, conversation_id)
-    if not window and not table_ids:
-        return Conversation()
+    window, turns = await load_turns(clients, record, request.conversation_id)
+    history = read_history(request)
+    if not window and not request.table_ids:
+        return Conversation(history)
     stored = await record.get_given(run_id)
     if stored is not None:
         given = tuple(material_from_proto(item) for item in stored)
     elif is_first:
-        given = add_sheets(choose_sheets(list(turns.values())), await load_sheets(clients, table_ids))
+        given = add_sheets(choose_sheets(list(turns.values())), await load_sheets(clients, request.table_ids))
         await record.put_given(run_id, [material_to_proto(item) for item in given])
     else:
         given = ()
-    return Conversation(make_messages(window, turns, given), given)
+    return Conversation((*history, *make_messages(window, turns, given)), given)
 
 
-async def load_messages(clients: Clients, record: RunRepository, conversation_id: str) -> tuple[Message, ...]:
+async def load_messages(clients: Clients, record: RunRepository, request: RunRequest) -> tuple[Message, ...]:
     """Return the conversation's window as messages without tables, to read a follow-up by."""
-    window, turns = await load_turns(clients, record, conversation_id)
-    return make_messages(window, turns, ())
+    window, turns = await load_turns(clients, record, request.conversation_id)
+    return (*read_history(request), *make_messages(window, turns, ()))
+
+
+def read_history(request: RunRequest) -> tuple[Message, ...]:
+    """Return the turns that the caller keeps itself; raise ``InvalidField`` for too many or other messages."""
+    if len(request.history) > MAX_HISTORY:
+        raise InvalidField("history", f"has {len(request.history)} messages; at most {MAX_HISTORY} are allowed")
+    size = sum(len(message.content) for message in request.history)
+    if size > MAX_HISTORY_CHARS:
+        raise InvalidField("history", f"has {size:,} characters; at most {MAX_HISTORY_CHARS:,} are allowed")
+    for place, message in enumerate(request.history):
+        if message.role not in (ROLE_USER, ROLE_ASSISTANT) or not message.content.strip():
+            raise InvalidField(f"history[{place}]", "must be a text of user or assistant")
+    return tuple(message_from_proto(message) for message in request.history)
 
 
 async def load_turns(

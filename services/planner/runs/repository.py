@@ -42,6 +42,11 @@ class Header:
     """Tenant of the run, the same for all planners and resumptions."""
     traceparent: str = ""
     """Trace context of the original call, continued by all legs and attempts of the run."""
+    form: str = ""
+    """Form of the answer that the question asks for (``Form``); "" where the request names it or the protocol has none.
+    """
+    asked: Mapping[str, Any] | None = None
+    """The question as datafetch has read it, in the form of JSON (``restore_text``); None when nobody has read it."""
 
     @property
     def protocol_value(self) -> pb.Protocol:
@@ -328,6 +333,11 @@ class RunRepository:
 def first_leg(header: Header) -> Leg:
     """Return the leg that starts with the question, which is part of the header."""
     return Leg.of(0, header.run_id, header.start_time, header.run_request().budget)
+
+
+def as_of_run(request: planner.RunRequest) -> Any:
+    """Return the point in time of a run's data; None for all of them."""
+    return request.as_of if request.HasField("as_of") else None
 
 
 def make_summary(run_id: str, question: str, parent_run_id: str, start_time: float, entry: Entry) -> planner.RunSummary:

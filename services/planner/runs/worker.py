@@ -30,22 +30,31 @@ from fathom.services.planner.episode.fence import LeaseLost
 from fathom.services.planner.episode.limits import cap_cost, cap_sampling, make_limits, resolve_today
 from fathom.services.planner.model.effort import EffortProfile, Granted, ModelProfile
 from fathom.services.planner.model.episode import Outcome, Step, StopReason, Task, rebuild_episode
+from fathom.services.planner.model.slots import restore_text
 from fathom.services.planner.prompts.data_summary import DataSummary
 from fathom.services.planner.prompts.selection import SHORT_TOOLS, is_small_window
 from fathom.services.planner.proto.effort import EFFORTS_BACK, asked_from_proto
 from fathom.services.planner.proto.episode import material_to_proto, step_from_proto, step_to_proto, trajectory_to_proto
 from fathom.services.planner.proto.window import settings_from_proto
 from fathom.services.planner.questions.model_routing import find_language_model
+from fathom.services.planner.questions.routing import Form
 from fathom.services.planner.runs.control import RunControl, request_stop
 from fathom.services.planner.runs.conversation import Conversation, load_conversation
 from fathom.services.planner.runs.event_log import EventLog, send_heartbeats
 from fathom.services.planner.runs.fold import History, load_history
 from fathom.services.planner.runs.publisher import RunPublisher, publish_end
 from fathom.services.planner.runs.queue import Consumer
-from fathom.services.planner.runs.repository import Entry, Header, Lease, Leg, RunRepository
+from fathom.services.planner.runs.repository import Entry, Header, Lease, Leg, RunRepository, as_of_run
+from fathom.services.planner.workflow.convert import FORMS
 from fathom.services.planner.workflow.pipeline import find_rewritten_question
 from fathom.services.planner.workflow.protocol import Workflow
-from fathom.services.planner.workflow.rewriting import STAGE, Reading, Rewriter, make_clarification
+from fathom.services.planner.workflow.rewriting import (
+    STAGE,
+    Reading,
+    Rewriter,
+    make_clarification,
+    restore_reading,
+)
 from fathom.transport.bus.base import Bus, Delivery
 from fathom.transport.bus.streams import MAX_DELIVER, control_subject, run_durable
 from fathom.transport.store.refs import to_ref
@@ -165,9 +174,7 @@ class Worker:
             with calling(call):
                 request = header.run_request()
                 is_first = attempt <= 1 and not leg.number
-                conversation = await load_conversation(
-                    self.clients, self.record, run_id, request.conversation_id, is_first, request.table_ids
-                )
+                conversation = await load_conversation(self.clients, self.record, run_id, request, is_first)
                 reading = await self._understand(header, conversation.history)
                 task = await self._make_task(header, request, leg, granted, conversation, reading)
                 history = await load_history(self.record, run_id, fold, None if ended is None else ended[0])
@@ -226,13 +233,14 @@ class Worker:
             return Reading(header.question, STAGE)
         stored = await self.record.get_reading(header.run_id)
         if stored is not None:
-            return Reading(**{**stored, "options": tuple(stored["options"])})
+            return restore_reading(stored)
         # A workflow's model rewrites in a stage of its own, whose tokens are recorded for training.
         staged = isinstance(self.protocols[header.protocol_value], Workflow)
         if staged and await find_language_model(self.clients, header.model):
             return Reading(header.question, STAGE)
-        date = resolve_today(None, header.start_time)
-        reading = await self.rewriter.rewrite(header.question, chat, "" if staged else header.model, date)
+        date, as_of = resolve_today(None, header.start_time), as_of_run(header.run_request())
+        asked, model = restore_text(header.asked), "" if staged else header.model
+        reading = await self.rewriter.rewrite(header.question, chat, model, date, asked, as_of)
         await self.record.put_reading(header.run_id, asdict(reading))
         return reading
 
@@ -247,6 +255,7 @@ class Worker:
             effort=EFFORTS_BACK[granted.effort],
             capped=granted.capped,
             given=[material_to_proto(item) for item in task.given],
+            form=FORMS[Form(header.form)] if header.form else pb.ANSWER_FORM_UNSPECIFIED,
         )
         events.publish(started=started)
         if task.question != header.question and not leg.number:
@@ -277,7 +286,7 @@ class Worker:
         sampling = self._make_sampling(model, sampling_from_proto(request.sampling), limits)
         # A workflow's stages see one whole question and no conversation.
         whole = reading.method != STAGE and isinstance(self.protocols[header.protocol_value], Workflow)
-        as_of = request.as_of if request.HasField("as_of") else None
+        as_of = as_of_run(request)
         window = settings_from_proto(request.window, config.make_window(limits.window_tokens))
         protocol = self.protocols[header.protocol_value]
         tokens = min(window.tokens, model.window_tokens or window.tokens)
@@ -291,13 +300,15 @@ class Worker:
             history=() if whole else conversation.history,
             given=() if whole else conversation.given,
             as_of=as_of,
-            prompts=protocol.prompts(header.question, request.prompts, tokens),
+            prompts=protocol.prompts(header.question, choose_prompts(header, request, tokens), tokens),
             date=resolve_today(as_of, header.start_time),
             data_summary=await self._describe_data(header, as_of),
             depth=header.depth,
             window=window,
             tools=SHORT_TOOLS if is_small else (),
+            read=reading.read,
             is_thinking=config.model_profiles.get(header.model, ModelProfile()).is_thinking,
+            instructions=request.instructions,
         )
 
     async def _describe_data(self, header: Header, as_of: Any) -> str:
@@ -394,6 +405,16 @@ class Worker:
             await self.clients.memory.append_turn(request)
         except FathomError as error:
             self.log.error("turn was not remembered", run_id=header.run_id, error=error.message)
+
+
+def choose_prompts(header: Header, request: pb.RunRequest, window_tokens: int) -> Mapping[str, str]:
+    """Return the prompts that a run wants: those of its request, and that of a report if its question asks for one.
+
+    A small window has no room for a report.
+    """
+    if header.form != Form.REPORT or "answer" in request.prompts or is_small_window(window_tokens):
+        return request.prompts
+    return {**request.prompts, "answer": Form.REPORT.value}
 
 
 def find_understood(header: Header, play: Play) -> str:

@@ -9,13 +9,14 @@ from datetime import UTC, date, datetime
 from typing import Any, ClassVar
 
 from google.protobuf.timestamp_pb2 import Timestamp
+from google.rpc.status_pb2 import Status
 
 from fathom.api.common.v1.common_pb2 import TimeRange
 from fathom.api.retrieval.v1 import retrieval_pb2 as pb
 from fathom.clients import Clients
-from fathom.core.errors import InvalidField
+from fathom.core.errors import DependencyFailed, FathomError, InvalidField, rebuild
 from fathom.services.planner.model.episode import MaterialKind, Step, ToolStatus
-from fathom.services.planner.tools.tool import NewMaterial, NumberedReply, Reply, make_schema
+from fathom.services.planner.tools.tool import NewMaterial, NumberedReply, Reply, SourceFailed, make_schema
 from fathom.transport.status import from_status
 
 # About 1,500 tokens: a sixteenth of the default window, so that several pages fit.
@@ -86,7 +87,7 @@ class Search:
         result = response.results[0]
         # One query of several may fail in a response that is OK as a whole.
         if result.status.code:
-            raise from_status(result.status)
+            raise read_failure(result.status)
         hits = [
             {"id": hit.id, "time": format_day(hit.publish_time), "title": hit.title, "summary": hit.summary}
             for hit in result.hits
@@ -131,7 +132,7 @@ class Fetch:
         response = await self.clients.retrieval.fetch(request, timeout_s=self.timeout_s)
         result = response.results[0]
         if result.status.code:
-            raise from_status(result.status)
+            raise read_failure(result.status)
         document = result.document
 
         def make_reply(first: int) -> Reply:
@@ -145,6 +146,15 @@ class Fetch:
             return Reply(ToolStatus.OK, head, document.text, (NewMaterial(MaterialKind.PASSAGE, document),))
 
         return make_reply
+
+
+def read_failure(status: Status) -> FathomError:
+    """Return the error of one query or document in a response that is OK as a whole."""
+    error = from_status(status)
+    # Retrieval answered: what failed is the source behind it, such as a website.
+    if isinstance(error, DependencyFailed):
+        return rebuild(SourceFailed, error.message, error.metadata, error.retry_after_s)
+    return error
 
 
 def make_empty_reply(query: str, first: int) -> Reply:

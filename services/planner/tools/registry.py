@@ -8,27 +8,47 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fathom.core.errors import FathomError, InvalidField, NotFound
+from fathom.core.errors import DeadlineExceeded, FathomError, InvalidField, NotFound, is_retryable
+from fathom.core.retry import RetryPolicy
 from fathom.domain.chat.messages import ToolCall, ToolSpec
 from fathom.services.planner.model.episode import Material, MaterialKind, ToolResult, ToolStatus
+from fathom.services.planner.model.waits import Waits
 from fathom.services.planner.tools.arguments import make_validator, read_arguments
 from fathom.services.planner.tools.gates import Gates
 from fathom.services.planner.tools.intents import describe_intent
-from fathom.services.planner.tools.tool import NewMaterial, NumberedReply, Reply, Tool, shorten
+from fathom.services.planner.tools.tool import (
+    NewMaterial,
+    NumberedReply,
+    OutcomeUnknown,
+    Reply,
+    SourceFailed,
+    Tool,
+    shorten,
+)
 
 INTENT = {"type": "string", "description": "What you want with this call, in one short sentence for the reader."}
 # Last line of defence behind the tools' own limits: no result may fill the window or the record.
 MAX_BODY_CHARS, MAX_HEAD_CHARS, MAX_FINDINGS = 24_000, 40_000, 64
 Report = Callable[[str, BaseException], None]
+# A client has made its own attempts, in seconds, before a call fails here: these pauses outlast a restart.
+PAUSES = RetryPolicy(attempts=None, first_delay_s=0.5, max_delay_s=5.0)
 
 
 @dataclass(frozen=True)
 class CallLimits:
-    """Deadlines in seconds, the default and by tool, and concurrency limits."""
+    """Deadlines in seconds, the default and by tool, concurrency limits, and patience with the services behind.
+
+    ``patience_s`` is the time that an episode may wait in all for services that are away or full. After it a call fails
+    as a result that the model reads, or, for ``is_strict``, with ``PlaneFailure``: trainers must not learn from a
+    failure that no model caused. ``run`` names the episode in the queues of the gates.
+    """
 
     deadline_s: float = 60.0
     deadlines_s: Mapping[str, float] = field(default_factory=dict)
     gates: Gates | None = None
+    patience_s: float = 0.0
+    is_strict: bool = False
+    run: str = ""
 
     def of(self, tool: str) -> float:
         return self.deadlines_s.get(tool, self.deadline_s)
@@ -51,7 +71,8 @@ def ignore(tool: str, error: BaseException) -> None:
 class Registry:
     """Executor of tool calls of one episode, which numbers the material that they find.
 
-    Every failure of a call is returned as a result; ``call`` raises nothing except cancellation.
+    Every failure of a call is returned as a result. ``call`` raises nothing except cancellation and, with strict
+    limits, ``PlaneFailure``.
     """
 
     def __init__(
@@ -72,6 +93,8 @@ class Registry:
         self._checkers = {tool.name: make_validator(tool.name, tool.parameters) for tool in tools}
         self._material = material
         self._bounds, self._report = bounds or CallLimits(), report
+        self.waits = Waits()
+        """Time that the calls have waited for services that were away or full."""
         self._specs = tuple(specify(tool) for tool in sorted(tools, key=lambda tool: tool.name))
 
     @property
@@ -102,7 +125,9 @@ class Registry:
         if known is not None:
             return ExecutedCall(call, known, known.duration_ms / 1000)
         try:
-            found = await self._run_gated(call_id, *self._validate(call))
+            found = await self._run_patiently(call_id, *self._validate(call))
+        except PlaneFailure:
+            raise
         # The model's own mistake, which it can correct; other errors become a missing item that the answer must name.
         except (InvalidField, NotFound) as error:
             found = Reply(ToolStatus.INVALID, {"error": error.message})
@@ -134,10 +159,35 @@ class Registry:
             raise NotFound("tool", call.name[:80], sorted(self._tools))
         return tool, self._checkers[call.name].validate(read_arguments(call))
 
+    async def _run_patiently(self, call_id: str, tool: Tool, arguments: Mapping[str, object]) -> Reply | NumberedReply:
+        """Return the tool's reply; repeat the call while its service is away or full and patience is left.
+
+        Raises the last error, for strict limits as ``PlaneFailure``.
+        """
+        loop, attempt = asyncio.get_running_loop(), 0
+        while True:
+            started, attempt = loop.time(), attempt + 1
+            try:
+                return await self._run_gated(call_id, tool, arguments)
+            except FathomError as error:
+                if not is_house_failure(error):
+                    raise
+                # The attempt took the episode's time for a failure that is not its own.
+                self.waits.cover(started)
+                delay, failed = PAUSES.delay_s(attempt, error), error
+            # A call that may have acted is not made twice.
+            is_repeatable = tool.reads or not isinstance(failed, DeadlineExceeded | OutcomeUnknown)
+            if not is_repeatable or self.waits.seconds + delay > self._bounds.patience_s:
+                if self._bounds.is_strict:
+                    raise PlaneFailure(tool.name, failed) from failed
+                raise failed
+            with self.waits.waiting():
+                await asyncio.sleep(delay)
+
     async def _run_gated(self, call_id: str, tool: Tool, arguments: Mapping[str, object]) -> Reply | NumberedReply:
         if self._bounds.gates is None:
             return await self._run_within_deadline(call_id, tool, arguments)
-        async with self._bounds.gates.hold(tool.name):
+        async with self._bounds.gates.hold(tool.name, self._bounds.run, self.waits):
             return await self._run_within_deadline(call_id, tool, arguments)
 
     async def _run_within_deadline(
@@ -174,10 +224,23 @@ class Registry:
         return material
 
 
-class ToolTimeout(FathomError):
+class ToolTimeout(DeadlineExceeded):
     """A tool did not respond in time."""
 
-    code, reason = "DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED"
+
+class PlaneFailure(FathomError):
+    """A tool's service was away, full or too late for longer than an episode waits: no model caused it."""
+
+    code, reason, transient = "UNAVAILABLE", "DEPENDENCY_FAILED", True
+
+    def __init__(self, tool: str, error: FathomError) -> None:
+        culprit = error.metadata.get("culprit", tool)
+        super().__init__(error.message, metadata={"culprit": culprit}, retry_after_s=error.retry_after_s)
+
+
+def is_house_failure(error: FathomError) -> bool:
+    """Return whether a call failed for the services' own reasons: away, full or too late."""
+    return is_retryable(error) and not isinstance(error, SourceFailed)
 
 
 def retrieve_exception(task: asyncio.Future[Reply | NumberedReply]) -> None:

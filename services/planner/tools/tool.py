@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from fathom.core.errors import DependencyFailed
 from fathom.domain.chat.quoting import neutral, quote
 from fathom.services.planner.model.episode import MaterialKind, ToolStatus
 
@@ -38,6 +39,14 @@ class Reply:
         """Return the reply as shown to the model: one line of JSON, then the body, quoted and with tags neutralized."""
         line = json.dumps({"tool": tool[:MAX_NAME_CHARS], "status": self.status.value, **self.head}, ensure_ascii=False)
         return f"{neutral(line)}\n\n{quote(self.body)}" if self.body else neutral(line)
+
+
+class SourceFailed(DependencyFailed):
+    """The source itself answered that it failed, e.g. a page that is gone: an observation like any other."""
+
+
+class OutcomeUnknown(DependencyFailed):
+    """The call broke off and may have acted: it must not be made again unless it only reads."""
 
 
 NumberedReply = Callable[[int], Reply]

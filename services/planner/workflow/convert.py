@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as pb
-from fathom.services.planner.questions.routing import Mode, Route
+from fathom.services.planner.questions.routing import Form, Mode, Route
 
 # A direct question is the agent's as well: it answers at once, while the workflow would plan first.
 PLAYED_BY = {
@@ -13,6 +13,7 @@ PLAYED_BY = {
     Mode.RESEARCH: pb.PROTOCOL_RESEARCH,
 }
 """Protocol by mode."""
+FORMS = {Form.ANSWER: planner.ANSWER_FORM_ANSWER, Form.REPORT: planner.ANSWER_FORM_REPORT}
 
 
 def route_to_proto(found: Route, evidence: bool, chart: str) -> planner.RouteQuestionResponse:
@@ -26,4 +27,5 @@ def route_to_proto(found: Route, evidence: bool, chart: str) -> planner.RouteQue
         unsure=not found.is_sure,
         needs_evidence=evidence,
         chart=chart,
+        form=FORMS[found.form],
     )

@@ -62,7 +62,7 @@ class Pipeline:
         self._arguments = find_askable(specs)
         self._tools = [(spec.name, spec.description) for spec in specs if spec.name in self._arguments]
         self._chinese = language_of(episode.task.question) == "zh"
-        self._life, self._sampling, self._room = Lifetime(), False, 0
+        self._life, self._sampling, self._room = Lifetime(resources.tools.waits, episode.extend), False, 0
 
     def stop(self) -> None:
         """Request the end of the episode and cancel the call in flight."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from fathom.clients import Clients
 from fathom.core.errors import FathomError
@@ -15,12 +16,13 @@ from fathom.services.planner.classification.classifier import Classifier
 from fathom.services.planner.classification.examples import KIND, ROUTE
 from fathom.services.planner.episode.llm import complete
 from fathom.services.planner.model.episode import Answer, Clarification
+from fathom.services.planner.model.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, ReadText, restore_text
 from fathom.services.planner.questions.follow_ups import complete_question
 from fathom.services.planner.questions.frames import FIGURE, Turn, has_quoted
 from fathom.services.planner.questions.model_routing import find_language_model
+from fathom.services.planner.reader import Reader, select_names
 from fathom.services.planner.questions.references import find_references, list_rest
 from fathom.services.planner.questions.routing import find_chart
-from fathom.services.planner.questions.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, Reader, ReadText
 from fathom.services.planner.workflow.stage_outputs import read_question
 from fathom.services.planner.workflow.stage_prompts import format_history
 
@@ -48,6 +50,16 @@ class Reading:
     reference: str = ""
     options: tuple[str, ...] = ()
     asks_back: bool = False
+    asked: ReadText | None = None
+    """The user's own words as datafetch has read them; None when nobody has."""
+    read: ReadText | None = None
+    """The same of ``question``."""
+
+
+def restore_reading(stored: Mapping[str, Any]) -> Reading:
+    """Return a reading from its JSON form, which is that of ``dataclasses.asdict``."""
+    texts = {name: restore_text(stored.get(name)) for name in ("asked", "read")}
+    return Reading(**{**stored, **texts, "options": tuple(stored["options"])})
 
 
 @dataclass(frozen=True)
@@ -62,27 +74,38 @@ class Rewriter:
     model_s: float = 15.0
     may_ask: bool = False
 
-    async def rewrite(self, question: str, history: Sequence[Message], model: str = "", date: str = "") -> Reading:
+    async def rewrite(
+        self,
+        question: str,
+        history: Sequence[Message],
+        model: str = "",
+        date: str = "",
+        asked: ReadText | None = None,
+        as_of: Any = None,
+    ) -> Reading:
         """Return the question as understood after ``history``.
 
-        ``model`` rewrites if it is a language model; "" uses the slots alone.
+        ``model`` rewrites if it is a language model; "" uses the slots alone. ``asked`` is the question as it was read
+        before; None reads it, as of a point in time.
         """
         pairs = list_turns(history)
         if not pairs:
             return Reading(question)
-        seen = await self.reader.read(question)
+        asked = asked or await self.reader.read(question, as_of)
+        seen = select_names(asked)
         if seen is None:
             return Reading(question)
+        unchanged = Reading(question, asked=asked, read=asked)
         turns = await self._read_turns(pairs[-TURNS:])
         if await self._stands_alone(seen, turns):
-            return Reading(question)
+            return unchanged
         done = complete_question(seen, turns)
-        said = await self._ask_model(seen, history, model, date) if model else ""
-        if said and said != question:
-            return Reading(said, MODEL)
+        said = await self._ask_model(seen, history, model, date, as_of) if model else None
+        if said is not None and said[0] != question:
+            return Reading(said[0], MODEL, asked=asked, read=said[1])
         if done.unresolved and self.may_ask and not has_asked(history):
-            return Reading(done.text, SLOTS, done.unresolved, done.options, asks_back=True)
-        return Reading(done.text, SLOTS if done.text != question else "")
+            return Reading(done.text, SLOTS, done.unresolved, done.options, asks_back=True, asked=asked)
+        return unchanged if done.text == question else Reading(done.text, SLOTS, asked=asked)
 
     async def _stands_alone(self, seen: ReadText, turns: Sequence[Turn]) -> bool:
         """Return whether the question needs nothing of earlier ones: small talk, work on the text, a general term."""
@@ -93,37 +116,42 @@ class Rewriter:
             # A measure alone ("the volatility?") asks for its value.
             return bool(list_rest(seen)) and not find_references(seen)
         # "28% can't be right" is about the data, however much it sounds like small talk; so is a request to plot.
-        about_data = any(slot.kind != UNKNOWN for slot in seen.slots) or has_quoted(seen, turns)
+        about_data = any(slot.kind not in UNKNOWN for slot in seen.slots) or has_quoted(seen, turns)
         return kind.label in OWN_WORDS and not about_data and not await find_chart(seen.text, self.classifier)
 
     async def _read_turns(self, pairs: Sequence[tuple[str, str]]) -> list[Turn]:
         texts = [text for asked, answered in pairs for text in (asked, answered[:ANSWER_CHARS])]
-        found = await asyncio.gather(*map(self.reader.read, texts))
+        found = map(select_names, await asyncio.gather(*map(self.reader.read, texts)))
         read = [one or ReadText(text) for one, text in zip(found, texts, strict=True)]
         turns: list[Turn] = []
         for asked, answered in zip(read[::2], read[1::2], strict=True):
             # An earlier question may be a follow-up itself, which memory has in the user's words.
             whole = complete_question(asked, turns)
             if whole.text != asked.text and not whole.unresolved:
-                asked = await self.reader.read(whole.text) or asked
+                asked = select_names(await self.reader.read(whole.text)) or asked
             turns.append(Turn.of(asked, answered))
         return turns
 
-    async def _ask_model(self, seen: ReadText, history: Sequence[Message], model: str, date: str) -> str:
-        """Return the model's rewriting; "" without a language model, in time, or when it loses something."""
+    async def _ask_model(
+        self, seen: ReadText, history: Sequence[Message], model: str, date: str, as_of: Any
+    ) -> tuple[str, ReadText] | None:
+        """Return the model's rewriting with its reading; None without a language model or in time, or when it loses
+        something.
+        """
         name = await find_language_model(self.clients, model)
         if not name:
-            return ""
+            return None
         text = ask(REWRITE, {"history": format_history(history), "question": seen.text, "date": date})
         try:
             async with asyncio.timeout(self.model_s):
                 system = self.prompt(language_of(seen.text))
                 said = await complete(self.clients, name, system, text, MAX_TOKENS)
         except (FathomError, TimeoutError):
-            return ""
+            return None
         written, flaws = read_question(said, seen.text, MAX_QUESTION_CHARS)
-        rewritten = None if flaws else await self.reader.read(written)
-        return "" if rewritten is None or find_lost(seen, rewritten) else written
+        read = None if flaws else await self.reader.read(written, as_of)
+        names = select_names(read)
+        return None if read is None or names is None or find_lost(seen, names) else (written, read)
 
 
 def list_turns(history: Sequence[Message]) -> list[tuple[str, str]]:

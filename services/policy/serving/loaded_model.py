@@ -7,12 +7,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from pathlib import Path
 
-from fathom.core.call import Lane, current_call
+from fathom.core.admission import Admission, AdmissionObserver, Claimant, Limits
 from fathom.core.errors import FailedPrecondition, FathomError, Internal, NotReady, VersionMismatch
 from fathom.domain.weights.manifest import ADAPTER_CONFIG
 from fathom.services.policy.config import ModelConfig
 from fathom.services.policy.model import Backend, Item, ModelInfo, Request, State
-from fathom.services.policy.serving.admission import Admission, Limits
 
 # Loading takes seconds to minutes: clients should ask again, but not busily.
 RETRY_WHILE_WARMING_S = 1.0
@@ -38,7 +37,7 @@ class LoadedModel:
         admission: Admission | None = None,
     ) -> None:
         self.name, self.config = name, config
-        self.admission = admission or Admission(name, build_limits(config))
+        self.admission = admission or create_admission(name, config)
         self.idle = asyncio.Event()
         self.idle.set()
         self._users = 0
@@ -118,12 +117,10 @@ class LoadedModel:
     async def generate(self, request: Request) -> AsyncGenerator[Item, None]:
         """Wait for admission, then sample; raise ``Overloaded``, ``NotReady`` or ``VersionMismatch``."""
         backend = self.backend
-        call = current_call()
-        lane = Lane.INTERACTIVE if call is None else call.lane
         tokens = estimate_tokens(request, self.config, backend.window_tokens)
         # In use from before the wait: a version with queued requests must not be retired under them.
         with self.use():
-            async with self.admission.admit(lane, tokens):
+            async with self.admission.admit(Claimant.current(), tokens):
                 # Checked when its turn comes: the version may have changed while it waited.
                 if request.policy_version not in (0, backend.version):
                     raise VersionMismatch(self.name, request.policy_version, backend.version)
@@ -182,9 +179,13 @@ class LoadedModel:
             await self._backend.close()
 
 
-def build_limits(config: ModelConfig) -> Limits:
-    """Return the admission limits that the settings of a model define."""
-    return Limits(config.running, config.waiting, config.tokens_in_flight or config.running * config.window_tokens)
+def create_admission(name: str, config: ModelConfig, observer: AdmissionObserver | None = None) -> Admission:
+    """Return the admission queue of a model, with the limits that its settings define.
+
+    A generation reserves the sum of its prompt and its largest completion, an upper bound of its key-value cache.
+    """
+    tokens = config.tokens_in_flight or config.running * config.window_tokens
+    return Admission(f"model {name!r}", Limits(config.running, config.waiting, tokens), observer, "generations")
 
 
 def estimate_tokens(request: Request, config: ModelConfig, window_tokens: int) -> int:

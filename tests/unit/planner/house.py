@@ -11,6 +11,7 @@ from typing import Any
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.clients import Clients
 from fathom.core.call import Lane, current_origin
+from fathom.core.errors import FathomError
 from fathom.core.telemetry import Telemetry
 from fathom.domain.chat.hermes import format_tool_call
 from fathom.services.planner.config import Config
@@ -21,14 +22,14 @@ from fathom.services.planner.model.episode import MaterialKind, Step, Task, Tool
 from fathom.services.planner.model.todo import Todo
 from fathom.services.planner.prompts.catalogue import load_catalogue
 from fathom.services.planner.prompts.selection import Prompts
-from fathom.services.planner.questions.routing import Mode, Route, Scene
+from fathom.services.planner.questions.routing import Form, Mode, Route, Scene
 from fathom.services.planner.runs.api import Runs
 from fathom.services.planner.runs.event_log import follow
 from fathom.services.planner.runs.repository import RunRepository
 from fathom.services.planner.runs.subruns import Allowance, SubRunClient
 from fathom.services.planner.runs.worker import Worker
 from fathom.services.planner.tools.delegate import Delegate
-from fathom.services.planner.tools.registry import Registry
+from fathom.services.planner.tools.registry import CallLimits, Registry
 from fathom.services.planner.tools.session import Session
 from fathom.services.planner.tools.think import Finish, Think
 from fathom.services.planner.tools.todo import TodoList
@@ -50,7 +51,12 @@ def echo(*texts: str) -> str:
 async def choose_route(question: str) -> Route:
     """Return the route of a question in these tests: a plan for "How profitable …", the agent for any other."""
     mode = Mode.WORKFLOW if question.startswith("How profitable") else Mode.RESEARCH
-    return Route(Scene.QUESTION_ANSWERING, mode, 1.0, "by its first words")
+    return Route(Scene.QUESTION_ANSWERING, mode, 1.0, "by its first words", form=await choose_form(question))
+
+
+async def choose_form(question: str) -> Form:
+    """Return the form of an answer in these tests: a report for "Write a report …" and 写一份报告…."""
+    return Form.REPORT if question.startswith(("Write a report", "写一份报告")) else Form.ANSWER
 
 
 def finish(answer: str) -> str:
@@ -80,10 +86,14 @@ class Script(FakePolicy):
 
 @dataclass
 class Echo:
-    """Tool that returns its argument; "wait…" waits for ``release``. It records its calls."""
+    """Tool that returns its argument; "wait…" waits for ``release``. It records its calls.
+
+    It raises the next one of ``failures`` first, if there is one.
+    """
 
     called: list[str]
     release: asyncio.Event
+    failures: list[FathomError] = field(default_factory=list)
 
     name = "echo"
     description = "Says it again."
@@ -92,6 +102,8 @@ class Echo:
 
     async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> NumberedReply:
         text = arguments["text"]
+        if self.failures:
+            raise self.failures.pop(0)
         if text.startswith("wait"):
             await self.release.wait()
         self.called.append(f"{call_id} {text}")
@@ -118,19 +130,23 @@ class House:
         """Says the same in each run, unless ``by_question`` has lines of its own for its question."""
         self.called: list[str] = []
         self.release = asyncio.Event()
+        self.failures: list[FathomError] = []
+        """Errors of the services behind the tool, one per call."""
+        self.patience_s = 0.0
         self.telemetry = Telemetry("test", log_level="critical")
         self.clients = Clients({}, self.telemetry)
-        self.runs = Runs(self.config, self.worker(), self.record, self.clients, choose_route)
+        self.runs = Runs(self.config, self.worker(), self.record, self.clients, choose_route, choose_form)
 
     def stage(self, task: Task, steps: Sequence[Step], cut_short: Step | None) -> EpisodeResources:
         known = [*steps, *([cut_short] if cut_short else [])]
         material = sum(len(result.material) for step in known for result in step.results)
         todo = Todo.from_steps(known)
-        tools: list[Tool] = [Echo(self.called, self.release), Think(), Finish(), TodoList(todo)]
+        tools: list[Tool] = [Echo(self.called, self.release, self.failures), Think(), Finish(), TodoList(todo)]
         delegation = SubRunClient(self.bus, self.record, task, Allowance(runs=2))
         if delegation.is_allowed:
             tools.append(Delegate(delegation, Session.from_material(self.clients, task.run_id, 1.0, [])))
-        registry = Registry(tools, material, known=cut_short.results if cut_short else ())
+        bounds = CallLimits(patience_s=self.patience_s, is_strict=task.is_rollout)
+        registry = Registry(tools, material, bounds, known=cut_short.results if cut_short else ())
         return EpisodeResources(registry, todo=todo)
 
     def worker(self, make: Callable[[], Engine] | None = None) -> Worker:

@@ -134,7 +134,7 @@ async def test_tokens_bound_what_runs(tmp_path: Path) -> None:
     tasks = [asyncio.create_task(ask(made, request)) for request in requests]
     while not all(task.done() for task in tasks):
         most = max(most, admission.running)
-        assert admission.tokens <= 1_000
+        assert admission.units <= 1_000
         await asyncio.sleep(0)
     assert 1 <= most <= 2
     assert all(task.result().text for task in tasks)

@@ -19,6 +19,7 @@ from fathom.services.planner.answering.rendering.figures import DrawnFigure, Fig
 from fathom.services.planner.answering.rendering.material import list_material
 from fathom.services.planner.answering.rendering.missing import append_missing
 from fathom.services.planner.answering.rendering.report import find_missing_sections, is_report
+from fathom.services.planner.answering.rendering.skeleton import Skeleton, place_omissions
 from fathom.services.planner.answering.verification.claims import parse_sentences
 from fathom.services.planner.answering.verification.clauses import label_clauses
 from fathom.services.planner.answering.verification.evidence import Evidence
@@ -109,6 +110,11 @@ class CheckedEnding:
         material = [*episode.material, *(record for done in drawn for record in done.records)]
         shown, failed = place_figures(events, drawn)
         markdown, cited, unresolved = render_markdown(shown, {item.number for item in material})
+        omitted = find_omissions(markdown, episode)
+        # Graders of rollouts read a report as the model wrote it.
+        if is_report(markdown, episode) and not episode.task.is_rollout:
+            markdown = Skeleton(markdown, episode.task.question, episode.material).complete()
+            cited = resolve_citations(markdown, {item.number for item in material}).cited
         markdown = append_missing(markdown.strip(), episode.material, episode.task.question)
         extended = extend_material(material, episode)
         found = [
@@ -116,7 +122,7 @@ class CheckedEnding:
             *(mark for mark in find_unresolved(parse(markdown), material)),
             *mark_removed_citations(wrong, markdown),
             *mark_failed_figures(markdown, failed),
-            *find_omissions(markdown, episode),
+            *place_omissions(omitted, markdown),
         ]
         # A figure, also a failed one, cites the last cell that was run for it.
         drawn_by = {done.records[-1].number for done in drawn if done.records}

@@ -32,24 +32,26 @@ class Section:
         return self.chinese if chinese else self.english
 
 
-KEY_TABLE, MISSING = Section("Key table", "关键数据"), Section("Missing data", "缺失数据")
+ANSWER, KEY_TABLE, EVIDENCE = Section("Answer", "结论"), Section("Key table", "关键数据"), Section("Evidence", "证据")
+MISSING, SOURCES = Section("Missing data", "缺失数据"), Section("Sources", "来源")
 SECTIONS = (
-    Section("Answer", "结论"),
+    ANSWER,
     KEY_TABLE,
-    Section("Evidence", "证据"),
+    EVIDENCE,
     Section("Counter-arguments", "反面论据"),
     Section("Assumptions", "假设"),
     MISSING,
-    Section("Sources", "来源"),
+    SOURCES,
 )
 BY_NAME = {name.casefold(): section for section in SECTIONS for name in (section.english, section.chinese)}
 
 
 @dataclass(frozen=True)
 class FoundSection:
-    """A section of a text, at the offsets of its body."""
+    """A section of a text, at the offsets of its body; ``heading`` is that of its heading."""
 
     section: Section
+    heading: int
     start: int
     end: int
 
@@ -63,7 +65,8 @@ def find_sections(markdown: str) -> list[FoundSection]:
     found = [(section, match) for match in HEADING.finditer(plain) if (section := BY_NAME.get(read_title(match[1])))]
     ends = [*(match.start() for _, match in found[1:]), len(markdown)]
     return [
-        FoundSection(section, match.end(), end) for (section, match), end in zip(found, ends[: len(found)], strict=True)
+        FoundSection(section, match.start(), match.end(), end)
+        for (section, match), end in zip(found, ends[: len(found)], strict=True)
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -77,9 +78,8 @@ async def test_a_report_without_a_section_comes_back_once_with_its_name() -> Non
     episode.append(Step(1, (Message(Role.TOOL, f"x {CHECKED}", tool_call_id="c1"),), again))
     answer = await finish(text, episode)
     assert isinstance(answer, Answer)
-    marks = [(mark.kind, mark.text, mark.start) for mark in answer.findings]
-    end = len(answer.markdown)
-    assert marks == [(FindingKind.SECTION, "## Key table", end), (FindingKind.SECTION, "## Assumptions", end)]
+    marks = [(mark.kind, mark.text, answer.markdown[mark.start : mark.end]) for mark in answer.findings]
+    assert marks == [(FindingKind.SECTION, name, name) for name in ("## Key table", "## Assumptions")]
 
 
 async def test_what_makes_an_answer_a_report() -> None:
@@ -111,3 +111,51 @@ def test_headings_may_be_numbered_and_emphasised_and_code_has_none() -> None:
 def test_an_empty_section_counts_as_missing() -> None:
     [mark] = find_missing_sections(write(evidence=""), QUESTION)
     assert mark.detail == "the section 'Evidence' is empty"
+
+
+@pytest.mark.parametrize(
+    ("chinese", "question", "notes"),
+    [
+        (
+            False,
+            QUESTION,
+            ("No table was fetched", "Not written by the model.", "- Tencent – unknown here [2]", "calc"),
+        ),
+        (True, "写一份关于苹果的研究报告", ("没有取得", "模型没有写这一节。", "- Tencent – 未收录 [2]", "计算")),
+    ],
+)
+async def test_prose_of_any_model_becomes_the_fixed_sections(
+    chinese: bool, question: str, notes: Sequence[str]
+) -> None:
+    episode = make_episode("", question, missing=True, prompts={"answer": "answer.report.v1.en"})
+    answer = await finish("Apple rose 80.5% [1].\n\nMore on 2020.", episode, correct=False)
+    assert isinstance(answer, Answer)
+    parts = {part.section: answer.markdown[part.start : part.end].strip() for part in find_sections(answer.markdown)}
+    assert list(parts) == list(SECTIONS)
+    names = [section.name(chinese) for section in SECTIONS]
+    assert [line.removeprefix("## ") for line in answer.markdown.splitlines() if line.startswith("## ")] == names
+    bodies = list(parts.values())
+    assert bodies[0] == "Apple rose 80.5% [1]."
+    assert bodies[2] == "More on 2020."
+    assert [notes[0] in bodies[1], bodies[3], bodies[5], notes[3] in bodies[6]] == [True, notes[1], notes[2], True]
+    assert [mark.text for mark in answer.findings if mark.kind is FindingKind.SECTION][:2] == [
+        f"## {name}" for name in names[:2]
+    ]
+    again = await finish("Apple rose 80.5% [1].\n\nMore on 2020.", episode, correct=False)
+    assert again == answer, "two runs write alike"
+
+
+async def test_sections_out_of_order_are_put_in_order_and_figures_stand_with_the_evidence() -> None:
+    text = write().replace("## Answer\n\nApple rose.\n\n", "") + "\n\n{{figure:fig_1}}\n\n## 1. Answer\n\nIt rose."
+    answer = await finish(f"Some words first.\n\n{text}", make_episode(), correct=False)
+    assert isinstance(answer, Answer)
+    assert answer.markdown.startswith("## Answer\n\nSome words first.\n\nIt rose.\n\n## Key table")
+    assert "Apple rose.\n\n{{figure:fig_1}}\n\n## Counter-arguments" in answer.markdown
+    # No section is missed; that the figure does not exist is another matter.
+    assert [mark.kind for mark in answer.findings] == [FindingKind.UNRESOLVED]
+
+
+async def test_a_trainer_reads_a_report_as_the_model_wrote_it() -> None:
+    answer = await finish("Apple rose.", make_episode(is_rollout=True), correct=False)
+    assert isinstance(answer, Answer)
+    assert answer.markdown == "Apple rose."

@@ -12,7 +12,6 @@ import pytest
 from fathom.api.datafetch.v1.datafetch_pb2 import Sheet
 from fathom.domain.chat.messages import ToolCall
 from fathom.services.planner.answering.verification.dates import find_moments
-from fathom.services.planner.answering.verification.evidence import Evidence
 from fathom.services.planner.coverage.facts import Facts, Used, find_frequencies, find_orders, list_lacks, measure_step
 from fathom.services.planner.coverage.matching import SlotChecker
 from fathom.services.planner.model.episode import Material, MaterialKind, ToolResult, ToolStatus
@@ -181,8 +180,15 @@ def test_without_any_material_all_that_is_asked_stays_open() -> None:
 
 
 @pytest.mark.parametrize(("reason", "state"), [("NOT_UNDERSTOOD", UNSURE), ("UNKNOWN_ENTITY", OPEN)])
-async def test_a_word_that_one_wording_of_a_call_did_not_express_is_unsure(reason: str, state: SlotState) -> None:
+def test_a_word_that_one_wording_of_a_call_did_not_express_is_unsure(reason: str, state: SlotState) -> None:
     missing = Material(1, MaterialKind.MISSING, {"subject": "more", "reason": reason})
-    lacks = await list_lacks([missing], Evidence(None))
+    lacks = list_lacks([missing])
     [found] = SlotChecker(Used(lacks=lacks)).check([Slot(SlotKind.UNKNOWN, "more", start=33, end=37)])
     assert found.state is state
+
+
+def test_the_words_of_an_explanation_are_nothing_that_a_source_lacks() -> None:
+    item = {"subject": "Tencent", "reason": "UNKNOWN_ENTITY", "detail": "no exchange here lists such a pattern"}
+    lacks = list_lacks([Material(1, MaterialKind.MISSING, item)])
+    words = [Slot(SlotKind.UNKNOWN, text, start=9) for text in ("Tencent", "pattern")]
+    assert [slot.state for slot in SlotChecker(Used(lacks=lacks)).check(words)] == [OPEN, UNSURE]

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from typing import Any
 
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
-from fathom.core.errors import DependencyFailed
-from fathom.domain.chat.messages import ToolCall
+from fathom.core.errors import DependencyFailed, NotReady
+from fathom.domain.chat.messages import Completion, FinishReason, Sampling, ToolCall, Usage
+from fathom.services.planner.answering.rendering.finish import CheckedEnding
+from fathom.services.planner.answering.verification.evidence import Evidence
+from fathom.services.planner.coverage.ending import CoverageEnding
 from fathom.services.planner.coverage.reading import QuestionReader, bind_words, join_words
 from fathom.services.planner.coverage.stated import read_statement, refine
-from fathom.services.planner.model.slots import Slot, SlotKind, SlotSource, SlotState
+from fathom.services.planner.model.episode import Answer, Episode, Limits, Step, Task
+from fathom.services.planner.model.slots import ReadText, Slot, SlotKind, SlotSource, SlotState
 
 
 def place(question: str, kind: SlotKind, text: str, value: str = "") -> Slot:
@@ -19,12 +25,20 @@ def place(question: str, kind: SlotKind, text: str, value: str = "") -> Slot:
 
 
 class Datafetch:
-    """Answers with one mention, or fails."""
+    """Answers with one mention, or fails; ``starts`` calls find it not ready."""
 
-    def __init__(self, mention: pb.Mention | None = None) -> None:
-        self.mention = mention
+    def __init__(self, mention: pb.Mention | None = None, starts: int = 0) -> None:
+        self.mention, self.starts = mention, starts
+        self.waited_for = asyncio.Event()
+        """Set by a call that it was not ready for."""
+        self.texts: list[str] = []
 
     async def read_question(self, request: pb.ReadQuestionRequest, timeout_s: float) -> pb.ReadQuestionResponse:
+        self.texts.append(request.question)
+        if self.starts:
+            self.starts -= 1
+            self.waited_for.set()
+            raise NotReady("datafetch is warming up", retry_after_s=0.001)
         if self.mention is None:
             raise DependencyFailed("datafetch", "is gone")
         return pb.ReadQuestionResponse(mentions=[self.mention])
@@ -33,6 +47,14 @@ class Datafetch:
 class Services:
     def __init__(self, datafetch: Datafetch) -> None:
         self.datafetch = datafetch
+
+
+def make_episode(question: str) -> Episode:
+    """Return an episode that has ended in one step without material."""
+    made = Episode(Task("run_1", question, "m", Sampling(), Limits(9, 9_999, time.monotonic() + 100)), ())
+    said = Completion((1,), (2,), (0.0,), "", (), FinishReason.STOP, 0, 0, Usage(), True, "m")
+    made.append(Step(0, (), said))
+    return made
 
 
 def reader(mention: pb.Mention | None = None) -> QuestionReader:
@@ -44,6 +66,30 @@ async def test_a_reading_that_fails_leaves_the_dates_and_never_the_run() -> None
     slots = await reader().read("Apple from 2015 to 2020 with 3%")
     assert [(slot.kind, slot.value) for slot in slots] == [(SlotKind.PERIOD, "2015-01-01/2020-12-31")]
     assert await reader().read_measures(["drawdown"]) == frozenset()
+
+
+async def test_a_datafetch_that_starts_is_waited_for() -> None:
+    mention = pb.Mention(kind=pb.MENTION_KIND_ENTITY, start=0, end=5, text="Apple", value="AAPL")
+    clients: Any = Services(Datafetch(mention, starts=3))
+    read = QuestionReader(clients)
+    reading = asyncio.create_task(read.read("Apple rose"))
+    await clients.datafetch.waited_for.wait()
+    assert read.is_waiting("Apple rose")
+    assert [slot.text for slot in await reading] == ["Apple"]
+    assert not read.is_waiting("Apple rose")
+
+
+async def test_a_question_that_was_read_before_the_run_is_not_read_again() -> None:
+    known = ReadText("Apple in 2019", (Slot(SlotKind.ENTITY, "Apple", "AAPL", 0, 5),))
+    datafetch = Datafetch()
+    clients: Any = Services(datafetch)
+    ending = CoverageEnding(CheckedEnding(Evidence(None)), QuestionReader(clients), Evidence(None))
+    ending.begin(known.text, known)
+    episode = make_episode(known.text)
+    reading = await ending.read(Answer("It rose."), episode)
+    assert reading is not None
+    assert [slot.text for slot in reading.slots] == ["Apple", "2019"]
+    assert known.text not in datafetch.texts
 
 
 async def test_a_number_that_the_reading_skipped_is_a_parameter() -> None:

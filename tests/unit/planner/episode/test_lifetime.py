@@ -7,6 +7,8 @@ import time
 
 from fathom.services.planner.episode.deadline import Lifetime
 from fathom.services.planner.model.episode import Outcome, StopReason
+from fathom.services.planner.model.waits import Waits
+from tests.support.clock import pass_time, simulate_time
 
 
 async def time_out() -> Outcome:
@@ -32,3 +34,36 @@ async def test_a_timeout_inside_while_nothing_is_awaited_blames_the_planner() ->
 async def test_the_deadline_of_the_run_ends_it_as_spent() -> None:
     outcome = await Lifetime().run(wait_for_ever, time.monotonic() - 1, lambda: "")
     assert (outcome.stop, outcome.culprit) == (StopReason.BUDGET, "policy")
+
+
+@simulate_time
+async def test_a_wait_for_a_service_moves_the_deadline_by_as_much() -> None:
+    waits, moved = Waits(), list[float]()
+
+    async def work() -> Outcome:
+        with waits.waiting():
+            await pass_time(100)
+        await pass_time(50)
+        started = asyncio.get_running_loop().time()
+        await pass_time(5)
+        waits.cover(started)  # an attempt that failed
+        await pass_time(20)
+        return Outcome(StopReason.FINISHED)
+
+    # 60 s, of which 70 s are its own.
+    outcome = await Lifetime(waits, moved.append).run(work, time.monotonic() + 60, lambda: "python")
+    assert (outcome.stop, outcome.culprit) == (StopReason.BUDGET, "python")
+    assert round(sum(moved)) == 105
+    assert 160 < asyncio.get_running_loop().time() < 170
+
+
+@simulate_time
+async def test_waits_of_calls_at_the_same_time_count_once() -> None:
+    waits = Waits()
+
+    async def wait(seconds: float) -> None:
+        with waits.waiting():
+            await pass_time(seconds)
+
+    await asyncio.gather(wait(10), wait(4), wait(7))
+    assert waits.seconds == 10

@@ -12,17 +12,17 @@ from fathom.core.telemetry import Telemetry
 from fathom.domain.chat.messages import Message, Role
 from fathom.services.planner.classification.classifier import Classifier, load_heads
 from fathom.services.planner.classification.vectors import Encoded
+from fathom.services.planner.model.slots import ReadText, Slot, SlotKind
 from fathom.services.planner.questions.follow_ups import Completed, complete_question
 from fathom.services.planner.questions.frames import Turn
 from fathom.services.planner.questions.periods import Shift, shift_period
-from fathom.services.planner.questions.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, ReadText, Slot
 from fathom.services.planner.workflow.rewriting import ASKS, Rewriter, find_lost, make_clarification
 
 WORDS = {
-    ENTITY: "Pfizer|Lilly|Apple|Microsoft|gold|苹果|微软|谷歌|黄金",
-    TOPIC: "maximum drawdown|volatility|volatile|return|unemployment|inflation|收益率|波动率|最大回撤",
-    PERIOD: r"2018年第四季度|2020-03-\d\d|\b(?:19|20)\d\d\b|(?:19|20)\d\d年",
-    UNKNOWN: "Zoom's|Ford|margins",
+    SlotKind.ENTITY: "Pfizer|Lilly|Apple|Microsoft|gold|苹果|微软|谷歌|黄金",
+    SlotKind.INDICATOR: "maximum drawdown|volatility|volatile|return|unemployment|inflation|收益率|波动率|最大回撤",
+    SlotKind.PERIOD: r"2018年第四季度|2020-03-\d\d|\b(?:19|20)\d\d\b|(?:19|20)\d\d年",
+    SlotKind.UNKNOWN: "Zoom's|Ford|margins",
 }
 PFIZER = ("What was Pfizer's maximum drawdown in 2020?", "Pfizer's maximum drawdown in 2020 was -30.6% [1].")
 APPLE = ("比较苹果和微软2019年的收益率", "苹果为88.96%，微软为57.6%[1]。")
@@ -31,15 +31,15 @@ APPLE = ("比较苹果和微软2019年的收益率", "苹果为88.96%，微软�
 def read(text: str) -> ReadText:
     """Read with a small lexicon, as datafetch does with that of its data."""
     found = [
-        Slot(kind, match.start(), match.end(), match.group(), value_of(kind, match.group()))
+        Slot(kind, match.group(), value_of(kind, match.group()), match.start(), match.end())
         for kind, words in WORDS.items()
         for match in re.finditer(words, text)
     ]
     return ReadText(text, tuple(sorted(found, key=lambda slot: slot.start)))
 
 
-def value_of(kind: str, text: str) -> str:
-    if kind != PERIOD:
+def value_of(kind: SlotKind, text: str) -> str:
+    if kind is not SlotKind.PERIOD:
         return text.lower()
     if "-" in text:
         return f"{text}/{text}"
@@ -168,7 +168,11 @@ def test_periods_move_by_a_unit_from_the_earlier_one(
 class Lexicon:
     """Reader of these tests."""
 
-    async def read(self, text: str) -> ReadText | None:
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    async def read(self, text: str, as_of: object = None) -> ReadText | None:
+        self.texts.append(text)
         return read(text)
 
 

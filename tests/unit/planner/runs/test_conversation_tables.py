@@ -10,6 +10,7 @@ import pytest
 from fathom.api.datafetch.v1.datafetch_pb2 import GetSheetRequest, GetSheetResponse, Sheet
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import trajectory_pb2 as pb
+from fathom.api.planner.v1.planner_pb2 import RunRequest
 from fathom.api.retrieval.v1.retrieval_pb2 import Document
 from fathom.services.planner.runs import conversation
 from fathom.services.planner.runs.conversation import Conversation, load_conversation
@@ -46,7 +47,7 @@ async def load(
         return memory.GetWindowResponse(turns=turns)
 
     clients = SimpleNamespace(memory=SimpleNamespace(get_window=get_window))
-    return await load_conversation(cast(Any, clients), record, run_id, "conv_1", is_first)
+    return await load_conversation(cast(Any, clients), record, run_id, RunRequest(conversation_id="conv_1"), is_first)
 
 
 def names(found: Conversation) -> list[tuple[int, str, str]]:
@@ -121,7 +122,8 @@ async def test_a_callers_tables_come_after_those_of_the_conversation() -> None:
     await record.put_trajectory(end("run_1", "One.", table(1, "sheet_1", "a")))
 
     async def begin(run_id: str, conversation_id: str, *own: str, is_first: bool = True) -> Conversation:
-        return await load_conversation(cast(Any, clients), record, run_id, conversation_id, is_first, own)
+        request = RunRequest(conversation_id=conversation_id, table_ids=own)
+        return await load_conversation(cast(Any, clients), record, run_id, request, is_first)
 
     found = await begin("run_2", "conv_1", "b", "a")
     assert names(found) == [(1, "sheet_1", "a"), (2, "sheet_2", "b")]
@@ -136,5 +138,7 @@ async def test_a_turn_without_its_record_is_text_only() -> None:
 
     clients = SimpleNamespace(memory=SimpleNamespace(get_window=get_window))
     record = RunRepository(open_store("memory://"))
-    found = await load_conversation(cast(Any, clients), record, "run_1", "conv_1", is_first=True)
+    found = await load_conversation(
+        cast(Any, clients), record, "run_1", RunRequest(conversation_id="conv_1"), is_first=True
+    )
     assert (found.history[1].content, found.given) == ("It rose.\n(table)", ())

@@ -10,10 +10,12 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.domain.chat.messages import Message
 from fathom.services.planner.engine import Engine
+from fathom.services.planner.episode.resources import EpisodeResources
+from fathom.services.planner.model.episode import Step, Task
 from fathom.services.planner.runs.event_log import follow
 from fathom.services.planner.runs.worker import Worker
 from tests.unit.planner.house import House, finish
-from tests.unit.planner.questions.test_follow_ups import APPLE, PFIZER, make_history, make_rewriter
+from tests.unit.planner.questions.test_follow_ups import APPLE, PFIZER, Lexicon, make_history, make_rewriter, read
 
 
 @dataclass
@@ -82,3 +84,23 @@ async def test_a_second_attempt_plays_the_question_of_the_first() -> None:
     # Another conversation would give another question: the stored one counts.
     second = await make_worker(house, make_history(APPLE))._understand(header, make_history(APPLE))
     assert first == second
+
+
+async def test_a_question_is_read_once_from_its_routing_to_its_check() -> None:
+    house, tasks = House(finish("Done.")), []
+    worker = make_worker(house, make_history(PFIZER))
+    lexicon = worker.rewriter.reader if worker.rewriter else None
+    assert isinstance(lexicon, Lexicon)
+
+    def stage(task: Task, steps: Sequence[Step], cut_short: Step | None) -> EpisodeResources:
+        tasks.append(task)
+        return house.stage(task, steps, cut_short)
+
+    worker.engine = Engine(lambda protocol: house.policy, stage)
+    question = "What was Apple's return in 2019?"
+    house.runs.worker = worker
+    await house.ask(question=question, conversation_id="conv_1", protocol=trajectory.PROTOCOL_AUTO)
+    async with house.working(worker):
+        await house.events()
+    assert lexicon.texts.count(question) == 1
+    assert [(task.question, task.read) for task in tasks] == [(question, read(question))]

@@ -5,11 +5,16 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from fathom.api.memory.v1 import memory_pb2 as memory
+from fathom.api.planner.v1.planner_pb2 import RunRequest
+from fathom.api.policy.v1 import policy_pb2 as pb
+from fathom.core.errors import InvalidField
 from fathom.domain.chat.messages import Message, Role
 from fathom.services.planner.episode.dialogue import Research
 from fathom.services.planner.model.compaction import WindowSettings
-from fathom.services.planner.runs.conversation import load_conversation
+from fathom.services.planner.runs.conversation import load_conversation, read_history
 from fathom.services.planner.runs.repository import RunRepository
 from fathom.transport.store import open_store
 from tests.unit.planner.window.long_runs import PROMPTS, Line, play, task
@@ -22,7 +27,8 @@ async def history(turns: list[memory.WindowTurn]) -> tuple[Message, ...]:
 
     clients = SimpleNamespace(memory=SimpleNamespace(get_window=get_window))
     record = RunRepository(open_store("memory://"))
-    return (await load_conversation(cast(Any, clients), record, "run_1", "conv_1", is_first=True)).history
+    request = RunRequest(conversation_id="conv_1")
+    return (await load_conversation(cast(Any, clients), record, "run_1", request, is_first=True)).history
 
 
 def turns(full: int, older: int, words: int) -> list[memory.WindowTurn]:
@@ -49,3 +55,29 @@ async def test_a_short_history_is_left_alone_and_a_long_one_gives_way_to_the_que
     assert view[0].role is Role.SYSTEM
     assert view[-1] == long.episode.opening[-1], "the question, whole"
     assert long.model.prompts[0] < 0.70 * 24_000
+
+
+async def test_turns_that_the_caller_keeps_stand_before_those_of_the_conversation() -> None:
+    record, clients = RunRepository(open_store("memory://")), cast(Any, SimpleNamespace())
+    asked = RunRequest(history=[says(pb.ROLE_USER, "Apple in 2020?"), says(pb.ROLE_ASSISTANT, "It rose.")])
+    found = await load_conversation(clients, record, "run_1", asked, is_first=True)
+    assert found.history == (Message(Role.USER, "Apple in 2020?"), Message(Role.ASSISTANT, "It rose."))
+
+
+def says(role: pb.Role, content: str) -> pb.Message:
+    return pb.Message(role=role, content=content)
+
+
+@pytest.mark.parametrize(
+    ("messages", "field"),
+    [
+        ([says(pb.ROLE_SYSTEM, "obey")], "history[0]"),
+        ([says(pb.ROLE_USER, " ")], "history[0]"),
+        ([says(pb.ROLE_USER, "x")] * 65, "history"),
+        ([says(pb.ROLE_USER, "x" * 65_537)], "history"),
+    ],
+)
+def test_other_messages_are_refused_by_name(messages: list[pb.Message], field: str) -> None:
+    with pytest.raises(InvalidField) as refused:
+        read_history(RunRequest(history=messages))
+    assert refused.value.field == field

@@ -13,14 +13,15 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 from prometheus_client import CollectorRegistry
 
+from fathom.core.errors import DeadlineExceeded, FathomError, Overloaded
 from fathom.domain.chat.messages import ToolCall
 from fathom.services.planner.episode.agent import make_ids_unique
 from fathom.services.planner.metrics import Metrics
 from fathom.services.planner.model.episode import MaterialKind, Step, ToolResult, ToolStatus
 from fathom.services.planner.tools.gates import Gates
-from fathom.services.planner.tools.registry import CallLimits, Registry
+from fathom.services.planner.tools.registry import CallLimits, PlaneFailure, Registry
 from fathom.services.planner.tools.think import GUIDANCE, KINDS, Finish, Think
-from fathom.services.planner.tools.tool import NewMaterial, Reply, Tool, make_schema
+from fathom.services.planner.tools.tool import NewMaterial, OutcomeUnknown, Reply, SourceFailed, Tool, make_schema
 from tests.support.clock import simulate_time
 from tests.support.waiting import settle
 
@@ -260,3 +261,61 @@ def test_thoughts_and_rounds_are_measured_from_the_steps() -> None:
     metrics.observe_episode([Step(0, (), None, results), Step(1, (), None, ())])  # type: ignore[arg-type]
     assert metrics.thought_chars._sum.get() == 400
     assert (metrics.thoughts._sum.get(), metrics.rounds._sum.get()) == (2, 1)
+
+
+@dataclass
+class Away(Strange):
+    """A tool that fails with these errors, then works."""
+
+    failures: list[FathomError] = field(default_factory=list)
+    calls: int = 0
+
+    async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Any:
+        self.calls += 1
+        if self.failures:
+            raise self.failures.pop(0)
+        return Reply(ToolStatus.OK, {})
+
+
+async def call_away(*failures: FathomError, patience_s: float, reads: bool = False, strict: bool = True) -> Any:
+    tool = Away(failures=list(failures), reads=reads)
+    limits = CallLimits(5.0, patience_s=patience_s, is_strict=strict)
+    made = Registry([tool], 0, limits)
+    try:
+        return await made.call("id", ToolCall("c", "strange", '{"do": "x"}')), tool.calls, made.waits.seconds
+    except PlaneFailure as error:
+        return error, tool.calls, made.waits.seconds
+
+
+FULL = Overloaded("all places are taken", 4.0)
+
+
+@simulate_time
+async def test_a_tool_that_is_full_is_asked_again_when_it_says() -> None:
+    result, calls, waited = await call_away(FULL, FULL, patience_s=30)
+    assert (result.status, calls, waited) == (ToolStatus.OK, 3, 8.0)
+
+
+@simulate_time
+async def test_without_patience_a_reader_is_told_and_a_trainer_gets_no_observation() -> None:
+    failed, calls, _ = await call_away(FULL, FULL, FULL, patience_s=5)
+    assert isinstance(failed, PlaneFailure)
+    assert (calls, failed.metadata["culprit"]) == (2, "strange")
+    result, calls, _ = await call_away(FULL, FULL, FULL, patience_s=5, strict=False)
+    assert (result.status, calls) == (ToolStatus.FAILED, 2)
+
+
+@simulate_time
+async def test_a_call_that_may_have_acted_is_made_again_only_if_it_reads() -> None:
+    for broken in (OutcomeUnknown("acme", "did not answer"), DeadlineExceeded("too late")):
+        failed, calls, _ = await call_away(broken, patience_s=30)
+        assert isinstance(failed, PlaneFailure)
+        assert calls == 1
+        result, calls, _ = await call_away(broken, patience_s=30, reads=True)
+        assert (result.status, calls) == (ToolStatus.OK, 2)
+
+
+@simulate_time
+async def test_what_a_source_says_of_itself_is_an_observation() -> None:
+    result, calls, _ = await call_away(SourceFailed("acme", "no such page"), patience_s=30)
+    assert (result.status, calls) == (ToolStatus.FAILED, 1)

@@ -11,6 +11,7 @@ from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.retrieval.v1.retrieval_pb2 import Document
+from fathom.core.errors import DependencyFailed
 from fathom.domain.chat.messages import Message
 from fathom.domain.chat.pipeline import Asked, read_ask
 from fathom.services.planner.answering.rendering.finish import CitedEnding, Ending
@@ -63,7 +64,7 @@ def asked_in(messages: Sequence[Message]) -> Asked:
 
 @dataclass
 class Source:
-    """``data`` or ``search`` or ``fetch``: finds a document, or nothing for words with "nothing" in them."""
+    """``data`` or ``search`` or ``fetch``: finds a document, nothing for words with "nothing", and fails for "broken"."""
 
     name: str
     argument: str
@@ -78,6 +79,8 @@ class Source:
     async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> NumberedReply:
         text = arguments[self.argument]
         self.called.append(f"{self.name}: {text}")
+        if "broken" in text:
+            raise DependencyFailed(self.name, "is gone")
         if "nothing" in text:
             lacking = NewMaterial(MaterialKind.MISSING, {"subject": text, "reason": "NO_MATCH"})
             return lambda first: Reply(ToolStatus.EMPTY, {"hits": [], "missing": [{"subject": text}]}, "", (lacking,))

@@ -19,6 +19,12 @@ class Effort(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EFFORT_STANDARD: _ClassVar[Effort]
     EFFORT_DEEP: _ClassVar[Effort]
 
+class AnswerForm(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ANSWER_FORM_UNSPECIFIED: _ClassVar[AnswerForm]
+    ANSWER_FORM_ANSWER: _ClassVar[AnswerForm]
+    ANSWER_FORM_REPORT: _ClassVar[AnswerForm]
+
 class Scene(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     SCENE_UNSPECIFIED: _ClassVar[Scene]
@@ -37,6 +43,9 @@ EFFORT_UNSPECIFIED: Effort
 EFFORT_QUICK: Effort
 EFFORT_STANDARD: Effort
 EFFORT_DEEP: Effort
+ANSWER_FORM_UNSPECIFIED: AnswerForm
+ANSWER_FORM_ANSWER: AnswerForm
+ANSWER_FORM_REPORT: AnswerForm
 SCENE_UNSPECIFIED: Scene
 SCENE_QUESTION_ANSWERING: Scene
 SCENE_DATA_QUERY: Scene
@@ -60,7 +69,7 @@ class Budget(_message.Message):
     def __init__(self, max_rounds: _Optional[int] = ..., max_tokens: _Optional[int] = ..., max_ms: _Optional[int] = ..., max_cost: _Optional[float] = ...) -> None: ...
 
 class RunRequest(_message.Message):
-    __slots__ = ("request_id", "question", "conversation_id", "protocol", "model", "as_of", "budget", "sampling", "window", "prompts", "effort", "table_ids")
+    __slots__ = ("request_id", "question", "conversation_id", "protocol", "model", "as_of", "budget", "sampling", "window", "prompts", "effort", "table_ids", "history", "instructions")
     class PromptsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -80,6 +89,8 @@ class RunRequest(_message.Message):
     PROMPTS_FIELD_NUMBER: _ClassVar[int]
     EFFORT_FIELD_NUMBER: _ClassVar[int]
     TABLE_IDS_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_FIELD_NUMBER: _ClassVar[int]
+    INSTRUCTIONS_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     question: str
     conversation_id: str
@@ -92,10 +103,12 @@ class RunRequest(_message.Message):
     prompts: _containers.ScalarMap[str, str]
     effort: Effort
     table_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, request_id: _Optional[str] = ..., question: _Optional[str] = ..., conversation_id: _Optional[str] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., window: _Optional[_Union[_trajectory_pb2.Window, _Mapping]] = ..., prompts: _Optional[_Mapping[str, str]] = ..., effort: _Optional[_Union[Effort, str]] = ..., table_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    history: _containers.RepeatedCompositeFieldContainer[_policy_pb2.Message]
+    instructions: str
+    def __init__(self, request_id: _Optional[str] = ..., question: _Optional[str] = ..., conversation_id: _Optional[str] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., window: _Optional[_Union[_trajectory_pb2.Window, _Mapping]] = ..., prompts: _Optional[_Mapping[str, str]] = ..., effort: _Optional[_Union[Effort, str]] = ..., table_ids: _Optional[_Iterable[str]] = ..., history: _Optional[_Iterable[_Union[_policy_pb2.Message, _Mapping]]] = ..., instructions: _Optional[str] = ...) -> None: ...
 
 class RunStarted(_message.Message):
-    __slots__ = ("run_id", "conversation_id", "question", "model", "attempt", "protocol", "effort", "capped", "given")
+    __slots__ = ("run_id", "conversation_id", "question", "model", "attempt", "protocol", "effort", "capped", "given", "form")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
     QUESTION_FIELD_NUMBER: _ClassVar[int]
@@ -105,6 +118,7 @@ class RunStarted(_message.Message):
     EFFORT_FIELD_NUMBER: _ClassVar[int]
     CAPPED_FIELD_NUMBER: _ClassVar[int]
     GIVEN_FIELD_NUMBER: _ClassVar[int]
+    FORM_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     conversation_id: str
     question: str
@@ -114,7 +128,8 @@ class RunStarted(_message.Message):
     effort: Effort
     capped: _containers.RepeatedScalarFieldContainer[str]
     given: _containers.RepeatedCompositeFieldContainer[_trajectory_pb2.Material]
-    def __init__(self, run_id: _Optional[str] = ..., conversation_id: _Optional[str] = ..., question: _Optional[str] = ..., model: _Optional[str] = ..., attempt: _Optional[int] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., effort: _Optional[_Union[Effort, str]] = ..., capped: _Optional[_Iterable[str]] = ..., given: _Optional[_Iterable[_Union[_trajectory_pb2.Material, _Mapping]]] = ...) -> None: ...
+    form: AnswerForm
+    def __init__(self, run_id: _Optional[str] = ..., conversation_id: _Optional[str] = ..., question: _Optional[str] = ..., model: _Optional[str] = ..., attempt: _Optional[int] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., effort: _Optional[_Union[Effort, str]] = ..., capped: _Optional[_Iterable[str]] = ..., given: _Optional[_Iterable[_Union[_trajectory_pb2.Material, _Mapping]]] = ..., form: _Optional[_Union[AnswerForm, str]] = ...) -> None: ...
 
 class ToolCallStarted(_message.Message):
     __slots__ = ("call", "intent", "step")
@@ -443,7 +458,7 @@ class RouteQuestionRequest(_message.Message):
     def __init__(self, question: _Optional[str] = ...) -> None: ...
 
 class RouteQuestionResponse(_message.Message):
-    __slots__ = ("scene", "confidence", "mode", "protocol", "reason", "unsure", "needs_evidence", "chart")
+    __slots__ = ("scene", "confidence", "mode", "protocol", "reason", "unsure", "needs_evidence", "chart", "form")
     SCENE_FIELD_NUMBER: _ClassVar[int]
     CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
@@ -452,6 +467,7 @@ class RouteQuestionResponse(_message.Message):
     UNSURE_FIELD_NUMBER: _ClassVar[int]
     NEEDS_EVIDENCE_FIELD_NUMBER: _ClassVar[int]
     CHART_FIELD_NUMBER: _ClassVar[int]
+    FORM_FIELD_NUMBER: _ClassVar[int]
     scene: Scene
     confidence: float
     mode: Mode
@@ -460,7 +476,8 @@ class RouteQuestionResponse(_message.Message):
     unsure: bool
     needs_evidence: bool
     chart: str
-    def __init__(self, scene: _Optional[_Union[Scene, str]] = ..., confidence: _Optional[float] = ..., mode: _Optional[_Union[Mode, str]] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., reason: _Optional[str] = ..., unsure: bool = ..., needs_evidence: bool = ..., chart: _Optional[str] = ...) -> None: ...
+    form: AnswerForm
+    def __init__(self, scene: _Optional[_Union[Scene, str]] = ..., confidence: _Optional[float] = ..., mode: _Optional[_Union[Mode, str]] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., reason: _Optional[str] = ..., unsure: bool = ..., needs_evidence: bool = ..., chart: _Optional[str] = ..., form: _Optional[_Union[AnswerForm, str]] = ...) -> None: ...
 
 class ListToolsRequest(_message.Message):
     __slots__ = ("page_size", "page_token")

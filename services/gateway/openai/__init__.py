@@ -1,0 +1,1 @@
+"""Chat completions as OpenAI's clients speak them: over the agent, and over the models themselves."""

@@ -1,0 +1,71 @@
+"""Errors of the chat completions API: problem details become the body that OpenAI's clients read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fathom.core.errors import FathomError
+from fathom.services.gateway.problems import MEDIA_TYPE, STATUS
+
+PATHS = ("/v1/chat/", "/policy/v1/")
+TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
+
+
+def describe_error(status: int, reason: str, message: str, field: str = "") -> dict[str, Any]:
+    """Return an error as OpenAI's clients read it; ``code`` is our reason."""
+    kind = TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
+    return {"error": {"message": message, "type": kind, "param": field or None, "code": reason.lower()}}
+
+
+def describe_failure(error: FathomError) -> dict[str, Any]:
+    """Return a typed error as OpenAI's clients read it in a stream that has begun."""
+    status = STATUS.get(error.reason, 500)
+    return describe_error(status, error.reason, error.message, error.metadata.get("field", ""))
+
+
+class OpenAiErrors:
+    """Middleware that rewrites problem details below ``PATHS``, whichever layer has written them."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_ours = scope["type"] == "http" and scope["path"].startswith(PATHS)
+        await self._app(scope, receive, Rewriting(send) if is_ours else send)
+
+
+class Rewriting:
+    """A ``send`` that rewrites a response of problem details; others pass unchanged."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._start: Message | None = None
+        self._body = bytearray()
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(raw=message["headers"])
+            if headers.get("content-type", "").startswith(MEDIA_TYPE):
+                self._start = message
+                return
+        if self._start is None:
+            await self._send(message)
+            return
+        # A problem is small: one object of a few names.
+        self._body += message.get("body", b"")
+        if not message.get("more_body", False):
+            await self._rewrite(self._start)
+
+    async def _rewrite(self, start: Message) -> None:
+        problem: Mapping[str, Any] = json.loads(self._body)
+        described = describe_error(start["status"], problem["reason"], problem["detail"], problem.get("field", ""))
+        body = json.dumps(described, ensure_ascii=False).encode()
+        headers = MutableHeaders(raw=start["headers"])
+        headers["content-type"], headers["content-length"] = "application/json", str(len(body))
+        await self._send(start)
+        await self._send({"type": "http.response.body", "body": body})

@@ -1,0 +1,79 @@
+"""Reading of texts by datafetch: the words that name entities, measures, periods and all else that a question asks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Protocol
+
+from fathom.api.datafetch.v1 import datafetch_pb2 as pb
+from fathom.clients import Clients
+from fathom.core.errors import FathomError
+from fathom.services.planner.model.slots import ENTITY, FREQUENCY, PERIOD, TOPIC, UNKNOWN, ReadText, Slot, SlotKind
+
+# datafetch reads at most so many characters; a longer text is read from its beginning.
+MAX_CHARS = 2_000
+# A name that is only similar to known ones ("bank" to "bank frequency") says too little about a follow-up.
+MIN_CONFIDENCE = 0.85
+KINDS = {getattr(pb, f"MENTION_KIND_{kind.name}"): kind for kind in SlotKind}
+NAMED = ENTITY + TOPIC
+NAMING = NAMED + PERIOD + FREQUENCY + UNKNOWN
+
+
+class Reader(Protocol):
+    """Reads slots."""
+
+    async def read(self, text: str, as_of: Any = None) -> ReadText | None:
+        """Return the text with its slots; None where nothing can read it now."""
+        ...
+
+
+class DatafetchReader:
+    """Reads by datafetch's ``ReadQuestion``, which knows the entities and indicators of the data."""
+
+    def __init__(self, clients: Clients, timeout_s: float) -> None:
+        self._clients, self._timeout_s = clients, timeout_s
+
+    async def read(self, text: str, as_of: Any = None) -> ReadText | None:
+        """Return the text with its slots; None when datafetch does not answer in time."""
+        try:
+            return await read_text(self._clients, text, self._timeout_s, as_of)
+        except FathomError:
+            return None
+
+
+async def read_text(clients: Clients, text: str, timeout_s: float, as_of: Any = None) -> ReadText:
+    """Return the text, cut to ``MAX_CHARS``, with its slots; raise ``FathomError``."""
+    cut = text[:MAX_CHARS]
+    if not cut.strip():
+        return ReadText(cut)
+    request = pb.ReadQuestionRequest(question=cut, as_of=as_of)
+    return make_text(cut, await clients.datafetch.read_question(request, timeout_s=timeout_s))
+
+
+def make_text(text: str, response: pb.ReadQuestionResponse) -> ReadText:
+    """Return a text with the mentions of its reading as slots."""
+    query = response.understood
+    whole = f"{query.start_date or '..'}/{query.end_date or '..'}"
+    slots = [
+        Slot(KINDS[one.kind], one.text, one.value, one.start, one.end, confidence=one.confidence)
+        for one in response.mentions
+        if one.kind in KINDS and one.text.strip()
+    ]
+    return ReadText(text, tuple(slots), whole if whole != "../.." else "")
+
+
+def select_names(read: ReadText | None) -> ReadText | None:
+    """Return a reading with the slots that a follow-up may take over, uncertain names as unknown words.
+
+    The others say how a result is computed or shown.
+    """
+    if read is None:
+        return None
+    return replace(read, slots=tuple(doubt_name(slot) for slot in read.slots if slot.kind in NAMING))
+
+
+def doubt_name(slot: Slot) -> Slot:
+    """Return a slot, an uncertain name as unknown words."""
+    if slot.kind in NAMED and slot.confidence < MIN_CONFIDENCE:
+        return replace(slot, kind=SlotKind.UNKNOWN, value="")
+    return slot

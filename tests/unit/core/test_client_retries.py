@@ -1,0 +1,45 @@
+"""Retries of a client: each lane has a budget of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fathom.api.policy.v1 import policy_pb2 as pb
+from fathom.clients.services import PolicyClient
+from fathom.core.call import Call, Lane, calling
+from fathom.core.errors import DependencyFailed
+from fathom.core.retry import RetryPolicy
+from fathom.core.telemetry import Telemetry
+from tests.support.clock import simulate_time
+
+QUICK = RetryPolicy(attempts=3, first_delay_s=0.001, max_delay_s=0.002)
+
+
+class Failing:
+    """A transport whose calls fail in the training lane always, and else every first time."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def unary(self, method: Any, request: Any, call: Call) -> Any:
+        self.calls += 1
+        if call.lane is Lane.TRAINING or self.calls % 2:
+            raise DependencyFailed("policy", "is down")
+        return method.response_type()
+
+
+@simulate_time
+async def test_a_flood_of_training_leaves_people_their_retries() -> None:
+    transport = Failing()
+    client = PolicyClient(transport, Telemetry("test", log_level="critical"), policy=QUICK)  # type: ignore[arg-type]
+    with calling(Call.new(lane=Lane.TRAINING)):
+        for _ in range(60):
+            with pytest.raises(DependencyFailed):
+                await client.list_models(pb.ListModelsRequest())
+    assert transport.calls < 60 * 3, "the retries of training are spent"
+    transport.calls = 0
+    with calling(Call.new(lane=Lane.INTERACTIVE)):
+        await client.list_models(pb.ListModelsRequest())
+    assert transport.calls == 2
