@@ -15,7 +15,6 @@ from fathom.services.planner.classification.vectors import DatafetchVectors
 from fathom.services.planner.config import Config
 from fathom.services.planner.prompts.selection import Prompts
 from fathom.services.planner.questions.model_routing import ModelRouter
-from fathom.services.planner.reader import DatafetchReader
 from fathom.services.planner.questions.routing import (
     AskModel,
     Form,
@@ -25,6 +24,7 @@ from fathom.services.planner.questions.routing import (
     needs_evidence,
     route_question,
 )
+from fathom.services.planner.reader import DatafetchReader
 from fathom.services.planner.workflow.rewriting import Rewriter
 
 # Loading the encoder takes seconds, on a busy machine a minute.

@@ -20,9 +20,9 @@ from fathom.services.planner.model.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, 
 from fathom.services.planner.questions.follow_ups import complete_question
 from fathom.services.planner.questions.frames import FIGURE, Turn, has_quoted
 from fathom.services.planner.questions.model_routing import find_language_model
-from fathom.services.planner.reader import Reader, select_names
 from fathom.services.planner.questions.references import find_references, list_rest
 from fathom.services.planner.questions.routing import find_chart
+from fathom.services.planner.reader import Reader, select_names
 from fathom.services.planner.workflow.stage_outputs import read_question
 from fathom.services.planner.workflow.stage_prompts import format_history
 
