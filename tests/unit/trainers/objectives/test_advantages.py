@@ -115,7 +115,7 @@ def test_kl_estimators_by_hand(kind: str, expected: float) -> None:
 
 
 def test_k3_is_clamped_and_an_unknown_kind_is_named() -> None:
-    # e^100 would overflow; the clamp of 10 is the one that verl and TRL have.
+    # e^100 would overflow; verl clamps at 10 too.
     assert kl_terms(torch.tensor([-100.0]), torch.tensor([0.0]), "k3").item() == 10.0
     with pytest.raises(InvalidField, match="full"):
         kl_terms(torch.zeros(1), torch.zeros(1), "full")  # type: ignore[arg-type]

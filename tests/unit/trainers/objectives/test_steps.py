@@ -97,7 +97,7 @@ def test_grpo_normalises_by_index_wherever_rows_stand() -> None:
     for uid in ("a", "b"):
         rows = [row for row, name in enumerate(uids) if name == uid]
         group = np.array([rewards[row] for row in rows])
-        # The sample's standard deviation, as in the paper's code; 1e-6 keeps a group of equals finite.
+        # The sample's standard deviation, n - 1 in its denominator; 1e-6 keeps a group of equals finite.
         expected = (group - group.mean()) / (group.std(ddof=1) + 1e-6)
         assert found[rows, 0].tolist() == pytest.approx(expected.tolist(), abs=1e-5)
     assert torch.equal(found[:, 0], found[:, 1])

@@ -207,8 +207,8 @@ def test_the_recipes_sum_of_best_of_n_is_the_mean_times_the_rows(mode: str) -> N
     mean, total = (
         algos.compute_detach_dpo_loss_rm(q, ACC, group_q, group_acc, MASK, 1.0, bon_mode=mode, bon_reduction=reduction)
         for reduction in ("mean", "sum")
-        # Four rows; the mean is ours, so that a learning rate means the same for every micro-batch.
     )
+    # Four rows; the mean is ours, so that a learning rate means the same for every micro-batch.
     assert total.item() == pytest.approx(4 * mean.item())
 
 
