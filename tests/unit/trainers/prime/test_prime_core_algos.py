@@ -27,8 +27,7 @@ def naive_rloo(rm: Tensor, acc: Tensor, mask: Tensor, n: int, dpo: float, gt: fl
         group = range(i // n * n, i // n * n + n)
         lengths = {j: int(mask[j].sum()) for j in group}
         means = {j: sum(rm[j, t].item() for t in range(lengths[j])) / lengths[j] for j in group}
-        # The implicit reward is a return: each token has what comes after it, less the group's mean, as the paper's eq.
-        # 5.
+        # The implicit reward is a return: each token has what comes after it, less the group's mean.
         for t in range(lengths[i]):
             for s in range(t, lengths[i]):
                 found[i, t] += dpo * (rm[i, s].item() * n / (n - 1) - sum(means.values()) / (n - 1))
