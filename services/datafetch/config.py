@@ -58,6 +58,8 @@ class Config(Settings):
     """Model of the policy service that writes SQL for questions that no typed query fits; "" disables it."""
     sql_model_seconds: float = Field(default=60.0, gt=0)
     """Time limit of writing one statement in seconds."""
+    max_imported_bytes: int = Field(default=2_000_000_000, ge=1_000)
+    """Maximum size in bytes of all imported tables that have a lifetime, together, as they were sent."""
     cache_entries: int = Field(default=256, ge=0)
     """Maximum number of cached results; 0 disables the cache."""
     connectors: ConnectorsConfig = ConnectorsConfig()

@@ -28,6 +28,8 @@ FREQUENCIES = {f"FREQUENCY_{item.name}" if item else "FREQUENCY_UNSPECIFIED": it
 TRANSFORMS = {f"TRANSFORM_{item.name}" if item else "TRANSFORM_UNSPECIFIED": item for item in Transform}
 OPERATORS = ("<", "<=", "=", "!=", ">=", ">")
 VINTAGES = ("", "latest", "first")
+# In place of an indicator: rows in the order of time.
+BY_DATE = "date"
 
 
 def parse_day(text: str, field: str) -> date | None:
@@ -52,22 +54,25 @@ def query_from_proto(typed: pb.TypedQuery) -> Query:
         raise InvalidField("typed.entity_kind", "names all entities of a kind; leave out entities, or the kind")
     if typed.include_previous and not typed.start_date:
         raise InvalidField("typed.include_previous", "needs a start_date, before which the row lies")
+    # Whoever asks for five rows of a series means the newest ones.
+    is_first = bool(typed.order_by) and not (typed.order_by == BY_DATE and typed.descending)
     return Query(
         tuple(typed.entities),
         tuple(typed.indicators),
         parse_day(typed.start_date, "typed.start_date"),
         parse_day(typed.end_date, "typed.end_date"),
         FREQUENCIES[get_enum_name(pb.Frequency, typed.frequency, "typed.frequency")],
-        typed.limit,
+        typed.limit if is_first else 0,
         TRANSFORMS[get_enum_name(pb.Transform, typed.transform, "typed.transform")],
         tuple(filter_from_proto(item) for item in typed.filters),
-        typed.order_by,
-        typed.descending,
+        typed.order_by if typed.order_by != BY_DATE else "",
+        typed.descending and typed.order_by != BY_DATE,
         typed.unit,
         typed.currency,
         typed.entity_kind,
         Basis.FISCAL if typed.fiscal else Basis.CALENDAR,
         typed.vintage or "latest",
+        tail=0 if is_first else typed.limit,
         previous=typed.include_previous,
     )
 
@@ -98,10 +103,10 @@ def query_to_proto(query: Query) -> pb.TypedQuery:
         start_date=query.start.isoformat() if query.start else "",
         end_date=query.end.isoformat() if query.end else "",
         frequency=names[query.frequency],
-        limit=query.limit,
+        limit=query.limit or query.tail,
         transform=transforms[query.transform],
         filters=[pb.ValueFilter(indicator=f.indicator, operator=f.operator, value=f.value) for f in query.filters],
-        order_by=query.order,
+        order_by=query.order or (BY_DATE if query.limit else ""),
         descending=query.descending,
         unit=query.unit,
         currency=query.currency,
@@ -155,6 +160,9 @@ def sheet_to_proto(sheet: Sheet) -> pb.Sheet:
             inputs=column.inputs,
             basis=column.basis,
             resampling=column.resampling,
+            entity_names=column.entity_names,
+            indicator_names=column.indicator_names,
+            adverse=column.adverse,
         )
         for column in sheet.columns
     ]
@@ -176,6 +184,9 @@ def column_from_proto(column: pb.Column) -> Column:
         column.vendor,
         basis=column.basis,
         resampling=column.resampling,
+        entity_names=tuple(column.entity_names),
+        indicator_names=tuple(column.indicator_names),
+        adverse=column.adverse,
     )
 
 

@@ -16,12 +16,14 @@ from fathom.domain.encoders.choose import Encoders
 from fathom.services.datafetch.catalog.frameworks import BUNDLED, Frameworks, load_frameworks
 from fathom.services.datafetch.catalog.layer import LIBRARY, Layer, load
 from fathom.services.datafetch.catalog.matching import Matcher, Scored
+from fathom.services.datafetch.catalog.text import is_chinese
 from fathom.services.datafetch.config import Config
 from fathom.services.datafetch.discovery.candidates import Associate, Parts, find_candidates, framework_names
 from fathom.services.datafetch.discovery.embeddings import Meaning, available
 from fathom.services.datafetch.discovery.search import CatalogSearch
-from fathom.services.datafetch.parser.lexicon import load_function_words
+from fathom.services.datafetch.parser.lexicon import list_terms, load_function_words
 from fathom.services.datafetch.parser.question import NOT_UNDERSTOOD, Reader, Understanding
+from fathom.services.datafetch.parser.rewording import Meanings
 from fathom.services.datafetch.query import formulas
 from fathom.services.datafetch.query.free_sql import SqlFallback
 from fathom.services.datafetch.query.gaps import find_gaps
@@ -49,6 +51,8 @@ class Engine:
         # One for names and for callers' texts: the weights take 400 MB.
         self.encoders = Encoders(config.models_dir, config.threads)
         self._parts: Parts | None = None
+        self._terms: Meaning | None = None
+        self._meanings: asyncio.Task[Meanings | None] | None = None
         # One builder at a time: concurrent first matches would each index all names.
         self._widens = asyncio.Lock()
         self.manifest: Manifest
@@ -104,10 +108,52 @@ class Engine:
         # An id is exact without any index.
         if mention in self.layer.indicators:
             return [Scored(mention, 1.0, mention, "exact")]
+        return await find_candidates(mention, await self._get_parts(), self.layer, limit)
+
+    async def _get_parts(self) -> Parts:
         async with self._widens:
             if self._parts is None:
                 self._parts = await asyncio.to_thread(self._build_matchers)
-        return await find_candidates(mention, self._parts, self.layer, limit)
+            return self._parts
+
+    async def _find_meanings(self) -> Meanings | None:
+        """Return the finder of words by meaning; None without an encoder, and until it is loaded."""
+        config = self._config
+        if config.embedding == "off":
+            return None
+        if self._meanings is None:
+            self._meanings = asyncio.create_task(self._load_meanings())
+        # Unlike wait_for this does not cancel the load at the timeout; later questions find it done.
+        await asyncio.wait([self._meanings], timeout=config.embedding_wait_seconds)
+        return self._meanings.result() if self._meanings.done() else None
+
+    async def _load_meanings(self) -> Meanings | None:
+        parts = await self._get_parts()
+        if parts.meaning is None:
+            return None
+        terms, words = self._make_terms(), [word for word, _ in list_terms()]
+        if not (await terms.ready(None) and await parts.meaning.ready(None)):
+            return None
+        return Meanings(lambda text: [(words[at], like) for at, like in terms.near(text, 1)], self._list_like)
+
+    def _make_terms(self) -> Meaning:
+        words = [word for word, _ in list_terms()]
+        self._terms = Meaning(self.encoders(self._config.encoder), words, self._config.models_dir / "vectors")
+        return self._terms
+
+    def _list_like(self, text: str) -> list[tuple[str, float]]:
+        """Return the names of the stored indicators most like a text, best first."""
+        parts, specs = self._parts, self.layer.indicators
+        if parts is None or parts.meaning is None:
+            return []
+        found = [(specs[item.id], item.score) for item in parts.matcher.match(text, 8, parts.meaning.near)]
+        # A price is what all that is traded is asked for, and no word means it more than others do; a rate of
+        # exchange has names of its own.
+        return [
+            ((spec.name_zh if is_chinese(text) else "") or spec.name, score)
+            for spec, score in found
+            if (not spec.default or "currency" in spec.kinds) and (spec.formula or spec.id in self.warehouse.stored)
+        ]
 
     @property
     def has_meaning(self) -> bool:
@@ -164,10 +210,16 @@ class Engine:
 
     async def read(self, question: str, as_of: date | None) -> Understanding:
         """Read a question of 1 to 2,000 characters without running its query; raises ``InvalidField``."""
-        return await asyncio.to_thread(self.reader.read, check_question(question), as_of)
+        return await self._read(check_question(question), as_of)
+
+    async def _read(self, question: str, as_of: date | None) -> Understanding:
+        """Read a question; where a word was not understood, read it again by meaning once the encoder is there."""
+        seen = await asyncio.to_thread(self.reader.read, question, as_of)
+        meanings = await self._find_meanings() if seen.unread else None
+        return seen if meanings is None else await asyncio.to_thread(self.reader.read, question, as_of, meanings)
 
     async def _ask(self, question: str, as_of: date | None) -> Result:
-        seen = await asyncio.to_thread(self.reader.read, question, as_of)
+        seen = await self._read(question, as_of)
         missing = seen.missing
         if (
             not seen.query.entities
@@ -211,15 +263,19 @@ class Engine:
         return replace(result, sheets=(sheet,))
 
     async def encode_library(self) -> None:
-        """Compute and cache the embeddings of all names now; raises what ``Meaning.load`` does."""
+        """Compute and cache the embeddings of all names and terms now; raises what ``Meaning.load`` does."""
         parts = await asyncio.to_thread(self._build_matchers)
         if parts.meaning is not None:
             await asyncio.to_thread(parts.meaning.load)
+            await asyncio.to_thread(self._make_terms().load)
 
     async def close(self) -> None:
         """Release resources; safe after a failed start."""
-        if self._parts is not None and self._parts.meaning is not None:
-            await self._parts.meaning.close()
+        for meaning in (self._parts.meaning if self._parts else None, self._terms):
+            if meaning is not None:
+                await meaning.close()
+        if self._meanings is not None:
+            await asyncio.wait([self._meanings])
         if self._warehouse is not None:
             await asyncio.to_thread(self._warehouse.close)
 

@@ -29,6 +29,7 @@ from fathom.services.datafetch.discovery.association import Association
 from fathom.services.datafetch.discovery.rpc import search_catalog
 from fathom.services.datafetch.encoding import TextEncoder
 from fathom.services.datafetch.engine import Engine
+from fathom.services.datafetch.lifetimes import Lifetimes
 from fathom.services.datafetch.policy_model import PolicyModel
 from fathom.services.datafetch.query.export import XLSX, as_arrow, as_csv, as_parquet, as_xlsx
 from fathom.services.datafetch.query.free_sql import SqlFallback
@@ -61,7 +62,13 @@ def build(config: Config, deps: Deps) -> Service:
         await outside.close()
         await engine.close()
 
-    return Service("datafetch", DatafetchServicer(engine, deps.store, config, outside), engine.start, close)
+    servicer = DatafetchServicer(engine, deps.store, config, outside)
+
+    async def start() -> None:
+        await engine.start()
+        await servicer.sweep()
+
+    return Service("datafetch", servicer, start, close)
 
 
 def find_last_whole_day(moment: datetime) -> date:
@@ -87,6 +94,11 @@ class DatafetchServicer:
         self._engine, self._store, self._config = engine, store, config
         self._outside = outside or GapFiller(None, config.connectors)
         self._texts = TextEncoder(config, engine.encoders)
+        self._lifetimes = Lifetimes(store, config.max_imported_bytes)
+
+    async def sweep(self) -> None:
+        """Delete the imported sheets whose lifetime is over."""
+        await self._lifetimes.sweep()
 
     async def Query(self, request: pb.QueryRequest, call: Call) -> pb.QueryResponse:
         # A caller that pins a snapshot gets its data or an error, never those of another one.
@@ -184,9 +196,16 @@ class DatafetchServicer:
         return pb.ExportTableResponse(file=to_ref(stored))
 
     async def ImportTable(self, request: pb.ImportTableRequest, call: Call) -> pb.ImportTableResponse:
+        if request.lifetime_s < 0:
+            raise InvalidField("lifetime_s", "must not be negative")
+        if request.lifetime_s:
+            await self._lifetimes.admit(request.data.size_bytes)
         data = await read_ref(self._store, request.data)
         kind, title = request.data.content_type, request.title
         sheet, issues = await asyncio.to_thread(import_table, data, kind, title, request.worksheet)
+        if request.lifetime_s:
+            # Before the sheet: one that is written and never noted would stay for ever.
+            await self._lifetimes.note(sheet.id, len(data), request.lifetime_s)
         return pb.ImportTableResponse(
             sheet=await self._store_sheet(sheet),
             issues=[pb.ImportIssue(row=issue.row, column=issue.column, message=issue.reason) for issue in issues],

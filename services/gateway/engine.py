@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -213,12 +212,21 @@ class Engine:
         kind = UPLOADS.get(PurePath(name).suffix.lower())
         if kind is None:
             raise InvalidField("name", f"must end with one of {', '.join(UPLOADS)}")
-        key = f"uploads/{hashlib.sha256(content).hexdigest()}{PurePath(name).suffix.lower()}"
-        stored = await self._store.put(key, content, kind)
+        # A key of its own: another upload of the same file must not lose it when this one ends.
+        ident = new_id("upload")
+        stored = await self._store.put(f"uploads/{ident}{PurePath(name).suffix.lower()}", content, kind)
         request = data.ImportTableRequest(
-            request_id=new_id("upload"), title=name, data=to_ref(stored), worksheet=worksheet
+            request_id=ident,
+            title=name,
+            data=to_ref(stored),
+            worksheet=worksheet,
+            lifetime_s=self._config.upload_lifetime_s,
         )
-        return to_json(await self._clients.datafetch.import_table(request, timeout_s=TABLE_TIMEOUT_S))
+        try:
+            return to_json(await self._clients.datafetch.import_table(request, timeout_s=TABLE_TIMEOUT_S))
+        finally:
+            # Also when the caller has left: the sheet is all that is used of the file.
+            await asyncio.shield(self._store.delete(stored.key))
 
     async def export_table(self, sheet_id: str, kind: str) -> File:
         """Return the whole sheet as a file of ``kind`` csv or xlsx; raise ``InvalidField`` for another kind."""

@@ -24,6 +24,7 @@ from fathom.services.planner.metrics import Metrics
 from fathom.services.planner.model.episode import Step, Task
 from fathom.services.planner.model.todo import Todo
 from fathom.services.planner.prompts.catalogue import Catalogue
+from fathom.services.planner.questions.measures import read_measures
 from fathom.services.planner.questions.routing import needs_evidence
 from fathom.services.planner.runs.repository import RunRepository
 from fathom.services.planner.runs.subruns import Allowance, SubRunClient
@@ -62,10 +63,17 @@ class ResourcesFactory:
     catalogue: Catalogue
     classifier: Classifier | None = None
     """None refuses no answer for want of a source, where no policy answers."""
+    measures: Classifier | None = None
+    """Classifier of what clauses ask to be computed; None leaves that out."""
 
     @classmethod
     def of(
-        cls, config: Config, deps: Deps, catalogue: Catalogue, classifier: Classifier | None = None
+        cls,
+        config: Config,
+        deps: Deps,
+        catalogue: Catalogue,
+        classifier: Classifier | None = None,
+        measures: Classifier | None = None,
     ) -> ResourcesFactory:
         """Create the factory; ``catalogue`` provides the prompts for summaries, figure repair and event judging."""
         registry = deps.telemetry.registry
@@ -89,7 +97,7 @@ class ResourcesFactory:
             config.calls_per_second_by_tool,
             config.rollout_patience_s,
         )
-        return cls(config, deps, metrics, windows, mounts, gates, catalogue, classifier)
+        return cls(config, deps, metrics, windows, mounts, gates, catalogue, classifier, measures)
 
     def __call__(self, task: Task, steps: Sequence[Step], cut_short: Step | None = None) -> EpisodeResources:
         """Create the resources of one episode; a resumed one gets back its sheets, figures, numbers and todo list.
@@ -143,6 +151,7 @@ class ResourcesFactory:
     ) -> list[Tool]:
         """Return the built-in tools and those of external servers."""
         config, deps, timeout_s = self.config, self.deps, self.config.tool_timeout_s
+        read_asked = None if self.measures is None else partial(read_measures, classifier=self.measures)
         tools: list[Tool] = [
             *([] if task.is_thinking else [Think(config.think_chars)]),
             Finish(),
@@ -151,7 +160,7 @@ class ResourcesFactory:
             Search(deps.clients, config.corpus, task.as_of, timeout_s, shown),
             Fetch(deps.clients, config.corpus, task.as_of, timeout_s, shown),
             DataCatalogue(deps.clients, task.as_of, timeout_s, session),
-            Data(deps.clients, session, task.as_of, timeout_s, self.windows.metrics.digest),
+            Data(deps.clients, session, task.as_of, timeout_s, self.windows.metrics.digest, read_asked),
             Sql(deps.clients, session, timeout_s, self.windows.metrics.digest),
             python,
             *self.mounts.tools(),

@@ -66,7 +66,7 @@ def build(config: Config, deps: Deps) -> Service:
         ),
     }
     log = deps.telemetry.log
-    resources = ResourcesFactory.of(config, deps, prompts.catalogue, classifier)
+    resources = ResourcesFactory.of(config, deps, prompts.catalogue, classifier, understanding.measures)
     engine = Engine(
         lambda protocol: PolicyService(deps.clients, tags=protocol.tags), resources, understanding.find_chart
     )

@@ -9,7 +9,7 @@ from typing import Any
 from fathom.core.call import UNTRACED, Call, calling
 from fathom.core.errors import FathomError
 from fathom.hosting.deps import Deps
-from fathom.services.planner.classification.classifier import FORM_FILE, Classifier, load_heads
+from fathom.services.planner.classification.classifier import FORM_FILE, MEASURE_FILE, Classifier, load_heads
 from fathom.services.planner.classification.examples import ROUTE
 from fathom.services.planner.classification.vectors import DatafetchVectors
 from fathom.services.planner.config import Config
@@ -38,6 +38,7 @@ class Understanding:
     vectors: DatafetchVectors
     classifier: Classifier
     forms: Classifier
+    measures: Classifier
     rewriter: Rewriter
     ask_model: AskModel
     log: Any
@@ -62,7 +63,8 @@ class Understanding:
             config.clarify == "auto",
         )
         router = ModelRouter(deps.clients, config.default_model, config.route_model_s)
-        return cls(vectors, classifier, Classifier(vectors, load_heads(FORM_FILE)), rewriter, router, log)
+        forms, measures = (Classifier(vectors, load_heads(file)) for file in (FORM_FILE, MEASURE_FILE))
+        return cls(vectors, classifier, forms, measures, rewriter, router, log)
 
     def start(self) -> None:
         """Begin to load the encoder in datafetch, so that the first question need not wait for it."""

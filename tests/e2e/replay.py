@@ -20,7 +20,7 @@ from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.clients import Clients, RetryPolicy
 from fathom.core.call import Call
-from fathom.core.errors import Conflict, DependencyFailed, NotFound
+from fathom.core.errors import Conflict, DependencyFailed, FathomError, NotFound
 from fathom.core.telemetry import Telemetry
 from fathom.domain import frames
 from fathom.hosting.deps import Deps
@@ -198,6 +198,9 @@ class ReplayDatafetch:
 
     def __init__(self, script: Script, store: MemoryStore) -> None:
         self._script, self._store = script, store
+        self.lifetimes: list[int] = []
+        self.refusal: FathomError | None = None
+        """Raised by an import."""
 
     def _arrow(self, sheet_id: str) -> bytes:
         if sheet_id != self._script.sheet.id:
@@ -211,6 +214,9 @@ class ReplayDatafetch:
 
     async def ImportTable(self, request: data.ImportTableRequest, call: Call) -> data.ImportTableResponse:
         """Answer with the script's sheet under the file's name, and one row that could not be read."""
+        self.lifetimes.append(request.lifetime_s)
+        if self.refusal is not None:
+            raise self.refusal
         sheet = data.Sheet()
         sheet.CopyFrom(self._script.sheet)
         sheet.title = request.title
@@ -293,6 +299,7 @@ class ReplayHouse:
 
     planner: ReplayPlanner
     memory: ReplayMemory
+    datafetch: ReplayDatafetch
     store: MemoryStore
     service: HttpService
     dispatchers: Mapping[str, Dispatcher]
@@ -306,9 +313,10 @@ async def replay_house(script: Script, **settings: Any) -> AsyncIterator[tuple[R
     bus = await open_bus("memory://", store)
     run_planner = ReplayPlanner(script)
     remembered = ReplayMemory(run_planner)
+    fetched = ReplayDatafetch(script, store)
     servicers = {
         "planner": run_planner,
-        "datafetch": ReplayDatafetch(script, store),
+        "datafetch": fetched,
         "memory": remembered,
         "policy": ReplayPolicy(),
     }
@@ -323,7 +331,7 @@ async def replay_house(script: Script, **settings: Any) -> AsyncIterator[tuple[R
         script.figure_refs.append(to_ref(stored))
     service = build(Config(**settings), deps)
     try:
-        yield ReplayHouse(run_planner, remembered, store, service, dispatchers), deps
+        yield ReplayHouse(run_planner, remembered, fetched, store, service, dispatchers), deps
     finally:
         await service.close()
         await run_planner.close()

@@ -99,6 +99,7 @@ class Script:
     """Where the figures are stored; set by the gateway's double."""
     reading: trajectory.Reading | None = None
     clarification: trajectory.Clarification | None = None
+    form: planner.AnswerForm = planner.ANSWER_FORM_UNSPECIFIED
     reasoning: str = ""
     """What a thinking model thought before its first call."""
     findings: list[trajectory.Finding] = field(default_factory=list)
@@ -202,6 +203,7 @@ class Script:
                 conversation_id=self.conversation(request),
                 question=request.question,
                 model=played_by(request.model),
+                form=self.form,
             )
         )
         if self.reasoning:

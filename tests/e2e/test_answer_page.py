@@ -230,3 +230,11 @@ async def test_a_draft_is_shown_as_one_and_goes_when_a_check_takes_it_back(brows
         await expect(page.locator('.row.mark[data-why="correction"]')).to_have_count(1)
         assert watched.complaints == []
         await page.context.close()
+
+
+async def test_a_report_is_said_to_be_one_in_the_trace(browser: object) -> None:
+    script = make_script()
+    script.form = planner.ANSWER_FORM_REPORT
+    async with show_answer(browser, script) as watched:
+        mark = watched.page.locator('.trace .row.mark[data-form="report"]')
+        await expect(mark).to_have_text("☰The answer is a report in fixed sections")

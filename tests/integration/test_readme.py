@@ -39,6 +39,11 @@ AS_THEY_STAND: Mapping[str, str] = {
 }
 # Commands that are run with something more or less, and why.
 WITH_CHANGES: Mapping[str, tuple[str, str]] = {
+    'fathom ask --table prices.csv "What is the maximum drawdown of my prices?"': (
+        "sh -c 'echo date,price > prices.csv; for day in 10 11 12; do echo 2020-01-$day,$day >> prices.csv; done;"
+        ' fathom ask --table prices.csv "What is the maximum drawdown of my prices?"\'',
+        "the file is the reader's own",
+    ),
     "fathom train grpo --config examples/train/grpo.yaml": (
         "fathom train grpo --config examples/train/grpo.yaml trainer.total_training_steps=1 trainer.val_before_train=false"
         " data.train_batch_size=2 rollout.n=2 actor.ppo_mini_batch_size=2 trainer.output=trained model.name=readme",

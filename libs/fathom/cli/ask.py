@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from google.protobuf.json_format import MessageToJson
@@ -19,6 +19,7 @@ from rich.text import Text
 from fathom.api.common.v1.common_pb2 import Usage
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.cli.uploads import upload_tables
 from fathom.clients import Clients, connect
 from fathom.clients.local import read_endpoints
 from fathom.clients.runs import run
@@ -65,16 +66,19 @@ def ask_question(
     mode: str,
     window: trajectory.Window,
     effort: str,
+    tables: Sequence[Path] = (),
+    gateway: str = "",
     json_events: bool,
 ) -> None:
-    """Ask a question and print the run.
+    """Ask a question and print the run, which begins with ``tables`` sent to the gateway.
 
-    Raises ``RunFailed`` without an answer, ``InvalidField`` for an unknown mode or effort.
+    Raises ``RunFailed`` without an answer, ``InvalidField`` for an unknown mode or effort, and the errors of
+    ``upload_tables``.
     """
     if mode not in MODES:
         raise InvalidField("mode", f"{mode!r} is not one of {', '.join(MODES)}")
     endpoints = {"planner": planner} if planner else dict(read_endpoints(home).services)
-    gateway = "" if planner else read_endpoints(home).gateway
+    gateway = gateway or ("" if planner else read_endpoints(home).gateway)
     request = pb.RunRequest(
         question=question,
         model=model,
@@ -82,6 +86,7 @@ def ask_question(
         protocol=MODES[mode],
         window=window,
         effort=effort_of(effort),
+        table_ids=upload_tables(gateway, tables),
     )
 
     async def work() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
@@ -46,6 +47,11 @@ def ask(
     effort: Annotated[
         str, typer.Option(help="quick, standard or deep: rounds, time, window and thinking of the run.")
     ] = "",
+    table: Annotated[
+        Optional[list[Path]],  # noqa: UP045
+        typer.Option(help="Own table (CSV, TSV, XLSX or Parquet) that the run begins with; may be repeated."),
+    ] = None,
+    gateway: Annotated[str, typer.Option(help="URL of the gateway for --table; by default the local stack's.")] = "",
     json_events: Annotated[bool, typer.Option("--json", help="Print the events as JSON lines.")] = False,
 ) -> None:
     """Ask a question, stream the trace and print the cited answer."""
@@ -62,6 +68,8 @@ def ask(
         mode=mode,
         window=asked,
         effort=effort,
+        tables=table or [],
+        gateway=gateway,
         json_events=json_events,
     )
 

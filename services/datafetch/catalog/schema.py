@@ -56,6 +56,7 @@ class IndicatorSpec(Settings):
     days after the value's date, if the source has no date of publication. ``default`` marks the indicator that the name
     of an entity alone asks for, ``annual`` is the id of its annual variant. ``basis`` says what a value stands
     for, such as "total return: adjusted for dividends and splits"; a file of series may say it for each series.
+    ``adverse`` marks a measure of which a rise is bad, such as unemployment.
     """
 
     id: str
@@ -75,6 +76,7 @@ class IndicatorSpec(Settings):
     default: bool = False
     annual: str = ""
     basis: str = ""
+    adverse: bool = False
 
     @field_validator("id")
     @classmethod

@@ -75,8 +75,11 @@ class Meaning:
                 save_vectors(vectors, cached)
         self._vectors = vectors
 
-    async def ready(self, seconds: float) -> bool:
-        """Return whether the index is loaded; wait ``seconds`` at most. The first call starts loading in a thread."""
+    async def ready(self, seconds: float | None) -> bool:
+        """Return whether the index is loaded; wait ``seconds`` at most, or to the end of the load with None.
+
+        The first call starts loading in a thread.
+        """
         if self._vectors is not None:
             return True
         if self._loading is None:

@@ -14,43 +14,17 @@ from itertools import pairwise
 from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.schema import IndicatorSpec
 from fathom.services.datafetch.catalog.text import is_chinese, normal
-from fathom.services.datafetch.parser.lexicon import is_decisive
+from fathom.services.datafetch.parser.lexicon import cue, is_comparative, is_decisive, load_expressions, load_relation
 from fathom.services.datafetch.parser.mention import Mention, MentionKind
 from fathom.services.datafetch.query.model import Frequency, Query, Statistic, Transform
 
-# Measures that a query may express by another one: growth is a change relative to the start.
-MOVES = frozenset({"return", "change", "growth", "cagr", "yoy", "qoq", "mom"})
-EXTREMES = frozenset({"max", "min", "rank", "max_drawdown"})
-EXPRESSED_BY: dict[str, frozenset[str]] = {
-    **dict.fromkeys(MOVES - {"cagr"}, MOVES | {"max_drawdown"}),
-    "max": EXTREMES - {"min"},
-    "min": EXTREMES - {"max"},
-    "extreme": EXTREMES,
-    "performance": MOVES | {"performance"},
-    "annualized": frozenset({"cagr", "volatility"}),
-    "sum": frozenset({"sum", "count"}) | MOVES,
-    "spread": frozenset({"spread"}) | MOVES,
-    "share": frozenset({"ratio", "share"}),
-    "ttm": frozenset({"ttm", "sum"}),
-}
-# Words that say which measure only beside another one.
-MODIFIERS = frozenset({"extreme", "annualized", "sum", "performance"})
-# The units of a length of time.
-LENGTHS = ("days", "weeks", "months", "quarters", "years")
-# Of these a raw value is an instance: what is asked is the value itself, not a figure over several.
-PLAIN = frozenset({"last", "performance"})
 # The density that a measure has by itself: rates of return and volatilities are per year.
 OWN_DENSITY = {
     "cagr": Frequency.ANNUAL, "volatility": Frequency.ANNUAL, "yoy": Frequency.ANNUAL,
     "qoq": Frequency.QUARTERLY, "mom": Frequency.MONTHLY,
 }  # fmt: skip
-COMPUTED = (
-    frozenset(map(str, Statistic)) | frozenset(map(str, Transform)) | {"growth", "spread", "ratio", "share", "rank"}
-)
 # Days of the longest period of each length.
 LONGEST = {Frequency.MONTHLY: 31, Frequency.QUARTERLY: 92, Frequency.ANNUAL: 366}
-# The whole series was asked for, from which its reader takes the measure.
-SERIES = frozenset({"chart", "series", "performance"})
 
 
 @dataclass(frozen=True)
@@ -73,10 +47,12 @@ def find_objections(text: str, mentions: Sequence[Mention], query: Query, layer:
     # The catalog lists measures such as "moving average" as names of prices, their input.
     own = " ".join(map(normal, _list_names(query, [spec for spec in specs if not spec.default], layer)))
     asked = {item.value for item in mentions}
+    # Whoever sees the figures of both periods can compare them.
+    several = len(query.periods) > 1 and bool(query.statistics)
     paired = _find_pairing(mentions)
     if paired:
         yield Objection(*paired.span, "every name has a period of its own, and a query has one for all", decisive=True)
-    if {Statistic.MAX, Statistic.MIN} <= set(query.statistics) and MOVES & expressed:
+    if {Statistic.MAX, Statistic.MIN} <= set(query.statistics) and load_relation("moves") & expressed:
         edge = next(item for item in mentions if item.value in ("max", "min"))
         yield Objection(*edge.span, "a move between two extremes is none of the whole period", decisive=True)
     for mention in mentions:
@@ -87,7 +63,10 @@ def find_objections(text: str, mentions: Sequence[Mention], query: Query, layer:
             continue
         if mention.kind == MentionKind.UNKNOWN:
             # A ranking by something that was not understood is another ranking.
-            decisive = is_decisive(words) or bool(query.order)
+            decisive = (is_decisive(words) and not (several and is_comparative(words))) or bool(query.order)
+            # A time that is named by what happened in it, while the figures are of all times.
+            ahead, behind = cue("of_event").search(text[: mention.start]), cue("event_behind").match(text, mention.end)
+            decisive = decisive or bool((ahead or behind) and query.start is None and query.end is None)
             yield Objection(*mention.span, "no meaning of it is known here", decisive)
         elif mention.kind == MentionKind.PARAMETER and mention.value not in marks:
             number = mention.value.partition(" ")[0]
@@ -95,16 +74,18 @@ def find_objections(text: str, mentions: Sequence[Mention], query: Query, layer:
                 # 12月 apart from its year is a month that no period holds.
                 # A statistic over another stretch of time is another figure; "which three days" counts figures.
                 listed = re.search(r"(?:\bwhich|哪)\s*$", text[: mention.start], re.I)
-                stretch = bool(query.statistics) and mention.value.endswith(LENGTHS) and not listed
+                stretch = (
+                    bool(query.statistics) and mention.value.endswith(tuple(load_relation("lengths"))) and not listed
+                )
                 decisive = stretch or words.endswith(("月", "日", "号", "nsa"))
                 yield Objection(*mention.span, "no measure takes this", decisive)
         elif mention.kind == MentionKind.FREQUENCY and mention.value not in densities:
             yield Objection(*mention.span, f"the figures are not {mention.value}", decisive=True)
         elif mention.kind == MentionKind.MEASURE and not _is_expressed(mention.value, expressed):
             if not query.statistics and not query.transform:
-                if mention.value not in COMPUTED:
+                if not is_computed(mention.value):
                     yield Objection(*mention.span, "the figures are the series it is computed from")
-                elif not asked & SERIES:
+                elif not asked & load_relation("series"):
                     yield Objection(*mention.span, "the figures are the series, not its measure")
             else:
                 yield Objection(*mention.span, f"the figures are {', '.join(sorted(expressed))}", decisive=True)
@@ -117,8 +98,8 @@ def settle_measures(mentions: Sequence[Mention], query: Query, layer: Layer) -> 
     settled = []
     for item in mentions:
         # A measure of its own stays as it was asked; what modifies one means the one that is computed.
-        options = EXPRESSED_BY.get(item.value, frozenset()) & computed if item.kind == MentionKind.MEASURE else ()
-        modifies = item.value not in expressed and len(options) == 1 and item.value in MODIFIERS
+        options = load_expressions().get(item.value, frozenset()) & computed if item.kind == MentionKind.MEASURE else ()
+        modifies = item.value not in expressed and len(options) == 1 and item.value in load_relation("modifiers")
         settled.append(replace(item, value=next(iter(options))) if modifies else item)
     return settled
 
@@ -153,8 +134,12 @@ def _find_pairing(mentions: Sequence[Mention]) -> Mention | None:
     return periods[1] if apart and len({item.value for item in periods}) > 1 else None
 
 
+def is_computed(measure: str) -> bool:
+    return measure in {*map(str, Statistic), *map(str, Transform)} | load_relation("computed")
+
+
 def _is_expressed(measure: str, expressed: frozenset[str]) -> bool:
-    return bool(EXPRESSED_BY.get(measure, frozenset({measure})) & expressed)
+    return bool(load_expressions().get(measure, frozenset({measure})) & expressed)
 
 
 def _list_measures(query: Query, specs: Sequence[IndicatorSpec]) -> frozenset[str]:
@@ -168,10 +153,10 @@ def _list_measures(query: Query, specs: Sequence[IndicatorSpec]) -> frozenset[st
     ranked = query.order or query.kind or query.outer or (query.statistics and len(query.entities) > 1)
     found |= {"rank"} if ranked else set()
     # "Fell below" is a condition with a verb of moving.
-    found |= MOVES if query.filters else set()
+    found |= load_relation("moves") if query.filters else set()
     # A price names what the figures are, whatever is computed of them.
     found.add("price")
-    return frozenset(found if query.statistics else found | PLAIN)
+    return frozenset(found if query.statistics else found | load_relation("plain"))
 
 
 def _list_densities(query: Query, specs: Sequence[IndicatorSpec], expressed: frozenset[str]) -> frozenset[str]:

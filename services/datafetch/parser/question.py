@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 
 from fathom.domain.chat.negation import find_denials, find_exclusions
+from fathom.domain.text.numerals import NUMBER_WORDS, parse_number
 from fathom.services.datafetch.catalog.layer import PARTICLES, Layer
 from fathom.services.datafetch.catalog.matching import Matcher
 from fathom.services.datafetch.catalog.text import blank, is_chinese, plain
@@ -21,6 +22,7 @@ from fathom.services.datafetch.parser.names.finder import NameFinder
 from fathom.services.datafetch.parser.names.unmatched import Leftovers
 from fathom.services.datafetch.parser.operators.conditions import find_conditions
 from fathom.services.datafetch.parser.operators.groupings import find_grouping
+from fathom.services.datafetch.parser.rewording import Meanings, Rewording, Speller, mark, reword
 from fathom.services.datafetch.parser.time import expressions
 from fathom.services.datafetch.parser.words import find_edge_days, find_periods, find_words
 from fathom.services.datafetch.query.model import Match, Missing, Query
@@ -28,21 +30,27 @@ from fathom.services.datafetch.query.model import Match, Missing, Query
 NOT_UNDERSTOOD = "NOT_UNDERSTOOD"
 # A query is a conjunction over single values and one range of time, so neither can be written in it.
 INEXPRESSIBLE = "no query here can leave something out or deny a comparison for a whole period"
-# The catalog's main currencies, to split pairs written as one word: EURUSD.
-CODES = "eur|usd|jpy|gbp|cny|hkd|chf|aud|cad|nzd|krw|sgd|sek|nok|mxn|inr|brl|try|zar|thb"
-# "EURUSD", "eur-usd". With a slash on either side it is split already.
-PAIR = re.compile(rf"(?<![\w/])({CODES})[ -]?({CODES})(?![\w/])", re.I | re.A)
-TO = re.compile(r"\b(\w+)-to-(\w+)\b")
+# "Thirty-year": a maturity or the length of a window, which the catalog spells with digits.
+LENGTH_IN_WORDS = re.compile(rf"\b({'|'.join(NUMBER_WORDS)})-(year|month|week|day)\b", re.I)
 
 
 @dataclass
 class Understanding:
-    """The result of parsing a question: query, matches, missing items and what each word means."""
+    """The result of parsing a question: query, matches, missing items and what each word means.
+
+    ``reworded`` are the matches of words that were read as others.
+    """
 
     query: Query = field(default_factory=Query)
     missing: list[Missing] = field(default_factory=list)
     matches: list[Match] = field(default_factory=list)
     mentions: list[Mention] = field(default_factory=list)
+    reworded: list[Match] = field(default_factory=list)
+
+    @property
+    def unread(self) -> list[tuple[int, int]]:
+        """Return the spans of the words that have no meaning here."""
+        return [item.span for item in select(self.mentions, MentionKind.UNKNOWN)]
 
 
 class Reader:
@@ -52,15 +60,62 @@ class Reader:
         self._layer, self._matcher, self._latest = layer, matcher, latest
         self.resolver = Resolver(layer)
         self._names = NameFinder(layer, matcher, self.resolver)
+        self._speller = Speller(layer)
+        # "EURUSD", "eur-usd". With a slash on either side it is split already.
+        codes = "|".join(["eur", *(spec.id.lower() for spec in layer.entities.values() if spec.kind == "currency")])
+        self._pair = re.compile(rf"(?<![\w/])({codes})[ -]?({codes})(?![\w/])", re.I | re.A)
 
-    def read(self, question: str, as_of: date | None) -> Understanding:
+    def read(self, question: str, as_of: date | None, meanings: Meanings | None = None) -> Understanding:
         """Parse a question of 1 to 2,000 characters into a typed query with its matches and missing items.
 
         ``as_of`` anchors relative periods ("last year"); without it the last day with data for the parsed entities and
         indicators does. A question with an exclusion or a negated comparison yields an empty query and one missing item
-        per phrase.
+        per phrase. Words that nothing took are read again as what they misspell and, with ``meanings``, as what they
+        mean; ``matches`` says so.
         """
         text = self._normalise(question)
+        seen = self._read(text, as_of)
+        text, seen = self._read_reworded(text, seen, as_of, list(self._speller.find(text, seen.unread)))
+        if meanings is not None and seen.unread:
+            subjects = [item.subject for item in seen.missing if item.reason == "UNKNOWN_INDICATOR"]
+            phrases = [(at, at + len(words)) for words in subjects if (at := text.find(words)) >= 0]
+            if not seen.query.entities and not seen.query.indicators:
+                phrases = phrases or seen.unread
+            changes: list[Rewording] = []
+            for change in meanings.find(text, seen.unread, phrases):
+                if all(change.end <= other.start or change.start >= other.end for other in changes):
+                    changes.append(change)
+            text, seen = self._read_reworded(text, seen, as_of, changes)
+        seen.mentions = move_positions(seen.mentions, text, question)
+        return seen
+
+    def _read_reworded(
+        self, text: str, seen: Understanding, as_of: date | None, changes: Sequence[Rewording]
+    ) -> tuple[str, Understanding]:
+        """Return the reworded text and its reading if fewer of its words are unread, else what was given."""
+        if not changes:
+            return text, seen
+        words = self._normalise(reword(text, changes))
+        again = self._read(words, as_of)
+        if len(again.unread) >= len(seen.unread) or (seen.query.indicators and not again.query.indicators):
+            return text, seen
+        again.reworded = [
+            *seen.reworded,
+            *(Match(text[item.start : item.end], item.words, item.confidence, item.how) for item in changes),
+        ]
+        again.matches = [*again.reworded, *again.matches]
+        again.mentions = mark(again.mentions, changes)
+        # What is missing is named by the words of the question.
+        for item in changes:
+            said = text[item.start : item.end]
+            again.missing = [
+                replace(one, subject=one.subject.replace(item.words, said), detail=one.detail.replace(item.words, said))
+                for one in again.missing
+            ]
+        return words, again
+
+    def _read(self, text: str, as_of: date | None) -> Understanding:
+        """Parse a normalised question; positions are those of the text."""
         # Conditions first: their numbers and words of periods must not become periods of the query.
         mentions = find_conditions(text)
         refused = self._find_inexpressible(text, blank(text, [item.span for item in mentions]))
@@ -83,7 +138,7 @@ class Reader:
         self._accept(text, found, seen)
         found = settle_measures(found, seen.query, self._layer)
         found += [Mention(MentionKind.UNKNOWN, *span, "", 0.0) for span in refused]
-        seen.mentions = move_positions(sorted(found, key=lambda item: item.start), text, question)
+        seen.mentions = sorted(found, key=lambda item: item.start)
         if refused:
             # Answering only the rest would answer the opposite, so nothing is fetched.
             missing = [report_not_understood(text[slice(*span)], INEXPRESSIBLE) for span in refused]
@@ -100,13 +155,8 @@ class Reader:
             # A name of the catalog may hold an abbreviation: "10y-2y".
             if all(match.end() <= name.start or match.start() >= name.end for name in named):
                 text = text[: match.start()] + _spell_length(match) + text[match.end() :]
-        text = PAIR.sub(lambda match: f"{match[1].upper()}/{match[2].upper()}", text)
-        return TO.sub(self._split_pair, text)
-
-    def _split_pair(self, match: re.Match[str]) -> str:
-        """Split "gold-to-oil ratio" when both words are entities; keep names such as "price-to-earnings"."""
-        names = self._layer.entity_names
-        return f"{match[1]} to {match[2]}" if names.find_all(match[1]) and names.find_all(match[2]) else match[0]
+        text = LENGTH_IN_WORDS.sub(lambda match: f"{parse_number(match[1])}-{match[2]}", text)
+        return self._pair.sub(lambda match: f"{match[1].upper()}/{match[2].upper()}", text)
 
     def _find_inexpressible(self, text: str, rest: str) -> list[tuple[int, int]]:
         """Return the spans of phrases that exclude something or negate a comparison, which no query can express.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from fathom.domain.text.numerals import NUMBER_WORDS, ONE_TO_TEN, parse_number
@@ -23,56 +23,37 @@ CUE_CONFIDENCE = 0.8
 
 def find_words(text: str, draft: Draft) -> list[Mention]:
     """Return the mentions of a normalised question in their order, unknown words included."""
-    named = [_rank_below_measures(item, draft) for item in draft.mentions if item.end]
+    named = [item for item in draft.mentions if item.end]
     transform = expressions.transform_of(draft.text)[1] if draft.reading.transform else []
     measures = [Mention(MentionKind.MEASURE, *span, str(draft.reading.transform)) for span in transform]
     found = resolve_overlaps([*named, *measures, *find_terms(text)])
     for finder in (_find_cues, _find_numbers):
         found += [item for item in finder(text) if is_free(item, found)]
-    found = _join_rates([_trim(item, text) for item in found], text)
+    found = [_trim(item, text) for item in found]
     rest = blank(text, [item.span for item in found])
     found += [Mention(MentionKind.UNKNOWN, *span, "", 0.0) for span in find_content_words(rest)]
-    return _join_numbers(sorted(found, key=lambda item: item.span), text)
+    return _join_parts(found, text)
 
 
-def _join_rates(found: list[Mention], text: str) -> list[Mention]:
-    """Return the mentions, with a frequency right behind a percentage as a part of it: "2% annual" is one rate."""
+def _join_parts(found: Iterable[Mention], text: str) -> list[Mention]:
+    """Return the mentions in their order, those that are a part of the one before joined to it."""
     joined: list[Mention] = []
     for item in sorted(found, key=lambda item: item.span):
-        last = joined[-1] if joined else None
-        rate = last is not None and last.value.endswith("%") and text[last.end : item.start] == " "
-        if last is not None and rate and item.kind == MentionKind.FREQUENCY:
-            joined[-1] = replace(last, end=item.end)
+        if joined and _is_part(text, joined[-1], item):
+            joined[-1] = replace(joined[-1], end=item.end)
         else:
             joined.append(item)
     return joined
 
 
-def _join_numbers(found: list[Mention], text: str) -> list[Mention]:
-    """Return the mentions, with a number that touches an unknown word as a part of it: 沪深300, "Russell 2000"."""
-    joined: list[Mention] = []
-    for item in found:
-        last = joined[-1] if joined else None
-        if last is not None and last.kind == MentionKind.UNKNOWN and item.kind == MentionKind.PARAMETER:
-            gap, words = text[last.end : item.start], text[last.start : last.end]
-            if (
-                text[item.start].isdigit()
-                and item.value.isdecimal()
-                and (gap in ("", "-") or (gap == " " and words[0].isupper()))
-            ):
-                joined[-1] = replace(last, end=item.end)
-                continue
-        joined.append(item)
-    return joined
-
-
-def _rank_below_measures(item: Mention, draft: Draft) -> Mention:
-    """Return a name of a price with less confidence than a measure has: "return" is what is computed from prices."""
-    spec = draft.layer.indicators.get(item.value)
-    is_sure = item.how == "exact" and not (spec and spec.default)
-    return (
-        item if item.kind != MentionKind.INDICATOR or is_sure else replace(item, confidence=min(item.confidence, 0.9))
-    )
+def _is_part(text: str, last: Mention, item: Mention) -> bool:
+    """Return whether a mention belongs to the one before it: "2% annual" is one rate, 沪深300 one unknown name."""
+    gap = text[last.end : item.start]
+    if item.kind == MentionKind.FREQUENCY:
+        return last.value.endswith("%") and gap == " "
+    if last.kind != MentionKind.UNKNOWN or item.kind != MentionKind.PARAMETER or not item.value.isdecimal():
+        return False
+    return text[item.start].isdigit() and (gap in ("", "-") or (gap == " " and text[last.start].isupper()))
 
 
 def find_edge_days(text: str) -> list[Mention]:

@@ -153,6 +153,8 @@ class Column:
     """One column with its provenance. Dates are ISO; ``inputs`` are the indicators that a formula reads.
 
     ``basis`` says what a value stands for, ``resampling`` how finer values became one of the sheet's frequency.
+    ``entity_names`` and ``indicator_names`` are what people write in any language; ``adverse`` marks a measure of which
+    a rise is bad.
     """
 
     name: str
@@ -169,6 +171,9 @@ class Column:
     published: str = ""
     basis: str = ""
     resampling: str = ""
+    entity_names: tuple[str, ...] = ()
+    indicator_names: tuple[str, ...] = ()
+    adverse: bool = False
 
 
 @dataclass(frozen=True)

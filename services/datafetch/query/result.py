@@ -11,6 +11,7 @@ from typing import Any
 from fathom.core.ids import sha256
 from fathom.domain import frames
 from fathom.services.datafetch.catalog.layer import Layer
+from fathom.services.datafetch.catalog.schema import EntitySpec, IndicatorSpec
 from fathom.services.datafetch.query.formulas import Leaf
 from fathom.services.datafetch.query.model import ROWS, Column, Frequency, Query, Sheet, Statistic, Transform
 from fathom.services.datafetch.query.planner import Measure, Part
@@ -19,6 +20,8 @@ from fathom.services.datafetch.query.sql.compiler import list_shown_inputs
 from fathom.services.datafetch.query.units import Conversion
 from fathom.services.datafetch.warehouse.database import SeriesFacts
 
+# A sheet of hundreds of companies must stay small.
+MAX_NAMES = 8
 PERIOD_NAMES = {
     Frequency.WEEKLY: "week",
     Frequency.MONTHLY: "month",
@@ -131,6 +134,8 @@ def describe_measure(table: Any, name: str, entity: str, measure: Measure, part:
     if measure.conversion.target and facts and facts[0].unit.startswith(f"{measure.conversion.source} "):
         # Only the currency changes: "USD per barrel" becomes "EUR per barrel".
         unit = facts[0].unit.replace(measure.conversion.source, measure.conversion.target, 1)
+    if measure.transform == Transform.CHANGE:
+        unit = statistics.find_unit(Statistic.CHANGE, unit, part.frequency)
     return Column(
         name,
         bare.type,
@@ -148,7 +153,15 @@ def describe_measure(table: Any, name: str, entity: str, measure: Measure, part:
         if measure.spec.formula or measure.transform
         else ", ".join(dict.fromkeys(fact.basis for fact in facts if fact.basis)),
         resampling=describe_resampling(measure, part, facts),
+        entity_names=next((list_names(one, one.aliases) for one in part.entities if one.id == entity), ()),
+        indicator_names=list_names(measure.spec, measure.spec.synonyms),
+        adverse=measure.spec.adverse,
     )
+
+
+def list_names(spec: EntitySpec | IndicatorSpec, others: Sequence[str]) -> tuple[str, ...]:
+    """Return at most ``MAX_NAMES`` names of an entity or indicator, its own ones first."""
+    return tuple(dict.fromkeys(name for name in (spec.name, spec.name_zh, *others) if name))[:MAX_NAMES]
 
 
 def describe_resampling(measure: Measure, part: Part, facts: Sequence[SeriesFacts]) -> str:

@@ -13,7 +13,7 @@ from fathom.services.planner.classification.heads import Head, load_head, sum_gr
 from fathom.services.planner.classification.vectors import Vectors
 
 FOLDER = Path(__file__).parent
-FILE, FORM_FILE = FOLDER / "heads.json", FOLDER / "form.json"
+FILE, FORM_FILE, MEASURE_FILE = FOLDER / "heads.json", FOLDER / "form.json", FOLDER / "measure.json"
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Classifier:
             return [Verdict()] * len(texts)
         chosen = self._file.heads[head]
         groups = list_groups(head, chosen.labels)[grouping]
-        names, summed = sum_groups(chosen.probabilities(encoded.vectors), chosen.labels, groups)
+        names, summed = sum_groups(chosen.probabilities(texts, encoded.vectors), chosen.labels, groups)
         threshold = chosen.thresholds[grouping]
         return [Verdict(names[int(row.argmax())], float(row.max()), bool(row.max() >= threshold)) for row in summed]
 

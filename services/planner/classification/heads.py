@@ -1,8 +1,4 @@
-"""Linear classifiers over sentence vectors: fitting, calibration, and their file.
-
-Multinomial logistic regression with class weights, fitted by accelerated gradient descent (Nesterov 1983) from zero,
-hence the same weights on every machine up to rounding. Temperature scaling (Guo et al. 2017) on held-out folds.
-"""
+"""Linear classifiers over sentence vectors and words, and their file."""
 
 from __future__ import annotations
 
@@ -16,19 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.core.errors import CorruptData
+from fathom.services.planner.classification.wording import hash_words
 
 Matrix = NDArray[np.float64]
-# Chosen by cross-validation of the router; vectors have length 1, so that one value suits all heads.
-PENALTY, STEPS, FOLDS = 3e-5, 400, 5
-TEMPERATURES = np.geomspace(0.25, 4.0, 33)
+# The words count somewhat less than the vector: chosen by cross-validation of the router.
+WORDING = 0.7
 
 
 @dataclass(frozen=True)
 class Head:
-    """One classifier. ``weights`` is [dim, labels], ``bias`` and ``labels`` have one entry per label.
+    """One classifier. ``weights`` is [dim + words, labels], ``bias`` and ``labels`` have one entry per label.
 
-    ``thresholds`` has the lowest probability at which an outcome counts as sure, by the name of the grouping of labels
-    that is asked for.
+    ``mean`` [dim] is that of the examples' vectors; the other rows are of ``hash_words``. ``thresholds`` has the lowest
+    probability at which an outcome counts as sure, by the name of the grouping of labels that is asked for.
     """
 
     labels: tuple[str, ...]
@@ -38,9 +34,15 @@ class Head:
     temperature: float
     thresholds: Mapping[str, float]
 
-    def probabilities(self, vectors: NDArray[Any]) -> Matrix:
-        """Return calibrated probabilities [texts, labels] of sentence vectors [texts, dim]."""
-        return softmax((center(vectors, self.mean) @ self.weights + self.bias) / self.temperature)
+    def probabilities(self, texts: Sequence[str], vectors: NDArray[Any]) -> Matrix:
+        """Return calibrated probabilities [texts, labels] of texts with their sentence vectors [texts, dim]."""
+        words = hash_words(texts, len(self.weights) - len(self.mean))
+        return softmax((join_features(vectors, words, self.mean) @ self.weights + self.bias) / self.temperature)
+
+
+def join_features(vectors: NDArray[Any], words: Matrix, mean: Matrix) -> Matrix:
+    """Return the features [texts, dim + words] that a head multiplies."""
+    return np.hstack([center(vectors, mean), WORDING * words])
 
 
 def center(vectors: NDArray[Any], mean: Matrix) -> Matrix:
@@ -52,68 +54,6 @@ def center(vectors: NDArray[Any], mean: Matrix) -> Matrix:
 def softmax(logits: Matrix) -> Matrix:
     raised = np.exp(logits - logits.max(axis=1, keepdims=True))
     return np.asarray(raised / raised.sum(axis=1, keepdims=True))
-
-
-def fit_linear(vectors: Matrix, targets: NDArray[np.int64], count: int) -> tuple[Matrix, Matrix]:
-    """Return weights [dim, count] and bias [count] that minimise the class-weighted cross-entropy."""
-    rows, dim = vectors.shape
-    wanted = np.eye(count)[targets]
-    # Rare labels count as much as frequent ones.
-    weight = (rows / (count * wanted.sum(axis=0).clip(min=1)))[targets][:, None]
-    # An upper bound of the curvature, with one more column for the bias.
-    curvature = 0.5 * (np.linalg.norm(vectors, 2) ** 2 / rows + 1.0) * weight.max() + PENALTY
-    weights = ahead = np.zeros((dim + 1, count))
-    inputs = np.hstack([vectors, np.ones((rows, 1))])
-    decay = np.full((dim + 1, 1), PENALTY)
-    decay[-1] = 0.0
-    pace = 1.0
-    for _ in range(STEPS):
-        slope = inputs.T @ ((softmax(inputs @ ahead) - wanted) * weight) / rows + decay * ahead
-        stepped = ahead - slope / curvature
-        following = (1 + np.sqrt(1 + 4 * pace * pace)) / 2
-        weights, ahead = stepped, stepped + (pace - 1) / following * (stepped - weights)
-        pace = following
-    return weights[:-1], weights[-1]
-
-
-def assign_folds(targets: NDArray[np.int64], sources: Sequence[str]) -> NDArray[np.int64]:
-    """Return the fold of each example: the sources of a label in turn, each with all its examples."""
-    fold_of: dict[tuple[int, str], int] = {}
-    counts: dict[int, int] = {}
-    for target, source in zip(targets.tolist(), sources, strict=True):
-        if (target, source) not in fold_of:
-            fold_of[target, source] = counts.get(target, 0) % FOLDS
-            counts[target] = counts.get(target, 0) + 1
-    return np.array([fold_of[key] for key in zip(targets.tolist(), sources, strict=True)])
-
-
-def held_out_logits(vectors: NDArray[Any], targets: NDArray[np.int64], sources: Sequence[str], count: int) -> Matrix:
-    """Return logits [texts, labels], those of each fold by a head that has not seen it."""
-    folds, logits = assign_folds(targets, sources), np.zeros((len(targets), count))
-    for fold in range(FOLDS):
-        seen = folds != fold
-        mean = vectors[seen].astype(np.float64).mean(axis=0)
-        weights, bias = fit_linear(center(vectors[seen], mean), targets[seen], count)
-        logits[~seen] = center(vectors[~seen], mean) @ weights + bias
-    return logits
-
-
-def find_temperature(logits: Matrix, targets: NDArray[np.int64]) -> float:
-    """Return the temperature with the least negative log-likelihood of held-out labels."""
-
-    def loss(temperature: float) -> float:
-        found = softmax(logits / temperature)[np.arange(len(targets)), targets]
-        return float(-np.log(found.clip(min=1e-12)).mean())
-
-    return float(min(TEMPERATURES, key=loss))
-
-
-def find_threshold(confidence: Matrix, is_right: NDArray[np.bool_], precision: float) -> float:
-    """Return the lowest probability from which on held-out outcomes are right with this precision; 1.01 for none."""
-    order = np.argsort(-confidence, kind="stable")
-    share = np.cumsum(is_right[order]) / np.arange(1, len(order) + 1)
-    good = np.flatnonzero(share >= precision)
-    return float(confidence[order][good[-1]]) if len(good) else 1.01
 
 
 def dump_head(head: Head) -> dict[str, Any]:
@@ -133,11 +73,11 @@ def load_head(name: str, data: Mapping[str, Any]) -> Head:
     try:
         labels = tuple(data["labels"])
         mean, bias = unpack(data["mean"]), unpack(data["bias"])
-        weights = unpack(data["weights"]).reshape(len(mean), len(labels))
+        weights = unpack(data["weights"]).reshape(-1, len(labels))
         head = Head(labels, mean, weights, bias, float(data["temperature"]), dict(data["thresholds"]))
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptData(f"classifier {name}", f"{type(error).__name__} {error}") from error
-    if len(bias) != len(labels) or not np.isfinite(weights).all():
+    if len(bias) != len(labels) or len(weights) < len(mean) or not np.isfinite(weights).all():
         raise CorruptData(f"classifier {name}", "its weights do not fit its labels")
     return head
 

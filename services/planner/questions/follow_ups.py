@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fathom.domain.chat.language import language_of
 from fathom.services.planner.model.slots import ENTITY, FREQUENCY, PERIOD, TOPIC, UNKNOWN, ReadText, Slot
@@ -37,6 +37,10 @@ from fathom.services.planner.questions.references import (
 
 # A follow-up without any slot ("Why?") refers to the last turn as a whole only when it is as short as this.
 BARE_CHARS = 40
+# Measures of two things, and those that put things in an order, by datafetch's names.
+PAIRWISE, ORDERED = frozenset({"correlation", "beta"}), frozenset({"rank"})
+# What stands right before a name that is denied: "not in 2018", 不是, 而不是.
+DENIED = re.compile(r"(?:\b(?:not|instead of|rather than)|不是|而不是|不要)\s*(?:in |for )?$", re.IGNORECASE)
 # Several candidates are worth a choice, a long list of them is not.
 MAX_OPTIONS = 4
 
@@ -57,7 +61,7 @@ def complete_question(question: ReadText, turns: Sequence[Turn]) -> Completed:
     known = [slot.text for turn in turns for slot in turn.question.of(ENTITY)]
     question = promote_names(question, known, is_follow_up=True)
     references = find_references(question)
-    question = drop_overlapped(question, references)
+    question = merge_inputs(drop_denied(drop_overlapped(question, references)))
     kinds = {one.kind for one in references}
     if EARLIER in kinds:
         return recall_turn(question, references, turns)
@@ -70,6 +74,31 @@ def complete_question(question: ReadText, turns: Sequence[Turn]) -> Completed:
     elif kinds <= {SHIFTED, SAME} and not question.of(ENTITY):
         text = move_period(question, references, turns[-1], frame)
     return Completed(text) if text else resolve_references(question, references, frame)
+
+
+def drop_denied(question: ReadText) -> ReadText:
+    """Return a correction ("not 2007, 2017") without what it denies, where something of the kind is left."""
+    kept = [slot for slot in question.slots if not DENIED.search(question.text[: slot.start])]
+    left = {slot.kind for slot in kept}
+    gone = [slot for slot in question.slots if slot not in kept and slot.kind in left]
+    text = list(question.text)
+    for slot in gone:
+        denial = DENIED.search(question.text[: slot.start])
+        start = denial.start() if denial else slot.start
+        text[start : slot.end] = " " * (slot.end - start)
+    return ReadText("".join(text), tuple(slot for slot in question.slots if slot not in gone)) if gone else question
+
+
+def merge_inputs(question: ReadText) -> ReadText:
+    """Return the text with "monthly returns" as a frequency: the returns are the input of another measure."""
+    slots: list[Slot] = []
+    for slot in sorted(question.slots, key=lambda one: one.start):
+        before = slots[-1] if slots else None
+        if before and before.kind in FREQUENCY and slot.value == "return" and slot.start - before.end <= 1:
+            slots[-1] = replace(before, end=slot.end, text=question.text[before.start : slot.end])
+        else:
+            slots.append(slot)
+    return replace(question, slots=tuple(slots))
 
 
 def recall_turn(question: ReadText, references: Sequence[Reference], turns: Sequence[Turn]) -> Completed:
@@ -136,6 +165,9 @@ def substitute_slots(question: ReadText, turns: Sequence[Turn]) -> str:
     if fresh[ENTITY] and fresh[TOPIC] and (fresh[PERIOD] or not last.of(PERIOD)):
         return ""
     chinese, text = language_of(last.text) == "zh", last
+    if any(slot.value in PAIRWISE for slot in question.of(TOPIC)) and len(fresh[ENTITY]) == 1:
+        # A measure of two things takes the other one from the question before.
+        fresh[ENTITY] = [*(slot.text for slot in last.of(ENTITY)), *fresh[ENTITY]]
     for kind, names in fresh.items():
         if not names:
             continue
@@ -164,7 +196,8 @@ def is_qualifier(question: ReadText, last: ReadText) -> bool:
 def move_period(question: ReadText, references: Sequence[Reference], last: Turn, frame: Frame) -> str:
     """Return the last question at another period, for "And the year after?"; "" when the follow-up says more."""
     chinese = language_of(last.question.text) == "zh"
-    words = name_shifted(references[0], frame, chinese)
+    # A date of its own says more exactly what the shift means.
+    words = [slot.text for slot in question.of(PERIOD)][:1] or name_shifted(references[0], frame, chinese)
     if not words or list_rest(question, references) or is_qualifier(question, last.question):
         return ""
     text = replace_slots(last.question, PERIOD, words[0], chinese) if len(words) == 1 else None
@@ -184,6 +217,8 @@ def name_shifted(reference: Reference, frame: Frame, chinese: bool) -> list[str]
         anchors = frame.days or ((first,) if first is not None else ())
     else:
         anchors = ((first,) if first is not None else ()) + frame.days
+        # "That month" is one that the answer has found, where the question is about a longer time.
+        anchors += frame.answered_periods if not reference.shift.count else ()
     names = [shift_period(anchor.value, reference.shift, chinese) for anchor in anchors]
     found = list(dict.fromkeys(name for name in names if name))
     return found if reference.shift.unit == "day" else found[:1]
@@ -192,7 +227,7 @@ def name_shifted(reference: Reference, frame: Frame, chinese: bool) -> list[str]
 def resolve_references(question: ReadText, references: Sequence[Reference], frame: Frame) -> Completed:
     """Replace referring words and add what the question lacks."""
     chinese = language_of(question.text) == "zh"
-    if not has_tie(question, references, frame):
+    if not has_tie(question, references, frame) or is_whole(question, references):
         return Completed(question.text)
     guess = write(question, references, frame, frame.entities, {}, chinese)
     if frame == Frame():
@@ -201,6 +236,9 @@ def resolve_references(question: ReadText, references: Sequence[Reference], fram
     for one in references:
         if one.kind in NAMING:
             names = list_meant(one, frame, question.text)
+            if one.kind in (ONE, SEVERAL) and not frame.recent and any(not slot.is_measure for slot in frame.topics):
+                # "It" is the indicator, which the brackets name.
+                continue
             if len(names) != 1:
                 texts = [write(question, references, frame, meant, {}, chinese) for meant in names]
                 # The guess, for a conversation in which nothing is asked back any more.
@@ -214,11 +252,19 @@ def resolve_references(question: ReadText, references: Sequence[Reference], fram
     return Completed(guess)
 
 
+def is_whole(question: ReadText, references: Sequence[Reference]) -> bool:
+    """Return whether a question names what it is about, what of it and when, beside a word on the turn before."""
+    is_complete = all(question.of(kind) for kind in (ENTITY, TOPIC, PERIOD))
+    starts = [slot.start for slot in question.slots if slot.kind not in UNKNOWN]
+    return is_complete and all(one.kind == STATEMENT and one.end <= min(starts) for one in references)
+
+
 def list_meant(reference: Reference, frame: Frame, text: str) -> list[tuple[str, ...]]:
     """Return the entities that the words may stand for, an empty list for none."""
     names, answered = frame.entities, frame.answered
     if reference.kind == SEVERAL:
-        return [names] if len(names) >= 2 else []
+        several = names if len(names) >= 2 else frame.recent
+        return [several] if len(several) >= 2 else []
     if reference.kind == ONE:
         return [(name,) for name in names]
     if reference.kind == OTHER:
@@ -227,6 +273,9 @@ def list_meant(reference: Reference, frame: Frame, text: str) -> list[tuple[str,
             return []
         return [answered[1:]] if len(answered) == 2 else [(name,) for name in names]
     orders = [names] if "问题" in text or "question" in text.lower() else [names, answered or names]
+    if answered and any(slot.value in ORDERED for slot in frame.topics):
+        # Of a ranking the places are those of the answer.
+        orders = [answered]
     if len(names) < 2 or max(reference.rank, 1) > len(names):
         return []
     place = reference.rank if reference.rank < 0 else reference.rank - 1
@@ -276,7 +325,8 @@ def write(
         if one.kind in (SAME, SHIFTED):
             shifted = name_shifted(one, frame, chinese)
             new = days.get(one.start, shifted[0] if shifted else "")
-            has_period |= bool(new)
+            # What is compared with another time needs both.
+            has_period |= bool(new) and not any(other.kind == COMPARED for other in references)
             new = new if chinese or not new or new.startswith(("in ", "from ")) else f"{choose_preposition(new)} {new}"
         if not new:
             continue
@@ -286,7 +336,7 @@ def write(
     lacking += list_lacking_topics(question, text, frame, has_statement)
     if not has_period and frame.periods:
         lacking.append(frame.periods[0].text)
-    if (has_statement or is_bare(question)) and frame.figure and frame.figure not in text:
+    if (has_statement or (is_bare(question) and not references)) and frame.figure and frame.figure not in text:
         lacking.append(frame.figure)
     return add_in_brackets(text, lacking, chinese)
 

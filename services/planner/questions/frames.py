@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from fathom.services.planner.model.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, Kinds, ReadText, Slot
 from fathom.services.planner.questions.names import merge_neighbours, promote_names
 from fathom.services.planner.questions.periods import parse_period
-from fathom.services.planner.questions.references import STATEMENT, Reference
+from fathom.services.planner.questions.references import ONE, STATEMENT, Reference
 
 # A number with its unit, in both languages; digits are grouped by commas, and a sign may be the typographic minus.
 FIGURE = re.compile(r"[-−]?\d(?:[\d,]*\d)?(?:\.\d+)?\s*(?:%|percentage points|[A-Z]{3}\b|美元|元|点|亿|万)?")
@@ -19,6 +19,9 @@ SCALES = (1.0, 1e3, 1e4, 1e6, 1e8, 1e9)
 CITATION = re.compile(r"\[\d+\]")
 SENTENCE = re.compile(r"(?<=[。！？!?])|(?<=\.)\s+|\n+")
 CLAUSE = re.compile(r"(?<=[，,；;、])(?!\d)")
+
+
+ECONOMIES = frozenset({"US"})
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,11 @@ class Turn:
         """Create a turn; names that the data do not know count as entities in both texts."""
         asked = promote_names(question)
         return cls(asked, promote_names(answer, [slot.text for slot in asked.of(ENTITY)]))
+
+    @property
+    def entities(self) -> tuple[Slot, ...]:
+        """Return the entities of the question."""
+        return self.question.of(ENTITY)
 
     @property
     def has_data(self) -> bool:
@@ -51,6 +59,10 @@ class Frame:
     periods: tuple[Slot, ...] = ()
     days: tuple[Slot, ...] = ()
     """Single days that the last answer names, else the last question."""
+    answered_periods: tuple[Slot, ...] = ()
+    """Longer periods that the last answer names, such as the month of an extreme."""
+    recent: tuple[str, ...] = ()
+    """The entities of all turns, oldest first, for words that stand for several of them."""
     figure: str = ""
     is_quoted: bool = False
     """True when the follow-up repeats a figure of an answer."""
@@ -66,6 +78,12 @@ def find_frame(question: ReadText, turns: Sequence[Turn], references: Sequence[R
     turns = [turn for turn in turns if turn.has_data]
     if not turns:
         return Frame()
+    if any(one.kind == ONE and one.is_category for one in references):
+        # "The stock" is no economy: the turn is meant that was about one.
+        about = [
+            place for place, turn in enumerate(turns) if any(slot.value not in ECONOMIES for slot in turn.entities)
+        ]
+        turns = turns[: about[-1] + 1] if about else turns
     sentence = find_quoted(list_figures(question), turns)
     is_quoted, figure = sentence is not None, ""
     if sentence is None and any(one.kind == STATEMENT for one in references):
@@ -83,7 +101,10 @@ def find_frame(question: ReadText, turns: Sequence[Turn], references: Sequence[R
     periods = next((text.of(PERIOD) for text in texts if text.of(PERIOD)), ())
     days = list_days(turns[-1].answer) or list_days(turns[-1].question)
     figure = "" if is_quoted else figure or find_figure(turns[-1].answer)
-    return Frame(entities, order_by_answer(entities, turns[-1]), topics, periods, days, figure, is_quoted)
+    answered = turns[-1].answer.of(PERIOD)
+    recent = tuple({slot.value: slot.text for turn in turns for slot in turn.question.of(ENTITY)}.values())
+    order = order_by_answer(entities, turns[-1])
+    return Frame(entities, order, topics, periods, days, answered, recent, figure, is_quoted)
 
 
 def order_by_answer(entities: Sequence[str], turn: Turn) -> tuple[str, ...]:

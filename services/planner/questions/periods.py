@@ -15,7 +15,10 @@ DAYS = {"day": 1, "week": 7}
 UNITS_ZH = {"年": "year", "季": "quarter", "月": "month", "周": "week", "天": "day", "日": "day"}
 COUNTS = {
     word: number
-    for number, word in enumerate(["a", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"], 1)
+    for number, word in enumerate(
+        "a two three four five six seven eight nine ten eleven twelve".split(),  # noqa: SIM905
+        1,
+    )
 }
 COUNTS |= {"an": 1, "one": 1}
 EN_UNIT, ZH_UNIT = r"(?P<unit>day|week|month|quarter|year|decade)", "(?:个)?(?P<unit>年|季度|季|月|周|天|日)"
@@ -23,7 +26,7 @@ PATTERNS = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         rf"\b(?:(?:in|on|over|for) )?(?P<same>that|the same|same) {EN_UNIT}\b",
-        rf"\b(?P<count>{'|'.join(COUNTS)}|\d+|the) {EN_UNIT}s? (?P<way>later|after|earlier|before)(?: that)?\b",
+        rf"\b(?P<count>{'|'.join(COUNTS)}|\d+|the) {EN_UNIT}s? (?P<way>later|after|earlier|before|on|back)(?: that)?\b",
         rf"\bthe (?P<way>next|following|previous|prior|preceding) {EN_UNIT}\b",
         f"(?P<same>那一|那|当|同一|同){ZH_UNIT}",
         rf"(?P<count>[两{ONE_TO_TEN}\d]+){ZH_UNIT}(?:之|以)?(?P<way>后|前)",
@@ -31,7 +34,7 @@ PATTERNS = tuple(
         f"(?P<way>次|翌|第二){ZH_UNIT}",
     )
 )
-BACK = frozenset({"earlier", "before", "previous", "prior", "preceding", "前", "上"})
+BACK = frozenset({"earlier", "before", "back", "previous", "prior", "preceding", "前", "上"})
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,11 @@ class Reference:
     rank: int = 0
 
     @property
+    def is_category(self) -> bool:
+        """Return whether the words name a kind of thing, as in "the stock" and 那家公司."""
+        return any(self.text.lower().endswith(word) for words in load_words()[CATEGORY].values() for word in words)
+
+    @property
     def is_genitive(self) -> bool:
         """Return whether the words are an English possessive."""
         return self.text.lower() in GENITIVE

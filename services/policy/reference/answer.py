@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from string import Formatter
 from typing import Any
 
+from fathom.domain.text.terms import is_chinese, is_small_talk
 from fathom.services.policy.reference.cells import Result, is_chart, list_columns
 from fathom.services.policy.reference.conversation import Conversation, Step
 from fathom.services.policy.reference.documents import Quote
 from fathom.services.policy.reference.reading import Reading, load_table
-from fathom.services.policy.reference.text import is_chinese, is_small_talk
 
+# Columns of results that say which way a value went.
+MOVES = ("return", "change", "return_pct")
 # A question over twenty years may lack twenty periods; the first ones show which.
 MAX_LISTED = 6
 DAY = re.compile(r"(\d{4}-\d\d-\d\d)T[\d:.Z]+")
@@ -39,6 +42,12 @@ class Findings:
     results: Sequence[Result]
     sheets: Sequence[Mapping[str, Any]]
     quotes: Sequence[Quote]
+
+    @property
+    def open_clauses(self) -> list[str]:
+        """Return the clauses of a question that has more of them than the data tool gave tables, each for one."""
+        asked = [words for name, words, _ in self.reading.asked if name != "level"]
+        return asked if self.sheets and not self.results and len(asked) > max(1, len(self.sheets)) else []
 
     def say(self, name: str, *values: object) -> str:
         """Return a text in the question's language."""
@@ -67,10 +76,25 @@ def write_opening(found: Findings, has_figures: bool) -> Iterator[str]:
     words += [f"“{word}”" for word in found.reading.texts("unknown") if not any(word in text for text in words)]
     if words and (not found.quotes or has_figures):
         yield found.say("unknown" if has_figures else "unanswered", found.join(list(dict.fromkeys(words))))
+    yield from write_premises(found)
+    if found.open_clauses and not words:
+        yield found.say("parts", found.join([f"“{text}”" for text in found.open_clauses]))
     if found.refused and not has_figures:
         # The reply of the data tool, where it has something to cite, is what says so.
         source = next((cite(item) for item in found.reading.missing), "")
         yield found.say("refused", found.join([f"“{word}”" for word in found.refused]) + source)
+
+
+def write_premises(found: Findings) -> Iterator[str]:
+    """Yield that a value rose where the question takes for granted that it fell, and the other way round."""
+    moves = [row[name] for one in found.results for row in one.rows for name in MOVES if row.get(name) is not None]
+    went = "rise" if moves and min(moves) > 0 else "fall" if moves and max(moves) < 0 else ""
+    # A rate counts the units of a currency for one euro, which are the more, the less it is worth.
+    indicators = {column.get("indicator") for sheet in found.sheets for column in list_columns(sheet)}
+    has_other = any(premise not in ("", went) for _, _, premise in found.reading.asked)
+    if went and has_other and load_table("measures")["inverse"] not in indicators:
+        is_zh, words = is_chinese(found.conversation.question), load_table("texts")["premise"]
+        yield found.say("premise", words["rise" if went == "fall" else "fall"][is_zh], words[went][is_zh])
 
 
 def cite(item: Mapping[str, Any] | int) -> str:
@@ -92,7 +116,10 @@ def write_results(found: Findings) -> Iterator[str]:
         lines = [
             f"- {fill(forms, row, found.reading, measure.get('percent', ()))}{cite(result.material)}" for row in rows
         ]
-        yield "\n".join([*lines[: 4 * MAX_LISTED], "", f"{result.convention[language]}{cite(result.material)}"])
+        if len(rows) == 2 and result.apart is not None and measure["key"] != "date":
+            percent = measure["key"] in measure.get("percent", ())
+            lines.append(found.say("apart", show_value(result.apart, percent), cite(result.material)))
+        yield "\n".join([*lines, "", f"{result.convention[language]}{cite(result.material)}"])
 
 
 def fill(forms: Sequence[str], row: Mapping[str, Any], reading: Reading, percent: Collection[str]) -> str:
@@ -104,7 +131,7 @@ def fill(forms: Sequence[str], row: Mapping[str, Any], reading: Reading, percent
     known = {name for name in values if name not in row or row[name] is not None}
     fields = [{field for _, field, _, _ in Formatter().parse(form) if field} for form in forms]
     chosen = next((form for form, needed in zip(forms, fields, strict=True) if needed <= known), forms[-1])
-    return chosen.format(**values)
+    return chosen.format_map(defaultdict(lambda: "–", values))
 
 
 def show_value(value: object, is_percent: bool) -> str:
@@ -116,8 +143,12 @@ def show_value(value: object, is_percent: bool) -> str:
 
 def name_series(column: str, reading: Reading) -> str:
     """Return the question's own words for a column such as ``AAPL.close_adj``, or its ids."""
+    if " - " in column:
+        return " – ".join(name_series(part, reading) for part in column.split(" - "))
     entity, _, indicator = column.partition(".")
-    return reading.names.get(entity) or reading.names.get(indicator) or entity
+    # What an economy has many of is named by what is measured.
+    known = [indicator, entity] if entity in load_table("measures")["no_series"] else [entity, indicator]
+    return next((reading.names[one] for one in known if one in reading.names), entity)
 
 
 def write_sheets(found: Findings) -> Iterator[str]:

@@ -15,18 +15,28 @@ from fathom.services.policy.reference.reading import Plan, load_table
 HEAD = '''import json
 
 
-def show(measure, window, found, percent, key, series, rows=None):
-    """Print a result of any shape as one line of JSON, with its convention in both languages."""
-    whole = pd.Series({series: float(found)}, name=key) if isinstance(found, float) else found if rows is None else rows
-    names = ["series"] if rows is None and whole.index.name is None else whole.index.names
-    table = pd.DataFrame(whole).rename_axis(names).reset_index()
-    table = table.assign(window=window, **{column: table[column] * 100 for column in percent})
+def show(measure, founds, percent, unit, key, series, rows=lambda found: found):
+    """Print the results of all periods as one line of JSON, with their convention in both languages."""
+    tables = []
+    for window, found in founds.items():
+        whole = pd.Series({series: float(found)}, name=key) if isinstance(found, float) else rows(found)
+        names = ["series"] if whole.index.name is None and whole.index.nlevels == 1 else whole.index.names
+        tables.append(pd.DataFrame(whole).rename_axis(names).reset_index().assign(window=window))
+    table = pd.concat(tables)
+    table = table.assign(unit=unit, **{column: table[column] * 100 for column in percent if column in table})
+    pair = pd.to_numeric(table[key], errors="coerce").dropna().tolist()
     text = table.to_json(orient="records", date_format="iso", double_precision=6)
     said = {language: finance.convention(found, language) for language in ("en", "zh")}
-    print(json.dumps({"measure": measure, "rows": json.loads(text), "convention": said}, ensure_ascii=False))
+    apart = abs(pair[1] - pair[0]) if len(pair) == 2 else None
+    printed = {"measure": measure, "rows": json.loads(text), "apart": apart, "convention": said}
+    print(json.dumps(printed, ensure_ascii=False))
 
 
 '''
+
+
+# Columns of `finance.summary` that have the unit of the values.
+LEVELS = ["first", "last", "min", "max", "mean", "change"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +47,8 @@ class Result:
     rows: tuple[Mapping[str, Any], ...]
     convention: Mapping[str, str]
     material: int
+    apart: float | None = None
+    """How far the two rows lie apart, where there are two."""
 
 
 def list_columns(sheet: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -56,17 +68,21 @@ def write_calls(plan: Plan, sheet: Mapping[str, Any]) -> Iterator[str]:
     index = [str(column["name"]) for column in list_columns(sheet) if column.get("indicator") == table["price_index"]]
     for name in plan.measures:
         measure = table["measures"][name]
-        used = [column for column in columns if name != "real" or column not in index]
+        used = [column for column in columns if name != "real" or column not in index] or columns
         data = variable if used == columns else f"{variable}[{json.dumps(['date', *used], ensure_ascii=False)}]"
+        calls = []
         for start, end in plan.windows:
             values = {"data": data, "start": repr(start or None), "end": repr(end or None), **plan.values}
             values |= {"since": repr(find_base(start, end)), "first": repr(used[0]), "last": repr(used[-1])}
-            values["index"] = f"{variable}[{['date', *index]!r}]"
-            yield f"found = {measure['call'].format(**values)}"
-            rows = f", {measure['rows'].replace('{first}', repr(used[0]))}" if "rows" in measure else ""
+            values |= {"columns": repr(used), "index": f"{variable}[{['date', *index]!r}]"}
             window = f"{start or '…'} – {end or '…'}"
-            arguments = (name, window, measure.get("percent", []), measure["key"], used[0])
-            yield "show({!r}, {!r}, found, {!r}, {!r}, {!r}{})".format(*arguments, rows)
+            calls.append(f"{window!r}: {measure['call'].format(**values)}")
+        rows = f", lambda found: {measure['rows'].replace('{first}', repr(used[0]))}" if "rows" in measure else ""
+        units = {str(column.get("unit", "")) for column in list_columns(sheet)}
+        percent = measure.get("percent", []) + (LEVELS if units == {"fraction"} else [])
+        unit = "%" if percent or all(one.startswith("%") for one in units) else ""
+        arguments = f"{percent!r}, {unit!r}, {measure['key']!r}, {used[0]!r}{rows}"
+        yield f"show({name!r}, {{{', '.join(calls)}}}, {arguments})"
 
 
 def find_base(start: str, end: str) -> str | None:
@@ -103,5 +119,5 @@ def read_results(steps: Sequence[Step]) -> list[Result]:
             printed = parse_object(line)
             if printed and "measure" in printed:
                 rows, convention = tuple(printed["rows"]), printed["convention"]
-                found.append(Result(str(printed["measure"]), rows, convention, step.material))
+                found.append(Result(str(printed["measure"]), rows, convention, step.material, printed.get("apart")))
     return found

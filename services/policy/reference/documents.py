@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from fathom.domain.text.terms import is_about, list_words, quote_best
 from fathom.services.policy.reference.conversation import Conversation
 from fathom.services.policy.reference.reading import Reading
-from fathom.services.policy.reference.text import is_about, list_words, quote_best
 
 MAX_READ = 2
 

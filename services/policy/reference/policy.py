@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from fathom.domain.chat.tolerant import items
+from fathom.domain.text.terms import is_chinese, is_small_talk
 from fathom.services.policy.reference.answer import Findings, compose, mend, say
 from fathom.services.policy.reference.cells import (
     Result,
@@ -33,7 +34,6 @@ from fathom.services.policy.reference.reading import (
     needs_history,
     read_step,
 )
-from fathom.services.policy.reference.text import is_chinese, is_small_talk
 
 # Rows of a table that a reader takes in as they stand; longer ones are summed up.
 FEW_ROWS = 12
@@ -70,7 +70,7 @@ class Walk:
             if call is not None and call.tool in self._tools:
                 return Call(call.tool, {"intent": intents[call.tool][is_zh], **call.arguments})
         text = compose(self._findings) if draft is None else draft
-        unknown = [word[:120] for word in self._reading.texts("unknown")][:20]
+        unknown = [word[:120] for word in [*self._reading.texts("unknown"), *self._findings.open_clauses]][:20]
         stated = {"reading": {"open": unknown}} if unknown else {}
         return Call("finish", {"intent": intents["finish"][is_zh], "answer": text, **stated})
 

@@ -40,6 +40,19 @@ class Reading:
     missing: tuple[Mapping[str, Any], ...] = ()
     has_found: bool = False
     """True when the catalogue knew the words that the data tool did not."""
+    asked: tuple[Words, ...] = ()
+    """What each clause asks for as the classifier sees it, its words, and "rise" or "fall" if it presumes that."""
+
+    @property
+    def sure(self) -> set[str]:
+        """Return the measures that the classifier is sure of."""
+        return {name for name, _, _ in self.asked if name}
+
+    def spans(self, number: str, unit: str) -> bool:
+        """Return whether a number says what is known anyway: one, how many series, or how many years the period has."""
+        ends = [int(day[:4]) for window in self.windows[:1] for day in window if day]
+        is_span = unit == "years" and len(ends) == 2 and number.isdigit() and abs(ends[1] - ends[0] - int(number)) <= 1
+        return is_span or number in ("1", str(len(self.entities)))
 
     def values(self, kind: str) -> list[str]:
         """Return the distinct values of one kind of mentions, in order."""
@@ -79,11 +92,17 @@ class Reading:
         return next((one[2] for one, other in pairs if (one[0], other[0]) == ("frequency", "measure")), "")
 
     @property
-    def measures(self) -> list[str]:
-        """Return what is to be computed; a return behind its frequency is only the input of another measure."""
+    def measures(self) -> list[tuple[str, str]]:
+        """Return words and values of measures; a return behind its frequency is only the input of another one."""
         pairs = pairwise([NOTHING, *self.mentions])
         found = [one for before, one in pairs if one[0] == "measure" and (before[0], one[2]) != ("frequency", "return")]
-        return list(dict.fromkeys(value for _, _, value in found)) or self.values("measure")
+        return [(text, value) for kind, text, value in found or self.mentions if kind == "measure"]
+
+    def counts(self, text: str, value: str) -> bool:
+        """Return whether a word asks for a measure by itself, beside what the classifier says of its clause."""
+        weak = load_table("measures")["weak"].get(value, "")
+        verdicts = [name for name, clause, _ in self.asked if text in clause]
+        return not self.sure or not weak or (bool(verdicts) and (weak == "clause" or "" in verdicts))
 
     def unknown_names(self) -> list[str]:
         return [str(item.get("subject", "")) for item in self.missing if item.get("reason") == "UNKNOWN_ENTITY"]
@@ -98,13 +117,14 @@ def read_step(step: Step) -> Reading:
     """Return the reading that a result of the data tool carries."""
     words = step.head.get("words", ())
     mentions = tuple((str(kind), str(text), str(value)) for kind, text, value in words)
-    return Reading(mentions, step.head.get("read_as") or {}, tuple(step.head.get("missing") or ()))
+    asked = tuple((str(name), str(text), str(premise)) for name, text, premise in step.head.get("asked", ()))
+    return Reading(mentions, step.head.get("read_as") or {}, tuple(step.head.get("missing") or ()), asked=asked)
 
 
 def is_incomplete(reading: Reading) -> bool:
     """Return whether a question names no series, or nothing that is asked of one."""
     indicators = reading.values("indicator")
-    return not (reading.entities or indicators) or not (reading.values("measure") or indicators)
+    return not (reading.entities or indicators) or not (reading.values("measure") or indicators or reading.sure)
 
 
 def inherit(reading: Reading, earlier: Reading) -> Reading:
@@ -146,31 +166,49 @@ class Refusal:
     words: tuple[str, ...]
 
 
+def list_wanted(reading: Reading, is_price: bool) -> list[str]:
+    """Return the measures that a question asks for, by the classifier and by its own words."""
+    table = load_table("measures")
+    known, kinds = table["measures"], table["of_prices" if is_price else "of_levels"]
+    sure = [kinds.get(name, name) for name, _, _ in reading.asked]
+    sure = [name for name in sure if name in known and (is_price or known[name].get("levels"))]
+    named = [table["aliases"].get(value, value) for text, value in reading.measures if reading.counts(text, value)]
+    found = [*sure, *named]
+    inputs = {other for name in found for other in known.get(name, {}).get("replaces", ())}
+    kept = [name for name in found if name in sure or name not in inputs]
+    return list(dict.fromkeys(name if name in kinds.values() else kinds.get(name, name) for name in kept))
+
+
 def make_plan(reading: Reading) -> Plan | Refusal | None:
     """Return the computation that a reading asks for, what stands against it, or None when it asks for none."""
     table = load_table("measures")
     known = table["measures"]
-    asked = list(dict.fromkeys(table["aliases"].get(name, name) for name in reading.measures))
-    inputs = {name for one in asked for name in known.get(one, {}).get("replaces", ())}
-    modifiers = {*table["neutral"], *table["ordering"]}
-    wanted = [name for name in asked if name not in {*inputs, *modifiers}]
     is_price = bool(reading.entities) and not set(reading.values("indicator")) - {*table["inputs"]}
-    if not wanted and (is_price or reading.has_found) and reading.windows:
+    asked = list_wanted(reading, is_price)
+    has_order = len(reading.entities) > 1 or "max_drawdown" in asked
+    modifiers = {*table["neutral"], *(table["ordering"] if has_order or is_price else ["rank"])}
+    wanted = [name for name in asked if name not in modifiers - reading.sure]
+    if not wanted and (is_price or reading.has_found or "extreme" in asked) and reading.windows:
         # Extremes modify other measures, and stand for themselves without one. A period of which nothing is asked in
         # words that are understood is described as a whole.
         wanted = [name for name in asked if name in known] or ["summary"] * bool(reading.texts("unknown"))
     if not wanted:
         return None
     computed = [name for name in wanted if name in known]
-    against = list(find_unsupported(reading, {*computed, *inputs, *({"return"} - {*asked})}))
-    series = reading.entities or [name for name in reading.values("indicator") if name != table["price_index"]]
+    inputs = {other for name in computed for other in known[name].get("replaces", ())}
+    against = list(find_unsupported(reading, {*computed, *inputs, *({"return"} - {*asked})}, is_price))
+    # What is deflated is not the index by which it is.
+    index = table["price_index"] if "real" in computed else ""
+    series = reading.entities or [name for name in reading.values("indicator") if name != index]
     needed = max((known[name].get("series", 1) for name in computed), default=1)
-    if len(series) < needed or needed > 1:
+    if len(series) < needed or (needed > 1 and is_price):
         against += reading.unknown_names()
     if reading.entities and not reading.has_found:
         # What is asked of something else than the price is no question about the price.
-        held = {*table["inputs"], *([table["price_index"]] if "real" in computed else [])}
+        held = {*table["inputs"], index}
         against += [text for kind, text, value in reading.mentions if kind == "indicator" and value not in held]
+    if not is_price and not reading.has_found:
+        against += [name for name in computed if not known[name].get("levels")]
     windows = reading.windows or [("", "")]
     # A portfolio has one period. The return of a day counts from the row before, which only the first period has.
     if len(windows) > 1 and ("portfolio" in computed or any(first == last for first, last in windows)):
@@ -183,14 +221,15 @@ def make_plan(reading: Reading) -> Plan | Refusal | None:
     return Plan(make_query(reading, computed, windows), tuple(computed), tuple(windows), values)
 
 
-def find_unsupported(reading: Reading, known: Collection[str]) -> Iterator[str]:
+def find_unsupported(reading: Reading, known: Collection[str], is_price: bool) -> Iterator[str]:
     """Yield the words for measures that are not ``known``, for conditions, and for numbers that no measure takes."""
     table = load_table("measures")
     measures = [table["measures"][name] for name in known if name in table["measures"]]
     takes = {unit for measure in measures for unit in measure.get("takes", ())}
     has_order = len(reading.entities) > 1 or "max_drawdown" in known
     computed = {*known, *table["neutral"], *(table["ordering"] if has_order else ())}
-    has_frequency = bool(takes) or any("frequency" in measure for measure in measures)
+    computed |= {*table["weak"]} if reading.sure else set()
+    has_frequency = bool(takes) or not is_price or any("frequency" in measure for measure in measures)
     for (kind, text, value), after in pairwise([*reading.mentions, NOTHING]):
         name, (number, _, unit) = table["aliases"].get(value, value), value.partition(" ")
         years, (first, _, last) = YEAR.findall(text), value.partition("/")
@@ -201,7 +240,7 @@ def find_unsupported(reading: Reading, known: Collection[str]) -> Iterator[str]:
             "unknown": any(map(str.isdigit, text)),
             # "Same" refers to words that are not in this question.
             "output": value == "conversion" or (value == "same" and not reading.windows),
-            "parameter": unit not in takes and number not in ("1", str(len(reading.entities))),
+            "parameter": unit not in takes and value not in table["plain"] and not reading.spans(number, unit),
             # One mention may stand for several years, of which it has one.
             "period": any(year < first[:4] or (last[:4].isdigit() and year > last[:4]) for year in years),
         }
@@ -220,6 +259,7 @@ def find_values(reading: Reading, wanted: Sequence[str], series: Sequence[str]) 
     table = load_table("measures")
     takes = {unit for name in wanted for unit in table["measures"][name].get("takes", ())}
     given = [value.partition(" ") for kind, _, value in reading.mentions if kind == "parameter"]
+    given = [one for one in given if re.fullmatch(r"[\d.]+", one[0])]
     rates = [float(number) for number, _, unit in given if unit == "%"]
     days = sorted(int(number) for number, _, unit in given if unit == "days" and number.isdigit())
     periods = [table["periods"].get(value, "none") for value in reading.values("frequency")]

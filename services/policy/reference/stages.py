@@ -9,11 +9,11 @@ from typing import Any
 
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.chat.pipeline import COMPOSE, PLAN, REFLECT, REWRITE, Asked, read_ask
+from fathom.domain.text.terms import is_small_talk, list_words
 from fathom.services.policy.reference.answer import Findings, compose
 from fathom.services.policy.reference.conversation import Conversation, Step
 from fathom.services.policy.reference.documents import list_quotes
 from fathom.services.policy.reference.reading import Reading, is_reason
-from fathom.services.policy.reference.text import is_small_talk, list_words
 
 ASKED = re.compile(r"^\d+\. \[(\w+)\] (.*) => (ok|empty|failed|invalid)$", re.MULTILINE)
 # Leaves of a framework's tree: "    - gross margin [data]", two levels below a branch.

@@ -2,7 +2,8 @@
 
 Ten of the questions, one in each kind where there is one, once as it samples and once with its calls guided by a
 grammar, so that each round is a well-formed call of some tool. The baseline is the reference policy on the same questions.
-Needs the bundled data and the model's package (unpacked at the first use).
+``FATHOM_BENCH_QUESTIONS`` and ``FATHOM_BENCH_MODELS`` ask more or fewer. Needs the bundled data and the model's package
+(unpacked at the first use).
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ async def run() -> None:
     async with local_stack(MODELS) as (clients, store):
         base = await grade_questions(questions, clients, store, reference, "rules")
         full = sum(verdict.right for verdict in base) / len(questions)
-        for model in ("small", "guided"):
+        for model in os.environ.get("FATHOM_BENCH_MODELS", "small,guided").split(","):
             await until_ready(clients, model)
             ends, right, called = Counter[str](), 0, 0
             for question in questions:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
@@ -15,7 +14,7 @@ import pytest
 from fathom.api.common.v1 import common_pb2 as common
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
-from fathom.core.errors import FathomError
+from fathom.core.errors import FathomError, InvalidField
 from fathom.services.gateway.problems import STATUS, to_problem
 from fathom.transport.store.refs import to_ref
 from tests.e2e.replay import ReplayHouse
@@ -379,9 +378,18 @@ async def test_a_table_is_uploaded_as_a_file_and_a_run_begins_with_it(door: Door
     found = answer.json()
     assert (found["sheet"]["id"], found["sheet"]["title"]) == (SHEET_ID, "Prices.CSV")
     assert [issue["row"] for issue in found["issues"]] == ["3"]
-    assert await house.store.get(f"uploads/{hashlib.sha256(content).hexdigest()}.csv") == content
+    assert await house.store.keys("uploads/") == [], "the file is deleted once it is a sheet"
+    assert house.datafetch.lifetimes == [30 * 86_400]
     await client.post("/v1/runs", json={"question": "why?", "table_ids": [SHEET_ID]})
     assert list(house.planner.asked[-1].table_ids) == [SHEET_ID]
+
+
+async def test_a_file_that_is_refused_is_deleted_too(door: Door) -> None:
+    client, house = door
+    house.datafetch.refusal = InvalidField("data", "is no table")
+    answer = await client.post("/v1/tables", params={"name": "bad.csv"}, content=b"x")
+    assert (answer.status_code, answer.json()["field"]) == (400, "data")
+    assert await house.store.keys("uploads/") == []
 
 
 async def test_other_files_and_larger_ones_are_refused(door: Door) -> None:

@@ -86,6 +86,9 @@ def build_date(match: Match) -> Date | None:
         return Date(Unit.YEAR, tens if tens > 99 else tens + (1900 if tens >= 30 else 2000), years=10)
     year = match.number("y")
     named = Date(Unit.YEAR, widen_year(year), fiscal="f" in held, short=year < 100)
+    if "holiday" in match.items[-1].roles or "holiday" in match.items[0].roles:
+        month, day = divmod(match.number("h"), 100)
+        return replace(named, unit=Unit.DAY, part=month, day=day)
     if "m" in held or "d" in held:
         unit = Unit.DAY if "d" in held else Unit.MONTH
         # "The S&P 500 in March" names no day.
@@ -300,16 +303,18 @@ def share_part(named: list[Any], members: Sequence[Item]) -> list[Any]:
     return [ahead, replace(ahead, year=behind.year)] if shared else named
 
 
-def build_since(match: Match) -> Period | None:
-    period = match.period()
-    return Period(period.start, None) if period and period.start else None
+def build_open(
+    bounds: Callable[[date, date, Kind], tuple[date | None, date | None]],
+) -> Callable[[Match], Period | None]:
+    """Return the builder of a period that is open on one side of a date."""
 
+    def build(match: Match) -> Period | None:
+        period = match.period()
+        return (
+            Period(*bounds(period.start, period.end, period.kind)) if period and period.start and period.end else None
+        )
 
-def build_before(match: Match) -> Period | None:
-    period = match.period()
-    if period is None or period.start is None:
-        return None
-    return Period(None, period.start if period.kind is Kind.POINT else period.start - DAY)
+    return build
 
 
 BUILDERS: Mapping[str, Callable[[Match], Any]] = {
@@ -338,15 +343,18 @@ BUILDERS: Mapping[str, Callable[[Match], Any]] = {
     "week": build_week,
     "range": build_range,
     "list": build_list,
-    "since": build_since,
-    "before": build_before,
+    "since": build_open(lambda start, _, kind: (start, None)),
+    "after": build_open(lambda _, end, kind: (end + DAY, None)),
+    "before": build_open(lambda start, _, kind: (None, start if kind is Kind.POINT else start - DAY)),
+    "whole": Match.period,
 }
 # Roles of what is made where it is no date, or a part of one without its year.
 ROLES: Mapping[str, str] = {
-    "range": "range", "list": "list", "since": "open", "before": "open", "past": "relative", "span": "relative",
-    "to_date": "relative", "trailing": "relative", "current": "relative", "unclear": "unclear", "offset": "unclear",
-    "recurring": "recurring", "length": "length", "silent": "silent",
-}  # fmt: skip
+    **{role: role for role in ("range", "list", "unclear", "recurring", "length", "silent")},
+    **dict.fromkeys(("since", "before", "after"), "open"),
+    **dict.fromkeys(("past", "span", "to_date", "trailing", "current"), "relative"),
+    "offset": "unclear",
+}
 
 
 def build(builder: str, match: Match) -> Mapping[str, Any] | None:

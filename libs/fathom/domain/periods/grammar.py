@@ -79,7 +79,7 @@ def _join_open(periods: tuple[Period, ...]) -> tuple[Period, ...]:
     """Return one range for an open end and an open start: "since 2018, before 2020"."""
     if len(periods) == 2:
         since, until = sorted(periods, key=lambda one: one.end is not None)
-        if since.end is None and since.start and until.start is None and until.end:
+        if since.end is None and since.start and until.start is None and until.end and since.start <= until.end:
             return (replace(since, end=until.end),)
     return periods
 

@@ -66,6 +66,11 @@ def _load_words() -> tuple[re.Pattern[str], Mapping[str, Mapping[str, Any]]]:
     return re.compile("|".join(joined)), known
 
 
+def list_words() -> Iterator[str]:
+    """Yield the words of the grammar in small letters."""
+    yield from _load_words()[1]
+
+
 def _read_form(role: str, match: re.Match[str]) -> Mapping[str, Any] | None:
     """Return the roles of an item recognised by its form; None when the form misleads."""
     parts = [part for part in match.groups() if part is not None]

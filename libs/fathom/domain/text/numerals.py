@@ -17,7 +17,7 @@ NUMBER_WORDS: Mapping[str, int] = {
     for value, word in enumerate(
         ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
     )
-}
+} | {"fifteen": 15, "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50}
 DIGIT_VALUES: Mapping[str, int] = {digit: int(digit.translate(ARABIC)) for digit in TYPED_DIGITS} | {"两": 2}
 
 

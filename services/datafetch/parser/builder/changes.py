@@ -100,6 +100,7 @@ def _find_owners(text: str, items: Sequence[Mention], span: tuple[int, int]) -> 
 def _apply_growth(draft: Draft, items: Sequence[Mention], transform: Transform) -> tuple[list[str], Transform]:
     """Replace indicators followed by words of growth by their growth; a transform that is left applies to all."""
     names, specs = [item.value for item in items], draft.layer.indicators
+    inflated = cue("inflation_word").search(draft.text)
     text_only = any(spec.text for spec in draft.find_specs(names))
     for at, item in enumerate(items):
         spec = specs.get(item.value)
@@ -110,7 +111,7 @@ def _apply_growth(draft: Draft, items: Sequence[Mention], transform: Transform) 
             continue
         words = draft.text[item.start : item.end]
         # A price index (base year = 100) whose name ends in "inflation" is asked for its growth.
-        inflation = "=100" in spec.unit and cue("inflation").search(words)
+        inflation = "=100" in spec.unit and (cue("inflation").search(words) or inflated)
         grows = inflation or cue("growth").match(draft.text, item.end)
         if grows and transform in (Transform.NONE, Transform.YOY):
             # A stored growth rate is preferred: it may be adjusted in ways that the base series is not.

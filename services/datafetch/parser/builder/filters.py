@@ -24,6 +24,11 @@ def apply_conditions(draft: Draft, query: Query) -> Query:
     if not query.indicators or asked is None:
         return query
     filters = [_build_filter(draft, query, bound) for bound in asked.bounds]
+    if len(query.indicators) > 1 and query.combination == Combination.NONE and not all(b.value for b in asked.bounds):
+        names = ", ".join(spec.name for spec in draft.find_specs(query.indicators))
+        said = f"a sign is one of a single series or of a difference, not of {names}"
+        draft.missing.append(Missing(names, "NO_MATCH", said, aspect=query.indicators[0]))
+        return replace(query, indicators=())
     # Dropping the filter alone would return every value as if it had passed.
     if None in filters:
         names = ", ".join(spec.name for spec in draft.find_specs(query.indicators))

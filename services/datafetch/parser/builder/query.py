@@ -13,7 +13,7 @@ from fathom.services.datafetch.parser.builder.changes import build_measures
 from fathom.services.datafetch.parser.builder.filters import apply_conditions
 from fathom.services.datafetch.parser.builder.statistics import VALUES, build_statistics
 from fathom.services.datafetch.parser.draft import ORDER, Draft, is_rate
-from fathom.services.datafetch.parser.lexicon import cue
+from fathom.services.datafetch.parser.lexicon import cue, cues
 from fathom.services.datafetch.parser.mention import MentionKind, select
 from fathom.services.datafetch.parser.operators.groupings import Ranking, find_density
 from fathom.services.datafetch.parser.time.expressions import Reading
@@ -71,6 +71,9 @@ def build_query(draft: Draft) -> Query:
     query = _limit_rows(draft, query, reading)
     if ranking and draft.indicators and query.indicators:
         query = _rank(query, ranking, draft.indicators[0].value, draft.text)
+    elif not query.statistics and len(query.indicators) == 1 and query.indicators[0] in draft.layer.indicators:
+        way = next((value for value, words in cues("orders") if words.search(draft.text)), "")
+        query = replace(query, order=query.indicators[0] if way else "", descending=way == "descending")
     return apply_conditions(draft, query) if draft.conditions else query
 
 
@@ -219,9 +222,10 @@ def _list_ranges(
         return ()
     # Adjacent periods (2020 and 2021) are one range for a series, without a day lost between them.
     gaps = any((later[0] - earlier[1]).days > 1 for earlier, later in pairwise(named))
+    first, last = min(p.span for p in periods), max(p.span for p in periods)
     each = (
         statistics
-        and all(p.listed for p in periods)
+        and (all(p.listed for p in periods) or cue("compared").search(text[first[1] : last[0]]))
         and (cue("severally").search(text) is not None or set(statistics) <= EACH_PERIOD)
     )
     return tuple(named) if gaps or each else ()

@@ -88,6 +88,19 @@ def load_function_words() -> frozenset[str]:
     )
 
 
+def list_terms() -> Iterator[tuple[str, str]]:
+    """Yield the words for measures and how to show them with their values, and function words with none."""
+    for subject in ("measures", "outputs"):
+        yield from ((word, value) for value, words in _load(subject).items() for word in words)
+    # A word that is most like one of these asks for nothing; those of one character are too like everything.
+    yield from ((word, "") for word in sorted(load_function_words()) if len(word) > 1)
+
+
+def load_vocabulary() -> frozenset[str]:
+    """Return all words of the lexicons in small letters."""
+    return load_function_words() | load_known_words() | _load_decisive()
+
+
 @cache
 def _load_nouns() -> frozenset[str]:
     classes = _load("function_words")["chinese"]
@@ -101,8 +114,25 @@ def _load_joints() -> frozenset[str]:
 
 
 @cache
+def _load_decisive_class(name: str) -> frozenset[str]:
+    return frozenset(_load("decisive")[name])
+
+
+@cache
 def _load_decisive() -> frozenset[str]:
     return frozenset(word for words in _load("decisive").values() for word in words)
+
+
+@cache
+def load_relation(name: str) -> frozenset[str]:
+    """Return a set of measures or units of ``relations.yaml``."""
+    return frozenset(_load("relations")[name])
+
+
+@cache
+def load_expressions() -> dict[str, frozenset[str]]:
+    """Return by measure the measures that a query may express it by."""
+    return {measure: frozenset(others) for measure, others in _load("relations")["expressed_by"].items()}
 
 
 def is_decisive(words: str) -> bool:
@@ -111,6 +141,11 @@ def is_decisive(words: str) -> bool:
     if is_chinese(words):
         return any(word in words for word in known if is_chinese(word))
     return PART.fullmatch(words) is not None or any(part in known for part in words.split())
+
+
+def is_comparative(words: str) -> bool:
+    """Return whether normalised words only compare: "less", "higher", 更."""
+    return words in _load_decisive_class("comparison")
 
 
 @cache

@@ -14,20 +14,10 @@ from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.names import Mention as NameMatch
 from fathom.services.datafetch.catalog.pinyin import split_syllables
 from fathom.services.datafetch.catalog.text import CJK, fold_case, is_chinese, normal, plain
-from fathom.services.datafetch.parser.lexicon import load_known_words
+from fathom.services.datafetch.parser.lexicon import cue, load_known_words
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, is_free
+from fathom.services.datafetch.parser.names.coordination import complete_coordinated
 
-# The legal form at the end of a Chinese name: 贵州茅台酒股份有限公司.
-COMPANY = re.compile(r"(?:集团)?(?:股份)?有限(?:责任)?公司$|股份公司$|\(集团\)$")
-# Legal forms do not distinguish names, so misspellings are searched in the part before them.
-LEGAL_FORM = re.compile(
-    r"(?:\(集团\)|集团|控股|股份|有限|责任|公司)+$"
-    r"|(?:[\s,]+(?:incorporated|inc|corporation|corp|company|co|limited|ltd|llc|plc|ag|se|sa|nv|holdings?|group)\.?)+$"
-)
-# A legal form right behind a match belongs to the match, not to a longer name.
-LEGAL_FORM_NEXT = re.compile(r"\(?(?:集团|控股|股份|有限|责任|公司)")
-# Up to eight characters between a match and a legal form make a longer name, unless a particle separates them.
-LONGER_NAME = re.compile(r"(?:(?![的和与及、])[\u3400-\u9fff]){1,8}?(?:集团|控股|股份|有限|公司)")
 WORD_BEFORE, WORD_AFTER = re.compile(r"([A-Z][A-Za-z&'-]+) $"), re.compile(r"^ ([A-Z][A-Za-z&'-]+)")
 # Characters of the longest word that a name is told apart from: 是不是, 多少个交易日.
 LONGEST_WORD = 7
@@ -53,7 +43,7 @@ class Resolver:
         for spec in self._layer.entities.values():
             for name in dict.fromkeys((spec.name, spec.name_zh, *spec.aliases, *spec.former_names)):
                 whole = normal(name)
-                for form in dict.fromkeys((whole, COMPANY.sub("", whole))):
+                for form in dict.fromkeys((whole, cue("company").sub("", whole))):
                     yield whole, form, spec.id
 
     @cached_property
@@ -92,7 +82,9 @@ class Resolver:
 
     def exact(self, text: str) -> list[Mention]:
         """Return entities named exactly, in the order of the text."""
-        return [self._exact(mention) for mention in self._bare(text) or self._layer.entity_names.find(text)]
+        names = self._layer.entity_names
+        named = self._bare(text) or complete_coordinated(text, names.find(text), names)
+        return [self._exact(mention) for mention in named]
 
     def approximate(self, text: str) -> list[Mention]:
         """Return entities by shortened, romanised, homophone or misspelt names, by the first method that finds any.
@@ -159,10 +151,10 @@ class Resolver:
         return self._windows(text, 20, read, MIN_SOUND)
 
     def _find_typo(self, text: str) -> list[Mention]:
-        """Find names with one wrong, missing or extra character, or two in long names."""
+        """Find names with one wrong, missing or extra character."""
         found = self._windows(text, 24, lambda window: (self._one_off(window), "typo", 0.85), MIN_TYPO)
         shown = plain(text)[:MAX_SCAN]
-        return [item for item in found or self._find_long_typo(text) if not inside_name(shown, item.start, item.end)]
+        return [item for item in found if not inside_name(shown, item.start, item.end)]
 
     def _one_off(self, window: str) -> list[str]:
         """Return entities whose name core is within edit distance 1 of the window's core; legal forms are ignored."""
@@ -185,35 +177,6 @@ class Resolver:
             for ident in self._whole_cores.get(key, ()) if len(key) >= MIN_TYPO and key != window else ():
                 hits.setdefault(ident, 1)
         return sorted(hits, key=lambda ident: hits[ident])
-
-    def _find_long_typo(self, text: str) -> list[Mention]:
-        """Find names of 8 or more characters within edit distance 2, by their best alignment with the text."""
-        from rapidfuzz import fuzz
-        from rapidfuzz.distance import OSA
-
-        shown = fold_case(plain(text))[:MAX_SCAN]
-        grams = {shown[i : i + 2] for i in range(len(shown) - 1)}
-        starts = name_starts(shown)
-        best: list[tuple[float, str, int, int]] = []
-        for spec in self._layer.entities.values():
-            for name in (COMPANY.sub("", normal(spec.name)), COMPANY.sub("", normal(spec.name_zh))):
-                if len(name) < 8 or sum(name[i : i + 2] in grams for i in range(len(name) - 1)) < len(name) // 2:
-                    continue
-                # A cheap first test by similarity; the edit distance below bounds the errors.
-                hit = fuzz.partial_ratio_alignment(name, shown, score_cutoff=78)
-                # At most two errors in a name, whatever its length.
-                if (
-                    hit is not None
-                    and starts[hit.dest_start]
-                    and OSA.distance(name, shown[hit.dest_start : hit.dest_end]) <= 2
-                ):
-                    best.append((hit.score, spec.id, hit.dest_start, hit.dest_end))
-        if not best:
-            return []
-        top = max(best)
-        # Equal scores (up to rounding) are one ambiguity.
-        ids = tuple(dict.fromkeys(ident for score, ident, *_ in best if score >= top[0] - 0.01))
-        return [make_entity(ids, top[2], top[3], "typo", top[0] / 100)]
 
     def _windows(self, text: str, longest: int, read, shortest: int) -> list[Mention]:  # type: ignore[no-untyped-def]
         """Apply ``read`` to the windows of the text, longest first, and return the hits without overlaps."""
@@ -242,7 +205,7 @@ def make_entity(ids: tuple[str, ...], start: int, end: int, how: str = "exact", 
 
 def core_of(name: str) -> str:
     """Return the name without its legal form."""
-    return LEGAL_FORM.sub("", name)
+    return cue("legal_form").sub("", name)
 
 
 def name_starts(text: str) -> list[bool]:
@@ -273,11 +236,11 @@ def inside_name(text: str, start: int, end: int) -> bool:
 
     A longer name has a legal form in Chinese, or capitalised words in English.
     """
-    if LONGER_NAME.match(text, end) and not LEGAL_FORM_NEXT.match(text, end):
+    if cue("longer_name").match(text, end) and not cue("legal_form_next").match(text, end):
         return True
     words = [*WORD_BEFORE.findall(text[:start]), *WORD_AFTER.findall(text[end:])]
     return any(
-        word.lower() not in load_known_words() and not LEGAL_FORM.fullmatch(f" {word.lower()}") for word in words
+        word.lower() not in load_known_words() and not cue("legal_form").fullmatch(f" {word.lower()}") for word in words
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from fathom.services.datafetch.catalog.layer import PARTICLES, Layer
 from fathom.services.datafetch.catalog.matching import Matcher
 from fathom.services.datafetch.catalog.names import Mention as NameMatch
-from fathom.services.datafetch.parser.lexicon import cue, group
+from fathom.services.datafetch.parser.lexicon import cue
 from fathom.services.datafetch.parser.mention import Mention, MentionKind
 from fathom.services.datafetch.parser.names.coordination import complete_coordinated
 
@@ -36,24 +36,12 @@ def find_indicators(text: str, rest: str, layer: Layer, matcher: Matcher) -> lis
             # In "30-year fixed mortgage rate" the maturity belongs to the mortgage rate, not to a Treasury yield.
             found.pop()
             name = NameMatch(name.ids, last.start, name.end, text[last.start : name.end])
-        if cue("inflation_word").fullmatch(name.surface):
-            name = _narrow_inflation(text, name, layer)
-            # "CPI inflation" is the growth of that index.
-            if found and "=100" in layer.indicators[found[-1].id].unit and not gap.strip(" 的"):
-                continue
+        inflation = found and cue("inflation_word").fullmatch(name.surface) and not gap.strip(" 的,，")
+        # "CPI inflation" and "PPI vs CPI, annual inflation" are the growth of those indices.
+        if inflation and "=100" in layer.indicators[found[-1].id].unit:
+            continue
         found.append(name)
     return [Mention(MentionKind.INDICATOR, m.start, m.end, m.id, others=m.ids[1:]) for m in found]
-
-
-def _narrow_inflation(text: str, name: NameMatch, layer: Layer) -> NameMatch:
-    """Extend "inflation" by the word before it that selects a price index: "housing inflation"."""
-    word = cue("of_what").search(text[: name.start])
-    if word is None:
-        return name
-    what = group(word, "w")
-    names = (f"{what} CPI", f"CPI {what}", f"{what}CPI")
-    ids = next(filter(None, map(layer.indicator_names.find_all, names)), ())
-    return NameMatch(ids, word.start(), word.start() + len(what), what) if ids else name
 
 
 def choose_indicators(

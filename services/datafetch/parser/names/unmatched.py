@@ -149,6 +149,8 @@ class Leftovers:
             # "New car prices CPI": the words before "prices" select the indicator.
             before = cue("words_before_prices").search(self.rest[: item.start]) or before
         after = cue("word_behind").match(self.rest, item.end)
+        if cue("inverted").search(self.text[: item.start]) and cue("verb_behind").match(self.rest, item.end):
+            after = None
         words = [match["w"] for match in (before, after) if match]
         if any(cue("economies").fullmatch(word) for word in words):
             return

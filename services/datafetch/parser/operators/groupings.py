@@ -50,18 +50,21 @@ def find_grouping(text: str) -> list[Mention]:
             (MentionKind.FREQUENCY, str(every)),
             (MentionKind.CONDITION, f"{outer} {found.count}"),
         )
-        return [Mention(kind, start, match.end(), value, meaning=found) for kind, value in labels]
+        # The name that stands between "which day" and "fell most" is read by others.
+        gap = next((match.span(key) for key in match.groupdict() if key.startswith("gap") and match[key]), None)
+        spans = [(start, gap[0]), (gap[1], match.end())] if gap else [(start, match.end())]
+        return [Mention(kind, *span, value, meaning=found) for span in spans for kind, value in labels]
     return []
 
 
 def find_ranking(text: str) -> list[Mention]:
     """Return a ranking, such as "the three best stocks"."""
-    for _, pattern in cues("rankings"):
+    for name, pattern in cues("rankings"):
         match = pattern.search(text)
         if match:
-            count = parse_number(group(match, "n") or "1") or 1
-            kind = "currency" if cue("currency_kind").search(match["kind"]) else "stock"
-            low = cue("lowest").fullmatch(match["way"]) is not None
+            count = 0 if name == "sorted" else parse_number(group(match, "n") or "1") or 1
+            kind = next(kind for kind, words in cues("ranked_kinds") if words.search(match["kind"]))
+            low = (cue("lowest").fullmatch(match["way"]) or dict(cues("orders"))["ascending"].search(text)) is not None
             found, value = Ranking(kind, count, low), f"{'bottom' if low else 'top'} {count} {kind}"
             # What stands between is read by others: "which stock rose most", "the five best tech stocks".
             numbers = [match.span(key) for key in match.groupdict() if key.startswith("n") and match[key]]

@@ -83,6 +83,9 @@ def read(text: str, today: date) -> Reading:
         if one.kind in UNREAD and (words := shown[slice(*one.span)].strip())
     }
     periods = tuple(convert(one) for one in found.periods if one.start or one.end)
+    # Their union would be every day, and its statistic neither of those that were asked for.
+    open_ended = [one for one in periods if not (one.start and one.end)] if len(periods) > 1 else []
+    refused |= {shown[slice(*one.span)]: "only a single period can be open" for one in open_ended}
     return Reading(periods, refused, transform_of(shown)[0], found.spans)
 
 

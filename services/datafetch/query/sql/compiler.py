@@ -265,9 +265,10 @@ class Compiler:
             where += f"{' and' if where else ' where'} {names[self._query.order]} is not null"
             order = f"{names[self._query.order]} {way}, entity, date"
         limit = f" limit {int(self._query.limit)}" if self._query.limit > 0 else ""
-        return (
-            f"select entity, name, date::timestamp as date, {', '.join(shown)} from done{where} order by {order}{limit}"
-        )
+        rows = f"select entity, name, date::timestamp as date, {', '.join(shown)} from done{where}"
+        if self._query.tail > 0 and not limit:
+            return f"select * from ({rows} order by date desc, entity limit {int(self._query.tail)}) order by {order}"
+        return f"{rows} order by {order}{limit}"
 
 
 def name_column(measure: Measure) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fathom.domain.chat.language import language_of
-from fathom.services.planner.answering.parsing import Reference, parse
+from fathom.services.planner.answering.parsing import Citation, Reference, parse
 from fathom.services.planner.answering.rendering.citations import resolve_citations
 from fathom.services.planner.answering.rendering.missing import MAX_ITEMS, describe, escape_markdown
 from fathom.services.planner.answering.rendering.report import (
@@ -26,6 +26,8 @@ NOT_WRITTEN = ("Not written by the model.", "模型没有写这一节。")
 NO_TABLE = ("No table was fetched or computed.", "没有取得或计算出表格。")
 NOTHING_MISSING = ("No source reported missing data.", "没有数据源报告缺失。")
 NO_SOURCE = ("No material was used.", "没有使用材料。")
+# Paragraphs of a text without sections that may stand in front of its evidence: notes, then what was found.
+LEAD = 3
 CALCULATION = ("calculation", "计算")
 
 
@@ -44,10 +46,14 @@ class Skeleton:
         figures behind the sources stand with the evidence.
         """
         bodies = self._collect()
-        moved = [f"{{{{figure:{name}}}}}" for name in list_figures(bodies.get(SOURCES, ""))]
+        moved = [f"{{{{figure:{name}}}}}" for name in list_references(bodies.get(SOURCES, ""), "figure")]
         for figure in moved:
             bodies[SOURCES] = bodies[SOURCES].replace(figure, "").strip()
         bodies[EVIDENCE] = join([bodies.get(EVIDENCE, ""), *moved])
+        if not has_table(bodies.get(KEY_TABLE, "")):
+            table = self._choose_table(bodies)
+            bodies = {section: drop_paragraph(body, table.partition(" [")[0]) for section, body in bodies.items()}
+            bodies[KEY_TABLE] = join([bodies.get(KEY_TABLE, ""), table])
         parts = [f"## {section.name(self._chinese)}\n\n{self._fill(section, bodies)}" for section in SECTIONS]
         return "\n\n".join(parts)
 
@@ -63,16 +69,13 @@ class Skeleton:
             body = self.markdown[part.start : part.end].strip()
             bodies[part.section] = join([bodies.get(part.section, ""), body])
         if not found:
-            before, _, rest = before.partition("\n\n")
-            bodies[EVIDENCE] = rest.strip()
+            before, bodies[EVIDENCE] = split_answer(before)
         bodies[ANSWER] = join([before, bodies.get(ANSWER, "")])
         return bodies
 
     def _fill(self, section: Section, bodies: dict[Section, str]) -> str:
         """Return the body of a section; one that the model left out says so, or has what the record has."""
         body = bodies.get(section, "")
-        if section is KEY_TABLE and not has_table(body):
-            return join([body, self._place_table()])
         if body:
             return body
         if section is MISSING:
@@ -81,13 +84,14 @@ class Skeleton:
             return self._list_sources() or NO_SOURCE[self._chinese]
         return NOT_WRITTEN[self._chinese]
 
-    def _place_table(self) -> str:
-        """Return a reference to the last table that the text cites or a cell has computed, else the last one."""
+    def _choose_table(self, bodies: Mapping[Section, str]) -> str:
+        """Return a reference to the first table that the text places, else to one that it cites or a cell computed."""
         sheets = [item for item in self._of(MaterialKind.SHEET) if item.variable]
+        placed = [name for section in SECTIONS for name in list_references(bodies.get(section, ""), "table")]
         cited = set(resolve_citations(self.markdown, [item.number for item in sheets]).cited)
-        chosen = [item for item in sheets if item.computed_by] or [item for item in sheets if item.number in cited]
-        found = (chosen or sheets)[-1:]
-        return f"{{{{table:{found[0].variable}}}}} [{found[0].number}]" if found else NO_TABLE[self._chinese]
+        chosen = [item for name in placed[:1] for item in sheets if item.variable == name]
+        chosen = chosen or [item for item in sheets if item.computed_by or item.number in cited] or sheets
+        return f"{{{{table:{chosen[-1].variable}}}}} [{chosen[-1].number}]" if chosen else NO_TABLE[self._chinese]
 
     def _list_sources(self) -> str:
         known = [item for item in self.material if item.kind is not MaterialKind.MISSING]
@@ -107,9 +111,23 @@ class Skeleton:
         return [item for item in self.material if item.kind is kind]
 
 
-def list_figures(markdown: str) -> list[str]:
-    """Return the names of the figures that a text places."""
-    return [event.name for event in parse(markdown) if isinstance(event, Reference) and event.kind == "figure"]
+def split_answer(text: str) -> tuple[str, str]:
+    """Return the paragraphs up to the first that cites something, at most three, and the others."""
+    paragraphs = text.split("\n\n")
+    cites = [any(isinstance(event, Citation) for event in parse(part)) for part in paragraphs[:LEAD]]
+    end = cites.index(True) + 1 if True in cites else 1
+    # Joined as they were: a blank line may stand in code.
+    return "\n\n".join(paragraphs[:end]).strip(), "\n\n".join(paragraphs[end:]).strip()
+
+
+def drop_paragraph(body: str, reference: str) -> str:
+    """Return a body without the paragraphs that are that reference alone."""
+    return "\n\n".join(part for part in body.split("\n\n") if part.strip() != reference)
+
+
+def list_references(markdown: str, kind: str) -> list[str]:
+    """Return the names of the tables or figures that a text places."""
+    return [event.name for event in parse(markdown) if isinstance(event, Reference) and event.kind == kind]
 
 
 def join(parts: Sequence[str]) -> str:

@@ -21,6 +21,8 @@ SINCE = re.compile(
     r"(?:since|from|(?P<after>after)|starting(?: in)?|自|从|始于)\s*(?:early|late|the (?:start|end) of)?\s*$",
     re.IGNORECASE,
 )
+# Words behind a date that do the same: 2008年以来.
+ONWARD = re.compile(r"(?:年|月)?(?:以来|起|至今)")
 # "until late", "by the end of", "as of", 截至: the date behind it is the end of a range without a beginning.
 UNTIL = re.compile(
     r"(?:until|till|through|before|by|up to|as of|截至|截止|直到|到)\s*(?:early|late|the end of)?\s*$", re.IGNORECASE
@@ -96,6 +98,8 @@ def find_ranges(text: str, moments: list[Moment]) -> list[Moment]:
             out.append(Moment(left.start, right.stop, text[left.start : right.stop], left.first, right.last))
     for found in dated:
         head = text[max(0, found.start - 24) : found.start]
+        if ONWARD.match(text, found.stop):
+            out.append(Moment(found.start, found.stop, found.text, found.first, None))
         if opened := SINCE.search(head):
             day_after = found.last + timedelta(days=1) if opened.group("after") and found.last else found.first
             out.append(Moment(found.start, found.stop, found.text, day_after, None))

@@ -17,7 +17,7 @@ UP = (
     r"advanced|appreciated|up|higher|上涨|上升|增长|增加|攀升|走高|提高|涨)"
 )
 DOWN = (
-    r"(?:fell|fallen?|falls|falling|declin(?:e|ed|es|ing)|drop(?:ped|s)?|decreas(?:e|ed|es|ing)|lost|loses|slid|sank|slumped|"
+    r"(?:fell|fallen?|falls|falling|declin(?:e|ed|es|ing)|drop(?:ped|s)?|decreas(?:e|ed|es|ing)|lost|loses|slid|sank|slumped|contracted|"
     r"plunged|shrank|tumbled|depreciated|down|lower|cut|下跌|下降|减少|回落|走低|降低|跌)"
 )
 # Word boundaries for Latin letters only: Chinese has none.

@@ -58,6 +58,8 @@ class Series:
     scale: float
     values: Any
     days: tuple[date, ...] | None
+    is_adverse: bool = False
+    """True where a rise is bad, as of unemployment."""
 
 
 @dataclass(frozen=True)
@@ -220,7 +222,8 @@ def index_table(
         fact = facts.get(field_.name)
         unit = fact.unit if fact else ""
         own = tuple(day for day, keep in zip(days, kept, strict=True) if keep) if days is not None else None
-        series.append(Series(field_.name, fact.entity if fact else "", unit, find_unit_scale(unit), values[kept], own))
+        owner, is_adverse = (fact.entity, fact.adverse) if fact else ("", False)
+        series.append(Series(field_.name, owner, unit, find_unit_scale(unit), values[kept], own, is_adverse))
     # A row with a peak and a trough belongs to both days.
     if others:
         series = [replace(one, days=None) for one in series]
@@ -243,14 +246,16 @@ def find_unit_scale(unit: str) -> float:
 
 
 def find_aliases(sheet: Any) -> dict[str, tuple[str, ...]]:
-    """Return the names of a sheet's entities by id."""
+    """Return the names of a sheet's entities by id, in all languages that the catalogue has."""
+    listed = {column.entity: tuple(column.entity_names) for column in sheet.columns if column.entity}
     ids = list(dict.fromkeys(column.entity for column in sheet.columns if column.entity))
     named, colon, _ = sheet.title.partition(":")
     names = [name.strip() for name in re.split(r"[,，、;；]", named)] if colon else []
     # A title lists names in the order of the columns, as "Apple, Microsoft: adjusted close, …".
     if len(names) != len(ids):
-        return {entity: (entity,) for entity in ids}
-    return {entity: (entity, name) for entity, name in zip(ids, names, strict=True)}
+        return {entity: tuple(dict.fromkeys((entity, *listed[entity]))) for entity in ids}
+    named_by = zip(ids, names, strict=True)
+    return {entity: tuple(dict.fromkeys((entity, name, *listed[entity]))) for entity, name in named_by}
 
 
 def find_labels(sheet: Any) -> dict[str, str]:
@@ -259,7 +264,11 @@ def find_labels(sheet: Any) -> dict[str, str]:
     shown = dict.fromkeys(c.indicator for c in sheet.columns if c.indicator and c.indicator not in inputs)
     titles = [label.strip() for label in re.split(r"[,，、;；]", sheet.title.partition(":")[2]) if label.strip()]
     by_indicator = dict(zip(shown, titles, strict=False))
-    return {c.name: by_indicator[c.indicator] for c in sheet.columns if c.indicator in by_indicator}
+    return {
+        c.name: " ".join([by_indicator.get(c.indicator, ""), *c.indicator_names])
+        for c in sheet.columns
+        if c.indicator in shown
+    }
 
 
 def index_passage(material: Material) -> Source:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -49,6 +49,8 @@ FILTER = {
 # Arguments that say of what a typed query is; the others only refine it.
 SUBJECTS = ("entities", "indicators", "entity_kind")
 
+ReadAsked = Callable[[str, Sequence[pb.Mention]], Awaitable[Sequence[Sequence[str]]]]
+
 
 @dataclass(frozen=True)
 class Data:
@@ -60,6 +62,8 @@ class Data:
     timeout_s: float
     digests: Histogram | None = None
     """Histogram of compression ratios."""
+    read_asked: ReadAsked | None = None
+    """Says what the clauses of a question ask for, each as measure, words and premise; None leaves that out."""
 
     name: ClassVar[str] = "data"
     reads: ClassVar[bool] = True
@@ -89,9 +93,13 @@ class Data:
         },
         entity_kind={"type": "string", "description": "All entities of a kind instead of entities, e.g. stock."},
         filters={"type": "array", "items": FILTER, "maxItems": 8, "description": "Only rows that meet all conditions."},
-        order_by={"type": "string", "description": "Indicator that rows are ranked by."},
+        order_by={"type": "string", "description": "Indicator that rows are ranked by, or date."},
         descending={"type": "boolean", "description": "With order_by: greatest first."},
-        limit={"type": "integer", "minimum": 1, "description": "At most this many rows."},
+        limit={
+            "type": "integer",
+            "minimum": 1,
+            "description": "At most this many rows, the latest ones without order_by.",
+        },
         unit={"type": "string", "description": "Converts values, e.g. million USD, %, bp."},
         currency={"type": "string", "pattern": "^[A-Z]{3}$", "description": "Converts money at each day's ECB rate."},
         vintage={"enum": ["latest", "first"], "description": "Which published value of a period counts."},
@@ -125,6 +133,8 @@ class Data:
                 )
                 # A question is read by rules; a typed query is what the model has written itself.
                 head = {"read_as": describe_query(response.understood), "words": describe_words(read)}
+                if self.read_asked is not None:
+                    head["asked"] = [list(one) for one in await self.read_asked(request.question, read.mentions)]
         except InvalidField as error:
             raise name_argument(error) from error
         if is_typed and "question" in arguments:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.chat.tags import parse_action
 from fathom.domain.text.months import MONTH_NAMES
-from fathom.services.policy.reference.text import list_sentences, list_words
+from fathom.domain.text.terms import list_sentences, list_words
 
 INFORMATION = re.compile(r"<information>(.*?)(?:</information>|\Z)", re.DOTALL)
 QUESTION = re.compile(r"Question:\s*(.+?)\s*\Z", re.DOTALL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from datetime import date
 from typing import Any
 
@@ -121,3 +122,21 @@ def test_a_sheet_of_a_workbook_is_chosen() -> None:
     kind = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
     sheet, issues = import_table(sink.getvalue(), kind, "", "Other")
     assert ([column.name for column in sheet.columns], issues) == (["x"], ())
+
+
+async def test_a_sheet_with_a_lifetime_is_deleted_by_a_sweep_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    response, store = await ask(b"date,price\n2020-01-01,1.5\n", "text/csv", title="Mine", lifetime_s=60)
+    servicer = DatafetchServicer(Engine(Config()), store, Config())
+    request = pb.GetSheetRequest(sheet_id=response.sheet.id)
+    await servicer.sweep()
+    assert (await servicer.GetSheet(request, CALL)).sheet.id == response.sheet.id
+    later = time.time() + 61
+    monkeypatch.setattr(servicer._lifetimes, "now", lambda: later)
+    await servicer.sweep()
+    with pytest.raises(NotFound):
+        await servicer.GetSheet(request, CALL)
+
+
+async def test_a_negative_lifetime_is_refused() -> None:
+    with pytest.raises(InvalidField, match="lifetime_s"):
+        await ask(b"date,price\n2020-01-01,1.5\n", "text/csv", lifetime_s=-1)

@@ -8,13 +8,21 @@ from datetime import date
 import numpy as np
 import pytest
 
+from fathom.api.datafetch.v1.datafetch_pb2 import Column, Sheet
 from fathom.services.planner.answering.verification.claims import parse_sentences
 from fathom.services.planner.answering.verification.clauses import ClauseLabels, label_clauses, list_clauses, list_texts
 from fathom.services.planner.answering.verification.comparison.relations import find_relations
 from fathom.services.planner.answering.verification.computed import find_entity_of
 from fathom.services.planner.answering.verification.dates import find_moments
 from fathom.services.planner.answering.verification.elliptical import complete_moments
-from fathom.services.planner.answering.verification.evidence import Series, Source, index_line, index_lines
+from fathom.services.planner.answering.verification.evidence import (
+    Series,
+    Source,
+    find_aliases,
+    find_labels,
+    index_line,
+    index_lines,
+)
 from fathom.services.planner.answering.verification.lookup import add_acronyms, find_mentions
 from fathom.services.planner.answering.verification.review import find_uncited, mark_unchecked
 from fathom.services.planner.answering.verification.verifier import Verifier
@@ -37,10 +45,10 @@ class NoVectors:
 def make_sheet() -> Source:
     """Return a sheet of two indicators of one country, material 1."""
     series = (
-        Series("US.unrate", "US", "%", 1.0, JOBLESS, MONTHS),
+        Series("US.unrate", "US", "%", 1.0, JOBLESS, MONTHS, is_adverse=True),
         Series("US.payems", "US", "Thous. of Persons", 1e3, PAYROLLS, MONTHS),
     )
-    labels = {"US.unrate": "unemployment rate", "US.payems": "nonfarm payrolls"}
+    labels = {"US.unrate": "unemployment rate 失业率", "US.payems": "nonfarm payrolls 非农就业"}
     about = index_line("sheet_1; United States: unemployment rate, nonfarm payrolls")
     moments = index_line(" ".join(day.isoformat() for day in MONTHS)).moments
     names = {"US": ("US", "United States")}
@@ -84,6 +92,16 @@ def verifier() -> Verifier:
         ("Compared with the 7.5% of July 2020, the 7.0% of September were lower [1].", "Compared with the 7.5% of July 2020, the 7.0% of September were higher [1]."),
         ("2020年7月的失业率7.5%不及6月的8.0%[1]。", "2020年6月的失业率8.0%不及7月的7.5%[1]。"),
         ("就业人数为130,513千人[2]。", "就业人数为130,513万人[2]。"),
+        ("Unemployment peaked in April 2020 [1].", "Unemployment peaked in July 2020 [1]."),
+        ("April 2020 marked the trough of payrolls [1].", "July 2020 marked the trough of payrolls [1]."),
+        ("Unemployment fell below 5% in 2021 [1].", "Unemployment fell below 4% in 2021 [1]."),
+        ("Payrolls ended 2021 higher than they had begun it [1].", "Payrolls ended 2021 lower than they had begun it [1]."),
+        ("Unemployment of 9.0% in April 2020 topped the 4.5% of March [1].", "Unemployment of 4.5% in March 2020 topped the 9.0% of April [1]."),
+        ("Payrolls were higher at the end of 2021 than at the end of 2020 [1].", "Payrolls were lower at the end of 2021 than at the end of 2020 [1]."),
+        ("Throughout 2021 unemployment was under 7% [1].", "Throughout 2021 unemployment was over 6% [1]."),
+        ("失业率在2020年4月见顶[1]。", "失业率在2020年7月见顶[1]。"),
+        ("2020年12月失业率高于2021年12月[1]。", "2020年12月失业率低于2021年12月[1]。"),
+        ("2020年4月非农就业是2020年以来的最低点[1]。", "2020年9月非农就业是2020年以来的最低点[1]。"),
     ],
 )  # fmt: skip
 def test_a_false_comparison_or_unit_is_marked_and_the_true_one_is_not(
@@ -236,3 +254,14 @@ def test_an_acronym_and_a_column_name_stand_for_their_entity() -> None:
     assert find_entity_of("AAPL.close_adj", {"aapl": "AAPL"}) == "AAPL"
     assert find_entity_of("Apple", {"apple": "AAPL"}) == "AAPL"
     assert list(find_mentions("截至年末AAPL收于", {"AAPL": ("AAPL",)})) == ["AAPL"]
+
+
+def test_the_names_of_a_sheet_are_known_in_every_language() -> None:
+    columns = [
+        Column(name="AAPL.close_adj", entity="AAPL", indicator="close_adj", entity_names=["Apple", "苹果"],
+               indicator_names=["adjusted close", "复权收盘价"]),
+        Column(name="US.unrate", entity="US", indicator="unrate", indicator_names=["unemployment rate", "失业率"]),
+    ]  # fmt: skip
+    sheet = Sheet(title="a comparison without names", columns=columns)
+    assert find_aliases(sheet)["AAPL"] == ("AAPL", "Apple", "苹果")
+    assert "失业率" in find_labels(sheet)["US.unrate"]

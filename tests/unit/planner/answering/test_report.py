@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from fathom.api.common.v1.common_pb2 import MISSING_REASON_UNKNOWN_ENTITY, MissingItem
+from fathom.api.datafetch.v1.datafetch_pb2 import Sheet
 from fathom.api.planner.v1.trajectory_pb2 import CodeRecord
 from fathom.domain.chat.messages import Completion, FinishReason, Message, Role, Sampling, ToolCall, Usage
 from fathom.services.planner.answering.rendering.finish import CHECKED, CheckedEnding
 from fathom.services.planner.answering.rendering.report import SECTIONS, find_missing_sections, find_sections
+from fathom.services.planner.answering.rendering.skeleton import Skeleton
 from fathom.services.planner.answering.verification.evidence import Evidence
 from fathom.services.planner.model.episode import (
     Answer,
@@ -159,3 +161,13 @@ async def test_a_trainer_reads_a_report_as_the_model_wrote_it() -> None:
     answer = await finish("Apple rose.", make_episode(is_rollout=True), correct=False)
     assert isinstance(answer, Answer)
     assert answer.markdown == "Apple rose."
+
+
+async def test_the_answer_reaches_to_what_was_found_and_a_table_stands_once() -> None:
+    sheet = Material(2, MaterialKind.SHEET, Sheet(id="t1", title="Prices"), "sheet_1")
+    text = "Not understood: x.\n\nApple rose 80.5% [1].\n\nMore.\n\n{{table:sheet_1}}\n\nEnd."
+    markdown = Skeleton(text, QUESTION, [*make_episode().material, sheet]).complete()
+    assert markdown.startswith(
+        "## Answer\n\nNot understood: x.\n\nApple rose 80.5% [1].\n\n## Key table\n\n{{table:sheet_1}} [2]\n\n"
+        "## Evidence\n\nMore.\n\nEnd.\n\n## Counter-arguments"
+    )

@@ -13,7 +13,7 @@ from fathom.domain.chat.messages import Message, Role
 from fathom.services.planner.classification.classifier import Classifier, load_heads
 from fathom.services.planner.classification.vectors import Encoded
 from fathom.services.planner.model.slots import ReadText, Slot, SlotKind
-from fathom.services.planner.questions.follow_ups import Completed, complete_question
+from fathom.services.planner.questions.follow_ups import Completed, complete_question, merge_inputs
 from fathom.services.planner.questions.frames import Turn
 from fathom.services.planner.questions.periods import Shift, shift_period
 from fathom.services.planner.workflow.rewriting import ASKS, Rewriter, find_lost, make_clarification
@@ -220,3 +220,41 @@ async def test_the_assistant_asks_back_once_and_then_takes_all_that_may_be_meant
 def test_a_rewriting_that_loses_a_name_or_a_figure_is_noticed() -> None:
     assert find_lost(read("And Lilly in 2021, above 5%?"), read("What was Lilly's return in 2021, above 5%?")) == []
     assert find_lost(read("And Lilly in 2021, above 5%?"), read("What was Pfizer's return in 2021?")) == ["Lilly", "5%"]
+
+
+GOLD = ("What was the return of gold in 2019?", "It was 18.4% [1].")
+
+
+@pytest.mark.parametrize(
+    ("turns", "question", "whole"),
+    [
+        # A correction denies one value and gives another.
+        ([PFIZER], "no, not 2020, 2019", "What was Pfizer's maximum drawdown in 2019?"),
+        # A whole question beside a word on the turn before needs nothing of it.
+        ([PFIZER], "Leave that. return of Lilly in 2019?", "Leave that. return of Lilly in 2019?"),
+        # "Both" after two turns about one thing each.
+        ([PFIZER, ("And Lilly?", "Lilly: -20% [1].")], "both in 2021", "Pfizer and Lilly in 2021 (maximum drawdown)?"),
+        # "It" is the indicator where no entity was named.
+        (
+            [("unemployment in 2019?", "3.7% [1].")],
+            "how has it developed?",
+            "how has it developed (unemployment, 2019)?",
+        ),
+        # What is compared with another time needs both.
+        ([GOLD], "Versus a year earlier?", "Versus in 2018 (gold, return, 2019)?"),
+        # A date of its own is more exact than the shift beside it.
+        ([PFIZER], "a year later, 2022?", "What was Pfizer's maximum drawdown in 2022?"),
+        ([GOLD], "two years on?", "What was the return of gold in 2021?"),
+    ],
+)
+def test_corrections_sets_and_times(turns: list[tuple[str, str]], question: str, whole: str) -> None:
+    assert complete(question, *turns) == Completed(whole)
+
+
+def test_the_returns_behind_a_frequency_are_no_measure_of_their_own() -> None:
+    slots = (
+        Slot(SlotKind.FREQUENCY, "monthly", "monthly", 10, 17),
+        Slot(SlotKind.MEASURE, "returns", "return", 18, 25),
+    )
+    [merged] = merge_inputs(ReadText("same with monthly returns", slots)).slots
+    assert (merged.kind, merged.text) == (SlotKind.FREQUENCY, "monthly returns")

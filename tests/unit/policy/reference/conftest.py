@@ -70,6 +70,8 @@ class World:
     failures: dict[str, list[str]] = field(default_factory=dict)
     words: list[list[str]] = field(default_factory=list)
     """What the data tool reads in the question: kind, words, value."""
+    asked: list[list[str]] = field(default_factory=list)
+    """What the classifier makes of the question's clauses: measure, words, premise."""
     reads_only: bool = False
     """Whether a question gives its reading alone, and only a typed query the sheets."""
     namespace: dict[str, Any] = field(default_factory=lambda: {"pd": pd, "np": np, "finance": finance})
@@ -100,7 +102,7 @@ class World:
             described.append({"variable": variable, "material": self.number(), **description})
             digests.append(frames.digest(frame, variable))
         status = "ok" if described else "empty"
-        read = {"words": self.words, "read_as": {}} if "question" in arguments else {}
+        read = {"words": self.words, "asked": self.asked, "read_as": {}} if "question" in arguments else {}
         missing = self.missing if read else []
         return {"tool": "data", "status": status, "sheets": described, "missing": missing, **read}, "\n\n".join(digests)
 

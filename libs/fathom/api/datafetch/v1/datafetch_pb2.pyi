@@ -163,7 +163,7 @@ class QueryRequest(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., question: _Optional[str] = ..., typed: _Optional[_Union[TypedQuery, _Mapping]] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., snapshot: _Optional[str] = ...) -> None: ...
 
 class Column(_message.Message):
-    __slots__ = ("name", "type", "unit", "indicator", "entity", "source", "formula", "nulls", "as_of", "vendor", "inputs", "basis", "resampling")
+    __slots__ = ("name", "type", "unit", "indicator", "entity", "source", "formula", "nulls", "as_of", "vendor", "inputs", "basis", "resampling", "entity_names", "indicator_names", "adverse")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     UNIT_FIELD_NUMBER: _ClassVar[int]
@@ -177,6 +177,9 @@ class Column(_message.Message):
     INPUTS_FIELD_NUMBER: _ClassVar[int]
     BASIS_FIELD_NUMBER: _ClassVar[int]
     RESAMPLING_FIELD_NUMBER: _ClassVar[int]
+    ENTITY_NAMES_FIELD_NUMBER: _ClassVar[int]
+    INDICATOR_NAMES_FIELD_NUMBER: _ClassVar[int]
+    ADVERSE_FIELD_NUMBER: _ClassVar[int]
     name: str
     type: str
     unit: str
@@ -190,7 +193,10 @@ class Column(_message.Message):
     inputs: _containers.RepeatedScalarFieldContainer[str]
     basis: str
     resampling: str
-    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., unit: _Optional[str] = ..., indicator: _Optional[str] = ..., entity: _Optional[str] = ..., source: _Optional[str] = ..., formula: _Optional[str] = ..., nulls: _Optional[int] = ..., as_of: _Optional[str] = ..., vendor: _Optional[str] = ..., inputs: _Optional[_Iterable[str]] = ..., basis: _Optional[str] = ..., resampling: _Optional[str] = ...) -> None: ...
+    entity_names: _containers.RepeatedScalarFieldContainer[str]
+    indicator_names: _containers.RepeatedScalarFieldContainer[str]
+    adverse: bool
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[str] = ..., unit: _Optional[str] = ..., indicator: _Optional[str] = ..., entity: _Optional[str] = ..., source: _Optional[str] = ..., formula: _Optional[str] = ..., nulls: _Optional[int] = ..., as_of: _Optional[str] = ..., vendor: _Optional[str] = ..., inputs: _Optional[_Iterable[str]] = ..., basis: _Optional[str] = ..., resampling: _Optional[str] = ..., entity_names: _Optional[_Iterable[str]] = ..., indicator_names: _Optional[_Iterable[str]] = ..., adverse: bool = ...) -> None: ...
 
 class Sheet(_message.Message):
     __slots__ = ("id", "title", "columns", "rows", "digest", "data")
@@ -303,16 +309,18 @@ class ExportTableResponse(_message.Message):
     def __init__(self, file: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ...) -> None: ...
 
 class ImportTableRequest(_message.Message):
-    __slots__ = ("request_id", "title", "data", "worksheet")
+    __slots__ = ("request_id", "title", "data", "worksheet", "lifetime_s")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
     WORKSHEET_FIELD_NUMBER: _ClassVar[int]
+    LIFETIME_S_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     title: str
     data: _common_pb2.ObjectRef
     worksheet: str
-    def __init__(self, request_id: _Optional[str] = ..., title: _Optional[str] = ..., data: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ..., worksheet: _Optional[str] = ...) -> None: ...
+    lifetime_s: int
+    def __init__(self, request_id: _Optional[str] = ..., title: _Optional[str] = ..., data: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ..., worksheet: _Optional[str] = ..., lifetime_s: _Optional[int] = ...) -> None: ...
 
 class ImportIssue(_message.Message):
     __slots__ = ("row", "column", "message")

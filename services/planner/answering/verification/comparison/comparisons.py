@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, timedelta
 
 from fathom.services.planner.answering.verification.claims import Sentence
 from fathom.services.planner.answering.verification.comparison.measuring import (
@@ -38,12 +38,22 @@ from fathom.services.planner.answering.verification.events import DIRECTIONS, NE
 from fathom.services.planner.answering.verification.evidence import Series
 from fathom.services.planner.answering.verification.lookup import find_mentions
 from fathom.services.planner.answering.verification.numbers import Number, is_close
-from fathom.services.planner.answering.verification.units import PERCENT, find_kind
+from fathom.services.planner.answering.verification.units import PERCENT, find_kind, has_unit
 
 OPPOSITE = "the numbers say the opposite"
 # Where one comparison ends and the next begins; a full stop without a space behind it belongs to a number.
 CLAUSES = re.compile(r"[;；。]|\.\s|[,，]?\s*\b(?:while|whereas|but|although|though)\b|[,，]\s*(?:而|但)")
-COMMA = re.compile(r"[,，]")
+PART = re.compile(r"[,，:：]")
+# "at the end of 2018", 2018年底: the last value and no mean.
+AT_END = re.compile(r"\bend(?:-|\s+)(?:of|\w+\b)|\byear-?end\b|[年季月]底|[年季月]末|期末", re.IGNORECASE)
+# The comparison must hold at every value of the period, not only between its ends.
+ALWAYS = re.compile(
+    r"\bthroughout\b|\balways\b|\bat all times\b|\ball (?:year|through)\b|始终|一直|全年都", re.IGNORECASE
+)
+# Between ups and downs: "grew in 2007 and shrank in 2008".
+JOINT = re.compile(r"[,，]|\band\b|\bthen\b|而", re.IGNORECASE)
+# "higher than it had opened the year": compared with the beginning of the same period.
+BEGINNING = re.compile(r"\b(?:open(?:s|ed)|start(?:s|ed)|beg[aiu]n|begins)\b|年初|期初|开盘时", re.IGNORECASE)
 # "in each of the five years", 每个季度: the comparison holds for every period of this unit, not for their sum.
 EVERY = re.compile(
     r"\b(?:every|each|all)\s+(?:single\s+|calendar\s+|the\s+)*(?:(?:two|three|four|five|six|ten|twelve)\s+)?"
@@ -66,6 +76,10 @@ FALL = re.compile(
 )
 # "every year except 2020": what follows is left out of the periods that are compared.
 EXCEPTION = re.compile(r"\b(?:except|apart from|other than|save for|but for|excluding)\b|除|以外", re.IGNORECASE)
+# Verbs and nouns of an extreme that may be one of several, and the periods around it above which it must stand.
+LOCAL, NEIGHBOURS, FEWEST_DAYS = ("peak", "trough", "bottom", "top", "见", "触", "探"), 4, 45
+# Readings of a change, which are negative in a fall.
+FALLING = ("relative", "difference", "inside", "average", DRAWDOWN)
 # Days of the longest period of each unit.
 LENGTHS = ((1, "day"), (31, "month"), (92, "quarter"), (366, "year"))
 
@@ -108,7 +122,7 @@ def split_clauses(sentence: Sentence) -> list[Clause]:
     out = []
     for clause in cut(whole, CLAUSES):
         both = all(pattern.search(clause.text) for pattern in DIRECTIONS)
-        out += cut(clause, COMMA) if both and not find_relations(clause.text) else [clause]
+        out += cut(clause, JOINT) if both and not find_relations(clause.text) else [clause]
     return out
 
 
@@ -135,22 +149,31 @@ class ComparisonCheck:
             if NEGATION.search(clause.text) or EXCEPTION.search(clause.text):
                 continue
             relations = find_relations(clause.text)
-            if len(relations) == 1:
-                if why := self._judge(clause, relations[0], sentence):
-                    place = clause.start + relations[0].start, clause.start + relations[0].end
-                    yield Falsehood(*place, why)
-            elif not relations and (found := self._judge_direction(clause)):
-                yield found
+            # Of several comparisons each has a part of its own.
+            parts = cut(clause, PART) if len(relations) > 1 else [clause]
+            for part in parts:
+                if found := self._judge_clause(part, sentence):
+                    yield found
+                    break
+
+    def _judge_clause(self, clause: Clause, sentence: Sentence) -> Falsehood | None:
+        """Return what is false of a clause with one comparison, or with a direction only."""
+        relations = find_relations(clause.text)
+        if len(relations) == 1:
+            why = self._judge(clause, relations[0], sentence)
+            place = clause.start + relations[0].start, clause.start + relations[0].end
+            return Falsehood(*place, why) if why else None
+        return self._judge_direction(clause) if not relations else None
 
     def _judge(self, clause: Clause, relation: Relation, sentence: Sentence) -> str:
         """Return why a comparison is false; "" when it holds or cannot be decided."""
         is_adjective = relation.needs_than or relation.is_superlative
-        if relation.dimension == MERIT and is_adjective and load_lexicon().is_adverse(clause.text):
+        if relation.dimension == MERIT and is_adjective and self._is_adverse(clause):
             # The higher rate of unemployment is the worse one; verbs such as 不及 compare the numbers as they are.
             relation = replace(relation, sign=-relation.sign, dimension=BY_LEVEL)
         if relation.dimension == BY_LEVEL and FALL.search(clause.text[: relation.end]):
             relation = replace(relation, dimension=SIZE)
-        among = OF_THEM.search(clause.text) is not None
+        among = OF_THEM.search(clause.text) is not None or is_definite(clause, relation)
         if relation.is_superlative or (among and split_operands(clause.text, relation) is None):
             return self._judge_superlative(clause, relation, among, sentence)
         spans = split_operands(clause.text, relation)
@@ -158,6 +181,8 @@ class ComparisonCheck:
         if spans is None and not every:
             return ""
         left, right = (clause.inside(span) for span in spans or ((0, relation.start), (0, 0)))
+        if spans and (why := self._judge_bound(clause, left, right, relation)):
+            return why
         numbers = [pick_number(left, clause, relation), pick_number(right, clause, relation)]
         if numbers[0] and numbers[1]:
             return OPPOSITE if contradicts(numbers[0], numbers[1], relation, is_decline(clause, relation)) else ""
@@ -185,6 +210,8 @@ class ComparisonCheck:
         falling = is_decline(clause, relation)
         for start, end in pairs:
             mine, theirs = measure_period(one, start, statistic), measure_period(other, end, statistic)
+            if statistic in (LEVEL, ANY) and AT_END.search(clause.text):
+                mine, theirs = ({name: side[name] for name in side if name == "last"} for side in (mine, theirs))
             if one is not other and PERCENT not in (find_kind(one.unit), find_kind(other.unit)):
                 # Differences of two prices say nothing of which rose more.
                 mine, theirs = drop_differences(mine), drop_differences(theirs)
@@ -194,6 +221,37 @@ class ComparisonCheck:
             if is_opposite(mine, theirs, relation, falling):
                 return f"the tables say the opposite for {start.text if start and every else 'the period'}"
         return ""
+
+    def _is_adverse(self, clause: Clause) -> bool:
+        """Return whether a clause is about measures of which less is better."""
+        series = self._tables.find_series(clause.text) or self._tables.series
+        return bool(series) and all(one.is_adverse for one in series)
+
+    def _judge_bound(self, clause: Clause, left: Clause, right: Clause, relation: Relation) -> str:
+        """Return why a column never passes the bound that a clause names: "fell below 4.4% in 2007"."""
+        scopes = find_scopes(clause)
+        named = [one for one in right.numbers if is_stated(one) and not one.is_difference]
+        if relation.dimension != BY_LEVEL or len(named) != 1 or len(scopes) != 1 or pick_number(left, clause, relation):
+            return self._judge_beginning(left, right, relation, scopes)
+        behind = clause.text[relation.end : named[0].start - clause.start]
+        series = [one for one in self._tables.find_series(left.text) if has_unit(named[0], one.unit)]
+        # The number is the bound only right behind the words of comparison.
+        if len(series) != 1 or any(char.isalnum() for char in re.sub(r"\b(?:than|the|level|of)\b", "", behind)):
+            return ""
+        days, bound = series[0].days or (), named[0].value / (series[0].scale if named[0].scaled else 1.0)
+        inside = [float(value) for day, value in zip(days, series[0].values, strict=True) if scopes[0].covers(day)]
+        passed = [relation.sign * (value - bound) > 0 for value in inside]
+        is_true = all(passed) if ALWAYS.search(clause.text) else any(passed)
+        return "" if is_true or not inside else f"{series[0].name} is not in {scopes[0].text}"
+
+    def _judge_beginning(self, left: Clause, right: Clause, relation: Relation, scopes: Sequence[Moment]) -> str:
+        """Return why a column did not end a period higher, or lower, than it began it."""
+        series = self._tables.find_series(left.text) or self._tables.series
+        if not BEGINNING.search(right.text) or right.numbers or len(scopes) != 1 or len(series) != 1:
+            return ""
+        changes = measure_period(series[0], scopes[0], CHANGE)
+        is_false = changes and all(relation.sign * value < 0 for value in changes.values())
+        return f"{series[0].name} went the other way in {scopes[0].text}" if is_false else ""
 
     def _find_sides(self, left: Clause, right: Clause) -> tuple[Series, Series] | None:
         """Return the column of each side; None unless each has exactly one, of one unit where they differ."""
@@ -225,7 +283,10 @@ class ComparisonCheck:
             return ""
         candidate = min(scopes, key=lambda moment: moment.days)
         whole = [one for one in scopes if one is not candidate and one.days > candidate.days]
-        readings = [*whole] if whole else [year_of(candidate), None]
+        readings: list[Moment | None] = [*whole] if whole else [year_of(candidate), None]
+        # "It peaked in May" may speak of one peak among several.
+        if clause.text[relation.start : relation.end].lower().startswith(LOCAL):
+            readings.append(widen(candidate))
         statistic = choose_statistic(clause, relation)
         # A drawdown runs through periods and is none of their values.
         if statistic not in (LEVEL, CHANGE, ANY):
@@ -280,6 +341,11 @@ class ComparisonCheck:
                         why = f"{one.name} went the other way in {period.text}"
                         return Falsehood(clause.start + match.start(), clause.start + match.end(), why)
         return None
+
+
+def is_definite(clause: Clause, relation: Relation) -> bool:
+    """Return whether a comparative is one of two: "the deeper one"."""
+    return relation.needs_than and re.search(r"\bthe $", clause.text[: relation.start], re.IGNORECASE) is not None
 
 
 def drop_differences(values: Values) -> Values:
@@ -383,7 +449,7 @@ def is_opposite(left: Values, right: Values, relation: Relation, falling: bool) 
         one, other = left[name], right[name]
         if relation.dimension == SIZE and one < 0 and other < 0:
             one, other = abs(one), abs(other)
-        elif relation.dimension == SIZE and falling and name in ("relative", "difference", "inside", DRAWDOWN):
+        elif relation.dimension == SIZE and falling and name in FALLING:
             one, other = -one, -other
         differences.append(relation.sign * (one - other))
     return bool(differences) and all(one < 0 for one in differences)
@@ -398,6 +464,13 @@ def year_of(moment: Moment) -> Moment:
     """Return the year around a period."""
     first, last = moment.first or date.min, moment.last or date.max
     return Moment(moment.start, moment.stop, moment.text, date(first.year, 1, 1), date(last.year, 12, 31))
+
+
+def widen(period: Moment) -> Moment:
+    """Return a period with several of its length before and behind it."""
+    first, last = period.first or date.min, period.last or date.max
+    around = timedelta(days=max(NEIGHBOURS * period.days, FEWEST_DAYS))
+    return Moment(period.start, period.stop, period.text, first - around, last + around)
 
 
 def is_reached(series: Series, period: Moment, relation: Relation, numbers: Sequence[Number]) -> bool:

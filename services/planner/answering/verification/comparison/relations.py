@@ -56,12 +56,6 @@ class Lexicon:
 
     patterns: tuple[tuple[re.Pattern[str], int, str, bool, bool], ...]
     statistics: Mapping[str, Sequence[str]]
-    adverse: Sequence[str]
-
-    def is_adverse(self, text: str) -> bool:
-        """Return whether a text is about a measure of which less is better."""
-        low = text.lower()
-        return any(word in low for word in self.adverse)
 
     def find_statistic(self, text: str) -> str:
         """Return the statistic that a text or a printed name is about; "" for none."""
@@ -73,10 +67,8 @@ class Lexicon:
 def load_lexicon() -> Lexicon:
     """Load the words of comparison."""
     data = yaml.safe_load(FILE.read_text(encoding="utf-8"))
-    patterns = [*list_english(data), *list_verbs(data), *list_chinese(data)]
-    return Lexicon(
-        tuple((re.compile(text, re.IGNORECASE), *rest) for text, *rest in patterns), data["statistics"], data["adverse"]
-    )
+    patterns = [*list_english(data), *list_verbs(data), *list_chinese(data), *list_extremes(data)]
+    return Lexicon(tuple((re.compile(text, re.IGNORECASE), *rest) for text, *rest in patterns), data["statistics"])
 
 
 def list_english(data: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
@@ -111,8 +103,16 @@ def list_verbs(data: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
     for dimension, by_side in data["verbs"].items():
         for side, words in by_side.items():
             for word in words:
-                text = rf"\b{word}\w*" if word.isascii() else word
+                # What ends in no letter is a word with what must follow it.
+                text = (rf"\b{word}\w*" if word[-1].isalpha() else rf"\b{word}") if word.isascii() else word
                 yield text, SIGNS[side], dimension, False, False
+
+
+def list_extremes(data: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    """Yield verbs and nouns of an extreme value, which say that a period is the highest or lowest one."""
+    for side, words in data["extremes"].items():
+        for word in words:
+            yield rf"\b{word}" if word.isascii() else word, SIGNS[side], LEVEL, True, False
 
 
 def list_chinese(data: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:

@@ -1,0 +1,47 @@
+"""Questions for a report through every service: the fixed sections by the reference policy, in both languages."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.clients import Clients
+from fathom.clients.runs import run
+from fathom.services.local import Endpoints
+from fathom.services.planner.answering.rendering.report import KEY_TABLE, SECTIONS, SOURCES, find_sections
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.asyncio(loop_scope="package")
+Stack = tuple[Endpoints, Clients]
+
+
+@pytest.mark.parametrize(
+    ("question", "chinese"),
+    [
+        ("Write a report: the price performance of Apple and Microsoft from 2015 to 2020", False),
+        ("写一份报告：比较苹果和微软2015年到2020年的最大回撤", True),
+    ],
+)
+async def test_the_reference_policy_gives_a_report_too(stack: Stack, question: str, chinese: bool) -> None:
+    _, clients = stack
+
+    async def is_report() -> bool:
+        route = await clients.planner.route_question(pb.RouteQuestionRequest(question=question))
+        return route.form == pb.ANSWER_FORM_REPORT
+
+    # The encoder loads beside the first questions, which then get the usual form.
+    await eventually(is_report, within_s=60, every_s=0.5)
+    events = [event async for event in run(clients, pb.RunRequest(question=question))]
+    assert events[0].started.form == pb.ANSWER_FORM_REPORT
+    finished = events[-1].finished
+    assert finished.stop_reason == trajectory.STOP_REASON_FINISHED, finished.error
+    text = finished.answer.markdown
+    headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert headings == [section.name(chinese) for section in SECTIONS]
+    bodies = {part.section: text[part.start : part.end] for part in find_sections(text)}
+    assert "{{table:sheet_" in bodies[KEY_TABLE]
+    assert "[1]" in bodies[SOURCES]
+    assert not finished.answer.unresolved

@@ -1,0 +1,80 @@
+"""Measures that the classifier reads in clauses, with and without words that the data tool knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+TWO = [["entity", "Alpha", "AAA"], ["entity", "Beta", "BBB"], ["period", "2018 to 2021", "2018-01-01/2021-12-31"]]
+
+
+@pytest.mark.parametrize(
+    ("measure", "call"),
+    [
+        ("volatility", "finance.volatility("),
+        ("cagr", "finance.holding_return("),
+        ("mean", "levels="),
+        ("extreme", "levels="),
+        ("spread", "finance.holding_return("),
+    ],
+)
+async def test_a_sure_clause_is_computed_without_a_known_word(
+    drive: Any, two_companies: Any, measure: str, call: str
+) -> None:
+    two_companies.words = [*TWO, ["unknown", "jumpier", ""]]
+    two_companies.asked = [[measure, "which of Alpha and Beta was jumpier", ""]]
+    talk = await drive("Which of Alpha and Beta was jumpier, 2018 to 2021?", two_companies)
+    assert call in next(arguments["code"] for name, arguments in talk.calls if name == "python")
+    assert "difference:" in talk.answer
+
+
+async def test_words_of_an_unsure_clause_count_beside_a_sure_one(drive: Any, two_companies: Any) -> None:
+    two_companies.words = [*TWO, ["measure", "total return", "return"]]
+    two_companies.asked = [["volatility", "how jumpy", ""], ["", "total return", ""]]
+    talk = await drive("Alpha and Beta, 2018 to 2021: how jumpy, total return?", two_companies)
+    assert "annualised volatility" in talk.answer
+    assert "Alpha: return" in talk.answer
+
+
+async def test_a_fall_that_was_none_is_corrected_in_words(drive: Any, two_companies: Any) -> None:
+    two_companies.words = [*TWO, ["measure", "lose", "return"]]
+    two_companies.asked = [["return", "how much did Alpha and Beta lose", "fall"]]
+    talk = await drive("How much did Alpha and Beta lose, 2018 to 2021?", two_companies)
+    assert talk.answer.startswith("The question presumes that it fell; by the values it rose.")
+
+
+async def test_the_mean_of_a_rate_is_computed_with_its_unit(drive: Any, one_rate: Any) -> None:
+    one_rate.words = [*one_rate.words, ["period", "2019", "2019-01-01/2019-12-31"]]
+    one_rate.asked = [["mean", "what was unemployment like on the whole", ""]]
+    talk = await drive("What was the unemployment rate like on the whole in 2019?", one_rate)
+    frame = one_rate.sheets[0][0]
+    mean = frame.set_index("date")["US.unrate"].loc["2019"].mean()
+    assert f"unemployment rate: mean {mean:.2f}% (2019-01-01 – 2019-12-31)" in talk.answer
+
+
+async def test_a_beta_of_a_rate_is_refused(drive: Any, one_rate: Any) -> None:
+    one_rate.words = [*one_rate.words, ["measure", "beta", "beta"]]
+    talk = await drive("What is the beta of the unemployment rate?", one_rate)
+    assert "python" not in talk.tools or "finance.beta" not in str(talk.calls)
+
+
+async def test_more_clauses_than_tables_are_said_to_be_open(drive: Any, world: Any, one_rate: Any) -> None:
+    frame, described = one_rate.sheets[0]
+    short = world(sheets=[(frame.tail(1), {**described, "rows": 1})], words=one_rate.words)
+    short.asked = [["", "how many months were bad", ""], ["", "which one was the worst", ""]]
+    talk = await drive("How many months were bad for the unemployment rate, and which one was the worst?", short)
+    assert talk.answer.startswith("Not all of this may be answered below: “how many months were bad”")
+
+
+async def test_a_spread_of_rates_is_described_whatever_its_sign(drive: Any, one_rate: Any) -> None:
+    frame, described = one_rate.sheets[0]
+    column = described["columns"][-1]
+    other = {**column, "name": "US.u6rate", "indicator": "u6rate"}
+    both = frame.assign(**{"US.u6rate": frame["US.unrate"] - 3})
+    one_rate.sheets = [(both, {**described, "columns": [*described["columns"], other]})]
+    one_rate.words = [*one_rate.words, ["indicator", "U-6", "u6rate"], ["period", "2019", "2019-01-01/2019-12-31"]]
+    one_rate.asked = [["spread", "how wide was it", ""]]
+    talk = await drive("Unemployment rate over U-6 in 2019, how wide was it?", one_rate)
+    assert "unemployment rate – U-6: 3.00% on 2019-01-31" in talk.answer
+    assert "highest 3.00%" in talk.answer
