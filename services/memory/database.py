@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from fathom.core.errors import CorruptData, DependencyFailed
+from fathom.core.retry import RetryPolicy, retry_blocking
 
 T = TypeVar("T")
 # Raise it with SCHEMA; a file of another version is refused, not converted.
 VERSION = 1
 # A transaction takes milliseconds: who holds the file for five seconds is another program.
 BUSY_S = 5.0
-BUSY_PAUSE_S = 0.02
+WAL_RETRY = RetryPolicy(attempts=None, first_delay_s=0.02, max_delay_s=0.2)
 SCHEMA = (
     "create table conversations ("
     " id text primary key, title text not null, pinned integer not null default 0, updated real not null)",
@@ -58,11 +59,11 @@ class Database:
             # check_same_thread=False: each transaction runs in a thread of the pool, and the lock below admits one at a
             # time. isolation_level=None leaves BEGIN and COMMIT to this class.
             connection = sqlite3.connect(self._path, timeout=BUSY_S, check_same_thread=False, isolation_level=None)
-            switch_to_wal(connection)
+            switch_to_wal(connection, str(self._path))
             # SQLite does not enforce foreign keys unless each connection asks for it.
             connection.execute("pragma foreign_keys = on")
             self._prepare(connection)
-        except (OSError, sqlite3.Error, CorruptData) as error:
+        except (OSError, sqlite3.Error, CorruptData, DependencyFailed) as error:
             if connection is not None:
                 connection.close()
             raise to_typed_error(error, str(self._path)) from error
@@ -134,16 +135,16 @@ def to_typed_error(error: Exception, name: str) -> Exception:
     return error
 
 
-def switch_to_wal(connection: sqlite3.Connection) -> None:
-    """Switch the file to a write-ahead log."""
-    # SQLite does not wait for another process that is switching too, so retry here.
-    deadline = time.monotonic() + BUSY_S
-    while True:
+def switch_to_wal(connection: sqlite3.Connection, path: str) -> None:
+    """Switch the file to a write-ahead log; raise ``DependencyFailed`` when it is busy for ``BUSY_S`` seconds."""
+
+    def switch() -> None:
         try:
             connection.execute("pragma journal_mode = wal")
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
                 raise
-            time.sleep(BUSY_PAUSE_S)
-        else:
-            return
+            raise DependencyFailed(path, str(error)) from error
+
+    # SQLite waits for another writer, but not for another process that is switching too.
+    retry_blocking(switch, WAL_RETRY, time.monotonic() + BUSY_S)

@@ -105,12 +105,12 @@ class ModelDoctor:
 async def check_text(doctor: ModelDoctor) -> Finding:
     """Check that a plain question gets a text without tags of thoughts."""
     text = (await doctor.ask(PLAIN)).completion.text
-    return found(bool(text.strip()) and "<think" not in text, describe(text) or "an empty reply")
+    return report(bool(text.strip()) and "<think" not in text, describe(text) or "an empty reply")
 
 
 async def check_streaming(doctor: ModelDoctor) -> Finding:
     pieces = doctor.sampled[0].pieces
-    return found(pieces > 1, f"{pieces} pieces")
+    return report(pieces > 1, f"{pieces} pieces")
 
 
 async def check_call(doctor: ModelDoctor) -> Finding:
@@ -118,31 +118,31 @@ async def check_call(doctor: ModelDoctor) -> Finding:
     doctor.called = await doctor.ask(ONE, tools=(LOOK_UP,))
     calls = doctor.called.completion.tool_calls
     good = bool(calls) and all(is_call(call.name, call.arguments_json) for call in calls)
-    return found(good, "; ".join(f"{call.name}({call.arguments_json})" for call in calls) or "no call")
+    return report(good, "; ".join(f"{call.name}({call.arguments_json})" for call in calls) or "no call")
 
 
 async def check_parallel_calls(doctor: ModelDoctor) -> Finding:
     calls = (await doctor.ask(TWO, tools=(LOOK_UP,))).completion.tool_calls
-    return found(len(calls) > 1 and len({call.id for call in calls}) == len(calls), f"{len(calls)} calls in one reply")
+    return report(len(calls) > 1 and len({call.id for call in calls}) == len(calls), f"{len(calls)} calls in one reply")
 
 
 async def check_round_trip(doctor: ModelDoctor) -> Finding:
     """Check that the conversation goes on after a call, with the thoughts and signatures that came with it."""
     if doctor.called is None or not doctor.called.completion.tool_calls:
-        return found(False, "there was no call to go on from")
+        return report(False, "there was no call to go on from")
     said = doctor.called.completion
     message = Message(Role.ASSISTANT, said.text, said.tool_calls, opaque_json=said.opaque_json)
     results = [Message(Role.TOOL, '{"price": 187.5}', tool_call_id=call.id) for call in said.tool_calls]
     then = (await doctor.ask(ONE, message, *results, tools=(LOOK_UP,))).completion
     kept = f"thoughts of {len(said.reasoning)} characters, opaque parts of {len(said.opaque_json.encode())} bytes"
-    return found(bool(then.text.strip() or then.tool_calls), f"{kept}; then: {describe(then.text) or 'further calls'}")
+    return report(bool(then.text.strip() or then.tool_calls), f"{kept}; then: {describe(then.text) or 'further calls'}")
 
 
 async def check_truncation(doctor: ModelDoctor) -> Finding:
     """Check that the limit of new tokens binds and is told apart from an end of the model's own."""
     completion = (await doctor.ask(LONG, tokens=FEW_TOKENS)).completion
     reason = completion.finish_reason
-    return found(reason is FinishReason.LENGTH, f"{FEW_TOKENS} tokens allowed, ended by {reason.value!r}")
+    return report(reason is FinishReason.LENGTH, f"{FEW_TOKENS} tokens allowed, ended by {reason.value!r}")
 
 
 async def check_schema(doctor: ModelDoctor) -> Finding:
@@ -151,13 +151,13 @@ async def check_schema(doctor: ModelDoctor) -> Finding:
         value = json.loads(text)
     except ValueError:
         value = None
-    return found(isinstance(value, dict) and isinstance(value.get("capital"), str), describe(text) or "an empty reply")
+    return report(isinstance(value, dict) and isinstance(value.get("capital"), str), describe(text) or "an empty reply")
 
 
 async def check_usage(doctor: ModelDoctor) -> Finding:
     usage = doctor.sampled[0].completion.usage
     counts = f"{usage.prompt_tokens} prompt, {usage.completion_tokens} sampled, {usage.reasoning_tokens} of thoughts"
-    return found(not usage.estimated, f"{counts}{', estimated' if usage.estimated else ''}")
+    return report(not usage.estimated, f"{counts}{', estimated' if usage.estimated else ''}")
 
 
 CHECKS: tuple[tuple[str, bool, str, Check], ...] = (
@@ -174,7 +174,7 @@ CHECKS: tuple[tuple[str, bool, str, Check], ...] = (
 )  # fmt: skip
 
 
-def found(good: bool, detail: str) -> Finding:
+def report(good: bool, detail: str) -> Finding:
     return Finding("", good, detail)
 
 

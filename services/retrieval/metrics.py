@@ -31,7 +31,7 @@ class SearchFigures(Collector):
             refused.add_metric((name,), batcher.refused)
         cached = CounterMetricFamily("fathom_retrieval_cached", "Queries answered from the cache", value=executor.hits)
         text = "Queries that joined an equal one under way"
-        joined = CounterMetricFamily("fathom_retrieval_joined", text, value=executor.joined)
+        joined = CounterMetricFamily("fathom_retrieval_joined", text, value=executor.join_count)
         return [waiting, batches, queries, refused, cached, joined]
 
 

@@ -23,7 +23,7 @@ from fathom.transport.bus.nats.server import NatsServer
 from fathom.transport.rpc.service import Service
 from fathom.transport.store import StoredObject
 from fathom.transport.store.memory import MemoryStore
-from tests.support.processes import suspended
+from tests.support.processes import pause
 
 
 class DiskStore(MemoryStore):
@@ -92,7 +92,7 @@ async def test_one_write_speaks_for_some_seconds(house: House) -> None:
 
 async def test_a_hung_bus_is_not_ready_until_it_goes_on(house: House) -> None:
     await house.readiness.check()
-    with suspended(house.nats.pid):
+    with pause(house.nats.pid):
         house.now = WRITTEN_S
         with pytest.raises(DependencyFailed, match="bus: did not confirm a write") as hung:
             await house.readiness.check()

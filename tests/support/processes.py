@@ -12,7 +12,7 @@ from tests.support.waiting import wait_until
 
 
 @contextmanager
-def suspended(pid: int) -> Iterator[None]:
+def pause(pid: int) -> Iterator[None]:
     """Stop a process with SIGSTOP, wait until each of its threads has stopped, and let it go on afterwards."""
     suspend(pid)
     try:

@@ -86,6 +86,10 @@ class RolloutConfig(Settings):
 
     n: int = Field(default=4, ge=1, le=64)
     """Episodes per prompt."""
+    source: Literal["planner", "in_process"] = "planner"
+    """Who plays the episodes: the planner service, or Search-R1's own loop over a copy of the model in this process and
+    over ``retriever``. The latter reads prompts as the data have them, so these must hold the instruction.
+    """
     protocol: Literal["search_r1", "research"] = "search_r1"
     """Search-R1's tags, or production's agent with its tools."""
     mode: Literal["sync", "async"] = "sync"
@@ -141,7 +145,7 @@ class RolloutConfig(Settings):
 
 
 class RetrieverConfig(Settings):
-    """Search in ``fathom.trainers.search_r1``'s own rollout loop; the planner's rollouts have their own."""
+    """Search of ``rollout.source=in_process``; the planner's rollouts have their own."""
 
     url: str | None = None
     """Full URL of the retrieval service's POST /retrieve."""

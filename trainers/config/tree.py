@@ -55,6 +55,8 @@ class TrainConfig(Settings):
             raise ValueError("algorithm.use_kl_in_reward has no place in PRIME's rewards: use actor.use_kl_loss")
         if self.reward.manager != "service" and self.rollout.protocol == "research":
             raise ValueError(f"reward.manager {self.reward.manager} reads answer tags: rollout.protocol has none")
+        if self.rollout.source == "in_process" and (missing := list_in_process_errors(self)):
+            raise ValueError(f"rollout.source in_process {'; '.join(missing)}")
         prompts = self.data.train_batch_size
         if prompts % self.actor.ppo_mini_batch_size and prompts > self.actor.ppo_mini_batch_size:
             raise ValueError(f"actor.ppo_mini_batch_size must divide data.train_batch_size {prompts}")
@@ -68,6 +70,18 @@ class TrainConfig(Settings):
     def to_yaml(self) -> str:
         """Dump the effective settings; ``load_config`` reads them back to an equal tree."""
         return yaml.safe_dump(self.model_dump(mode="json", by_alias=True), sort_keys=False, allow_unicode=True)
+
+
+def list_in_process_errors(config: TrainConfig) -> list[str]:
+    """Return what Search-R1's own loop cannot do with these settings."""
+    checks = (
+        (config.rollout.protocol == "search_r1", "plays tags: rollout.protocol must be search_r1"),
+        (config.rollout.mode == "sync", "samples when it is asked: rollout.mode must be sync"),
+        (config.reward.manager != "service", "grades nothing: reward.manager must be search_r1 or prime"),
+        (config.retriever.url is not None, "searches by retriever.url, which is not set"),
+        (config.rollout.replay is None, "plays anew: rollout.replay must not be set"),
+    )
+    return [text for is_met, text in checks if not is_met]
 
 
 def load_config(files: Sequence[Path] = (), overrides: Sequence[str] = ()) -> TrainConfig:

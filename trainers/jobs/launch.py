@@ -32,7 +32,7 @@ from fathom.trainers.data.records import read_all
 from fathom.trainers.interfaces import Metrics, RolloutSource
 from fathom.trainers.jobs import assembly
 from fathom.trainers.jobs.registry import build_algorithm, find
-from fathom.trainers.learners.models import load_tokenizer
+from fathom.trainers.learners.models import load_model, load_tokenizer
 from fathom.trainers.monitor.collapse import CollapseDetector, TrainingCollapsed
 from fathom.trainers.monitor.loggers import Logger, make_loggers
 from fathom.trainers.monitor.report import write_report
@@ -41,6 +41,9 @@ from fathom.trainers.rollouts.loop_thread import LoopThread
 from fathom.trainers.rollouts.publisher import Publisher
 from fathom.trainers.rollouts.recording import Recording
 from fathom.trainers.rollouts.replayed import ReplayedRollouts
+from fathom.trainers.search_r1.generation_config import GenerationConfig
+from fathom.trainers.search_r1.rollouts import SearchR1Rollouts
+from fathom.trainers.search_r1.sampler import ModelSampler
 from fathom.transport.store import ObjectStore, open_store
 
 Row = Mapping[str, Any]
@@ -150,7 +153,7 @@ class Run:
             stack.callback(start_ray(config, len(algorithm.roles())))
         tokenizer = load_tokenizer(config.model)
         context = TrainingContext(
-            self._source(algorithm, loop, clients, store, int(tokenizer.pad_token_id or 0)),
+            self._source(algorithm, loop, clients, store, tokenizer),
             Prompts(train, config.data.shuffle, config.data.seed),
             Prompts(validation, shuffle=False) if validation else None,
             open_checkpoints(config, store, loop),
@@ -163,10 +166,15 @@ class Run:
         return trainer
 
     def _source(
-        self, algorithm: Algorithm, loop: LoopThread, clients: Clients, store: ObjectStore, pad: int
+        self, algorithm: Algorithm, loop: LoopThread, clients: Clients, store: ObjectStore, tokenizer: Any
     ) -> RolloutSource:
         config = self.config
         rollout, folder = config.rollout, config.trainer.output / "rollouts"
+        if rollout.source == "in_process":
+            # A copy of its own: the learner's is wrapped, sharded or on other ranks, and changes within a step.
+            sampler = ModelSampler(load_model(config.model, config.trainer.seed), tokenizer)
+            return SearchR1Rollouts(sampler, tokenizer, GenerationConfig.from_config(config))
+        pad = int(tokenizer.pad_token_id or 0)
         if rollout.replay is not None:
             recording = Recording(folder_store(rollout.replay), "batches")
             return ReplayedRollouts(

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from google.protobuf.message import Message
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.api.sandbox.v1 import sandbox_pb2 as sandbox
 from fathom.clients.transport import Transport
+from fathom.core.cache import BoundedCache
 from fathom.core.call import Call
 from fathom.core.errors import DependencyFailed, NotFound, NotReady, Overloaded, SessionLost
 from fathom.domain.chat.affinity import generation_key, rendezvous_weight
@@ -33,9 +33,9 @@ from fathom.transport.rpc.contract import Method
 CROWDED = 1.25
 # Seconds without calls for a replica that failed, unless it says itself when to come back.
 DOWN_S = 2.0
-# Maximum number of sessions whose replica is remembered. A count bounds the bytes, some 2 MB: only ids that a replica
-# has answered for are remembered, and the sandbox makes them, of 37 characters each.
-REMEMBERED = 10_000
+# Maximum number of sessions whose replica is remembered, and of characters of an id on average: the sandbox makes them
+# of 37. Only ids that a replica has answered for are remembered.
+REMEMBERED, MAX_SESSION_CHARS = 10_000, 64
 
 
 @dataclass(eq=False)
@@ -56,7 +56,10 @@ class StickyTransport:
     ) -> None:
         self._replicas = [Replica(name, transport) for name, transport in transports]
         self._clock = clock
-        self._homes: OrderedDict[str, Replica] = OrderedDict()
+        # Without an age: a session that is used rarely still lives in one place only.
+        self._homes = BoundedCache[str, Replica](
+            max_entries=REMEMBERED, max_bytes=REMEMBERED * MAX_SESSION_CHARS, ttl_s=math.inf, clock=clock
+        )
 
     async def unary(self, method: Method, request: Message, call: Call) -> Message:
         if session := session_of(request):
@@ -109,16 +112,13 @@ class StickyTransport:
                     raise
                 # Only a replica that is known to have had the session proves its loss; one of several that were asked
                 # may just be down.
-                if self._homes.pop(session, None) is not None and isinstance(error, DependencyFailed):
+                if self._homes.pop(session) is not None and isinstance(error, DependencyFailed):
                     raise SessionLost(session, f"{replica.name}, which had it: {error.message}") from error
                 if last or home is not None:
                     raise
 
     def _remember(self, session: str, replica: Replica) -> None:
-        self._homes[session] = replica
-        self._homes.move_to_end(session)
-        while len(self._homes) > REMEMBERED:
-            self._homes.popitem(last=False)
+        self._homes.put(session, replica, len(session))
 
     @contextmanager
     def _use_replica(self, key: str, chosen: Replica | None = None) -> Iterator[Replica]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from fathom.domain.text.numerals import NUMBER_WORDS, parse_number
+from fathom.domain.text.numerals import NUMBER_WORDS, ONE_TO_TEN, parse_number
 from fathom.services.datafetch.catalog.text import blank
 from fathom.services.datafetch.parser.draft import Draft
 from fathom.services.datafetch.parser.lexicon import cue, cues, find_content_words, find_terms
@@ -15,7 +15,7 @@ from fathom.services.datafetch.parser.time import expressions
 from fathom.services.datafetch.query.periods import Period
 
 # A number in words: "five", 四.
-NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(NUMBER_WORDS)})\b|[一二两三四五六七八九十]{{1,3}}", re.IGNORECASE)
+NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(NUMBER_WORDS)})\b|[两{ONE_TO_TEN}]{{1,3}}", re.IGNORECASE)
 BLANKS = " ,，、的"
 # A cue of several words may hold names; it is one phrase only without them.
 CUE_CONFIDENCE = 0.8

@@ -54,6 +54,7 @@ class CoverageEnding:
     reader: QuestionReader
     evidence: Evidence
     returns: bool = True
+    # Begun before anybody waits for it, while a LoadingCache starts with its first caller and ends with its last.
     _readings: dict[str, asyncio.Task[tuple[Slot, ...]]] = field(default_factory=dict)
     _asked: dict[str, tuple[Slot, ...]] = field(default_factory=dict)
     """Slots by question, each as it was first read."""

@@ -98,7 +98,7 @@ class SlotChecker:
         return text.casefold() in self.used.markdown.casefold()
 
     @property
-    def _computed(self) -> list[Facts]:
+    def _cells(self) -> list[Facts]:
         return self.used.of(MaterialKind.CODE)
 
     def _check_entity(self, slot: Slot) -> Verdict:
@@ -125,9 +125,9 @@ class SlotChecker:
         # What a source was asked for and lacks is no other name of the data that there are.
         if slot.value and slot.value in list_words(self.used.lacks):
             return OPEN, "nothing that the answer uses holds it", ()
-        if self._says(slot.text) and self._computed:
+        if self._says(slot.text) and self._cells:
             return UNSURE, "the answer names it, its data have another name", ()
-        if any(facts.indicators for facts in self.used.facts) or not self._computed:
+        if any(facts.indicators for facts in self.used.facts) or not self._cells:
             return OPEN, "nothing that the answer uses holds it", ()
         return UNSURE, "the calculation does not name its data", ()
 
@@ -137,7 +137,7 @@ class SlotChecker:
         if ordered:
             return FILLED, "", ordered
         # Whoever is ranked is seen by the reader, whoever ordered them.
-        if wanted == "rank" and self._computed:
+        if wanted == "rank" and self._cells:
             return UNSURE, "the order was not verified", ()
         alike = {wanted, *ALIKE.get(wanted, ())}
         exact = [facts.number for facts in self.used.facts if alike & facts.measures]
@@ -150,7 +150,7 @@ class SlotChecker:
         if wanted == "last" and self.used.of(MaterialKind.SHEET):
             return FILLED, "", [facts.number for facts in self.used.of(MaterialKind.SHEET)]
         # Nothing but the answer's own words says so.
-        if self._computed and (alike & self.used.measures or not any(facts.measures for facts in self._computed)):
+        if self._cells and (alike & self.used.measures or not any(facts.measures for facts in self._cells)):
             return UNSURE, "no calculation says that it computes it", ()
         return OPEN, "no calculation gives it", ()
 
@@ -196,7 +196,7 @@ class SlotChecker:
 
     def _restricts(self, first: date | None, last: date | None) -> bool:
         """Return whether a cell or the answer names a date inside the period."""
-        moments = [*find_moments(self.used.markdown), *(m for facts in self._computed for m in facts.moments)]
+        moments = [*find_moments(self.used.markdown), *(m for facts in self._cells for m in facts.moments)]
         return any((m.first or m.last) and overlaps(m.first, m.last, first, last) for m in moments)
 
     def _check_condition(self, slot: Slot) -> Verdict:
@@ -212,7 +212,7 @@ class SlotChecker:
         wanted = find_values(slot)
         if not wanted:
             return UNSURE, "the number was not understood", ()
-        by_cell = [facts.number for facts in self._computed if any(is_close(value, wanted) for value in facts.numbers)]
+        by_cell = [facts.number for facts in self._cells if any(is_close(value, wanted) for value in facts.numbers)]
         # "10-year" is part of a name rather than a number that a calculation takes.
         names = [word.casefold() for word in slot.text.split() if any(map(str.isdigit, word)) and LETTER.search(word)]
         by_cell = by_cell or [f.number for f in self.used.facts if any(name in f.text for name in names)]
@@ -221,7 +221,7 @@ class SlotChecker:
         # A table of as many rows as were asked for, or one whose own query names the number.
         rows = [f.number for f in self.used.of(MaterialKind.SHEET) if any(f.rows == value for value, _ in wanted)]
         asked = [number for claim in self.used.claims for number in find_numbers(claim)]
-        if rows or (not self._computed and any(is_close(number.value, wanted) for number in asked)):
+        if rows or (not self._cells and any(is_close(number.value, wanted) for number in asked)):
             return FILLED, "", rows
         # A year, or a numeral without a unit, is rather a part of the words around it.
         is_part = bool(find_moments(slot.text)) or len(slot.text) == 1

@@ -10,6 +10,7 @@ from typing import Any
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
 from fathom.clients import Clients
 from fathom.core.errors import FathomError, NotReady
+from fathom.core.retry import Retries, RetryPolicy
 from fathom.domain.text.numerals import parse_numeral
 from fathom.services.planner.answering.verification.dates import find_moments, find_ranges
 from fathom.services.planner.answering.verification.numbers import find_numbers
@@ -19,7 +20,7 @@ from fathom.services.planner.reader import MAX_CHARS, DatafetchReader, read_text
 READ_S = 5.0
 """Seconds that an answer waits for datafetch once that is ready: it must not be held up."""
 # A question is read beside the work on it, within the time of its run; then datafetch is asked again.
-RUN_S, PAUSE_S = 600.0, 0.5
+RUN_S, PAUSES = 600.0, RetryPolicy(attempts=None, first_delay_s=0.5, max_delay_s=0.5)
 # Score of a candidate that shares a name or most of its meaning; the same decides nothing, it only leaves a doubt.
 LIKE = 0.5
 # A preposition with its blanks.
@@ -47,13 +48,14 @@ class QuestionReader:
 
         Takes as long as datafetch does, and waits for one that is not ready: whoever waits for it sets the limit.
         """
+        retries = Retries(PAUSES)
         try:
             while True:
                 try:
                     return bind_text(question, await read_text(self.clients, question, RUN_S, self.as_of))
                 except NotReady as error:
                     self._waiting.add(question)
-                    await asyncio.sleep(error.retry_after_s or PAUSE_S)
+                    await asyncio.sleep(retries.next_delay_s(error))
         # The check is a service to the reader, not a condition of the answer.
         except FathomError:
             # Without the names that hold numbers ("S&P 500", "10-year yield") only the dates are safe to read.

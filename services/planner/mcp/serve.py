@@ -81,6 +81,7 @@ class Workspaces:
 
     def __init__(self, open_resources: OpenResources) -> None:
         self._open_resources = open_resources
+        # No cache: a workspace that makes room has its session in the sandbox closed, which is awaited.
         self._open: OrderedDict[str, Workspace] = OrderedDict()
 
     @asynccontextmanager

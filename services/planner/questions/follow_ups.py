@@ -39,6 +39,7 @@ from fathom.services.planner.questions.references import (
 BARE_CHARS = 40
 # Measures of two things, and those that put things in an order, by datafetch's names.
 PAIRWISE, ORDERED = frozenset({"correlation", "beta"}), frozenset({"rank"})
+# What stands right before a name that is denied: "not in 2018", 不是, 而不是.
 DENIED = re.compile(r"(?:\b(?:not|instead of|rather than)|不是|而不是|不要)\s*(?:in |for )?$", re.IGNORECASE)
 # Several candidates are worth a choice, a long list of them is not.
 MAX_OPTIONS = 4

@@ -11,6 +11,7 @@ from fathom.services.planner.questions.names import merge_neighbours, promote_na
 from fathom.services.planner.questions.periods import parse_period
 from fathom.services.planner.questions.references import ONE, STATEMENT, Reference
 
+# A number with its unit, in both languages; digits are grouped by commas, and a sign may be the typographic minus.
 FIGURE = re.compile(r"[-−]?\d(?:[\d,]*\d)?(?:\.\d+)?\s*(?:%|percentage points|[A-Z]{3}\b|美元|元|点|亿|万)?")
 NUMBER = re.compile(r"\d(?:[\d,]*\d)?(?:\.\d+)?")
 # "20 million" may repeat "20,493 thousand".
@@ -37,7 +38,7 @@ class Turn:
         return cls(asked, promote_names(answer, [slot.text for slot in asked.of(ENTITY)]))
 
     @property
-    def named(self) -> tuple[Slot, ...]:
+    def entities(self) -> tuple[Slot, ...]:
         """Return the entities of the question."""
         return self.question.of(ENTITY)
 
@@ -79,7 +80,9 @@ def find_frame(question: ReadText, turns: Sequence[Turn], references: Sequence[R
         return Frame()
     if any(one.kind == ONE and one.is_category for one in references):
         # "The stock" is no economy: the turn is meant that was about one.
-        about = [place for place, turn in enumerate(turns) if any(slot.value not in ECONOMIES for slot in turn.named)]
+        about = [
+            place for place, turn in enumerate(turns) if any(slot.value not in ECONOMIES for slot in turn.entities)
+        ]
         turns = turns[: about[-1] + 1] if about else turns
     sentence = find_quoted(list_figures(question), turns)
     is_quoted, figure = sentence is not None, ""

@@ -18,6 +18,7 @@ LETTERS = {
 }
 # Names in a list are one name: what is asked of them is asked once.
 LIST = re.compile(r"(?<![A-Za-z])([XYPN])(?:\s*(?:,|、|，|/|&|and|or|和|与|及)+\s*\1)+(?![a-z])")
+# Where one thing asked ends: punctuation, a full stop that is no decimal point, and conjunctions outside lists.
 CLAUSE = re.compile(r"[,;:?!。，；：？！、()（）]+|\.(?=\s|$)|\s-\s|\s+(?:and|plus)\s+|以及|并且|和(?![XYPN])")
 NO_MEASURE = "none"
 # As many as one request of vectors takes with room for others.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from fathom.domain.text.months import MONTH_NAMES
-from fathom.domain.text.numerals import parse_numeral
+from fathom.domain.text.numerals import ONE_TO_TEN, parse_numeral
 
 MONTHS = {"month": 1, "quarter": 3, "year": 12, "decade": 120}
 DAYS = {"day": 1, "week": 7}
@@ -29,7 +29,7 @@ PATTERNS = tuple(
         rf"\b(?P<count>{'|'.join(COUNTS)}|\d+|the) {EN_UNIT}s? (?P<way>later|after|earlier|before|on|back)(?: that)?\b",
         rf"\bthe (?P<way>next|following|previous|prior|preceding) {EN_UNIT}\b",
         f"(?P<same>那一|那|当|同一|同){ZH_UNIT}",
-        rf"(?P<count>[一二两三四五六七八九十\d]+){ZH_UNIT}(?:之|以)?(?P<way>后|前)",
+        rf"(?P<count>[两{ONE_TO_TEN}\d]+){ZH_UNIT}(?:之|以)?(?P<way>后|前)",
         f"(?:再)?(?:往|之)?(?P<way>前|后|上|下)一?{ZH_UNIT}",
         f"(?P<way>次|翌|第二){ZH_UNIT}",
     )

@@ -44,7 +44,7 @@ class Findings:
     quotes: Sequence[Quote]
 
     @property
-    def unanswered(self) -> list[str]:
+    def open_clauses(self) -> list[str]:
         """Return the clauses of a question that has more of them than the data tool gave tables, each for one."""
         asked = [words for name, words, _ in self.reading.asked if name != "level"]
         return asked if self.sheets and not self.results and len(asked) > max(1, len(self.sheets)) else []
@@ -77,8 +77,8 @@ def write_opening(found: Findings, has_figures: bool) -> Iterator[str]:
     if words and (not found.quotes or has_figures):
         yield found.say("unknown" if has_figures else "unanswered", found.join(list(dict.fromkeys(words))))
     yield from write_premises(found)
-    if found.unanswered and not words:
-        yield found.say("parts", found.join([f"“{text}”" for text in found.unanswered]))
+    if found.open_clauses and not words:
+        yield found.say("parts", found.join([f"“{text}”" for text in found.open_clauses]))
     if found.refused and not has_figures:
         # The reply of the data tool, where it has something to cite, is what says so.
         source = next((cite(item) for item in found.reading.missing), "")

@@ -70,7 +70,7 @@ class Walk:
             if call is not None and call.tool in self._tools:
                 return Call(call.tool, {"intent": intents[call.tool][is_zh], **call.arguments})
         text = compose(self._findings) if draft is None else draft
-        unknown = [word[:120] for word in [*self._reading.texts("unknown"), *self._findings.unanswered]][:20]
+        unknown = [word[:120] for word in [*self._reading.texts("unknown"), *self._findings.open_clauses]][:20]
         stated = {"reading": {"open": unknown}} if unknown else {}
         return Call("finish", {"intent": intents["finish"][is_zh], "answer": text, **stated})
 

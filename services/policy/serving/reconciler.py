@@ -16,7 +16,7 @@ from typing import Any
 from fathom.core.call import Lane
 from fathom.core.errors import Conflict, CorruptData, FathomError, Internal, InvalidField, NotFound
 from fathom.core.ids import checked_id
-from fathom.core.retry import Retries, RetryPolicy
+from fathom.core.retry import Retries, RetryPolicy, always
 from fathom.domain.weights.serving import PREFIX, Notice, Serving, Share, key_of
 from fathom.services.policy.config import Config
 from fathom.services.policy.metrics import PolicyMetrics
@@ -248,17 +248,19 @@ class ServingReconciler:
 
     async def _follow(self) -> None:
         """Wake the reconciliation of the model of every changed entry, until the bus is closed."""
+        retries = Retries(RETRY, is_retryable=always)
         while True:
             try:
                 async with aclosing(self._keys.watch()) as entries:
                     async for entry in entries:
+                        retries.reset()
                         if (versions := self._follow_entry(entry)) is not None:
                             versions.changed.set()
                 return  # the bus is closed
             except FathomError as error:
                 self._log.warning("served versions cannot be followed", error=error.message)
-                # The bus reconnects by itself; a second keeps the loop from spinning meanwhile.
-                await asyncio.sleep(1.0)
+                # The bus reconnects by itself; the pause keeps the loop from spinning meanwhile.
+                await asyncio.sleep(retries.next_delay_s(error))
 
     def _follow_entry(self, entry: Entry) -> ModelVersions | None:
         """Return the model of an entry and start reconciling it; None for an entry that belongs to no model."""

@@ -54,6 +54,7 @@ class CorpusRegistry:
         self._config, self._store = config, store
         self._snapshots = SnapshotStore(store, open_encoder, config.index_dir, config.threads)
         self._states: dict[str, CorpusState] = {}
+        # Two at most, mapped from disk and so without a size; pruning must know them all by name.
         self._others: OrderedDict[str, Snapshot] = OrderedDict()
         # Ids that are being downloaded: ``prune`` must not delete their folders meanwhile.
         self._opening: Counter[str] = Counter()

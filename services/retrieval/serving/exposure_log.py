@@ -9,23 +9,26 @@ same key (probability 1 in 10^19) would grant access to each other, never deny i
 from __future__ import annotations
 
 import asyncio
-import random
+import math
 from array import array
-from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from fathom.core.cache import BoundedCache
 from fathom.core.call import bind
 from fathom.core.errors import Conflict, CorruptData
 from fathom.core.ids import sha256
+from fathom.core.retry import Retries, RetryPolicy, always
 from fathom.services.retrieval.documents.model import hash64
 from fathom.transport.bus.base import KeyValue
 
 # Runs held in memory per process, and ids per run; a bucket value has at most 64 KiB.
 MAX_RUNS, MAX_SEEN = 4_096, 8_000
 KEY_BYTES = 8
+# A key costs an entry of a dict and an integer, about 100 bytes; a run with nothing shown costs its lock and its name.
+BYTES_PER_KEY, BYTES_PER_RUN, MAX_BYTES = 100, 1_000, 64 * 1024 * 1024
 # Replicas that write one run at once retry by turns: sixteen cover as many writers with room to spare.
-ATTEMPTS, PAUSE_S = 16, 0.02
+TURNS = RetryPolicy(attempts=16, first_delay_s=0.02, max_delay_s=0.16)
 
 
 @dataclass
@@ -42,7 +45,8 @@ class ExposureLog:
 
     def __init__(self, bucket: KeyValue | None = None) -> None:
         self._bucket = bucket
-        self._runs: OrderedDict[str, RunExposure] = OrderedDict()
+        # Without an age: the bucket's own lifetime of a run decides.
+        self._runs = BoundedCache[str, RunExposure](max_entries=MAX_RUNS, max_bytes=MAX_BYTES, ttl_s=math.inf)
 
     async def record(self, run: str, ids: Iterable[str]) -> None:
         """Record that the run has seen these ids; return when stored. Costs nothing when all are known.
@@ -54,20 +58,23 @@ class ExposureLog:
             if all(key in known.keys for key in fresh):
                 return
             if self._bucket is None:
-                known.keys = merge_keys(known.keys, fresh)
+                self._hold(run, known, merge_keys(known.keys, fresh))
                 return
-            for attempt in range(ATTEMPTS):
+            retries = Retries(TURNS, is_retryable=always)
+            while True:
                 wanted = merge_keys(known.keys, fresh)
                 try:
                     known.revision = await self._bucket.put(make_key(run), pack(wanted), revision=known.revision)
                 except Conflict:
-                    if attempt:
-                        await asyncio.sleep(random.uniform(0, PAUSE_S * attempt))  # noqa: S311 - spreads writers
+                    crowd = Conflict(f"what run {run[:80]!r} has seen is being written by many at once")
+                    delay = retries.next_delay_s(crowd)
+                    # The first time only what this replica knew was old; then others are writing right now.
+                    if retries.failures > 1:
+                        await asyncio.sleep(delay)
                     await self._read(run, known)
                 else:
-                    known.keys = wanted
+                    self._hold(run, known, wanted)
                     return
-        raise Conflict(f"what run {run[:80]!r} has seen is being written by many at once")
 
     async def list_seen(self, run: str, ids: Sequence[str]) -> Collection[int]:
         """Return the keys (``hash64``) of what the run has seen, reread if one of ``ids`` is unknown here.
@@ -87,16 +94,22 @@ class ExposureLog:
         if entry is None or entry.value is None:  # nothing yet, or the bucket has forgotten it
             known.revision = 0
             return
-        known.revision, known.keys = entry.revision, merge_keys(unpack(entry.value, entry.key), known.keys)
+        known.revision = entry.revision
+        self._hold(run, known, merge_keys(unpack(entry.value, entry.key), known.keys))
 
     def _get_run(self, run: str) -> RunExposure:
         # As in the bucket: another tenant may have a run of this name.
         name = make_key(run)
-        known = self._runs.setdefault(name, RunExposure())
-        self._runs.move_to_end(name)
-        while len(self._runs) > MAX_RUNS:
-            self._runs.popitem(last=False)
+        known = self._runs.get(name)
+        if known is None:
+            known = RunExposure()
+            self._hold(run, known, known.keys)
         return known
+
+    def _hold(self, run: str, known: RunExposure, keys: dict[int, None]) -> None:
+        """Replace the keys of a run, and count them."""
+        known.keys = keys
+        self._runs.put(make_key(run), known, BYTES_PER_RUN + BYTES_PER_KEY * len(keys))
 
 
 def make_key(run: str) -> str:

@@ -50,7 +50,7 @@ class QueryExecutor:
         return self._results.hits
 
     @property
-    def joined(self) -> int:
+    def join_count(self) -> int:
         """Return the number of queries that waited for the result of an equal one."""
         return self._results.joined
 

@@ -146,6 +146,7 @@ class Engine:
         key = (tenant, request_id)
         known = self._requests.get(key)
         if known is None or (known.done() and not self._is_open(known)):
+            # No LoadingCache: a session goes on opening when its caller has left, and lasts until it is closed.
             known = self._requests[key] = asyncio.create_task(self.create(**limits, tenant=tenant, lane=lane))
             known.add_done_callback(lambda task: self._forget(key, task))
         # Another caller may wait for the same session: one that goes away must not cancel its opening.

@@ -1,11 +1,13 @@
 """Primitives and tables that are written more than once, found by their shape in the syntax tree.
 
-- *Retry*: a loop around a ``try`` whose handler lets the loop go on (it does not end in ``return``, ``raise`` or
-  ``break``), in a function that also waits (a call whose name has ``sleep``, ``delay``, ``backoff`` or ``pause``); or an
-  import of ``tenacity`` or ``stamina``. Loops that poll or serve in spite of errors have the same shape and count too.
-- *LRU*: a class or function that calls ``move_to_end`` or ``popitem(last=False)``.
-- *Single flight*: a class or function that stores a new task or future in a mapping by key and looks that mapping up.
-- *Page token*: a module that refuses a token by itself, as ``InvalidField("page_token", …)`` or ``raise`` of it.
+- *Retry*: a loop that pauses because of an error and goes on, with a pause of its own: a call whose name has ``sleep``,
+  ``delay``, ``backoff`` or ``pause`` stands in the handler, or behind a ``try`` that leaves the loop when it succeeds; or
+  an import of ``tenacity`` or ``stamina``. A loop that pauses after a success too polls or works by the clock. One that
+  catches ``BlockingIOError`` alone waits for room in a buffer. One that takes its pause from ``core.retry`` is no copy.
+- *LRU*: a class or function that calls ``move_to_end``; what only drops the oldest has no order by use.
+- *Single flight*: a class or function that stores a new task or future in a mapping by key, looks that mapping up, and
+  awaits or returns what is in it; tasks that are kept to be cancelled are none.
+- *Page token*: a module that decodes a token and refuses it, as ``InvalidField("page_token", …)`` or ``raise`` of it.
 - *Tables*: a module whose string constants hold eight of the ten Chinese digits, eight of the twelve months, the range
   of Chinese characters, or a list with eight of ten common English stop words.
 
@@ -22,6 +24,9 @@ from collections.abc import Callable, Iterator
 from tests.bench.house.source import Function, Search, Source
 
 WAITING = ("sleep", "delay", "backoff", "pause")
+# What ``core.retry`` offers to those who wait by themselves.
+PRIMITIVE = frozenset({"Retries", "next_delay_s", "delay_s"})
+DECODING = frozenset({"b64decode", "urlsafe_b64decode", "loads", "fromhex", "unpack"})
 RETRYING_PACKAGES = frozenset({"tenacity", "stamina"})
 NEW_WORK = frozenset({"create_task", "create_future", "ensure_future", "Future"})
 DIGITS = frozenset("一二三四五六七八九十")
@@ -43,22 +48,44 @@ def find_retries(source: Source) -> Iterator[str]:
         module = node.module if isinstance(node, ast.ImportFrom) else None
         if RETRYING_PACKAGES & {(name or "").split(".")[0] for name in (*names, module)}:
             yield f"{source.path}:{node.lineno} kept library"
+    defined = {node.name for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef | Function)}
     for name, function in source.functions():
-        waits = any(part in called_name(node).lower() for node in ast.walk(function) for part in WAITING)
-        if waits and any(goes_on_after_errors(node) for node in ast.walk(function)):
+        # Where the primitive is defined, its loops are the ones that all others are to use.
+        asks = any(called_name(node) in PRIMITIVE - defined for node in ast.walk(function))
+        if not asks and any(pauses_after_errors(node) for node in ast.walk(function)):
             yield f"{source.path}:{function.lineno} {name}"
 
 
-def goes_on_after_errors(node: ast.AST) -> bool:
-    """Whether this is a loop with a handler in it after which the loop goes on."""
+def pauses_after_errors(node: ast.AST) -> bool:
+    """Whether this is a loop that goes on after an error, and pauses only then."""
     if not isinstance(node, ast.For | ast.AsyncFor | ast.While):
         return False
-    tries = [inner for part in node.body for inner in ast.walk(part) if isinstance(inner, ast.Try)]
-    return any(
-        not isinstance(handler.body[-1], ast.Return | ast.Raise | ast.Break)
-        for inner in tries
-        for handler in inner.handlers
-    )
+    for inner in (inner for part in node.body for inner in ast.walk(part) if isinstance(inner, ast.Try)):
+        going_on = [handler for handler in inner.handlers if is_going_on(handler)]
+        behind = [part for part in node.body if part.lineno > (inner.end_lineno or inner.lineno)]
+        only_then = leaves(inner.orelse or inner.body) and any(map(pauses, behind))
+        if any(pauses(handler) for handler in going_on) or (going_on and only_then):
+            return True
+    return False
+
+
+def is_going_on(handler: ast.ExceptHandler) -> bool:
+    """Whether the loop goes on after this handler, for another reason than a full buffer."""
+    full = isinstance(handler.type, ast.Name) and handler.type.id == "BlockingIOError"
+    return not full and not isinstance(handler.body[-1], ast.Return | ast.Raise | ast.Break)
+
+
+def leaves(body: list[ast.stmt]) -> bool:
+    """Whether these statements, when they succeed, end the loop around them."""
+    last = body[-1]
+    if isinstance(last, ast.With | ast.AsyncWith):
+        return leaves(last.body)
+    return isinstance(last, ast.Return | ast.Raise | ast.Break)
+
+
+def pauses(node: ast.AST) -> bool:
+    """Whether something in a statement waits by its name."""
+    return any(part in called_name(inner).lower() for inner in ast.walk(node) for part in WAITING)
 
 
 def find_scopes(source: Source) -> Iterator[tuple[str, ast.AST]]:
@@ -76,16 +103,31 @@ def find_lru(source: Source) -> Iterator[str]:
 
 def is_lru_call(node: ast.AST) -> bool:
     """Whether a call belongs to an order by use."""
-    name = called_name(node)
-    return name == "move_to_end" or (name == "popitem" and isinstance(node, ast.Call) and bool(node.keywords))
+    return called_name(node) == "move_to_end"
 
 
 def find_single_flights(source: Source) -> Iterator[str]:
     for place, scope in find_scopes(source):
         works = {name for node in ast.walk(scope) for name in assigned_work(node)}
         stored = {key for node in ast.walk(scope) for key in stored_in(node, works)}
-        if stored & {looked for node in ast.walk(scope) for looked in looked_up(node)}:
+        if stored & {key for function in ast.walk(scope) for key in shared_by(function)}:
             yield place
+
+
+def shared_by(node: ast.AST) -> Iterator[str]:
+    """Yield the mappings of which a function awaits or returns what it looks up, also by way of a name."""
+    if not isinstance(node, Function):
+        return
+    names: dict[str, set[str]] = defaultdict(set)
+    for inner in ast.walk(node):
+        targets, value = assignment(inner)
+        for target in targets if value is not None else []:
+            names[ast.unparse(target)] |= {key for part in ast.walk(value) for key in looked_up(part)}
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Await | ast.Return) and inner.value is not None:
+            for part in ast.walk(inner.value):
+                yield from looked_up(part)
+                yield from names.get(ast.unparse(part), ()) if isinstance(part, ast.Name) else ()
 
 
 def assignment(node: ast.AST) -> tuple[list[ast.expr], ast.expr | None]:
@@ -129,7 +171,8 @@ def find_page_tokens(source: Source) -> Iterator[str]:
         and isinstance(node.args[0], ast.Constant)
         and node.args[0].value == "page_token"
     ]
-    if lines:
+    # Who decodes nothing only checks whether a token goes with the other fields of a request.
+    if lines and any(called_name(node) in DECODING for node in ast.walk(source.tree)):
         yield f"{source.path}:{lines[0]}"
 
 

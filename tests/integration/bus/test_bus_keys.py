@@ -39,16 +39,19 @@ async def test_a_value_is_set_changed_and_deleted(make: Make) -> None:
     assert third > second
     await keys.delete("model.tiny", revision=third)
     assert await keys.get("model.tiny") is None
+    # Revision 0 means "must not exist", also after a deletion.
     fourth = await keys.put("model.tiny", b"4", revision=0)
     assert await keys.get("model.tiny") == Entry("model.tiny", b"4", fourth)
 
 
+# Leases are how a rollout's watcher is known to be alive.
 async def test_a_lease_ends_by_itself_unless_it_is_renewed(make: Make) -> None:
     keys = (await make(rollout_lease_s=1.0)).bus.bucket(AWAITED)
     await keys.put("held", b"")
     await keys.put("dropped", b"")
 
     async def has_ended() -> bool:
+        # Renewed by each look, as a watcher does.
         await keys.put("held", b"")
         return await keys.get("dropped") is None
 
@@ -60,7 +63,9 @@ async def test_of_two_that_change_the_same_revision_one_wins(make: Make) -> None
     keys = (await make()).bus.bucket(SERVING)
     base = await keys.put("k", b"base")
     results = await asyncio.gather(
-        *(keys.put("k", str(index).encode(), revision=base) for index in range(8)), return_exceptions=True
+        # Eight writers that have all read the same revision.
+        *(keys.put("k", str(index).encode(), revision=base) for index in range(8)),
+        return_exceptions=True,
     )
     won = [index for index, result in enumerate(results) if isinstance(result, int)]
     assert len(won) == 1
@@ -69,8 +74,10 @@ async def test_of_two_that_change_the_same_revision_one_wins(make: Make) -> None
     assert entry is not None
     assert entry.value == str(won[0]).encode()
     with pytest.raises(Conflict):
+        # Revision 0 for a key that exists.
         await keys.put("k", b"new", revision=0)
     with pytest.raises(Conflict):
+        # The revision from before the winner's write.
         await keys.delete("k", revision=base)
 
 
@@ -87,9 +94,11 @@ async def test_watchers_see_what_is_there_and_what_comes(make: Make) -> None:
     await keys.delete("a")
     seen = await watching
     assert {entry.key for entry in seen} == {"a", "b"}
+    # In the order of the writes, whatever the watcher missed in between.
     assert [entry.revision for entry in seen] == sorted(entry.revision for entry in seen)
 
 
+# What a subject of NATS may not contain, beside wildcards.
 @pytest.mark.parametrize("key", ["", ".a", "a.", "a b", "a>", "a*", "é", "x" * 300])
 async def test_odd_keys_are_refused(make: Make, key: str) -> None:
     keys = (await make()).bus.bucket(SERVING)
@@ -114,6 +123,7 @@ async def test_a_watch_and_its_values_outlive_the_server(make_nats: Make) -> Non
     assert lab.server is not None
     keys = lab.bus.bucket(SERVING)
     revision = await keys.put("k", b"before")
+    # The watch is open while the server dies, and sees what is written after its return.
     watching = asyncio.create_task(until(keys, "k", b"after"))
     await until(keys, "k", b"before")
     await lab.server.kill()
@@ -121,6 +131,7 @@ async def test_a_watch_and_its_values_outlive_the_server(make_nats: Make) -> Non
     await lab.server.start()
     assert await writing > revision
     assert (await watching)[-1].value == b"after"
+    # Declaring again must not empty the bucket.
     await lab.bus.declare()
     assert await keys.get("k") is not None
 
@@ -133,6 +144,7 @@ async def test_a_lost_confirmation_is_no_conflict_with_oneself(
     keys = lab.bus.bucket(SERVING)
     first = await keys.put("k", b"1")
     link = getattr(lab.bus, "_link")  # noqa: B009 - the connection of the NATS bus
+    # Below the retry: the value is stored, and the answer is lost on its way back.
     original, answers = link.store, []
 
     async def deaf(*args: Any) -> int:
@@ -143,7 +155,9 @@ async def test_a_lost_confirmation_is_no_conflict_with_oneself(
 
     monkeypatch.setattr(link, "store", deaf)
     second = await keys.put("k", b"2", revision=first)
+    # The repetition finds its own write, by its bytes, and takes that for the confirmation.
     assert answers == [second]  # it was stored once, and asked for twice
     assert await keys.get("k") == Entry("k", b"2", second)
+    # Somebody else's stale revision is still a conflict.
     with pytest.raises(Conflict):
         await keys.put("k", b"3", revision=first)

@@ -27,6 +27,7 @@ async def test_undone_work_counts_until_it_is_done(make: Make) -> None:
     assert held.messages == 3
     assert held.size_bytes >= 9
     (delivery,) = await lab.take(1)
+    # A delivery that is being worked on may still come back.
     assert (await lab.bus.states())["RUNS"].messages == 3, "who has taken it is not done"
     await delivery.ack()
     assert (await lab.bus.states())["RUNS"].messages == 2
@@ -43,9 +44,11 @@ async def test_prometheus_is_told_and_told_when_the_bus_is_gone(
     assert registry.get_sample_value("fathom_bus_up") == 1
     assert lab.server is not None
     await lab.server.stop()
+    # Without a server each figure would wait for its confirmation.
     monkeypatch.setattr("fathom.transport.bus.nats.link.CONFIRM_TIMEOUT_S", 0.3)
     await watch.ask()
     assert registry.get_sample_value("fathom_bus_up") == 0
+    # An alert on the age of figures is "up == 0"; the counts themselves must not drop to zero.
     assert registry.get_sample_value("fathom_bus_messages", {"stream": "RUNS"}) == 1, "the last figures stay"
     await lab.server.start()
     async with asyncio.timeout(10):

@@ -32,6 +32,7 @@ from tests.support.lessons import warm_start
 from tests.support.lookups import Lookup, lessons, lookups, vocabulary
 
 CORPUS = "lookups"
+# Of 48 facts, ten in words that other facts share.
 HELD_OUT = 10
 LESSONS, WARM_STEPS = 1500, 400
 TOGETHER = 64
@@ -59,6 +60,7 @@ def prepare(home: Path, tables_dir: Path, corpus_dir: Path) -> None:
     shutil.copytree(corpus_dir, home / "data" / "corpus")
     (home / "fathom.yaml").write_text(
         f"planner: {{corpus: {CORPUS}, concurrent_rollouts: {TOGETHER}}}\n"
+        # One thread: with two the sampler would take the learner's core.
         f"policy: {{trained: {{running: {TOGETHER}, waiting: 128, threads: 1}}}}\n"
     )
 
@@ -78,6 +80,7 @@ async def ingest(clients: Clients, facts: list[Lookup]) -> None:
 def parts(seed: int) -> tuple[list[Lookup], list[Lookup]]:
     """(training, held out) facts."""
     facts = lookups()
+    # By the seed: every seed holds out other facts.
     random.Random(seed).shuffle(facts)
     return facts[HELD_OUT:], facts[:HELD_OUT]
 

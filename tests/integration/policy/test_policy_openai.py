@@ -38,6 +38,7 @@ async def endpoint(answer: Answer) -> AsyncIterator[tuple[OpenAIBackend, list[di
     bodies: list[dict[str, Any]] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # The smallest HTTP server that shows which bytes a client sends and what it makes of odd answers.
         head = await reader.readuntil(b"\r\n\r\n")
         length = next(
             int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
@@ -66,6 +67,7 @@ def streaming(*deltas: dict[str, Any], finish: str | None = "stop", done: bool =
 
     async def answer(body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
+        # Three sampled of ten in all, two of the prompt's seven from the endpoint's cache.
         usage = {
             "prompt_tokens": 7,
             "completion_tokens": 3,
@@ -74,6 +76,7 @@ def streaming(*deltas: dict[str, Any], finish: str | None = "stop", done: bool =
         }
         base = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "far"}
         chunks = [{**base, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+        # Usage comes in a chunk of its own without choices, after the reason to finish.
         if finish:
             chunks.append({**base, "choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
             chunks.append({**base, "choices": [], "usage": usage})
@@ -112,6 +115,7 @@ async def test_text_streams_and_is_marked_as_not_exact() -> None:
     assert pieces == ["Hel", "lo"]
     assert completion.text == "Hello"
     assert not completion.exact
+    # Without ids nothing can be trained on: such a completion must say so itself.
     assert completion.sampled_token_ids == completion.log_probs == ()
     assert (completion.usage.prompt_tokens, completion.usage.completion_tokens, completion.usage.cached_tokens) == (
         7,
@@ -122,6 +126,7 @@ async def test_text_streams_and_is_marked_as_not_exact() -> None:
     assert body["tools"][0]["function"]["name"] == "search"
 
 
+# Arguments arrive in pieces that are no JSON by themselves; only the first piece has id and name.
 async def test_native_calls_are_put_together() -> None:
     first = {
         "tool_calls": [
@@ -135,6 +140,7 @@ async def test_native_calls_are_put_together() -> None:
 
 
 async def test_calls_written_in_the_text_are_read() -> None:
+    # Models behind endpoints without native calls write them as text.
     text = '<tool_call>{"name": "search", "arguments": {"query": "q"}}</tool_call>'
     _, completion, _ = await ask(streaming({"content": text}))
     assert completion.tool_calls[0].name == "search"
@@ -142,14 +148,17 @@ async def test_calls_written_in_the_text_are_read() -> None:
 
 async def test_a_stop_string_is_kept_and_ends_the_stream() -> None:
     request = replace(ASK, sampling=Sampling(stop=("</search>",)), tool_format=ToolFormat.TAGS)
+    # The stop string lies across two pieces, and endpoints leave it out or cut behind it.
     _, completion, body = await ask(streaming({"content": "<search>q</sea"}, {"content": "rch> and more"}), request)
     assert completion.text == "<search>q</search>"
     assert completion.finish_reason is FinishReason.STOP
+    # Tags and native tools would be two protocols at once.
     assert "tools" not in body
 
 
 async def test_what_is_sent() -> None:
     call = ToolCall("c1", "search", '{"query": "q"}')
+    # The text of the call was written into the content by ourselves, and must not be sent twice.
     written = 'I look. <tool_call>{"name": "search", "arguments": {"query": "q"}}</tool_call>'
     messages = (*ASK.messages, Message(Role.ASSISTANT, written, (call,)), Message(Role.TOOL, "{}", tool_call_id="c1"))
     sampling = Sampling(temperature=0.5, top_p=0.9, top_k=5, max_tokens=9, seed=3)
@@ -164,12 +173,14 @@ async def test_what_is_sent() -> None:
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
+        # 429 with a wish, 5xx, a request of ours that is wrong, a key or model that is, and replies without an end.
         (failing(429, "Retry-After: 3\r\n"), Overloaded),
         (failing(500), DependencyFailed),
         (failing(503), DependencyFailed),
         (failing(400), InvalidField),
         (failing(401), UpstreamRefused),
         (failing(404), UpstreamRefused),
+        # A reply without a reason to finish is half a reply, even if the stream ended in order.
         (streaming({"content": "half"}, finish=None), DependencyFailed),
         (streaming({"content": "half"}, finish=None, done=False), DependencyFailed),
     ],
@@ -192,6 +203,7 @@ async def test_garbage_is_the_endpoints_fault() -> None:
 
 async def test_a_broken_connection_is_the_endpoints_fault() -> None:
     async def break_off(body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        # 999 bytes are announced, six come.
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 999\r\n\r\ndata: ")
         await writer.drain()
 
@@ -200,6 +212,7 @@ async def test_a_broken_connection_is_the_endpoints_fault() -> None:
 
 
 async def test_nobody_there() -> None:
+    # The port of an endpoint that is closed again: nobody listens there.
     async with endpoint(failing(500)) as (backend, _):
         pass
     backend = OpenAIBackend(
@@ -227,6 +240,7 @@ async def test_closing_the_generator_closes_the_connection() -> None:
             while True:
                 writer.write(f"data: {json.dumps(chunk)}\n\n".encode())
                 await writer.drain()
+                # Gives the reader a turn; without it the writer would fill its buffer first.
                 await asyncio.sleep(0)
         except ConnectionError:
             gone.set()
@@ -235,6 +249,7 @@ async def test_closing_the_generator_closes_the_connection() -> None:
         items = backend.generate(ASK)
         assert await anext(items) == "a"
         await items.aclose()
+        # The endpoint notices the closed connection, which is what ends its costs.
         await asyncio.wait_for(gone.wait(), 5)
 
 
@@ -246,5 +261,6 @@ async def test_a_key_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch) -
 
 
 async def test_a_schema_that_is_none() -> None:
+    # A schema must be an object.
     with pytest.raises(InvalidField, match="response_schema_json"):
         await ask(streaming({"content": "x"}), replace(ASK, response_schema_json="[]"))

@@ -95,6 +95,7 @@ def sheet(frame: pd.DataFrame, name: str = "sheet") -> SealedMemory:
 
 def alive(pid: int) -> bool:
     """Whether it still runs; one that only waits for its parent to take note does not."""
+    # A zombie has a PID and no memory: nothing of it can act.
     return procfs.read_process(pid) is not None
 
 
@@ -105,6 +106,7 @@ def is_gone(worker: WorkerProcess) -> bool:
 
 def descendants(pid: int) -> list[int]:
     """Living processes that descend from one."""
+    # The list grows while it is read: children of children follow.
     children, found = read_snapshot().children, [pid]
     for one in found:
         found += [item.pid for item in children.get(one, [])]
@@ -121,6 +123,7 @@ def groups_of_ours(engine: Engine) -> set[str]:
     jailer = engine._jailer
     if jailer is None or jailer.cgroups is None:
         return set()
+    # Empty groups are removed late by design; what is left after a sweep is a leak.
     jailer.cgroups.sweep()
     return {folder.name for folder in jailer.cgroups.list_groups() if folder.name.startswith(f"{PREFIX}{os.getpid()}-")}
 
@@ -133,6 +136,7 @@ def walls(request: pytest.FixtureRequest) -> str:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def walled_engine(walls: str) -> AsyncIterator[Engine]:
     """Start an engine at one level of isolation; both levels can be built on the machines that this project is tested on."""
+    # Small limits, so that attacks reach them fast; three seconds of grace on a machine that runs two test workers.
     engine = make_engine(
         walls=walls, min_isolation=walls, max_sessions=4, spares=2, processes=24, memory_bytes=400 << 20,
         scratch_bytes=32 << 20, flood_bytes=4 << 20, interrupt_grace_s=3.0,

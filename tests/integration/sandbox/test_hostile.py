@@ -23,16 +23,20 @@ MIB = 1024 * 1024
 
 
 async def test_code_that_swallows_the_interrupt_is_still_out_of_time(session: Session) -> None:
+    # A cell that catches everything: the interrupt alone would leave it "finished".
     code = "import time\ntry:\n    time.sleep(60)\nexcept BaseException:\n    print('swallowed')"
     events, outcome = await run(session, code, wall_ms=200)
     assert (outcome.status, outcome.session_lost, join_output(events)) == (Status.TIMEOUT, False, "swallowed\n")
+    # The cell's own time, not a clock of the test.
     assert outcome.duration_ms >= 200
+    # An error raised while handling the interrupt keeps its name, and the outcome stays "out of time".
     code = "import time\ntry:\n    time.sleep(60)\nexcept BaseException as e:\n    raise ValueError('mine') from e"
     _, outcome = await run(session, code, wall_ms=200)
     assert (outcome.status, outcome.error_name) == (Status.TIMEOUT, "ValueError")
 
 
 async def test_an_exhausted_cpu_budget_ends_the_session(engine: Engine) -> None:
+    # CPU time and not wall time: a session that sleeps uses none.
     session = await engine.create(cpu_ms=300)
     _, outcome = await run(session, "while True: pass")
     assert (outcome.status, outcome.session_lost) == (Status.TIMEOUT, True)
@@ -41,15 +45,18 @@ async def test_an_exhausted_cpu_budget_ends_the_session(engine: Engine) -> None:
 
 
 async def test_memory_error_is_the_codes_own(lasting: Session) -> None:
+    # A terabyte that the allocator refuses is the code's mistake and kills nothing.
     _, outcome = await run(lasting, "x = bytearray(1 << 40)")
     assert (outcome.status, outcome.error_name, outcome.session_lost) == (Status.ERROR, "MemoryError", False)
 
 
 async def test_children_count_but_shared_pages_count_once(engine: Engine) -> None:
     session = await engine.create(memory_bytes=400 * MIB)
+    # Six children share the interpreter's pages; counted once each they would be over 400 MiB.
     code = "import os, time\nfor _ in range(6):\n    if os.fork() == 0:\n        time.sleep(60); os._exit(0)\ntime.sleep(0.4)"
     _, outcome = await run(session, code)
     assert outcome.status is Status.OK
+    # 600 MiB of a child's own are.
     hog = "if os.fork() == 0:\n    x = bytearray(b'1') * (600 << 20); time.sleep(60)\ntime.sleep(60)"
     _, outcome = await run(session, hog)
     assert (outcome.status, outcome.session_lost) == (Status.OOM, True)
@@ -57,19 +64,24 @@ async def test_children_count_but_shared_pages_count_once(engine: Engine) -> Non
 
 
 async def test_peak_memory_is_seen_also_when_it_is_short(lasting: Session) -> None:
+    # Released before the cell ends: only a high-water mark sees it.
     _, outcome = await run(lasting, "x = bytearray(b'1') * (200 << 20); del x")
     assert outcome.peak_memory_bytes > 200 * MIB
     _, outcome = await run(lasting, "1")
+    # The mark is reset per cell, or every later cell would look as large.
     assert outcome.peak_memory_bytes < 200 * MIB
 
 
 async def test_a_fork_bomb_stays_within_its_session(engine: Engine, session: Session) -> None:
+    # 2,000 forks against a limit of 24 processes.
     bomb = "import os, time\nfor _ in range(2000):\n    if os.fork() == 0:\n        time.sleep(60)"
     _, outcome = await run(session, bomb, wall_ms=5_000)
     assert (outcome.status, outcome.error_name) == (Status.ERROR, "BlockingIOError"), outcome
     held = descendants(session.worker.init_pid)
+    # At least ten, or the limit would be so low that ordinary code fails.
     assert 10 < len(held) <= 24
     other = await engine.create()
+    # Another session can fork while this one cannot.
     assert (await run(other, "import os\npid = os.fork()\nif pid == 0: os._exit(0)\nos.waitpid(pid, 0)[1]"))[
         1
     ].result == "0"
@@ -84,6 +96,8 @@ async def test_a_child_that_left_the_session_goes_with_it(engine: Engine, end: s
     code = (
         "import os, subprocess, sys\n"
         "sleep = [sys.executable, '-I', '-S', '-c', 'import time; time.sleep(60)']\n"
+        # setsid, and no environment: neither the process group nor the marker of the session finds it, only its user
+        # does.
         "subprocess.Popen(['/usr/bin/setsid', *sleep], env={}, start_new_session=True)"
     )
     await run(session, code)
@@ -95,6 +109,7 @@ async def test_a_child_that_left_the_session_goes_with_it(engine: Engine, end: s
 
 
 async def test_a_worker_that_dies_between_cells_is_a_lost_session(session: Session) -> None:
+    # Ends behind the cell, so nobody is waiting when it dies.
     code = "import os, threading\nthreading.Timer(0.1, os._exit, [7]).start()"
     assert (await run(session, code))[1].status is Status.OK
     await asyncio.wait_for(session.worker.exited.wait(), 10)
@@ -104,11 +119,13 @@ async def test_a_worker_that_dies_between_cells_is_a_lost_session(session: Sessi
 
 async def test_a_worker_that_hangs_up_is_ended(session: Session) -> None:
     pid = session.worker.pid
+    # The socket to the supervisor closed by hand, with the process alive.
     _, outcome = await run(session, FORGER + "import time\nos.close(channel._sock.fileno())\ntime.sleep(60)")
     assert (outcome.status, outcome.session_lost) == (Status.KILLED, True)
     assert not alive(pid)
 
 
+# Finds the worker's channel and nonce in its own memory, as hostile code can.
 FORGER = """
 import json, os, struct, sys, base64, gc
 def send(**frame):
@@ -122,7 +139,9 @@ nonce = channel.nonce
 async def test_forged_outcomes_change_no_fact(session: Session) -> None:
     forged = FORGER + "send(kind='done', nonce=nonce, result='forged', status='OK')\nos._exit(9)"
     _, outcome = await run(session, forged)
+    # Either end may come first; both are the session's own loss.
     assert outcome.status in (Status.OK, Status.KILLED)
+    # The count of cells is the supervisor's: no frame can set it.
     assert outcome.cell == 1
     await asyncio.wait_for(session.worker.exited.wait(), 10)
     with pytest.raises(errors.SessionLost):
@@ -139,18 +158,21 @@ async def test_forged_outcomes_change_no_fact(session: Session) -> None:
     ],
 )
 async def test_frames_of_a_wrong_shape_end_the_session(session: Session, frame: str) -> None:
+    # Right nonce, wrong shape: from the worker itself, so the worker is broken or taken over.
     _, outcome = await run(session, f"{FORGER}\nsend({frame})\nimport time; time.sleep(60)")
     assert (outcome.status, outcome.session_lost) == (Status.KILLED, True)
     assert "broke the protocol" in outcome.cause
 
 
 async def test_a_flood_of_frames_ends_the_session_and_not_the_supervisor(session: Session) -> None:
+    # A nonce of another cell is dropped, but counted, else a flood of them would cost the supervisor its time.
     _, outcome = await run(session, FORGER + "while True: send(kind='x', nonce='stale')")
     assert outcome.status is Status.KILLED
     assert "frames" in outcome.cause
 
 
 async def test_more_displays_than_allowed_cannot_be_forged(session: Session) -> None:
+    # Thirty of at most twenty.
     code = "for _ in range(30): send(kind='display', nonce=nonce, media_type='text/html', data='YQ==')"
     events, outcome = await run(session, FORGER + code)
     assert outcome.status is Status.KILLED
@@ -160,6 +182,7 @@ async def test_more_displays_than_allowed_cannot_be_forged(session: Session) -> 
 async def test_a_flood_leaves_the_supervisor_free(engine: Engine, session: Session) -> None:
     other = await engine.create()
     flood = asyncio.create_task(run(session, "import os\nwhile True: os.write(1, b'x' * 65536)"))
+    # While one session floods, another one gets its answer.
     assert (await run(other, "6 * 7"))[1].result == "42"
     events, outcome = await flood
     assert outcome.status is Status.OUTPUT_LIMIT
@@ -170,6 +193,7 @@ async def test_a_flood_leaves_the_supervisor_free(engine: Engine, session: Sessi
 @pytest.mark.parametrize(
     "code",
     [
+        # Exceptions whose text, name or class fail when they are looked at, or that cannot be encoded, or are huge.
         "class E(Exception):\n    def __str__(self): raise ValueError\nraise E()",
         "class E(Exception):\n    __str__ = None\nraise E()",
         "raise ValueError('\\ud800')",
@@ -186,11 +210,13 @@ async def test_exceptions_of_any_kind_are_errors_that_can_be_sent(lasting: Sessi
     _, outcome = await run(lasting, code)
     assert (outcome.status, outcome.session_lost) == (Status.ERROR, False)
     assert outcome.error_name
+    # gRPC's messages end at 4 MiB, and a traceback is for a reader.
     assert len(outcome_to_proto(outcome).SerializeToString()) < 200_000
     assert (await run(lasting, "1 + 1"))[1].result == "2"
 
 
 @pytest.mark.parametrize(
+    # What a worker needs for its own work, broken by the cell: repr, streams, json, signals, the namespace.
     "code",
     [
         "class A:\n    def __repr__(self): raise ValueError\nA()",
@@ -215,9 +241,11 @@ async def test_mischief_inside_the_worker_stays_there(session: Session, code: st
 async def test_a_frame_cannot_be_written_outside_the_scratch_folder(session: Session, tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     canary.write_text("untouched")
+    # Links with every name under which the frame might be written, all to a file outside.
     code = f"import os\nfor name in ('.sheet_1.arrow', 'sheet_1', 'sheet_1.arrow'): os.symlink({str(canary)!r}, name)"
     await run(session, code)
     await session.inject("sheet_1", sheet(pd.DataFrame({"a": [1]})))
     assert (await run(session, "int(sheet_1.a[0])"))[1].result == "1"
     assert canary.read_text() == "untouched"
+    # Nothing was left over either.
     assert list_files(session.worker.scratch) == []

@@ -31,6 +31,7 @@ from tests.integration.sandbox.conftest import make_engine, run_cell
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 # Read from inside; every line is a layer's name and what the kernel says about it.
+# From inside: the kernel's own account of this process, which code cannot embellish.
 LOOK = """
 import os, resource, socket, ctypes
 status = dict(line.rstrip('\\n').split(':\\t', 1) for line in open('/proc/self/status') if ':\\t' in line)
@@ -63,10 +64,13 @@ async def test_every_layer_is_active_from_inside(walled_engine: Engine, walls: s
     lines = await look_around(walled_engine)
     for key in ("CapEff", "CapPrm", "CapAmb"):
         assert f"{key} 0000000000000000" in lines
+    # Without new privileges no setuid program helps; 2 means a filter of system calls.
     assert "NoNewPrivs 1" in lines
     assert "Seccomp 2" in lines
+    # A limit of 256 descriptors, and no core dump that could hold other sessions' data.
     assert "limit NOFILE 256" in lines
     assert "limit CORE 0" in lines
+    # 1 is EPERM, the filter's answer to a socket; 13 is EACCES, Landlock's to a path.
     assert "inet 1" in lines
     assert "landlock / 13" in lines
     assert "landlock /proc/version 13" in lines
@@ -74,6 +78,7 @@ async def test_every_layer_is_active_from_inside(walled_engine: Engine, walls: s
         assert "CapBnd 0000000000000000" in lines
         assert "limit NPROC 24" in lines
         assert any(line.startswith("uid 1000 pid ") and line.endswith("host session") for line in lines)
+        # 32 MiB and 4,096 files, as the engine was made.
         assert f"scratch /home/session {32 << 20} 4096" in lines
         assert "noexec True runtime read-only True" in lines
 
@@ -85,14 +90,17 @@ async def test_every_layer_is_active_from_outside(walled_engine: Engine, walls: 
     assert "Seccomp:\t2" in status
     assert "CapEff:\t0000000000000000" in status
     assert ("Uid:\t0" in status) is False
+    # From outside: each namespace of the worker compared with this process's.
     own = {name: os.readlink(f"/proc/{pid}/ns/{name}") != os.readlink(f"/proc/self/ns/{name}") for name in NAMESPACES}
     assert set(own.values()) == {walls == "namespace"}
+    # cgroups are read only where this machine has them; memory and processes, or CPU time too.
     groups = Cgroups()
     if not groups.why_not:
         assert read(f"/proc/{pid}/cgroup").count("fathom-jail-") == (3 if groups.bounds_cpu else 2)
     fds = {os.readlink(f"/proc/{pid}/fd/{number}").split(":")[0] for number in os.listdir(f"/proc/{pid}/fd")}
     # In a file system of its own the host's /dev is mounted nowhere any more.
     assert fds == {"/null" if walls == "namespace" else "/dev/null", "pipe", "socket"}
+    # Null, two pipes and a socket: a fifth would be something inherited.
     assert len(os.listdir(f"/proc/{pid}/fd")) == 4
     assert "FATHOM" not in read(f"/proc/{pid}/environ")
     await walled_engine.close_session(session.id)
@@ -107,6 +115,7 @@ def read(path: str) -> str:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
 async def test_a_user_without_privileges_gets_the_same_walls() -> None:
+    # In a process of its own, for a process that has become nobody cannot become root again.
     program = Path(__file__).with_name("as_nobody.py")
     command = [sys.executable, str(program)]
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=120)
@@ -124,8 +133,11 @@ async def test_a_user_without_privileges_gets_the_same_walls() -> None:
 @pytest.mark.parametrize(
     ("folder", "walls", "owner", "uid"),
     [
+        # Blanks and other scripts, below /tmp, in the session's own home, on shared memory: mounts over these once
+        # failed.
         ("/tmp/first contact ü 中/fathom", "namespace", 0, 0),
         ("/tmp/first contact ü 中/fathom", "landlock", 0, 0),
+        # 65534 is nobody, who also owns the checkout here.
         ("/tmp/fathom", "namespace", 65_534, 65_534),
         ("/tmp/fathom", "landlock", 65_534, 65_534),
         ("/home/session/fathom", "namespace", 0, 0),
@@ -142,8 +154,10 @@ async def test_python_and_the_checkout_may_be_in_any_folder(folder: str, walls: 
     assert seen["prefix"] == ["OK", f"{folder}/.venv"]
     assert seen["runtime"][0] == "OK"
     assert seen["runtime"][1].startswith(f"{folder}/.venv/lib/")
+    # A figure needs files of packages at run time, so it shows that all of the runtime is readable.
     assert seen["figure"] == ["OK", "application/vnd.plotly.v1+json", ""]
     assert seen["temporary"] == ["OK", ""]
+    # Only a session with a file system of its own has a /tmp.
     assert seen["tmp"] == (["OK", "1"] if walls == "namespace" else ["ERROR", "PermissionError"])
     assert seen["read-only"][0] == "ERROR"
     assert not [text for text in seen["missing"] if text.startswith("runtime")]
@@ -153,6 +167,7 @@ async def test_python_and_the_checkout_may_be_in_any_folder(folder: str, walls: 
 async def test_a_root_that_may_not_mount_gets_the_same_walls() -> None:
     """As in a pod with users of its own, where only a session's first process may mount, in its own namespace."""
     program = Path(__file__).with_name("elsewhere.py")
+    # Root without CAP_SYS_ADMIN, as in a pod with user namespaces.
     command = ["setpriv", "--bounding-set=-sys_admin", sys.executable, str(program), sys.prefix, "namespace", "0", "0"]
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -165,6 +180,7 @@ async def test_a_root_that_may_not_mount_gets_the_same_walls() -> None:
     [
         (
             "namespace",
+            # The refusal must name the kernel's switch and what can be had without it.
             ("user.max_user_namespaces", "landlock, the next", "FATHOM_SANDBOX_MIN_ISOLATION=landlock make run"),
         ),
         ("landlock", ("landlock\n",)),
@@ -177,6 +193,7 @@ async def test_without_namespaces_the_refusal_names_the_switch_and_what_is_left(
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]
     assert all(text in done.stdout for text in says), done.stdout
+    # A pod's setting would mislead on a laptop.
     assert "procMount" not in done.stdout
 
 
@@ -184,6 +201,7 @@ async def test_the_doctor_builds_the_walls_before_there_are_data(monkeypatch: py
     (good,) = await check_isolation()
     assert (good.subject, good.good) == ("sandbox", True)
     assert good.detail.startswith("isolation namespace")
+    # A promise that no laptop keeps.
     monkeypatch.setenv("FATHOM_SANDBOX_MIN_ISOLATION", "guest-kernel")
     (bad,) = await check_isolation()
     assert not bad.good
@@ -197,11 +215,13 @@ async def test_a_wall_that_cannot_be_built_is_named_with_its_remedy(monkeypatch:
 
     def break_plan(self: Any) -> Any:
         plan = build(self)
+        # A control group that does not exist stops the first process of every session.
         return type(plan)(**{**plan.__dict__, "cgroups": ("/nonexistent/cgroup.procs",)})
 
     monkeypatch.setattr(WorkerProcess, "_build_plan", break_plan)
     with pytest.raises(IsolationTooWeak, match=r"/nonexistent/cgroup.procs.*remedy: the error names the path"):
         await engine.start()
+    # What had started before the refusal is gone: the fork server takes nothing any more.
     with pytest.raises(DependencyFailed):
         await engine._fork_server.fork(None, [])  # type: ignore[arg-type]
 
@@ -210,6 +230,7 @@ async def test_a_wall_that_cannot_be_built_is_named_with_its_remedy(monkeypatch:
 async def test_the_probe_tells_what_does_not_hold(verdict: str, tmp_path: Path) -> None:
     canary = canary_of.Canary(str(tmp_path), "secret", 1, "abstract")
     canary_of.write_canary_file(canary)
+    # The state of a worker within whole walls; each case breaks one line of it.
     seen = {
         "CapPrm": "0",
         "CapEff": "0",
@@ -229,13 +250,16 @@ async def test_the_probe_tells_what_does_not_hold(verdict: str, tmp_path: Path) 
         "namespace is shared": ({"ns net": "shared"}, printed, 0),
         "tcp was not refused": ({}, printed.replace("tcp refused OSError", "tcp went through"), 0),
     }[verdict]
+    # Whole walls first: otherwise the probe might name anything.
     assert probe.find_breaches("namespace", seen, printed, Status.OK, canary) == []
+    # A visit to the listener means that a connection got out, whatever the code printed.
     canary.visits = wrong[2]
     found = probe.find_breaches("namespace", seen | wrong[0], wrong[1], Status.OK, canary)
     assert any(verdict in text for text in found), found
 
 
 async def test_none_has_to_be_asked_for_by_its_full_name() -> None:
+    # An operator who wants no walls must type what that means.
     with pytest.raises(IsolationTooWeak, match="run_hostile_code_without_any_isolation"):
         await make_engine(min_isolation="none", walls="none").start()
     engine = make_engine(min_isolation="none", walls="none", run_hostile_code_without_any_isolation=True, spares=0)
@@ -249,9 +273,11 @@ async def test_none_has_to_be_asked_for_by_its_full_name() -> None:
 async def test_a_promised_boundary_needs_evidence() -> None:
     with pytest.raises(IsolationTooWeak, match="guest-kernel was promised, but nothing here shows it"):
         await make_engine(min_isolation="guest-kernel", boundary="guest-kernel").start()
+    # Whatever this machine is, promise and evidence must agree on it.
     assert probe.is_boundary_evident("vm") is probe.is_virtual_machine()
     assert probe.combine_level("namespace", "vm") is Level.VM
     assert probe.combine_level("namespace", "") is Level.NAMESPACE
+    # A VM does not make up for an inside without namespaces and Landlock.
     assert probe.combine_level("seccomp", "vm") is Level.NONE
 
 
@@ -266,6 +292,7 @@ async def test_inside_a_kernel_of_its_own_a_filtered_process_is_enough(monkeypat
     printed, _ = await run_cell(session, "import socket\ntry: socket.socket()\nexcept OSError as e: print(e.errno)")
     assert printed == "1\n"
     await engine.close()
+    # In a kernel of its own, but with no filter inside.
     bare = make_engine(walls="none", min_isolation="guest-kernel", boundary="guest-kernel")
     with pytest.raises(IsolationTooWeak):
         await bare.start()
@@ -275,8 +302,10 @@ async def test_a_dead_fork_server_is_replaced_and_its_sessions_live(walled_engin
     session = await walled_engine.create()
     await run_cell(session, "kept = 5")
     old = walled_engine._fork_server.pid
+    # The fork server and not a session: spares and sessions are its children, and must outlive it.
     os.kill(old, 9)
     assert (await run_cell(session, "kept"))[1].result == "5"
+    # More than there were spares, so that new ones are needed.
     others = [await walled_engine.create() for _ in range(3)]
     for other in others:
         assert (await run_cell(other, "1"))[1].result == "1"
@@ -300,6 +329,7 @@ async def test_a_session_gets_no_more_than_its_share_of_the_cores() -> None:
     first = read_process(session.worker.pid)
     assert outcome.status is Status.OK
     assert first is not None
+    # Half a core of the wall time, and 0.4 s for the period of the scheduler and the start of the cell.
     assert first.cpu_s < 0.5 * wall_s + 0.4
     await engine.close()
 

@@ -32,8 +32,10 @@ async def test_an_interrupted_cell_leaves_its_session_as_it_was(lasting: Session
 
 
 async def test_late_interrupts_hit_nothing(lasting: Session) -> None:
+    # Interrupts at every moment of a cell's life: before it begins, while it runs, after its end.
     for number in range(30):
         cell = asyncio.create_task(run(lasting, f"n = {number}"))
+        # One round of the event loop: the cell is sent and not begun.
         await asyncio.sleep(0)
         await lasting.interrupt()
         outcome = (await cell)[1]
@@ -48,6 +50,7 @@ async def test_a_slow_reader_costs_the_cell_nothing(engine: Engine) -> None:
         assert await anext(events) == Output("stdout", "a\n")
         await eventually(lambda: not session.is_busy)
         other = await engine.create(cell_wall_ms=150)
+        # Takes as long as the first cell's limit, by the same clock, without a timed assertion.
         assert (await run(other, "while True: pass"))[1].status is Status.TIMEOUT  # so has the first cell's time passed
         rest = [event async for event in events]
     assert rest[-1].status is Status.OK  # type: ignore[union-attr]
@@ -61,6 +64,7 @@ async def test_a_repeated_request_sees_the_cell_that_still_runs(lasting: Session
     code = "runs += 1\nimport time; time.sleep(0.3)\nruns"
     first = await begin_cell(lasting, code, "repeated")
     second = await begin_cell(lasting, code, "repeated")
+    # Equal events and outcome: the second reader saw the same run.
     assert (await first) == (await second)
     assert (await run(lasting, "runs"))[1].result == "1"
 
@@ -70,6 +74,7 @@ async def test_one_of_two_readers_may_leave(lasting: Session) -> None:
     first = await begin_cell(lasting, code, "shared")
     second = await begin_cell(lasting, code, "shared")
     first.cancel()
+    # The cell goes on for the one that stays.
     assert (await second)[1].result == "'finished'"
 
 
@@ -77,12 +82,14 @@ async def test_the_outcome_of_a_cell_that_was_left_is_recorded(lasting: Session)
     code = "import time; time.sleep(60)"
     cell = await begin_cell(lasting, code, "left")
     cell.cancel()
+    # Asked again under its id, the cell tells how it ended, and why.
     again = await begin_cell(lasting, code, "left")
     assert (await again)[1].status is Status.INTERRUPTED
     assert (await again)[1].cause == "the caller went away"
 
 
 async def test_a_waiting_cell_that_nobody_wants_is_not_run(lasting: Session) -> None:
+    # Long enough for the second one to queue behind it and be given up.
     first = await begin_cell(lasting, "import time; time.sleep(0.3)")
     second = asyncio.create_task(run(lasting, "wanted = False", "second"))
     await asyncio.sleep(0)
@@ -99,6 +106,7 @@ async def test_restart_ends_the_running_cell_and_keeps_the_record(engine: Engine
     outcome = (await cell)[1]
     assert (outcome.status, outcome.cause) == (Status.KILLED, "the session was restarted")
     assert [item.name for item in await session.list_variables()] == ["sheet_1"]
+    # The record outlives the restart: a repeated request must not run twice.
     assert (await run(session, "x = 1; x", "recorded"))[1].result == "1"
     assert (await run(session, "int(sheet_1.a.sum())"))[1].result == "3"
 
@@ -117,6 +125,7 @@ async def test_a_restarted_session_keeps_its_tighter_memory_limit(
     session = await engine.create(memory_bytes=200 << 20)
     first = session.worker
     await engine.restart(session.id)
+    # Tightened once for the first worker and once for the one after it.
     assert limited == [(id(first), 200 << 20), (id(session.worker), 200 << 20)]
     await engine.close_session(session.id)
 
@@ -128,6 +137,7 @@ async def test_closing_ends_the_running_cell_and_frees_its_place(engine: Engine)
     await engine.close_session(sessions[0].id)
     assert (await cell)[1].cause == "the session was closed"
     assert is_gone(worker)
+    # Without its place this would be refused.
     sessions[0] = await engine.create()
     for session in sessions:
         await engine.close_session(session.id)
@@ -136,12 +146,14 @@ async def test_closing_ends_the_running_cell_and_frees_its_place(engine: Engine)
 async def test_cells_and_queue_are_bounded(engine: Engine) -> None:
     session = await engine.create(cells=10)
     first = await begin_cell(session, "import time; time.sleep(60)")
+    # Seven wait behind the one that runs; the queue holds eight in all.
     waiting = [asyncio.create_task(run(session, "1")) for _ in range(7)]
     await asyncio.sleep(0)
     with pytest.raises(errors.Overloaded):
         await run(session, "1")
     await session.interrupt()
     await asyncio.gather(first, *waiting)
+    # Eight have counted; the ninth and tenth are allowed, the eleventh is not.
     await run(session, "1")
     await run(session, "1")
     with pytest.raises(errors.InvalidField, match="10 cells"):
@@ -153,6 +165,7 @@ async def test_frames_together_are_bounded(engine: Engine, session: Session) -> 
     session.config = session.config.model_copy(update={"frames_bytes": 100_000})
     frame = pd.DataFrame({"a": range(10_000)})
     await session.inject("a", sheet(frame))
+    # The same name again replaces the frame, so its bytes count once.
     await session.inject("a", sheet(frame))
     with pytest.raises(errors.PayloadTooLarge):
         await session.inject("b", sheet(frame))
@@ -163,6 +176,7 @@ async def test_an_idle_engine_closes_sessions_and_leaves_nothing() -> None:
     engine = make_engine(spares=1, idle_s=0.2)
     await engine.start()
     session = await engine.create()
+    # Longer than the idle limit: a running cell is no idleness.
     outcome = (await run(session, "import time; time.sleep(0.5); 1"))[1]
     assert outcome.status is Status.OK
     async with asyncio.timeout(10):
@@ -171,6 +185,7 @@ async def test_an_idle_engine_closes_sessions_and_leaves_nothing() -> None:
         engine.get_session(session.id)
     workers = [session.worker, *engine._spares]
     await engine.close()
+    # The session and at least one spare.
     assert len(workers) >= 2
     assert all(is_gone(worker) for worker in workers)
 
@@ -182,12 +197,14 @@ async def test_tracebacks_show_the_cell_and_where_a_library_failed(session: Sess
     assert 'File "<cell 2>", line 2, in <module>' in outcome.traceback
     assert "File \"<cell 1>\", line 2, in f\n    return frame['missing']" in outcome.traceback
     assert "direct cause" in outcome.traceback
+    # One frame of pandas, where it failed, of some fifteen that it has.
     assert outcome.traceback.count("site-packages") == 1
     assert len(outcome.traceback) < 1_500
     _, broken = await run(session, "x = (")
     assert broken.traceback.startswith('  File "<cell 3>", line 1')
 
 
+# The semicolon hides the 3, as in a notebook.
 async def test_displays_keep_their_place_and_semicolons_hide(lasting: Session) -> None:
     code = "from IPython.display import display, HTML\nprint('before')\ndisplay(HTML('<b>x</b>'))\nprint('after')\n3;"
     events, outcome = await run(lasting, code)
@@ -203,13 +220,16 @@ async def test_displays_keep_their_place_and_semicolons_hide(lasting: Session) -
 
 
 async def test_ipython_semantics(session: Session) -> None:
+    # No result yet: the underscore is not defined.
     assert (await run(session, "41\n_ + 1"))[1].status is Status.ERROR
     await run(session, "41")
     assert (await run(session, "_ + 1"))[1].result == "42"
     events, outcome = await run(session, "import asyncio\nawait asyncio.sleep(0)\n!echo shell\n%precision 2\n'价'")
     assert (outcome.status, outcome.result, join_output(events)) == (Status.OK, "'价'", "shell\n")
+    # Nobody sits at the terminal of a cell.
     assert (await run(session, "input()"))[1].status is Status.ERROR
     _, outcome = await run(session, "b = 1\na = np.zeros((2, 3))\npd = 3")
+    # pd is part of the namespace: what a cell does to it is no new variable.
     assert [(item.name, item.shape) for item in outcome.changed] == [("a", "(2, 3)"), ("b", "")]
 
 

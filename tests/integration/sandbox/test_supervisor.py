@@ -33,6 +33,7 @@ from tests.integration.sandbox.conftest import alive, descendants, make_front, o
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[3]
+# The first line tells that the cell runs, so that nothing is killed too early.
 SLEEP = "print('begun', flush=True)\nimport time; time.sleep(60)"
 
 
@@ -69,6 +70,7 @@ async def test_a_supervisor_that_dies_loses_its_sessions_and_is_replaced() -> No
         await front.call("PutFrame", put, pb.PutFrameResponse, sheet(pd.DataFrame({"a": [1]})))
         old = front.supervisor_pid
         held = [old, *descendants(old)]
+        # The supervisor, the fork server, two sessions of two processes: fewer would not show what is left behind.
         assert len(held) >= 6
         async with aclosing(front.execute(pb.ExecuteRequest(session_id=sid, code=SLEEP))) as cell:
             assert (await anext(cell)).output == pb.OutputChunk(stream=pb.OUTPUT_STREAM_STDOUT, text="begun\n")
@@ -77,21 +79,26 @@ async def test_a_supervisor_that_dies_loses_its_sessions_and_is_replaced() -> No
         assert (last.status, last.session_lost, last.cause) == (
             pb.EXECUTE_STATUS_INFRA_ERROR, True, "the sandbox's supervisor ended",
         )  # fmt: skip
+        # Which of the two depends on whether the front has seen the death yet.
         with pytest.raises((errors.SessionLost, errors.NotReady)):
             await run(front, other, "1")
+        # Health goes down and up again, in this order, once each.
         assert await anext(changes) is False
         assert await anext(changes) is True
         assert front.supervisor_pid != old
         with pytest.raises(errors.SessionLost, match="supervisor ended"):
+            # The loss is remembered: after the restart the id is unknown to the new supervisor, but not to the front.
             await run(front, other, "1")
         with pytest.raises(errors.SessionLost, match="supervisor ended"):
             await front.call("Restart", pb.RestartRequest(session_id=sid), pb.RestartResponse)
         await front.close_session(pb.CloseSessionRequest(session_id=sid))
+        # A closed session is forgotten, so it is no longer "lost" but unknown.
         with pytest.raises(errors.NotFound):
             await list_variables(front, sid)
         assert (await run(front, await open_session(front), "6 * 7")).result == "42"
         await all_gone(held)
         groups = Cgroups()
+        # Control groups outlive their processes unless somebody removes them.
         assert groups.why_not or not [path for path in groups.list_groups() if path.name.startswith(f"{PREFIX}{old}-")]
 
 
@@ -100,10 +107,12 @@ async def test_a_front_that_would_be_too_weak_does_not_start_and_leaves_nothing(
     with pytest.raises(errors.FathomError, match=r"sandbox\.min_isolation is vm") as refused:
         await make_front(min_isolation="vm", walls="landlock").start()
     assert refused.value.metadata["field"] == "sandbox.min_isolation"
+    # A refusal must leave no process behind that nobody owns.
     assert set(descendants(os.getpid())) <= before
 
 
 async def test_one_that_will_not_stay_up_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    # One restart within the window instead of several.
     monkeypatch.setattr(front_of, "RESTARTS", 1)
     async with start_front() as front, aclosing(front.watch_changes()) as changes:
         os.kill(front.supervisor_pid, signal.SIGKILL)
@@ -174,7 +183,9 @@ async def test_nothing_outlives_a_front_that_is_killed() -> None:
     async with asyncio.timeout(60):
         supervisor = int(await doomed.stdout.readline())
     held = [supervisor, *descendants(supervisor)]
+    # The supervisor with fork server, and a session with its first process and worker.
     assert len(held) >= 4
+    # Killed, not stopped: no code of its own can clean up.
     doomed.kill()
     await doomed.wait()
     await all_gone(held)
@@ -198,12 +209,14 @@ async def test_health_and_metrics_follow_the_supervisor() -> None:
             watch = health.Watch(request)
             states = [(await watch.read()).status]
             os.kill(front.supervisor_pid, signal.SIGKILL)
+            # Not serving, then serving again: a load balancer sees both.
             states += [(await watch.read()).status for _ in range(2)]
             watch.cancel()
         serving, not_serving = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
         assert states == [serving, not_serving, serving]
         with pytest.raises(errors.SessionLost):
             await client.list_variables(pb.ListVariablesRequest(session_id=opened.session_id), timeout_s=30)
+        # The gauge was the dead supervisor's to report.
         assert telemetry.registry.get_sample_value("fathom_sandbox_sessions") == 0
         again = await client.create_session(pb.CreateSessionRequest(), timeout_s=30)
         cell = pb.ExecuteRequest(session_id=again.session_id, code="1 + 1")

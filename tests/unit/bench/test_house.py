@@ -127,6 +127,52 @@ def test_a_loop_that_waits_and_tries_again_is_a_retry_and_one_that_gives_up_is_n
     assert list(copies.find_retries(make_source("from tenacity import retry\n"))) == ["libs/fathom/a.py:1 kept library"]
 
 
+def test_a_pause_that_has_no_error_to_wait_for_makes_no_retry() -> None:
+    poll = RETRY.replace("            return await work()\n", "            await work()\n")
+    behind = RETRY.replace(
+        "            await asyncio.sleep(attempt)", "            pass\n        await asyncio.sleep(attempt)"
+    )
+    assert list(copies.find_retries(make_source(behind))), "reached after an error alone, for a success returns"
+    both = behind.replace("            return await work()\n", "            await work()\n")
+    assert not list(copies.find_retries(make_source(both))), "by the clock: it pauses after a success too"
+    assert list(copies.find_retries(make_source(poll))), "a pause in the handler belongs to the error"
+    full = RETRY.replace("OSError", "BlockingIOError")
+    assert not list(copies.find_retries(make_source(full))), "waits for room in a buffer"
+
+
+def test_a_loop_that_asks_the_primitive_for_its_pause_is_no_copy_of_it() -> None:
+    asking = RETRY.replace("sleep(attempt)", "sleep(retries.next_delay_s(error))")
+    assert not list(copies.find_retries(make_source(asking)))
+    home = "class Retries:\n    def next_delay_s(self, error):\n        return 1\n" + asking
+    assert list(copies.find_retries(make_source(home))), "where the primitive is defined, its own loop counts"
+
+
+def test_tasks_kept_to_be_cancelled_and_checks_of_a_token_are_no_copies() -> None:
+    cancelled = """
+class Calls:
+    def begin(self, key):
+        if key in self._tasks:
+            self._tasks[key].cancel()
+        self._tasks[key] = asyncio.create_task(self._answer(key))
+"""
+    assert not list(copies.find_single_flights(make_source(cancelled)))
+    named = """
+class Flight:
+    async def get(self, key):
+        known = self._tasks.get(key)
+        if known is None:
+            known = self._tasks[key] = asyncio.create_task(self._load(key))
+        return await asyncio.shield(known)
+"""
+    assert list(copies.find_single_flights(make_source(named)))
+    checked = (
+        'def page(token, ids):\n    if token and len(ids) != 1:\n        raise InvalidField("page_token", "one id")\n'
+    )
+    assert not list(copies.find_page_tokens(make_source(checked)))
+    oldest = "def remember(ids, key):\n    ids[key] = None\n    ids.popitem(last=False)\n"
+    assert not list(copies.find_lru(make_source(oldest))), "drops the oldest, with no order by use"
+
+
 def test_a_task_stored_by_key_and_looked_up_is_a_single_flight() -> None:
     flight = """
 class Flight:
@@ -145,7 +191,7 @@ class Flight:
     ("find", "text"),
     [
         (copies.find_lru, "class Cache:\n    def get(self, key):\n        self._entries.move_to_end(key)\n"),
-        (copies.find_page_tokens, 'def page(token):\n    raise InvalidField("page_token", "is none of ours")\n'),
+        (copies.find_page_tokens, 'def page(token):\n    b64decode(token)\n    raise InvalidField("page_token", "")\n'),
         (copies.find_numerals, 'DIGITS = "一二三四五六七八九"\n'),
         (copies.find_months, 'MONTHS = "january|february|march|april|may|june|july|august"\n'),
         (copies.find_scripts, 'HAN = re.compile("[一-鿿]")\n'),

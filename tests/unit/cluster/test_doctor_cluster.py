@@ -25,6 +25,7 @@ Change = Callable[[FakeApiServer], None]
 
 @pytest.fixture
 def sound(server: FakeApiServer) -> FakeApiServer:
+    # A cluster on which nothing is wrong; each case below spoils one thing.
     """Everything as it should be."""
     server.objects["/api/v1/namespaces/research"] = {
         "metadata": {"name": "research", "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}
@@ -86,6 +87,7 @@ def unready(server: FakeApiServer) -> None:
     planner = server.objects[f"{APPS}/deployments/fathom-planner"]
     planner["status"] = {"readyReplicas": 1, "observedGeneration": 1}
     pod = {
+        # Shapes as the API server gives them for a pod that cannot pull its image.
         "metadata": {"name": "fathom-planner-x", "labels": planner["spec"]["selector"]["matchLabels"]},
         "status": {"phase": "Pending", "containerStatuses": waiting("ImagePullBackOff", "not found")},
     }
@@ -99,6 +101,7 @@ def refused_pods(server: FakeApiServer) -> None:
 
 
 def raise_generation(server: FakeApiServer) -> None:
+    # The desired state is newer than what the controller has seen.
     server.objects[f"{APPS}/deployments/fathom-reward"]["metadata"]["generation"] = 2
 
 
@@ -187,6 +190,7 @@ def test_what_serving_does_without_is_a_hint(
 
 
 def test_a_server_that_is_away_is_one_line(sound: FakeApiServer, cluster: Cluster) -> None:
+    # More failures than the client's retries.
     sound.failures.append(Failure("GET", "/version", 0, times=9))
     (finding,) = findings(cluster, "fathom")
     assert (finding.subject, finding.good) == ("API server", False)
@@ -200,6 +204,7 @@ def test_what_is_asked_for_is_what_the_charts_role_gives() -> None:
         (verb, group, resource)
         for rule in role["rules"] for group in rule["apiGroups"] for resource in rule["resources"] for verb in rule["verbs"]
     }  # fmt: skip
+    # Whatever training may need is in the role, or a job would fail in its middle.
     assert set(TRAINING) <= given
 
 

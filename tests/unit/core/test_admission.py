@@ -54,6 +54,7 @@ async def crowd(running: int = 8, waiting: int = 8, tokens: int = 100, **limits:
     for task in made.tasks.values():
         task.cancel()
     await asyncio.gather(*made.tasks.values(), return_exceptions=True)
+    # Whatever a test has done: places and queues are empty after it.
     assert (made.admission.running, made.admission.units) == (0, 0)
     assert sum(made.admission.waiting.values()) == 0
 
@@ -63,6 +64,7 @@ async def test_tokens_bound_what_runs_not_only_requests() -> None:
         await people.come("a", tokens=60)
         await people.come("b", tokens=60)
         await people.come("c", tokens=10)
+        # c would fit, but who asks for little must not push aside who asked for much before.
         assert people.inside == ["a"]  # c does not overtake b
         assert people.admission.units == 60
         await people.go("a")
@@ -72,6 +74,7 @@ async def test_tokens_bound_what_runs_not_only_requests() -> None:
 
 async def test_more_than_everything_runs_alone() -> None:
     async with crowd(tokens=100) as people:
+        # More tokens than there are at all: only an empty model may take it, or it would wait for ever.
         await people.come("small", tokens=1)
         await people.come("huge", tokens=10_000)
         assert people.inside == ["small"]
@@ -84,6 +87,7 @@ async def test_more_than_everything_runs_alone() -> None:
 async def test_people_come_before_benchmarks_before_training() -> None:
     async with crowd(running=1) as people:
         await people.come("first", T)
+        # In the reverse order of their rank.
         for name, lane in (("t", T), ("e", E), ("i", PERSON)):
             await people.come(name, lane)
         order = []
@@ -97,6 +101,7 @@ async def test_people_come_before_benchmarks_before_training() -> None:
 async def test_training_is_slow_under_load_and_never_stands_still() -> None:
     async with crowd(running=1, waiting=1_000) as people:
         await people.come("t", T)
+        # Three times as many people as it takes until the oldest waiting is served.
         for index in range(3 * OLDEST_EVERY):
             await people.come(f"i{index}")
         await people.come("t2", T)
@@ -110,6 +115,7 @@ async def test_training_is_slow_under_load_and_never_stands_still() -> None:
         await people.come("t", T)
         for index in range(5 * OLDEST_EVERY):
             await people.come(f"i{index}")
+        # A person's queue that never empties: training is served once in so many.
         for _ in range(OLDEST_EVERY):
             await people.go(people.inside[0])
             if people.inside == ["t"]:
@@ -121,12 +127,14 @@ async def test_overload_sheds_training_for_people() -> None:
     async with crowd(running=1, waiting=2) as people:
         await people.come("running", T)
         early, late = await people.come("early", T), await people.come("late", T)
+        # The queue is full of training, so one more of its kind is refused.
         with pytest.raises(Overloaded) as refused:
             await (await people.come("more", T))
         assert 0 < (refused.value.retry_after_s or 0) <= MAX_RETRY_S
         assert "waiting" in refused.value.message
         person = await people.come("person")
         with pytest.raises(Overloaded):
+            # The one that came last made room for the person.
             await late
         assert not early.done()
         await people.go("running")
@@ -142,6 +150,7 @@ async def test_who_gives_up_leaves_no_trace() -> None:
         await asyncio.gather(waiting, return_exceptions=True)
         assert people.admission.waiting[PERSON] == 0
         people.leave["a"].set()
+        # Called up and gone in the same moment: its place must not be lost.
         late = await people.come("c")
         late.cancel()
         await asyncio.gather(late, return_exceptions=True)
@@ -153,6 +162,7 @@ async def test_a_pause_ends_by_itself_and_says_when_it_is_quiet() -> None:
     async with crowd() as people:
         await people.come("running")
         people.admission.pause(resume_after_s=0.05)
+        # Nobody new is let in while who is inside finishes.
         await people.come("waiting")
         assert people.inside == ["running"]
         assert not await people.admission.wait_until_idle(0.01)
@@ -166,6 +176,7 @@ async def test_a_pause_ends_by_itself_and_says_when_it_is_quiet() -> None:
 async def test_a_pause_may_be_prolonged_and_ended() -> None:
     async with crowd() as people:
         people.admission.pause(resume_after_s=0.01)
+        # A pause without an end replaces the short one.
         people.admission.pause()
         await people.come("a")
         await pass_time(0.03)
@@ -191,6 +202,7 @@ async def test_tenants_take_turns_and_so_do_the_runs_of_one() -> None:
             await people.come(name, tenant="a", run="big" if name < "a4" else "small")
         for name in ("b1", "b2"):
             await people.come(name, tenant="b")
+        # Tenants in turn, and within a the big run's three and the small run's one in turn.
         assert await serve_all(people) == ["now", "a1", "b1", "a4", "b2", "a2", "a3"]
 
 
@@ -203,6 +215,7 @@ async def test_who_holds_the_fewest_places_comes_first() -> None:
         await people.come("b2", T, tenant="b")
         await people.go("a1")
         # Each holds one place now, and a has waited longer.
+        # a has two places when b1 comes: one of them is left when a1 goes.
         assert people.inside == ["a2", "b1", "a3"]
         await people.go("a3")
         await people.come("a4", T, tenant="a")
@@ -217,6 +230,7 @@ async def test_one_tenant_does_not_fill_the_queue_for_the_others() -> None:
         with pytest.raises(Overloaded):
             await flood[-1]
         assert not other.done()
+        # The flood's own tenant is the one that is refused.
         with pytest.raises(Overloaded):
             await (await people.come("a5", tenant="a"))
 
@@ -225,6 +239,7 @@ async def test_places_kept_for_people_are_free_for_them_and_for_nobody_else() ->
     async with crowd(running=3, reserved=1) as people:
         for name in ("t1", "t2", "t3"):
             await people.come(name, T)
+        # The third place is a person's, whether one is there or not.
         assert people.inside == ["t1", "t2"]
         await people.come("person")
         assert people.inside == ["t1", "t2", "person"]
@@ -246,6 +261,7 @@ async def test_training_takes_all_places_while_no_person_has_come_for_a_while() 
         await people.go("person")
         await people.come("t3", T)
         assert people.inside == ["t2"]
+        # Eleven seconds without a person, where ten are enough.
         await pass_time(11)
         await people.come("t4", T)
         assert people.inside == ["t2", "t3"]
@@ -258,9 +274,11 @@ async def test_requests_begin_no_faster_than_the_rate_and_people_overtake() -> N
             await people.come(name, T)
         await people.come("person")
         assert people.inside == ["t1"]
+        # Two per second: the second begins after half a second, and it is the person.
         await pass_time(0.6)
         assert people.inside == ["t1", "person"]
         await pass_time(0.3)
+        # Not yet a whole second.
         assert len(people.inside) == 2
         await pass_time(0.2)
         assert people.inside == ["t1", "person", "t2"]
@@ -285,6 +303,7 @@ async def test_who_would_wait_longer_than_it_can_is_refused_at_once() -> None:
     async with crowd(running=1) as people:
         await people.come("first")
         await pass_time(100)
+        # The average of service times decides how long a queue of two will take.
         await people.go("first")  # the average of the first ones is 20 s now
         await people.come("now")
         await people.come("next")

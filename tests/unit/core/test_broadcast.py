@@ -28,6 +28,7 @@ async def test_early_and_late_readers_get_the_same_items() -> None:
     await asyncio.sleep(0)
     broadcast.add(3)
     broadcast.close()
+    # Early, in the middle and after the end: all see everything from the beginning.
     assert await asyncio.gather(early, during, collect(broadcast)) == [[0, 1, 2, 3]] * 3
 
 
@@ -35,6 +36,7 @@ async def test_an_error_comes_after_the_items_and_the_first_end_counts() -> None
     broadcast = Broadcast[int]()
     broadcast.add(1)
     broadcast.close(ValueError("first"))
+    # A second end changes nothing of the first.
     broadcast.close()
     seen: list[int] = []
     with pytest.raises(ValueError, match="first"):

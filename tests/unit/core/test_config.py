@@ -26,6 +26,7 @@ def write(folder: Path, text: str) -> Path:
 
 def test_later_layers_win(tmp_path: Path) -> None:
     file = write(tmp_path, "sample: {port: 2, name: b, ratio: 0.1}\nother: {x: 1}")
+    # File, environment and override each set the ratio; only the port is the file's alone.
     environ = {"FATHOM_SAMPLE_NAME": "c", "FATHOM_SAMPLE_RATIO": "0.2", "FATHOM_OTHER_X": "1"}
     assert load(Sample, "sample", file=file, environ=environ, overrides={"ratio": 0.3}) == Sample(
         port=2, name="c", ratio=0.3
@@ -33,6 +34,7 @@ def test_later_layers_win(tmp_path: Path) -> None:
 
 
 def test_environment_values_are_read_as_their_type() -> None:
+    # "7" stays a text, for the field is one.
     environ = {"FATHOM_SAMPLE_URLS": '{"a": "grpc://b"}', "FATHOM_SAMPLE_FLAG": "true", "FATHOM_SAMPLE_NAME": "7"}
     assert load(Sample, "sample", environ=environ) == Sample(urls={"a": "grpc://b"}, flag=True, name="7")
 
@@ -40,6 +42,7 @@ def test_environment_values_are_read_as_their_type() -> None:
 @pytest.mark.parametrize(
     ("file", "environ", "words"),
     [
+        # A misspelt key with its nearest, values of another type, sections that are none, YAML that is broken.
         ("sample: {prot: 2}", {}, ("sample.prot", "fathom.yaml", "'port'")),
         ("sample: {port: many}", {}, ("sample.port", "fathom.yaml")),
         ("sample: [1]", {}, ("sample", "mapping")),

@@ -25,6 +25,7 @@ class Service:
 
     def __init__(self, *, reply_bytes: int = 0, max_bytes: int = 1_000_000) -> None:
         self.acted, self.now, self.reply_bytes = 0, 0.0, reply_bytes
+        # Closed, the gate keeps a call under way for as long as a test wants.
         self.gate = asyncio.Event()
         self.gate.set()
         self.gauge = Gauge("held", "held", registry=CollectorRegistry())
@@ -58,6 +59,7 @@ async def test_a_repetition_gets_the_first_outcome_and_another_request_is_refuse
     assert service.acted == 1
     with pytest.raises(Conflict):
         await service.ask(opening("a", cells=2))
+    # Request ids are a tenant's own.
     await service.ask(opening("a"), tenant="another")
     assert service.acted == 2
 
@@ -67,6 +69,7 @@ async def test_duplicates_wait_for_the_call_under_way_also_for_its_failure() -> 
     service.gate.clear()
     running = [asyncio.create_task(service.ask(opening("a"))) for _ in range(3)]
     await eventually(lambda: service.acted)
+    # The same id with other content is a mistake of the caller's, whatever comes of the first.
     with pytest.raises(Conflict):
         await service.ask(opening("a", cells=2))
     service.refusal = Overloaded("too much", retry_after_s=1)
@@ -75,6 +78,7 @@ async def test_duplicates_wait_for_the_call_under_way_also_for_its_failure() -> 
     assert [type(outcome) for outcome in outcomes] == [Overloaded] * 3
     service.refusal = None
     await service.ask(opening("a"))
+    # The failure was not kept, so this one acts.
     assert service.acted == 2
 
 
@@ -82,6 +86,7 @@ async def test_large_requests_cost_no_more_than_their_hash() -> None:
     service = Service()
     for number in range(50):
         await service.ask(sandbox.PutFileRequest(request_id=f"r{number}", content=b"x" * 1_000_000), method=PUT)
+    # 50 MB went through; what is held of each is its hash and name.
     assert service.idempotency.held_bytes < 50 * (REQUEST_BYTES + 64)
 
 
@@ -91,8 +96,10 @@ async def test_replies_are_held_within_their_bytes_and_what_acted_never_acts_aga
         await service.ask(opening(f"r{number}"))
         assert service.idempotency.held_bytes <= 100_000 + 20 * REQUEST_BYTES
         assert service.gauge._value.get() == service.idempotency.held_bytes
+    # Its reply was dropped for room, but that it acted is known: to act twice would be worse than to refuse.
     with pytest.raises(FailedPrecondition, match="carried out before"):
         await service.ask(opening("r0"))
+    # The last reply is still held.
     await service.ask(opening("r19"))
     assert service.acted == 20
 
@@ -112,8 +119,10 @@ async def test_what_is_older_than_its_time_is_dropped_by_the_next_call() -> None
     for number in range(5):
         await service.ask(opening(f"r{number}"))
     assert service.idempotency.held_bytes > 250_000
+    # Exactly the time to live.
     service.now = 600.0
     await service.ask(opening("late"))
     assert service.idempotency.held_bytes < 51_000
     await service.ask(opening("r0"))
+    # r0 has expired, so it acts again: five, the late one, and this.
     assert service.acted == 7

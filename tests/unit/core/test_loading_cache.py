@@ -22,10 +22,12 @@ async def answer(gate: asyncio.Event | None = None, text: str = "x") -> str:
 async def test_a_group_of_eight_computes_once() -> None:
     gate, shared = asyncio.Event(), cache()
     group = [asyncio.create_task(shared.get("q", lambda: answer(gate))) for _ in range(8)]
+    # One round: all eight have asked before anything is computed.
     await asyncio.sleep(0)
     gate.set()
     assert await asyncio.gather(*group) == ["x"] * 8
     assert await shared.get("q", answer) == "x"
+    # One load, seven that joined it, and one that found the value.
     assert (shared.loads, shared.joined, shared.hits) == (1, 7, 1)
 
 
@@ -51,9 +53,11 @@ async def test_when_the_last_caller_goes_the_computation_ends() -> None:
             ended.set()
 
     only = asyncio.create_task(shared.get("q", long))
+    # The first round starts the caller, the second its computation.
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     only.cancel()
+    # A bound for a hang, not a measurement.
     await asyncio.wait_for(ended.wait(), 60)
     assert await asyncio.wait_for(shared.get("q", answer), 60) == "x", "the next one asks anew"
 
@@ -66,6 +70,7 @@ async def test_a_failure_reaches_all_callers_and_is_forgotten() -> None:
 
     results = await asyncio.gather(*(shared.get("q", failing) for _ in range(3)), return_exceptions=True)
     assert [type(result) for result in results] == [ValueError] * 3
+    # A failure that was held would be given to everybody until it expired.
     assert await shared.get("q", answer) == "x"
 
 
@@ -75,8 +80,10 @@ async def test_what_is_held_is_bounded_in_number_and_bytes() -> None:
         for number in range(10):
             await shared.get(number, lambda: answer(text="0123456789"))
     assert len(few) == 2
+    # Four values of ten bytes fit into 40.
     assert len(light) == 4
     heavy = cache(size_bytes=40)
+    # A value of eleven is more than a quarter of 40, this cache's largest entry.
     await heavy.get("q", lambda: answer(text="x" * 11))
     assert len(heavy) == 0
     assert heavy.size_bytes == 0
@@ -86,17 +93,20 @@ async def test_a_value_may_live_shorter_than_the_others() -> None:
     now = 0.0
     shared = LoadingCache[str, str](max_entries=9, max_bytes=99, size_of=len, ttl_s=10.0, clock=lambda: now)
     await shared.get("long", answer)
+    # Two seconds, and none at all.
     await shared.get("short", answer, lambda value: 2.0)
     await shared.get("none", answer, lambda value: 0.0)
     now = 3.0
     for key in ("long", "short", "none"):
         await shared.get(key, answer)
+    # Three first loads, and two again: only the long-lived one was held.
     assert (shared.hits, shared.loads) == (1, 5)
 
 
 async def test_a_caller_that_comes_while_an_abandoned_computation_ends_starts_its_own() -> None:
     gate, ending, shared = asyncio.Event(), asyncio.Event(), cache()
 
+    # A computation that takes its time to be cancelled.
     async def slow_to_end() -> str:
         try:
             return await answer(asyncio.Event())
@@ -109,6 +119,7 @@ async def test_a_caller_that_comes_while_an_abandoned_computation_ends_starts_it
     await asyncio.sleep(0)
     only.cancel()
     await asyncio.wait_for(ending.wait(), 60)
+    # The new caller gets its own result while the old computation is still ending.
     assert await asyncio.wait_for(shared.get("q", answer), 60) == "x"
     gate.set()
 

@@ -16,6 +16,7 @@ from fathom.core.paging import page_of_list, page_size, read_token, write_token
 def test_a_token_reads_as_it_was_written(of: str, name: str, position: int) -> None:
     token = write_token(of, name, position)
     assert read_token(token, of, (str, int)) == (name, position)
+    # A token of another list, or with another kind of key, is as good as a forged one.
     for other, kinds in ((f"{of}x", (str, int)), (of, (int, str)), (of, (str,))):
         with pytest.raises(InvalidField) as refused:
             read_token(token, other, kinds)
@@ -25,6 +26,7 @@ def test_a_token_reads_as_it_was_written(of: str, name: str, position: int) -> N
 @pytest.mark.parametrize(
     "token",
     [
+        # No base64, base64 of no JSON, a number, very long, no UTF-8, other spacing than ours, brackets without an end.
         "%%%", "bm90", "-1", "a" * 10_000, base64.urlsafe_b64encode(b"\xff\xfe").decode(),
         base64.urlsafe_b64encode(b'["list",  5]').decode(), base64.urlsafe_b64encode(b"[" * 10_000).decode(),
     ],
@@ -41,6 +43,7 @@ def test_pages_cover_a_list_once_also_when_it_grows_meanwhile() -> None:
         seen += page
         if not token:
             break
+        # New names come in front of everything already read: by offset a page would repeat some.
         names.insert(0, f"new{len(names)}")
     assert seen == [f"n{number:02}" for number in range(7)]
 
@@ -52,4 +55,5 @@ def test_a_page_size_out_of_range_and_a_token_of_a_name_that_is_gone_are_refused
             page_size(size)
         assert refused.value.field == "page_size"
     with pytest.raises(InvalidField):
+        # A name that was deleted between two pages.
         page_of_list(["a", "b"], "names", 1, write_token("names", "c"))

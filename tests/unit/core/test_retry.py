@@ -41,6 +41,7 @@ async def test_a_transient_error_is_retried() -> None:
 
 async def test_the_last_error_is_raised_when_the_attempts_are_spent() -> None:
     last = down()
+    # A fourth would follow; three attempts are all.
     flaky = Flaky(down(), down(), last, down())
     with pytest.raises(DependencyFailed) as raised:
         await retry(flaky.run, QUICK)
@@ -49,6 +50,7 @@ async def test_the_last_error_is_raised_when_the_attempts_are_spent() -> None:
 
 
 async def test_an_error_that_a_retry_repeats_is_raised_at_once() -> None:
+    # Asking again for what is not there gives the same answer.
     flaky = Flaky(NotFound("object", "x"))
     with pytest.raises(NotFound):
         await retry(flaky.run, QUICK)
@@ -61,6 +63,7 @@ async def test_the_caller_may_say_which_errors_are_retried() -> None:
 
 
 async def test_no_pause_outlasts_the_deadline() -> None:
+    # The server asks for a minute, and only half of one is left.
     flaky = Flaky(Overloaded("busy", retry_after_s=60.0))
     with pytest.raises(Overloaded):
         await retry(flaky.run, QUICK, deadline=time.monotonic() + 30.0)
@@ -71,18 +74,23 @@ def test_a_thread_waits_as_long_as_the_server_asks() -> None:
     pauses: list[float] = []
     flaky = Flaky(Overloaded("busy", retry_after_s=5.0), down())
     assert retry_blocking(flaky, QUICK, sleep=pauses.append) == "done"
+    # The server's own wish comes before our backoff.
     assert pauses[0] == 5.0
+    # The second failure has no wish: backoff, in thousandths of a second here.
     assert 0.0 < pauses[1] <= 0.002
 
 
 def test_pauses_double_up_to_the_maximum() -> None:
     policy = RetryPolicy(attempts=None, first_delay_s=1.0, max_delay_s=8.0)
+    # 5,000 doublings would overflow a float; from a point on the exponent stands still.
     for attempt, longest in ((1, 1.0), (2, 2.0), (3, 4.0), (4, 8.0), (5, 8.0), (5_000, 8.0)):
+        # Jitter takes off at most a quarter.
         assert 0.75 * longest <= policy.delay_s(attempt) <= longest
 
 
 def test_progress_gives_all_attempts_back() -> None:
     retries = Retries(QUICK)
+    # Two of three attempts each time; without the reset the second round would end in an error.
     for _ in range(4):
         retries.next_delay_s(down())
         retries.next_delay_s(down())

@@ -38,6 +38,7 @@ SAMPLES: list[errors.FathomError] = [
 
 @pytest.mark.parametrize("error", SAMPLES, ids=lambda error: type(error).__name__)
 def test_round_trip(error: errors.FathomError) -> None:
+    # Over the wire a status has code, reason and details: from these the same class is made again.
     back = from_status(to_status(error))
     assert type(back) is type(error)
     assert (back.message, dict(back.metadata), back.retry_after_s, back.transient) == (
@@ -49,11 +50,13 @@ def test_round_trip(error: errors.FathomError) -> None:
 
 
 def test_reasons_are_those_of_the_contract_and_each_has_a_class() -> None:
+    # The contract's reasons and our classes are the same set: neither may grow alone.
     names = {name.removeprefix("ERROR_REASON_") for name in ErrorReason.DESCRIPTOR.values_by_name} - {"UNSPECIFIED"}
     assert {type(error).reason for error in SAMPLES} == names
 
 
 def test_an_error_of_settings_comes_back_as_a_wrong_field_without_a_name() -> None:
+    # The caller cannot mend a server's settings, but learns what is wrong.
     back = from_status(to_status(ConfigError("environment variable OPENAI_API_KEY is not set")))
     assert isinstance(back, errors.InvalidField)
     assert (back.field, back.message) == ("", "environment variable OPENAI_API_KEY is not set")
@@ -75,6 +78,7 @@ def test_headers_carry_the_call() -> None:
     call = Call.new(lane=Lane.TRAINING, tenant="t-1", timeout_s=5)
     back = Call.from_headers(call.headers())
     assert (back.request_id, back.lane, back.tenant) == (call.request_id, Lane.TRAINING, "t-1")
+    # Half a second for the time that the test itself takes.
     assert back.remaining_s() == pytest.approx(5, abs=0.5)
 
 
@@ -89,6 +93,7 @@ def test_bad_headers_are_named(header: str, value: str) -> None:
 
 
 @pytest.mark.parametrize("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED])
+# Status codes of a server that stops: nothing was wrong with the request.
 def test_a_call_that_a_leaving_server_dropped_may_be_tried_again(code: grpc.StatusCode) -> None:
     dropped = grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata(), "")
     error = from_grpc(dropped, "memory", "GetWindow")

@@ -26,6 +26,7 @@ def test_a_call_belongs_to_the_span_that_the_program_is_in(monkeypatch: pytest.M
 def test_a_call_belongs_to_the_trace_of_the_call_being_handled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace, "get_tracer", TracerProvider().get_tracer)
     _, traceparent = AmbientTelemetry().start_call("/service/Method", SENT)
+    # The trace is kept, the span is new: the call is a child of the one that came in.
     assert traceparent.split("-")[1] == SENT.split("-")[1]
     assert traceparent.split("-")[2] != SENT.split("-")[2]
 
@@ -41,6 +42,7 @@ def test_without_a_provider_the_trace_is_passed_on_as_it_is(traceparent: str) ->
 def test_without_opentelemetry_the_trace_is_passed_on_as_it_is(
     monkeypatch: pytest.MonkeyPatch, traceparent: str
 ) -> None:
+    # None in the table of modules makes the import fail, as on a slim client.
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     span, sent = AmbientTelemetry().start_call("/service/Method", traceparent)
     span.end()

@@ -22,6 +22,7 @@ def series(rows: int, columns: int) -> pd.DataFrame:
 
 def test_digest_is_rendered_exactly() -> None:
     frame = pd.DataFrame(
+        # Twelve rows are head and tail with two left out; a gap and a Chinese name show widths and nulls.
         {"date": pd.date_range("2020-01-01", periods=12), "close": [1.5, None, *range(2, 12)], "名": ["a"] * 12}
     )
     assert frames.digest(frame, "sheet_1").splitlines() == [
@@ -50,6 +51,7 @@ def test_digest_is_rendered_exactly() -> None:
 @pytest.mark.parametrize(("rows", "shown"), [(0, 0), (1, 1), (5, 5), (6, 6), (9, 9), (10, 10), (11, 10), (1250, 10)])
 def test_no_row_stands_twice(rows: int, shown: int) -> None:
     lines = frames.digest(series(rows, 1), "s").splitlines()
+    # Rows begin with their number, and each number is there once.
     dates = [line.split()[1] for line in lines if line[:1].isdigit()]
     assert (len(dates), len(set(dates))) == (shown, shown)
 
@@ -64,16 +66,19 @@ def test_a_series_that_ends_before_the_others_shows_its_last_value_with_its_own_
 
 def test_rows_of_several_entities_below_one_another_have_no_last_values() -> None:
     one, other = series(3, 1), series(3, 1)
+    # Ends of different entities in one column are no end of a series.
     other["ENTITY.indicator_0"] = None
     assert "last values" not in frames.digest(pd.concat([one, other], ignore_index=True), "s")
     assert "last values" not in frames.digest(pd.DataFrame({"item": ["a", "b"], "n": [1.0, None]}), "s")
 
 
 def test_a_long_series_is_short_to_read() -> None:
+    # Five series over five years: what a model reads at each question.
     assert len(frames.digest(series(1250, 5), "sheet_1")) < 5_000
 
 
 def test_wide_frames_long_cells_and_names_are_bounded() -> None:
+    # 400 columns with names of 500 characters and cells of 15,000.
     frame = pd.DataFrame({f"{i}_{'c' * 500}": ["x\ny" * 5_000] * 30 for i in range(400)})
     text = frames.digest(frame, "s")
     assert len(text) < 20_000
@@ -96,6 +101,7 @@ def test_wide_frames_long_cells_and_names_are_bounded() -> None:
         (7, "7"),
         (np.array([1, 2]), "[1 2]"),
         ("a\n b", "a b"),
+        # 23 characters and an ellipsis.
         ("x" * 25, "x" * 23 + "…"),
     ],
 )
@@ -104,6 +110,7 @@ def test_cells(value: object, text: str) -> None:
 
 
 def test_odd_frames_have_digests() -> None:
+    # Two columns of one name, which a lookup by name would confuse.
     twice = pd.DataFrame([[1, 2]], columns=["a", "a"])
     nullable = pd.DataFrame({"n": pd.array([1, None], dtype="Int64")})
     assert "a | int64 | 1 | 0\na | int64 | 1 | 0" in frames.digest(twice, "s")
@@ -116,10 +123,12 @@ def test_arrow_round_trip_keeps_values_and_drops_pandas_metadata() -> None:
     data = to_arrow(frame)
     pd.testing.assert_frame_equal(frames.from_arrow(data), frame)
     assert frames.read_table(data).schema.metadata is None
+    # An index that is named travels as a column.
     named = frame.set_index("date")
     assert list(frames.from_arrow(to_arrow(named)).columns)[-1] == "date"
 
 
+# Nothing, no table, and lengths that claim more than there is.
 @pytest.mark.parametrize("data", [b"", b"garbage", b"\xff\xff\xff\xff\x10\x00\x00\x00", b"\x80\x04N."])
 def test_bytes_that_are_no_table_are_named(data: bytes) -> None:
     with pytest.raises(errors.CorruptData, match="sheet_1"):

@@ -19,6 +19,7 @@ def sample(rows: int) -> pd.DataFrame:
 
 
 def test_round_trip_keeps_values_types_and_nulls() -> None:
+    # One column of each kind with a gap, and integers without one, which must not become floats.
     frame = pd.DataFrame({"d": [pd.Timestamp("2020-01-01"), pd.NaT], "v": [1.5, None], "s": ["a", None], "i": [1, 2]})
     again = frames.from_arrow(to_arrow(frame))
     assert again["v"].isna().tolist() == again["s"].isna().tolist() == again["d"].isna().tolist() == [False, True]
@@ -30,6 +31,7 @@ def test_parquet_keeps_every_type_and_no_metadata() -> None:
     table = pa.table(
         {
             "day": pa.array([date(2020, 1, 1), None], pa.date32()),
+            # A zone of its own: prices of Shanghai are no times of London.
             "time": pa.array([1, None], pa.timestamp("ns", tz="Asia/Shanghai")),
             "value": pa.array([1.5, float("inf")]),
             "name": pa.array(["价", None]).dictionary_encode(),
@@ -41,6 +43,7 @@ def test_parquet_keeps_every_type_and_no_metadata() -> None:
     assert again.schema.equals(table.schema)
     assert again.schema.metadata is None
     assert again.equals(table)
+    # Tables without rows and without columns.
     for empty in (table.slice(0, 0), pa.table({})):
         assert frames.decode_table(frames.write_parquet(empty), frames.PARQUET).schema.equals(empty.schema)
 
@@ -55,6 +58,7 @@ def test_what_is_stored_is_read_as_its_content_type_says() -> None:
     with pytest.raises(InvalidField, match="text/csv"):
         frames.decode_table(b"a,b", "text/csv")
     with pytest.raises(CorruptData, match="sheet_1"):
+        # The last nine bytes hold Parquet's own footer and its length.
         frames.decode_table(frames.write_parquet(table)[:-9], frames.PARQUET, "sheet_1")
 
 
@@ -67,6 +71,7 @@ def test_bytes_that_are_no_table_are_named(data: bytes) -> None:
 def test_digest_of_a_long_frame_has_head_tail_and_nulls_per_column() -> None:
     frame = sample(1250)
     frame.loc[3, "AAPL.close"] = None
+    # One null in the middle, where neither head nor tail show it.
     text = frames.digest(frame, "sheet_1")
     assert text.startswith("sheet_1: 1,250 rows × 3 columns")
     for part in ("head(5)", "tail(5)", "2020-01-01", "2023-06-03", "AAPL.close | float64 | 1249 | 1"):
@@ -78,6 +83,7 @@ def test_digest_of_a_long_frame_has_head_tail_and_nulls_per_column() -> None:
 @pytest.mark.parametrize("rows", range(11))
 def test_every_row_of_a_short_frame_stands_once(rows: int) -> None:
     text = frames.digest(sample(rows), "s")
+    # Neither left out between head and tail nor shown in both.
     assert all(text.count(day.date().isoformat()) == 1 for day in sample(rows)["date"])
     assert ("tail(5)" in text) == (rows > 5)
 

@@ -21,12 +21,14 @@ async def test_a_token_closes_every_route(open_with: Opened, path: str) -> None:
         assert (refused.status_code, refused.json()["field"]) == (401, "authorization")
         assert refused.headers["www-authenticate"] == "Bearer"
         assert (await client.get(path, headers={"authorization": "Bearer wrong"})).status_code == 401
+        # The scheme's name is case-insensitive by RFC 9110, the token is not.
         assert (await client.get(path, headers={"authorization": "bearer secret"})).status_code == 200
 
 
 async def test_health_needs_no_token(open_with: Opened) -> None:
     async with open_with(token="secret") as (client, _):
         assert (await client.get("/healthz/live")).status_code == 200
+        # Probes come from the kubelet, by the pod's address and without a token.
         assert (await client.get("/healthz/ready", headers={"host": "10.0.0.7:8080"})).status_code == 200
 
 
@@ -34,16 +36,19 @@ async def test_a_browser_swaps_the_token_for_a_cookie(open_with: Opened) -> None
     async with open_with(token="secret") as (client, _):
         assert (await client.get("/?access_token=wrong")).status_code == 401
         entry = await client.get("/?access_token=secret&embed=1")
+        # Redirected without the token, which would otherwise stay in the browser's history; "embed" is kept.
         assert (entry.status_code, entry.headers["location"]) == (303, "/?embed=1")
         cookie = entry.headers["set-cookie"].lower()
         assert "httponly" in cookie
         assert "samesite=strict" in cookie
         assert (await client.get("/v1/models")).status_code == 200
         client.cookies.clear()
+        # With a query anybody could put a token into a link to the API.
         assert (await client.get("/v1/models?access_token=secret")).status_code == 401
 
 
 async def test_only_known_host_names_are_answered(door: Door, open_with: Opened) -> None:
+    # DNS rebinding: a foreign page resolves its own name to this server's address.
     refused = await door[0].get("/v1/models", headers={"host": "evil.example"})
     assert (refused.status_code, refused.json()["field"]) == (421, "host")
     for host in ("localhost:8080", "[::1]:8080", "127.0.0.1"):
@@ -52,6 +57,7 @@ async def test_only_known_host_names_are_answered(door: Door, open_with: Opened)
         assert (await client.get("/v1/models", headers={"host": "gateway.example"})).status_code == 200
 
 
+# What browsers say of where a request comes from; a program says nothing and may.
 @pytest.mark.parametrize(("site", "status"), [("cross-site", 403), ("same-site", 403), ("same-origin", 202)])
 async def test_other_sites_may_not_act(door: Door, site: str, status: int) -> None:
     answer = await door[0].post("/v1/runs", json={"question": "why?"}, headers={"sec-fetch-site": site})
@@ -63,6 +69,7 @@ async def test_every_answer_keeps_the_page_to_itself(door: Door, path: str) -> N
     headers = (await door[0].get(path)).headers
     policy = headers["content-security-policy"]
     assert policy.startswith("default-src 'self';")
+    # Falls back to "self", so that no inline script runs.
     assert "script-src" not in policy
     assert "unsafe-eval" not in policy
     assert "frame-ancestors 'none'" in policy
@@ -83,6 +90,7 @@ async def test_a_defect_is_a_problem_without_its_cause(door: Door, monkeypatch: 
     async def raise_defect(request: object, call: object) -> None:
         raise RuntimeError("a secret that must not leave the server")
 
+    # As deep as a handler can fail.
     monkeypatch.setattr("fathom.services.gateway.engine.to_json", raise_defect)
     answer = await client.get("/v1/models")
     assert (answer.status_code, answer.json()["reason"]) == (500, "INTERNAL")

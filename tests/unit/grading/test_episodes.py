@@ -28,6 +28,7 @@ def step(*calls: tuple[str, str, str, int]) -> pb.Step:
 def test_calls_are_repeated_when_tool_and_arguments_are_the_same() -> None:
     ok, failed = pb.TOOL_STATUS_OK, pb.TOOL_STATUS_FAILED
     steps = [
+        # Arguments are compared as JSON: order and blanks make no other call. What is no JSON is compared as text.
         step(("a", "search", '{"q": "x", "k": 3}', ok)),
         step(("b", "search", '{"k": 3,"q": "x"}', ok), ("c", "search", '{"q": "y"}', pb.TOOL_STATUS_EMPTY)),
         step(
@@ -44,6 +45,7 @@ def test_calls_are_repeated_when_tool_and_arguments_are_the_same() -> None:
 
 
 def test_cells_and_sheets_are_the_episodes_own() -> None:
+    # A cell of a sub-run is another episode's, a sheet has its data by reference, "[sic]" cites nothing.
     episode = pb.Trajectory(
         answer=pb.Answer(markdown="7 [1], [2, 3] and [sic]"),
         steps=[
@@ -71,11 +73,13 @@ def test_a_sample_is_the_same_whenever_it_is_drawn() -> None:
     sample = Sample(share=0.3, seed=1)
     drawn = [sample.takes(f"run_{number}") for number in range(2_000)]
     assert drawn == [sample.takes(f"run_{number}") for number in range(2_000)]
+    # 600 of 2,000, with a standard deviation of 20.
     assert 500 < sum(drawn) < 700
     assert not any(Sample(share=0.0).takes(f"run_{number}") for number in range(50))
 
 
 def test_references_are_read_and_a_bad_line_is_named(tmp_path: Path) -> None:
+    # A blank around the question and a number as a reference, as hand-written files have them.
     file = tmp_path / "references.jsonl"
     file.write_text('{"question": " q ", "references": ["a", 7]}\n\n')
     assert read_references(file) == {"q": ["a", "7"]}

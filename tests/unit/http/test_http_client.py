@@ -25,6 +25,7 @@ from fathom.transport.http import (
 from tests.servers import Servers
 from tests.support.waiting import eventually
 
+# Three attempts within some hundredths of a second.
 QUICK = RetryPolicy(attempts=3, first_delay_s=0.01, max_delay_s=0.02)
 
 
@@ -50,11 +51,13 @@ async def test_a_failing_server_is_tried_again(serve: Servers) -> None:
     handler, asked = answers(
         lambda: web.Response(status=503),
         lambda: web.Response(status=429, headers={"Retry-After": "0"}),
+        # Unavailable, then too busy, then well.
         lambda: web.json_response({"ok": 1}),
     )
     url = await serve({"/x": handler})
     vendor = client(serve)
     assert (await vendor.get(f"{url}/x", {"q": "贵州"})).json() == {"ok": 1}
+    # A Chinese query must survive the URL's encoding.
     assert len(asked) == 3
     await vendor.aclose()
 
@@ -64,9 +67,11 @@ async def test_attempts_are_bounded_and_the_cause_is_named(serve: Servers) -> No
     url = await serve({"/x": handler})
     with pytest.raises(DependencyFailed, match="vendor: answered 502: bad gateway"):
         await client(serve).get(f"{url}/x")
+    # Three attempts, as the policy says.
     assert len(asked) == 3
 
 
+# A redirect is a refusal here: following it would send the key to wherever it points.
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 302])
 async def test_a_refusal_is_final(serve: Servers, status: int) -> None:
     handler, asked = answers(lambda: web.Response(status=status, headers={"Location": "/elsewhere"}))
@@ -83,11 +88,13 @@ async def test_secrets_are_blotted_out_of_messages(serve: Servers) -> None:
 
     url = await serve({"/x": echo})
     with pytest.raises(UpstreamRefused) as refused:
+        # The server echoes the key of the header and of the query, as real ones do in their errors.
         await client(serve).get(f"{url}/x", {"api_key": "open-456"})
     assert str(refused.value) == "vendor answered 400: bad key *** ***"
 
 
 async def test_a_wish_for_patience_beyond_the_deadline_is_told_at_once(serve: Servers) -> None:
+    # Half a minute, of which five seconds are left.
     handler, asked = answers(lambda: web.Response(status=429, headers={"Retry-After": "30"}))
     url = await serve({"/x": handler})
     # Had it waited for the second attempt, the error would be the deadline's.
@@ -107,17 +114,20 @@ async def test_a_server_that_does_not_answer_costs_no_more_than_the_deadline(ser
     url = await serve({"/x": never})
     with pytest.raises(DeadlineExceeded, match="vendor"):
         await client(serve).get(f"{url}/x", deadline=time.monotonic() + 0.2)
+    # A deadline in the past is told without a connection.
     with pytest.raises(DeadlineExceeded, match="no time"):
         await client(serve).get(f"{url}/x", deadline=time.monotonic() - 1)
     release.set()
 
 
 async def test_nobody_listening(serve: Servers) -> None:
+    # Port 1: nobody listens there.
     with pytest.raises(DependencyFailed, match="cannot be reached"):
         await client(serve).get("http://127.0.0.1:1/")
 
 
 async def test_a_compressed_bomb_is_stopped_while_it_unpacks(serve: Servers) -> None:
+    # 50 MB of zeros pack into some 50 KB, far below a bound on what is received.
     bomb = gzip.compress(b"0" * 50_000_000)
     handler, asked = answers(lambda: web.Response(body=bomb, headers={"Content-Encoding": "gzip"}))
     good, _ = answers(lambda: web.Response(body=gzip.compress(b"[1]"), headers={"Content-Encoding": "gzip"}))
@@ -126,9 +136,11 @@ async def test_a_compressed_bomb_is_stopped_while_it_unpacks(serve: Servers) -> 
     with pytest.raises(AnswerTooLarge):
         await vendor.get(f"{url}/bomb")
     assert len(asked) == 1
+    # The client goes on after the bomb: the connection was closed, not left half read.
     assert (await vendor.get(f"{url}/good")).json() == [1]
 
 
+# Empty, a page, no UTF-8, and brackets that would overflow a recursive parser.
 @pytest.mark.parametrize("body", [b"", b"<html>", b"\xff\xfe", b"[" * 100_000])
 async def test_what_is_not_json_is_said_to_be_so(serve: Servers, body: bytes) -> None:
     handler, _ = answers(lambda: web.Response(body=body))
@@ -165,6 +177,7 @@ async def test_no_more_calls_at_a_time_than_allowed(serve: Servers) -> None:
     vendor = client(serve, concurrency=2)
     calls = [asyncio.create_task(vendor.get(f"{url}/x")) for _ in range(8)]
     await eventually(lambda: running == 2)
+    # It went behind them in the order of the loop, so two are the most that had begun.
     await client(serve).get(f"{url}/quick")  # a third call, had it begun, would have arrived before this one
     release.set()
     await asyncio.gather(*calls)
@@ -173,8 +186,10 @@ async def test_no_more_calls_at_a_time_than_allowed(serve: Servers) -> None:
 
 def test_retry_after_in_all_its_forms() -> None:
     assert retry_after_s("7") == 7
+    # A negative wish, as from a clock that is behind, is none.
     assert retry_after_s("-3") == 0
     assert retry_after_s(None, 2) == 2
     assert retry_after_s("soon", 2) == 2
     in_a_minute = retry_after_s(format_datetime(datetime.now(UTC) + timedelta(minutes=1)))
+    # The header's date has no fractions of a second.
     assert 55 < in_a_minute <= 60

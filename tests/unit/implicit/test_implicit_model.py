@@ -48,6 +48,7 @@ def test_q_equals_a_token_by_token_computation() -> None:
             token = given.input_ids[row, column]
             with torch.no_grad():
                 own, other = (
+                    # The logits before the token: what a model that has seen only the prefix says of it.
                     torch.log_softmax(net(given.input_ids[row : row + 1, :column]).logits[0, -1], dim=-1)[token]
                     for net in (phi, reference)
                 )
@@ -59,6 +60,7 @@ def test_gradient_flows_through_q_and_not_through_scores_or_reference() -> None:
     model = ImplicitRewardModel(phi, reference)
     q = forward_q(phi, batch(), reference)
     assert q.requires_grad
+    # Scores train the policy, q trains the reward model: only the latter has a gradient.
     assert not model.rewards(q, batch().mask).requires_grad
     q.sum().backward()
     assert any(parameter.grad is not None for parameter in phi.parameters())
@@ -74,6 +76,7 @@ def test_old_log_probs_take_the_place_of_a_reference() -> None:
         assert torch.allclose(forward_q(phi, given, None, known), expected, atol=1e-6)
     lone = ImplicitRewardModel(phi, None, PLAIN)
     assert torch.allclose(lone.q(given, known), expected, atol=1e-5)
+    # Without a reference somebody must bring the log-probabilities.
     with pytest.raises(InvalidField, match="ref_log_probs"):
         lone.score(given, 2)
 
@@ -81,6 +84,7 @@ def test_old_log_probs_take_the_place_of_a_reference() -> None:
 def test_padding_on_either_side_changes_nothing() -> None:
     phi, reference = models()
     right = batch()
+    # Rolled to the other side, row by row; positions must follow the attention mask.
     turned = [
         torch.stack(
             [
@@ -96,6 +100,7 @@ def test_padding_on_either_side_changes_nothing() -> None:
         assert torch.allclose(mine[mask.bool()], other[turned_mask.bool()], atol=1e-5)
 
 
+# A row each, some rows, nearly all, and everything at once.
 @pytest.mark.parametrize("max_tokens", [1, 20, 40, 10_000])
 def test_batching_changes_neither_scores_nor_the_order_of_q(max_tokens: int) -> None:
     """The recipe puts only the scores back in order."""
@@ -112,6 +117,7 @@ def test_batching_changes_neither_scores_nor_the_order_of_q(max_tokens: int) -> 
 @pytest.mark.parametrize(("lam", "expected"), [(0.0, [1.0, 2.0, 4.0]), (0.5, [3.0, 4.0, 4.0]), (1.0, [7.0, 6.0, 4.0])])
 def test_direct_and_gae_mode(lam: float, expected: list[float]) -> None:
     """Suffix sums for 1, their closed form for a half, over an observation between two turns."""
+    # 9 where nothing was sampled: an observation between two turns, the prompt and the padding.
     q = torch.tensor([[9.0, 1.0, 2.0, 9.0, 9.0, 4.0, 9.0]])
     mask = torch.tensor([[0, 1, 1, 0, 0, 1, 0]])
     found = prime_core_algos.implicit_rewards(q, mask, beta=1.0, lam=lam)
@@ -125,8 +131,10 @@ def test_whole_granularity_pays_the_sum_at_the_end_and_ground_truth_is_reached()
     whole = ImplicitRewardModel(phi, reference, replace(PLAIN, granularity="whole")).score(given, 2)
     token = ImplicitRewardModel(phi, reference, PLAIN).score(given, 2)
     assert torch.allclose(whole.rewards.sum(-1), token.rewards.sum(-1), atol=1e-5)
+    # One reward per row.
     assert (whole.rewards != 0).sum(-1).tolist() == [1] * 4
     truth = ImplicitRewardModel(phi, reference, replace(PLAIN, lam=1.0, use_ground_truth=True))
+    # With lambda 1 the first token's return is the whole, which ground truth sets to the outcome.
     first = given.mask.argmax(-1, keepdim=True)
     assert torch.allclose(truth.score(given, 2, outcome).rewards.gather(-1, first).squeeze(-1), outcome, atol=1e-5)
     with pytest.raises(InvalidField, match="outcome"):
@@ -137,6 +145,7 @@ def test_norm_bounds_every_return() -> None:
     phi, reference = models()
     given = batch(8)
     scaled = ImplicitRewardModel(phi, reference, replace(PLAIN, norm="batch_norm")).score(given, 4).rewards
+    # The largest return of the batch is 1 in size.
     assert float(scaled.flip(-1).cumsum(-1).abs().max()) == pytest.approx(1.0, abs=1e-4)
     plain = ImplicitRewardModel(phi, reference, PLAIN)
     assert torch.equal(plain.score(given, 4).rewards, plain.q(given))
@@ -150,11 +159,13 @@ def test_each_loss_falls_and_orders_the_group(loss: str) -> None:
     learning = Learning(loss=loss, lr=3e-3)  # type: ignore[arg-type]
     model = ImplicitRewardModel(phi, reference, replace(PLAIN, beta=0.5), learning)
     frozen = copy.deepcopy(reference.state_dict())
+    # Both groups have right and wrong ones, or nothing could be put in order.
     given, outcome = batch(8), torch.tensor([1.0, 0.0, 0.0, 1.0, 0.0, 1.0, 1.0, 0.0])
     first = model.update(given, outcome, 4).metrics
     for _ in range(30):
         last = model.update(given, outcome, 4).metrics
     assert last["reward_model/dpo_loss"] < 0.7 * first["reward_model/dpo_loss"]
+    # Not in order by chance already.
     assert first["reward_model/dpo_acc_before"] < 0.9
     assert model.score(given, 4, outcome).metrics["reward_model/dpo_acc"] == 1.0
     assert all(torch.equal(frozen[name], tensor) for name, tensor in reference.state_dict().items())
@@ -225,6 +236,7 @@ def test_gradient_is_clipped() -> None:
     )
     metrics = model.update(batch(8), torch.tensor([0.0, 1.0] * 4), 4).metrics
     assert metrics["reward_model/grad_norm"] > 10.0
+    # The hook sees the gradient as the step does: after clipping.
     assert norms == [pytest.approx(10.0, rel=1e-3)]
 
 
@@ -234,6 +246,7 @@ def test_a_state_goes_on_exactly() -> None:
     def fresh() -> ImplicitRewardModel:
         return ImplicitRewardModel(*models(), learning=Learning(lr=1e-3, mini_rows=4))
 
+    # One goes on in memory, one from a copy of the other's state.
     straight, first, second = fresh(), fresh(), fresh()
     straight.update(given, outcome, 4)
     first.update(given, outcome, 4)
@@ -254,6 +267,7 @@ def test_micro_batches_hold_every_row_once_within_the_limit() -> None:
     lengths = [5, 30, 7, 7, 2, 90, 11]
     found = micro_batches(lengths, 40)
     assert sorted(row for rows in found for row in rows) == list(range(7))
+    # Padded size: rows times the longest, not the sum of lengths. A row that alone is too long goes alone.
     assert all(len(rows) == 1 or len(rows) * max(lengths[row] for row in rows) <= 40 for rows in found)
 
 

@@ -23,6 +23,7 @@ def count(db: sqlite3.Connection) -> int:
 
 async def test_the_file_and_its_folder_are_made_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "memory.sqlite3"
+    # Made the first time, found the second.
     for expected in (0, 1):
         found = Database(path)
         await found.open()
@@ -30,6 +31,7 @@ async def test_the_file_and_its_folder_are_made_and_kept(tmp_path: Path) -> None
         if not expected:
             await found.run_transaction(insert)
         await found.close()
+        # Closing twice is what happens when a start fails in its middle.
         await found.close()
 
 
@@ -50,6 +52,7 @@ async def test_a_transaction_that_fails_leaves_nothing(tmp_path: Path) -> None:
 
 
 async def test_services_may_start_on_one_file_at_once(tmp_path: Path) -> None:
+    # Twenty times four, since the race is between creating tables and switching the log on.
     for turn in range(20):
         many = [Database(tmp_path / f"memory-{turn}.sqlite3") for _ in range(4)]
         await asyncio.gather(*(found.open() for found in many))
@@ -73,6 +76,7 @@ async def test_a_damaged_page_is_found_at_the_start(tmp_path: Path) -> None:
     await found.open()
     await found.close()
     data = bytearray(path.read_bytes())
+    # In the second page: the header is whole, so that only a check of the pages finds it.
     data[4096 + 1 : 4096 + 200] = b"\xff" * 199
     path.write_bytes(data)
     with pytest.raises(errors.CorruptData):

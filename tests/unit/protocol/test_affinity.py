@@ -22,6 +22,7 @@ def test_all_turns_of_a_conversation_have_one_key() -> None:
 
 def test_client_and_service_compute_the_same_key() -> None:
     request = make_request(*OPENING, ANSWER, QUESTION, model="writer")
+    # Later turns have the same opening, so both sides see the same key without speaking of it.
     assert affinity(request) == conversation_key((message.role, message.content) for message in (*OPENING, ANSWER))
 
 
@@ -32,6 +33,7 @@ def test_models_and_tools_leave_the_key_as_it_is() -> None:
 
 
 def test_other_openings_and_other_roles_have_other_keys() -> None:
+    # Joined without a separator, some of these openings would be the same text.
     keys = [[("user", "a"), ("user", "b")], [("user", "ab")], [("system", "a"), ("user", "b")], [("user", "a")]]
     assert len({conversation_key(messages) for messages in keys}) == len(keys)
 

@@ -23,6 +23,7 @@ FINISH = {"intent": "to end", "restated_question": "why?", "answer": ANSWER}
 
 
 def draft_text(text: str, seed: int, reader: ArgumentDraft | ProseDraft | None = None) -> str:
+    # Cut at random into pieces of one to nine characters, as tokens cut a stream: by seed, so that failures come again.
     reader, out, random_ = reader or ArgumentDraft("finish", "answer"), [], random.Random(seed)
     while text:
         cut = random_.randint(1, 9)
@@ -34,6 +35,7 @@ def draft_text(text: str, seed: int, reader: ArgumentDraft | ProseDraft | None =
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("ascii_only", [False, True])
 def test_the_draft_is_the_argument_wherever_the_text_is_cut(seed: int, ascii_only: bool) -> None:
+    # With and without \u escapes, which a cut may split.
     body = json.dumps({"name": "finish", "arguments": FINISH}, ensure_ascii=ascii_only)
     text = f"Now I know.\n<tool_call>\n```json\n{body}\n```\n</tool_call>"
     assert draft_text(text, seed) == ANSWER
@@ -43,6 +45,8 @@ def test_the_draft_is_the_argument_wherever_the_text_is_cut(seed: int, ascii_onl
 @pytest.mark.parametrize(
     "text",
     [
+        # Other tools, a second call, a nested answer, a name that comes too late, text for arguments, brackets without
+        # end.
         format_tool_call("think", {"intent": "x", "answer": "no"}),
         format_tool_call("data", {"question": "q"}) + "\n" + format_tool_call("finish", FINISH),
         format_tool_call("finish", {"intent": "x", "nested": {"answer": "no"}, "list": [{"answer": "no"}, 1, None]}),
@@ -63,8 +67,10 @@ def test_what_is_no_answer_of_a_first_call_gives_nothing(text: str) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_a_cut_off_or_broken_answer_gives_what_was_written(seed: int) -> None:
     text = format_tool_call("finish", FINISH)
+    # At every length: a draft may be short of the answer, never beside it.
     for end in range(len(text)):
         assert ANSWER.startswith(draft_text(text[:end], seed))
+    # Half a surrogate and an escape that is none.
     assert draft_text('<tool_call>{"name":"finish","arguments":{"answer":"a\\ud800b"}}', seed) == "a"
     assert draft_text('<tool_call>{"name":"finish","arguments":{"answer":"a\\u00zzb"}}', seed) == "a"
 
@@ -77,6 +83,7 @@ def test_line_breaks_inside_and_between_strings_are_read(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_repeated_key_takes_nothing_back(seed: int) -> None:
+    # What was shown cannot be taken back.
     text = '<tool_call>{"name": "finish", "arguments": {"answer": "first", "answer": "other"}}</tool_call>'
     assert draft_text(text, seed) == "first"
 
@@ -90,10 +97,12 @@ def test_native_calls_are_read_as_they_would_be_written() -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_prose_ends_where_a_call_begins(seed: int) -> None:
     assert draft_text("It is 5 < 6. <tool_call>{}", seed, ProseDraft()) == "It is 5 < 6. "
+    # The beginning of a tag is held back, for it may become one.
     assert draft_text("It is <tool", seed, ProseDraft()) == "It is "
     assert draft_text('{"name": "x", "arguments": {}}', seed, ProseDraft()) == ""
 
 
+# Signs that matter to JSON and to tags, line separators, and characters of four bytes.
 TEXTS = st.text(st.sampled_from('ab "\\\n\t{}[]:,/<>`苹😀\u2028') | st.characters(codec="utf-8"), max_size=60)
 VALUES = st.recursive(
     TEXTS | st.none() | st.booleans() | st.floats(allow_nan=False) | st.integers(),

@@ -30,6 +30,7 @@ async def test_outcome_tools_and_steps_are_summed_and_told_apart() -> None:
     assert score.components["tool_choice"] == pytest.approx(2 / 3)
     assert score.components["steps"] == pytest.approx(1 / 3)
     assert score.components["steps.repeated"] == 1.0
+    # Weights 1, 0.2 and 0.1 of the preset "agent".
     assert score.value == pytest.approx(1.0 + 0.2 * 2 / 3 + 0.1 / 3)
     assert "python does not fit" in score.reason
 
@@ -42,6 +43,7 @@ async def test_the_request_sets_weights() -> None:
 async def test_an_optional_part_is_left_out_and_a_needed_one_is_named() -> None:
     score = await value(item(expected_tools=[]))
     assert "tool_choice" not in score.components
+    # Without expected tools that part is neither earned nor missed.
     assert score.value == pytest.approx(1.0 + 0.1 / 3)
     with pytest.raises(InvalidField) as bad:
         await value(item(references=[]))
@@ -67,8 +69,10 @@ async def test_a_gate_multiplies_and_a_penalty_takes_away() -> None:
     house = House(Config(composites={"gated": composite}))
     response = "<answer>7</answer>"
     right = await value(item(grader="gated", response=response), house)
+    # The penalty's part is earned to a third and counts negative.
     assert right.value == pytest.approx(1.0 + 0.5 - 0.3 / 3)
     wrong = await value(item("8", grader="gated", response=response), house)
+    # The gate is the outcome: without it the form is worth nothing.
     assert wrong.value == 0.0
     assert wrong.components["form"] == 1.0
 

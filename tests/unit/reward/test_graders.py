@@ -45,6 +45,7 @@ async def score(items: list[tuple[str, Item]], max_items: int = 100) -> list[Sco
     ("grader", "answer", "references", "expected"),
     [
         # Search-R1's exact match: several targets, articles, punctuation, case, blanks.
+        # Over all cases below, Chinese counterparts beside the English ones: widths, quotation marks, units of 万 and 亿.
         ("em", "The Beijing.", ["beijing"], 1.0), ("em", "Shanghai", ["Beijing"], 0.0), ("em", "", ["a"], 0.0),
         ("em", "b", ["a", "b"], 1.0), ("em", "  new \n york ", ["New York"], 1.0), ("em", "U.S.", ["us"], 1.0),
         ("em", "Beijing, China", ["Beijing"], 0.0), ("em", "the", ["an"], 0.0), ("em", "北京！", ["北京"], 1.0),
@@ -69,6 +70,7 @@ def test_graders(grader: str, answer: str, references: list[str], expected: floa
 @pytest.mark.parametrize(
     ("answer", "parameters", "expected"),
     [
+        # 1 % of the reference by default; 102 is just outside, and with 2 % just inside.
         ("101", {}, 1.0), ("102", {}, 0.0), ("102", {"rel_tol": 0.02}, 1.0), ("100.5", {"rel_tol": 0.0}, 0.0),
         ("100.5", {"rel_tol": 0.0, "abs_tol": 0.5}, 1.0), ("98.9", {}, 0.0), ("-100", {"abs_tol": 199.0}, 0.0),
         ("1000000", {"rel_tol": 0.5}, 0.0),
@@ -79,6 +81,7 @@ def test_tolerances_are_those_of_the_reference(answer: str, parameters: dict[str
 
 
 def test_f1_says_its_parts() -> None:
+    # One of three words right, and the one that was wanted found.
     assert grade("f1", "red blue green", ["blue"]).components == pytest.approx({"precision": 1 / 3, "recall": 1.0})
 
 
@@ -95,12 +98,14 @@ SEARCHED = "<think>t</think><search>q</search><information>It is 7.</information
         (f"{SEARCHED}<answer>3</answer>", 0.25),
         (f"{SEARCHED}<answer>3</answer> more", 0.1),
         ("<answer>3</answer> more", 0.1),
+        # Weights 0.2, 0.1 and 0.05: form, an answer at all, and a search that found the target.
         ("<answer></answer> more", 0.1),
         ("nothing", 0.0),
         ("", 0.0),
         ("<answer>7", 0.0),
         ("<answer>3</answer><answer>7</answer>", 0.8),
         ("<answer>7</answer><answer>3</answer>", 0.1),
+        # Ten answers are a limit: an eleventh is a guess in every tag, and worth a quarter.
         ("<answer>7</answer>" * 10, 0.8),
         ("<answer>7</answer>" * 11, 0.2),
         ("<answer>" * 11 + "</answer><answer>7</answer>", 0.2),
@@ -136,6 +141,7 @@ def test_search_r1_says_its_parts_and_its_reason() -> None:
 
 
 def test_all_weights_of_zero_leave_exact_match() -> None:
+    # What the paper trains with.
     """The paper's main reward: 1 for a right answer and 0 for all else, whatever the form."""
     weights = {"structure_weight": 0.0, "final_weight": 0.0}
     for response, expected in (("x <answer>7</answer> y", 1.0), ("<answer>3</answer>", 0.0), ("7", 0.0)):
@@ -177,6 +183,7 @@ def raise_error(item: Item) -> Score:
     raise ValueError("cannot")
 
 
+# Scores that are no numbers would spread through a batch's mean.
 @pytest.mark.parametrize(
     "bad", [lambda i: Score(math.nan), lambda i: Score(math.inf), lambda i: Score(0.0, {"part": math.nan}), raise_error]
 )
@@ -203,11 +210,13 @@ def test_any_text_gives_a_finite_score(
     item = Item(answer, [reference, "1"], parameters if grader == "search_r1" else {}, response)
     value = only(grader, replace(item, expected_tools=["search"])).value
     # The composed reward of code takes something away for its hacks, that of short thinking for long ones.
+    # Two graders may take something away; all others stay between 0 and 1.
     assert {"code": -1.0, "short_thinking": -0.5}.get(grader, 0.0) <= value <= 1.0
 
 
 @given(st.text(), st.text())
 def test_exact_is_the_strictest(answer: str, reference: str) -> None:
+    # Exact match implies containment and full overlap.
     exact, part, f1 = (grade(name, answer, [reference, "never this"]).value for name in ("em", "sub_em", "f1"))
     assert exact <= part
     assert exact <= f1 + 1e-9 or not answer.strip()

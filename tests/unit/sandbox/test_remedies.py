@@ -20,6 +20,7 @@ USER = HostFacts(root=False)
 
 @pytest.mark.parametrize(
     ("stage", "code", "place", "says"),
+    # The kernel's error at a stage and what the host is; the remedy must name the switch that holds there.
     [
         (
             "namespaces",
@@ -42,6 +43,7 @@ USER = HostFacts(root=False)
 def test_a_remedy_fits_the_error_and_the_place(stage: str, code: int, place: HostFacts, says: str) -> None:
     found = find_remedy(stage, code, place)
     assert says in found
+    # A pod's remedy on a laptop, or at another error, sends its reader the wrong way.
     assert ("procMount" in found) is (place.pod and says == "procMount: Unmasked")
 
 
@@ -51,4 +53,5 @@ def test_a_switch_that_binds_other_users_only_is_not_blamed_for_roots_trouble() 
 
 
 def test_this_machine_can_be_looked_at() -> None:
+    # The limit of user namespaces is there on every kernel that has them.
     assert read_host_facts().switch(USERS_LIMIT).isdigit()

@@ -28,6 +28,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
 
 
 async def test_put_get_head(store: ObjectStore) -> None:
+    # All bytes, a line break and braces: what a format of records could mistake for its own.
     data = bytes(range(256)) + b"\n{}\n"
     stored = await store.put("runs/run_1/answer.md", data, "text/markdown")
     assert stored == StoredObject("runs/run_1/answer.md", len(data), sha256(data), "text/markdown")
@@ -53,6 +54,7 @@ async def test_what_is_not_there(store: ObjectStore) -> None:
         await store.get("a/b")
     assert await store.head("a/b") is None
     assert await store.list("") == []
+    # Deleting what is not there is no error: a retry after a lost answer does it.
     await store.delete("a/b")
 
 
@@ -62,6 +64,7 @@ async def test_delete(store: ObjectStore) -> None:
     assert await store.head("a/b") is None
 
 
+# Object stores know no folders; on a disk "a" is a file and a folder at once.
 async def test_a_key_may_be_the_folder_of_another(store: ObjectStore) -> None:
     await store.put("a", b"1")
     await store.put("a/b", b"2")
@@ -69,6 +72,7 @@ async def test_a_key_may_be_the_folder_of_another(store: ObjectStore) -> None:
 
 
 async def test_list_takes_any_prefix_and_sorts(store: ObjectStore) -> None:
+    # "10" before "2": keys sort as text, not as numbers.
     for key in ("runs/b", "runs/a/2", "runs/a/10", "run", "other/x"):
         await store.put(key, key.encode())
     listed = {
@@ -81,6 +85,7 @@ async def test_list_takes_any_prefix_and_sorts(store: ObjectStore) -> None:
         "runs/a/1": ["runs/a/10"],
         "z": [],
     }
+    # A prefix need not end at a slash.
     assert (await store.list("other"))[0].sha256 == sha256(b"other/x")
 
 
@@ -90,10 +95,12 @@ async def test_keys_are_listed_in_pages(store: ObjectStore) -> None:
     assert await store.keys("runs/") == ["runs/a/10", "runs/a/2", "runs/b"]
     assert await store.keys("runs/", limit=2) == ["runs/a/10", "runs/a/2"]
     assert await store.keys("runs/", after="runs/a/2", limit=2) == ["runs/b"]
+    # "After" need not exist: the last key of a page may have been deleted meanwhile.
     assert await store.keys("runs/", after="runs/a/11") == ["runs/a/2", "runs/b"]
     assert await store.keys("z") == []
 
 
+# Keys that would leave the folder, hide, or collide with the store's own files.
 @pytest.mark.parametrize("key", BAD_KEYS)
 async def test_unsafe_keys_are_refused(store: ObjectStore, key: str) -> None:
     for call in (store.put(key, b""), store.get(key), store.head(key), store.delete(key)):
@@ -119,9 +126,11 @@ async def test_refs(store: ObjectStore) -> None:
     ref = to_ref(stored)
     assert from_ref(ref) == stored
     assert await read_ref(store, ref) == b"data"
+    # The object behind the reference was replaced.
     await store.put("a", b"other")
     with pytest.raises(CorruptData):
         await read_ref(store, ref)
+    # Older references have no checksum: the size alone must then agree.
     ref.sha256 = ""
     with pytest.raises(CorruptData, match="has 5 bytes, not 4"):
         await read_ref(store, ref)
@@ -131,6 +140,7 @@ async def test_a_folder_notices_changed_bytes(tmp_path: Path) -> None:
     store = open_store(f"file://{tmp_path}")
     await store.put("a/b", b"payload")
     file = tmp_path / "a" / "b~"
+    # A bit of the payload, as a disk turns it.
     file.write_bytes(file.read_bytes().replace(b"payload", b"payloae"))
     with pytest.raises(CorruptData, match="SHA-256"):
         await store.get("a/b")
@@ -142,6 +152,7 @@ async def test_a_folder_notices_changed_bytes(tmp_path: Path) -> None:
 async def test_a_folder_ignores_what_a_crash_left(tmp_path: Path) -> None:
     store = open_store(f"file://{tmp_path}")
     await store.put("a/b", b"1")
+    # The temporary file of a write that a crash cut short.
     (tmp_path / "a" / ".0123.tmp").write_bytes(b"half an obj")
     assert [item.key for item in await store.list("")] == ["a/b"]
 
@@ -151,12 +162,14 @@ async def test_a_failed_write_leaves_the_old_object(tmp_path: Path, monkeypatch:
     await store.put("a", b"old")
 
     def full(descriptor: int) -> None:
+        # Errno 28: the disk is full when the bytes are to be kept.
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(DependencyFailed, match="No space left"):
         await store.put("a", b"new")
     assert await store.get("a") == b"old"
+    # No temporary file was left over.
     assert os.listdir(tmp_path) == ["a~"]
 
 
@@ -167,6 +180,7 @@ async def test_readers_never_see_a_half_written_object(tmp_path: Path) -> None:
     writes = [store.put("a", version) for version in versions]
     reads = [store.get("a") for _ in range(20)]
     results = await asyncio.gather(*writes, *reads)
+    # Each read is one of the versions, whole.
     assert set(results[len(versions) :]) <= set(versions)
 
 
@@ -191,6 +205,7 @@ def test_wrong_urls_are_setting_errors(url: str) -> None:
 
 
 def test_opening_a_local_store_does_not_load_minio() -> None:
+    # In a process of its own: this one may have loaded it.
     program = "import sys; from fathom.transport.store import open_store; open_store('memory://'); print('minio' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout.strip() == "False"

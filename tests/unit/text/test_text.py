@@ -23,6 +23,7 @@ def spell_numeral(number: int) -> str:
 
 @given(st.integers(1, 99))
 def test_every_numeral_below_a_hundred_is_read_as_its_number(number: int) -> None:
+    # Spelled by the test's own rules, which go the other way.
     assert parse_numeral(spell_numeral(number)) == parse_numeral(str(number)) == number
 
 
@@ -38,24 +39,28 @@ def test_what_is_no_small_numeral_is_refused(text: str) -> None:
 
 @given(st.text(TYPED_DIGITS, min_size=1))
 def test_each_digit_becomes_one_arabic_digit(text: str) -> None:
+    # Also the white circle that keyboards offer for zero.
     assert [int(digit) for digit in replace_digits(text)] == [DIGIT_VALUES[digit] for digit in text]
 
 
 def test_months_are_numbered_in_the_order_of_the_calendar() -> None:
     for number in range(1, 13):
         forms = {form for form, found in MONTHS.items() if found == number}
+        # The calendar's own names: the table has every form that strftime writes.
         assert {f"{date(2024, number, 1):%B}".lower(), f"{date(2024, number, 1):%b}".lower()} <= forms
 
 
 @pytest.mark.parametrize("form", list(MONTHS))
 def test_the_pattern_takes_the_whole_name_of_a_month(form: str) -> None:
     match = re.match(MONTH, f"{form} 2024")
+    # Not a beginning of it: "mar" must not be read out of "march".
     assert match is not None
     assert match.group() == form
 
 
 @pytest.mark.parametrize(
     ("character", "ranges"),
+    # A common character, a rare one, and one outside the basic plane.
     [("中", (HAN, HAN_AND_RARE, ALL_HAN)), ("㐀", (HAN_AND_RARE, ALL_HAN)), ("𠮷", (ALL_HAN,)), ("あ", ()), ("a", ())],
 )
 def test_each_wider_range_of_characters_holds_the_narrower(character: str, ranges: tuple[str, ...]) -> None:

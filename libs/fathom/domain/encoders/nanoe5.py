@@ -111,14 +111,14 @@ class Tensors:
         count = int(np.prod(shape))
         return np.frombuffer(self.data, "<f4", count, self.offsets[name]).reshape(shape)
 
-    def packed(self, name: str, rows: int, columns: int) -> NDArray[Any]:
+    def blocks(self, name: str, rows: int, columns: int) -> NDArray[Any]:
         """Return packed weights [rows, columns / 32]."""
         per_row = columns // WEIGHTS_PER_BLOCK
         return np.frombuffer(self.data, BLOCK, rows * per_row, self.offsets[name]).reshape(rows, per_row)
 
     def linear(self, names: Sequence[str], rows: int, columns: int) -> Linear:
         """Return layers with the same input as one, its outputs one after another."""
-        weights = [unpack_weights(self.packed(f"{name}.w", rows, columns)) for name in names]
+        weights = [unpack_weights(self.blocks(f"{name}.w", rows, columns)) for name in names]
         biases = [self.plain(f"{name}.b", rows) for name in names]
         return Linear(np.concatenate(weights).T.copy(), np.concatenate(biases))
 
@@ -149,7 +149,7 @@ def load_model(path: Path, threads: int) -> Model:
             raise ValueError(f"blocks of {block}")
         tokenise = read_tokenizer(reader)
         tensors = Tensors(data, read_directory(reader))
-        words = tensors.packed("emb.word", vocabulary, hidden)
+        words = tensors.blocks("emb.word", vocabulary, hidden)
         network = Bert(
             words=lambda ids: unpack_weights(words[ids]),
             places=tensors.plain("emb.pos", positions, hidden) + tensors.plain("emb.type", types, hidden)[0],

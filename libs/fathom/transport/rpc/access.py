@@ -101,7 +101,7 @@ DECLARED: Mapping[str, Mapping[str, Access]] = MappingProxyType(
             "StopRun": writes("run_id"),
             "ResumeRun": writes("run_id"),
             "ReplayRun": reads("run_id"),
-            "BranchRun": writes("run_id", "request_id"),
+            "BranchRun": writes("run_id"),
             "GetRun": reads("run_id"),
             "ListRuns": reads(),
             "UpdateTodo": writes("run_id"),

@@ -8,13 +8,14 @@ import unicodedata
 from dataclasses import dataclass
 
 from fathom.domain.chat.language import language_of
+from fathom.domain.text.numerals import ONE_TO_TEN
 from fathom.services.planner.answering.parsing import Code, Reference, parse
 from fathom.services.planner.answering.verification.tables import find_tables
 from fathom.services.planner.model.episode import Episode, Finding, FindingKind
 
 HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]([^\n]+)$", re.MULTILINE)
 # Numbering and emphasis around a heading's words: "1. **Answer**", "一、结论".
-DECORATION = re.compile(r"^(?:\d{1,2}[.)、]|[一二三四五六七八九十]{1,2}[、.])?\s*|[*_：:]+")
+DECORATION = re.compile(rf"^(?:\d{{1,2}}[.)、]|[{ONE_TO_TEN}]{{1,2}}[、.])?\s*|[*_：:]+")
 # A text in prose has no call that says what it is: so many of the headings make it a report.
 RECOGNISED = 3
 

@@ -16,7 +16,8 @@ from fathom.services.planner.answering.verification.evidence import Source
 from fathom.services.planner.classification.examples import EXPLAINED
 from fathom.services.planner.model.episode import MaterialKind
 
-# The conjunctions and prepositions that introduce a cause, a closed class of both languages.
+# The conjunctions and prepositions that introduce a cause, a closed class of both languages. 受 alone
+# is also "to receive": it counts only before a word of influence.
 CAUSE_FOLLOWS = re.compile(
     r"\b(?:because(?:\s+of)?|due\s+to|owing\s+to|thanks\s+to|as\s+a\s+(?:result|consequence)\s+of|on\s+account\s+of|"
     r"driven\s+by|caused\s+by|attribut(?:ed|able)\s+to)\b|因为|由于|得益于|受益于|归因于|归功于|源于|缘于|受(?=[^，。；]{1,30}(?:影响|拖累|提振|推动|带动))",
@@ -24,6 +25,7 @@ CAUSE_FOLLOWS = re.compile(
 )
 # Verbs whose subject is the cause of their object.
 CAUSE_PRECEDES = re.compile(r"\b(?:led\s+to|caused|triggered|prompted)\b(?!\s+by\b)|导致|引发|促使", re.IGNORECASE)
+# Where a cause ends: at punctuation, a citation, or a conjunction that turns to something else.
 CLAUSE_END = re.compile(r"[,;:，；。：]|\[\d|\.(?:\s|$)|\b(?:while|whereas|although|but)\b|而|但", re.IGNORECASE)
 # A document rarely uses the very words of the answer; one that has fewer than half of them is about something else.
 SHARE_OF_WORDS = 0.5

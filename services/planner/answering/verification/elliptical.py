@@ -21,6 +21,7 @@ BARE_MONTH = re.compile(
     rf"\b(?P<en>{NAMES})\b|(?:(?P<shift>同年|当年|次年|翌年|上年|去年)|(?<![年\d个]))"
     rf"(?P<zh>1[0-2]|[1-9]|十[一二]?|[{ONE_TO_NINE}])月(?!\d)"
 )
+# A quarter whose year stands elsewhere in the text: "the second quarter", Q2, 二季度.
 BARE_QUARTER = re.compile(
     r"\b(?P<en>first|second|third|fourth)[ -]quarter\b|\bQ(?P<q>[1-4])\b|第?(?P<zh>[一二三四1-4])季度", re.IGNORECASE
 )
@@ -32,6 +33,7 @@ RELATIVE = re.compile(
     r"\b(?P<side>previous|preceding|prior|following|next)\s+(?P<whole>year|quarter|month)\b",
     re.IGNORECASE,
 )
+# 上年同月, 上一季度, 两个月后: the same three ways, with the unit behind the count.
 CHINESE_RELATIVE = re.compile(
     r"(?P<same>上年|去年|前一年|次年|翌年)(?:的)?(?:同月|同期|同季)|(?P<step>上一?个?|前一?个?|次|下一?个?)(?P<unit>月|季度|年)|"
     r"(?P<count>[一二两三四五十]|\d{1,2})(?P<unit2>年|个月|个?季度)(?P<way>后|之后|前|之前)"

@@ -17,7 +17,8 @@ from itertools import groupby
 from fathom.services.planner.answering.verification.causes import explain_missing_cause, find_causes, is_named_in
 from fathom.services.planner.answering.verification.claims import Sentence, parse_sentences
 from fathom.services.planner.answering.verification.clauses import ClauseLabels
-from fathom.services.planner.answering.verification.comparisons import ComparisonCheck
+from fathom.services.planner.answering.verification.comparison.comparisons import ComparisonCheck
+from fathom.services.planner.answering.verification.comparison.measuring import Tables
 from fathom.services.planner.answering.verification.dates import Moment, find_moments, find_ranges
 from fathom.services.planner.answering.verification.elliptical import complete_moments
 from fathom.services.planner.answering.verification.events import (
@@ -38,7 +39,6 @@ from fathom.services.planner.answering.verification.lookup import (
     find_other_units,
     is_combined,
 )
-from fathom.services.planner.answering.verification.measuring import Tables
 from fathom.services.planner.answering.verification.numbers import Number, is_close
 from fathom.services.planner.model.episode import Finding, FindingKind, MaterialKind
 

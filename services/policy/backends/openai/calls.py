@@ -96,7 +96,7 @@ class CallCollector:
         self._streamed = call
         return f"{tail}{written_head(call.name)}{arguments}"
 
-    def finished(self) -> list[tuple[ToolCall, dict[str, Any]]]:
+    def finish(self) -> list[tuple[ToolCall, dict[str, Any]]]:
         """Return the calls that have a name, each with its opaque fields."""
         return [
             # Some endpoints send no id; results refer to their call by it.

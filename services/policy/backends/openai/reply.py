@@ -154,7 +154,7 @@ class Reply:
 
     @property
     def reasoning(self) -> str:
-        return "".join(self._thought) + self.splitter.thought
+        return "".join(self._thought) + self.splitter.thinking
 
     @property
     def finish_reason(self) -> FinishReason:
@@ -165,16 +165,16 @@ class Reply:
         # In this format a call is part of the text, and nothing else may be taken for one.
         if self.tool_format is ToolFormat.TAGS:
             return ()
-        return tuple(call for call, _ in self.calls.finished()) or parse_tool_calls(self.text)[1]
+        return tuple(call for call, _ in self.calls.finish()) or parse_tool_calls(self.text)[1]
 
     def opaque_json(self) -> str:
         """Return what the endpoint wants back with the message, as JSON; "" for nothing."""
         fields = {**{name: "".join(texts) for name, texts in self._texts.items()}, **self._fields}
         if self._parts:
             fields["content"] = self._parts
-        elif self.profile.family.keeps_tags and self.splitter.thought:
+        elif self.profile.family.keeps_tags and self.splitter.thinking:
             fields["content"] = "".join(self._content)
-        return write_opaque(self.profile.origin, fields, [extras for _, extras in self.calls.finished()])
+        return write_opaque(self.profile.origin, fields, [extras for _, extras in self.calls.finish()])
 
 
 def read_part(part: Any) -> tuple[str, str]:

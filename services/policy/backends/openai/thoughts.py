@@ -42,7 +42,7 @@ class ThoughtSplitter:
         return "".join(self._text)
 
     @property
-    def thought(self) -> str:
+    def thinking(self) -> str:
         return "".join(self._thought)
 
     def feed(self, content: str) -> list[Piece]:
@@ -68,7 +68,7 @@ class ThoughtSplitter:
         rest, self._held = self._held, ""
         if not self._inside:
             return self._add(rest)
-        whole = self.thought + rest
+        whole = self.thinking + rest
         # Without a closing tag, an assumed thought was the text. Behind a thought that was never closed a call counts:
         # the model forgot the tag, not the call.
         at = 0 if self._assumed else whole.find(TOOL_CALL)

@@ -72,7 +72,7 @@ class RulesBackend:
         if room < 1:
             raise InvalidField("messages", f"take {whole:,} tokens; the window has {self._config.window_tokens:,}")
         limit = min(request.sampling.max_tokens or self._config.max_tokens, room)
-        sampled, finish = self._sampled(reply(request), request.sampling.stop, limit)
+        sampled, finish = self._cut_reply(reply(request), request.sampling.stop, limit)
         # Decoded from the ids and not taken from the rules: cut at the limit, the ids may end within a character.
         text = tokenizer.decode(sampled[:-1] if sampled[-1] == END_ID else sampled)
         calls = parse_tool_calls(text)[1] if request.tool_format is ToolFormat.HERMES else ()
@@ -91,7 +91,7 @@ class RulesBackend:
             boundary_tokens=prompt.boundary,
         )
 
-    def _sampled(self, text: str, stops: Sequence[str], limit: int) -> tuple[list[int], FinishReason]:
+    def _cut_reply(self, text: str, stops: Sequence[str], limit: int) -> tuple[list[int], FinishReason]:
         """Return at most ``limit`` ids of the text, ending with the first stop string or the end-of-turn id."""
         ends = [text.index(stop) + len(stop) for stop in stops if stop in text]
         ids = self._tokenizer.encode(text[: min(ends)]) if ends else [*self._tokenizer.encode(text), END_ID]

@@ -15,6 +15,7 @@ QUESTION = re.compile(r"Question:\s*(.+?)\s*\Z", re.DOTALL)
 DOCUMENT = re.compile(r"Doc \d+\s*\(Title: *\"?(.*?)\"?\)", re.DOTALL)
 # Capitalised words, joined by small ones: "University of Cambridge", "Ludwig van Beethoven", "J.P. Morgan".
 NAME = re.compile(r"\b(?:[A-Z][\w.&'-]*)(?:\s+(?:of|the|and|de|van|von|[A-Z][\w.&'-]*))*\s*(?:[A-Z][\w.&'-]*)?")
+# "5 May 1998", "May 5, 1998", an ISO date, or a bare year from 1500, which a shorter number is not.
 DATE = re.compile(
     rf"\b(?:\d{{1,2}} )?(?:{'|'.join(MONTH_NAMES)})(?: \d{{1,2}},)? \d{{4}}|\d{{4}}-\d\d-\d\d|\b(?:1[5-9]|20)\d\d\b"
 )

@@ -118,6 +118,7 @@ class PrefixStore:
 
     def __init__(self, capacity: int) -> None:
         self.capacity, self.tokens = capacity, 0
+        # No cache by key: a lookup is for the longest beginning, and a longer prefix drives out its own beginnings.
         self._prefixes: OrderedDict[int, Prefix] = OrderedDict()
         self._next = 0
 

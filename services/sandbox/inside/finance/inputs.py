@@ -144,7 +144,7 @@ class Window:
         return found
 
     @property
-    def described(self) -> tuple[str, str]:
+    def description(self) -> tuple[str, str]:
         """Return in English and Chinese from which value a return counts."""
         if self.base == "first" or self.start is None:
             return "from the first value in the window", "以窗口内第一个值为基准"

@@ -91,7 +91,7 @@ def holding_return(data: Any, start: Any = None, end: Any = None, base: str = "a
     """
     frame, window = read_prices(data, "data"), read_window(start, end, base)
     units = {"return": "fraction", "cagr": "fraction", "years": "years"}
-    return state(hold(frame, window), "holding_return", units, kind=describe_kind(frame), base=window.described)
+    return state(hold(frame, window), "holding_return", units, kind=describe_kind(frame), base=window.description)
 
 
 def hold(frame: Any, window: Window) -> Any:

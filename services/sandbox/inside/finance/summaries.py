@@ -60,7 +60,7 @@ def summary(
     table = pd.DataFrame.from_dict(rows, orient="index")
     name = "summary" if has_prices and has_levels else "summary of prices" if has_prices else "summary of levels"
     units = {str(column): "%" for column in table if str(column).endswith("_pct")}
-    return state(table, name, units, kind=describe_kind(frame), base=window.described, count=describe_counts(counts))
+    return state(table, name, units, kind=describe_kind(frame), base=window.description, count=describe_counts(counts))
 
 
 def summarise_price(one: Any, window: Window, rate: tuple[Any, str]) -> dict[str, Any]:

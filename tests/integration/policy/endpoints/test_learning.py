@@ -16,14 +16,14 @@ from tests.support.endpoint.replies import Wire
 ASKED = Sampling(temperature=0.7, top_p=0.9, seed=5)
 
 
-def renamed(name: str) -> Family:
+def rename(name: str) -> Family:
     """Return a family under a name that is in no table."""
     return Family("unheard-of-2", FAMILIES[name].rules, FAMILIES[name].wire, FAMILIES[name].error)
 
 
 @pytest.mark.parametrize("name", ["gpt-5", "deepseek", "kimi", "claude", "mistral"])
 async def test_an_unknown_model_with_the_rules_of_any_family_answers(name: str) -> None:
-    async with model(renamed(name), CALLS, ANSWER, family="unknown") as far:
+    async with model(rename(name), CALLS, ANSWER, family="unknown") as far:
         first = await far.ask(sampling=ASKED)
         # Ids are the one rule that no message of a refusal explains; the fake endpoint's own are accepted.
         second = await far.ask((*QUESTION, *continue_with(first.completion)), sampling=ASKED)
@@ -34,7 +34,7 @@ async def test_an_unknown_model_with_the_rules_of_any_family_answers(name: str) 
 
 
 async def test_a_limit_of_tokens_is_renamed_and_not_lost() -> None:
-    async with model(renamed("gpt-5"), ANSWER, family="unknown") as far:
+    async with model(rename("gpt-5"), ANSWER, family="unknown") as far:
         await far.ask(sampling=Sampling(max_tokens=50))
     assert far.far.requests[-1].body["max_completion_tokens"] == 50
     assert [str(correction) for correction in far.backend.learned.corrections] == [
@@ -43,14 +43,14 @@ async def test_a_limit_of_tokens_is_renamed_and_not_lost() -> None:
 
 
 async def test_requests_at_once_learn_the_same() -> None:
-    async with model(renamed("gpt-5"), ANSWER, family="unknown") as far:
+    async with model(rename("gpt-5"), ANSWER, family="unknown") as far:
         answers = await asyncio.gather(*(far.ask(sampling=ASKED) for _ in range(5)))
     assert [answer.completion.text for answer in answers] == ["Apple rose."] * 5
     assert len(far.backend.learned.corrections) == 3
 
 
 async def test_a_thought_that_was_not_kept_is_filled_where_it_is_missed() -> None:
-    async with model(renamed("kimi"), CALLS, ANSWER, family="unknown") as far:
+    async with model(rename("kimi"), CALLS, ANSWER, family="unknown") as far:
         first = await far.ask()
         said, *results = continue_with(first.completion)
         forgotten = type(said)(said.role, said.content, said.tool_calls)

@@ -102,6 +102,18 @@ async def test_a_rollout_goes_on_under_its_request_id_and_offers_what_was_asked_
         assert bad.value.field == field
 
 
+def check_steps(lines: list[dict[str, float]]) -> None:
+    """Check that the steps were graded by their cells and moved the weights."""
+    for metrics in lines:
+        for name in ("reward/style", "reward/length", "reward/execution", "actor/pg_loss", "code/length"):
+            assert name in metrics, name
+        assert abs(metrics["actor/pg_loss"]) < 1e3
+        assert metrics["mismatch/prob_diff/max"] < 1e-3, "rollout and learner agree"
+        assert metrics["code/cells"] > 0
+    assert any(metrics["reward/execution"] > 0 for metrics in lines), "a cell ran on the injected table"
+    assert any(metrics["actor/grad_norm"] > 0 for metrics in lines)
+
+
 @pytest.mark.slow
 async def test_grpo_on_the_interpreter_takes_real_steps(stack: Stack, tmp_path: Path) -> None:
     endpoints, clients = stack
@@ -153,14 +165,7 @@ async def test_grpo_on_the_interpreter_takes_real_steps(stack: Stack, tmp_path: 
         return lines, weights
 
     lines, weights = await asyncio.to_thread(train, "planner")
-    for metrics in lines:
-        for name in ("reward/style", "reward/length", "reward/execution", "actor/pg_loss", "code/length"):
-            assert name in metrics, name
-        assert abs(metrics["actor/pg_loss"]) < 1e3
-        assert metrics["mismatch/prob_diff/max"] < 1e-3, "rollout and learner agree"
-        assert metrics["code/cells"] > 0
-    assert any(metrics["reward/execution"] > 0 for metrics in lines), "a cell ran on the injected table"
-    assert any(metrics["actor/grad_norm"] > 0 for metrics in lines)
+    check_steps(lines)
     assert any(not torch.equal(a, b) for a, b in zip(*weights, strict=True))
     page = write_report(tmp_path, "interpreter", config.to_yaml()).read_text()
     assert all(f"reward/{name}" in page for name in ("style", "length", "execution"))

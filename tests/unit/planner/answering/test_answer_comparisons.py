@@ -11,6 +11,7 @@ import pytest
 from fathom.api.datafetch.v1.datafetch_pb2 import Column, Sheet
 from fathom.services.planner.answering.verification.claims import parse_sentences
 from fathom.services.planner.answering.verification.clauses import ClauseLabels, label_clauses, list_clauses, list_texts
+from fathom.services.planner.answering.verification.comparison.relations import find_relations
 from fathom.services.planner.answering.verification.computed import find_entity_of
 from fathom.services.planner.answering.verification.dates import find_moments
 from fathom.services.planner.answering.verification.elliptical import complete_moments
@@ -23,7 +24,6 @@ from fathom.services.planner.answering.verification.evidence import (
     index_lines,
 )
 from fathom.services.planner.answering.verification.lookup import add_acronyms, find_mentions
-from fathom.services.planner.answering.verification.relations import find_relations
 from fathom.services.planner.answering.verification.review import find_uncited, mark_unchecked
 from fathom.services.planner.answering.verification.verifier import Verifier
 from fathom.services.planner.classification.classifier import Classifier, Verdict, load_heads

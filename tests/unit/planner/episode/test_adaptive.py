@@ -24,6 +24,7 @@ QUESTION = "Who audits the largest supplier of the company that bought the maker
 CHAIN = {"cheapest widget": "Norwell", "Norwell": "Quillon", "Quillon": "Ostrava Steel", "Ostrava Steel": "Pemberton"}
 
 
+# A search whose results name the next search: only a model that reads results gets to the end.
 class Registrar:
     """Knows one name behind each: none of them is in the question."""
 
@@ -41,6 +42,7 @@ class Curious(FakePolicy):
     def __init__(self) -> None:
         self.calls = 0
 
+    # Stands for a model that plans step by step; it knows nothing that the results have not said.
     async def write(self, request: PolicyRequest) -> str:
         self.calls += 1
         if request.task.question != QUESTION:
@@ -83,6 +85,7 @@ async def test_a_hard_question_takes_four_steps_each_with_a_value_that_only_the_
         assert query not in QUESTION
         assert query in results[n - 1], "known from the step before"
         assert not any(query in earlier for earlier in results[: n - 1]), "and from no other"
+    # Four links: the last name is in no question and in no result but the last one.
     assert "Pemberton" in answer
 
 

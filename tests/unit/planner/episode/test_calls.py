@@ -41,6 +41,7 @@ class Slow:
     async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> NumberedReply:
         self.active += 1
         self.most = max(self.most, self.active)
+        # More turns of the event loop for smaller numbers, so that answers come in the opposite order of their calls.
         await settle(20 // (arguments["n"] + 1))
         self.active -= 1
         self.log.append(f"{self.name} {arguments['n']}")
@@ -48,6 +49,7 @@ class Slow:
             self.broken -= 1
             raise DependencyFailed("retrieval", "is gone")
         findings = tuple(NewMaterial(MaterialKind.PASSAGE, arguments["n"]) for _ in range(arguments.get("found", 1)))
+        # Findings are numbered when the results are put in order, not when they arrive.
         return lambda first: Reply(ToolStatus.OK, {"material": first}, f"n {arguments['n']}", findings)
 
 
@@ -145,6 +147,7 @@ async def test_a_source_that_fails_may_be_tried_again_three_times() -> None:
     runner, _, _ = calls_over(look)
     found = [(await runner.run(n, [call("look", 1)]))[0].status.value for n in range(5)]
     assert found == ["failed", "failed", "ok", "ok", "invalid"]
+    # After three failures of the same call a fourth is refused without asking.
     look = Slow(broken=9)
     runner, _, _ = calls_over(look)
     found = [(await runner.run(n, [call("look", 1)]))[0].status.value for n in range(5)]
@@ -168,7 +171,9 @@ async def test_a_cell_is_the_same_only_while_nothing_has_changed() -> None:
     cell = Slow("cell", reads=False)
     runner, _, _ = calls_over(cell)
     for n in (1, 2, 1, 1, 1):
+        # Cells change the session, so the same code may have another result after another cell.
         await runner.run(n, [call("cell", n)])
+    # The second and third repetition in a row were refused.
     assert cell.log == ["cell 1", "cell 2", "cell 1"]
 
 
@@ -185,10 +190,12 @@ async def test_a_cell_is_the_same_only_while_nothing_has_changed() -> None:
 )
 def test_what_counts_as_the_same_call(one: str, other: str, equal: bool) -> None:
     assert (make_call_key(ToolCall("a", "search", one)) == make_call_key(ToolCall("b", "search", other))) is equal
+    # The same arguments for another tool are another call.
     assert make_call_key(ToolCall("a", "search", one)) != make_call_key(ToolCall("a", "data", one))
 
 
 def test_code_is_the_same_to_the_letter_only() -> None:
+    # Case matters in code as it does not in a query.
     one, other = '{"code": "x = \\"A\\""}', '{"code": "x = \\"a\\""}'
     assert make_call_key(ToolCall("a", "python", one)) != make_call_key(ToolCall("a", "python", other))
 
@@ -199,4 +206,5 @@ async def test_a_model_that_loops_is_told_and_ends_within_its_rounds() -> None:
     assert outcome.answer is not None
     states = [step.results[0].status.value for step in loop.episode.steps if step.results]
     assert states == ["ok", "ok", "invalid", "invalid"]
+    # The refused repetitions brought no second copy of the material.
     assert len(loop.episode.material) == 1

@@ -19,6 +19,7 @@ from tests.support.observer import RecordingObserver
 from tests.unit.planner.episode.test_loop import Echo, Script, echo, finish, research, task
 
 
+# A window that only counts: it takes off one token of what it was asked for, down to its least.
 @dataclass
 class Shrinkable:
     """A window whose requests have the tokens that it may take."""
@@ -38,6 +39,7 @@ class Shrinkable:
         return View((*episode.visible, *new), tokens=self.tokens)
 
 
+# Endpoints count differently than we do, and some say their limit with the refusal.
 class Narrow(Script):
     """A model whose window is smaller than it was counted."""
 
@@ -62,6 +64,7 @@ async def play(policy: Narrow, window: Shrinkable, is_rollout: bool = False) -> 
     return await AgentLoop(episode, research(), policy, resources, RecordingObserver()).run()
 
 
+# The endpoint names its limit, or it does not, and then our own estimate is the bound.
 @pytest.mark.parametrize(("known", "limit"), [(8_000, 8_000), (0, 10_000)])
 async def test_a_request_that_is_too_long_is_made_shorter_and_sent_once_more(known: int, limit: int) -> None:
     policy, window = Narrow(9_999, known, echo("a"), finish("Done.")), Shrinkable()
@@ -69,6 +72,7 @@ async def test_a_request_that_is_too_long_is_made_shorter_and_sent_once_more(kno
     assert outcome.answer is not None
     assert (outcome.stop, window.limits) == (StopReason.FINISHED, [limit])
     first, second, *_ = policy.request_ids
+    # An endpoint that keeps answers by key would return the refusal.
     assert second == f"{first}-compacted", "another request has another key"
 
 
@@ -78,16 +82,19 @@ async def test_what_stays_too_long_ends_with_what_was_found() -> None:
     assert (outcome.stop, outcome.shortfall, outcome.culprit) == (StopReason.UNFINISHED, Shortfall.CONTEXT, "m")
     assert outcome.answer is not None
     assert "did not fit into the model's window" in outcome.answer.markdown
+    # The first round, the one that was too long, and its shorter repetition.
     assert len(policy.request_ids) == 3
 
 
 async def test_a_window_that_cannot_shrink_is_not_asked_again() -> None:
     policy = Narrow(500, 0, echo("a"), finish("Never."), since=1)
     outcome = await play(policy, Shrinkable(tokens=1_000))
+    # At its least already: the same request again would only cost.
     assert (outcome.stop, len(policy.request_ids)) == (StopReason.UNFINISHED, 2)
 
 
 async def test_a_first_request_that_never_fits_fails_and_so_does_a_rollout() -> None:
+    # Nothing was found before the first round, so there is nothing to give.
     assert (await play(Narrow(500, 0, finish("x")), Shrinkable())).stop is StopReason.FAILED
     outcome = await play(Narrow(500, 0, echo("a"), finish("x"), since=1), Shrinkable(), is_rollout=True)
     assert (outcome.stop, outcome.error_code) == (StopReason.FAILED, "INVALID_ARGUMENT")

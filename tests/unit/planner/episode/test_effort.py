@@ -25,6 +25,7 @@ def test_a_run_without_wishes_has_the_limits_that_it_always_had() -> None:
 
 def test_each_effort_takes_more_than_the_one_before() -> None:
     quick, standard, deep = (limits(Config(), Asked(effort)) for effort in Effort)
+    # What a user buys with patience: rounds, tokens and time all grow.
     for name in ("max_rounds", "max_tokens", "max_run_ms"):
         assert getattr(quick, name) < getattr(standard, name) < getattr(deep, name), name
     assert (quick.reasoning_effort, deep.reasoning_effort) == ("low", "high")
@@ -33,6 +34,7 @@ def test_each_effort_takes_more_than_the_one_before() -> None:
 
 
 def test_a_budget_goes_before_the_effort_up_to_the_deepest_one() -> None:
+    # Thirty rounds are more than "quick" has and less than "deep"; 10^9 ms is more than anybody gets.
     granted = Config().grant(Asked(Effort.QUICK, max_rounds=30, max_run_ms=10**9), "m")
     assert (granted.limits.max_rounds, granted.limits.max_run_ms) == (30, 900_000)
     assert granted.capped == ("max_run_ms: 1,000,000,000 asked, 900,000 allowed",)
@@ -40,6 +42,7 @@ def test_a_budget_goes_before_the_effort_up_to_the_deepest_one() -> None:
 
 def test_a_limit_that_the_server_sets_caps_every_effort_and_says_so() -> None:
     granted = Config(max_rounds=10).grant(Asked(Effort.DEEP), "m")
+    # Ten by the server's own setting: the answer says that more was asked.
     assert granted.limits.max_rounds == 10
     assert granted.capped == ("max_rounds: 60 asked, 10 allowed",)
     assert Config(max_rounds=3).grant(Asked(), "m").capped == (), "nobody asked for the default"
@@ -55,6 +58,7 @@ def test_a_model_may_have_limits_and_prices_of_its_own() -> None:
     assert limits(config, Asked(), "slow").max_rounds == 20
     assert limits(config, Asked(), "other").max_run_ms == 180_000
     usage = Usage(1_000_000, 1_000_000, 400_000)
+    # 600,000 uncached at 2, 400,000 cached at 0.5, a million sampled at 8, each per million.
     assert config.prices("slow").cost(usage) == pytest.approx(0.6 * 2 + 0.4 * 0.5 + 8)
     assert config.prices("other").cost(usage) == pytest.approx(2 + 4)
     assert config.prices("other").cost(Usage(5, 5, cost=0.25)) == 0.25, "policy knows the model's own prices"
@@ -78,4 +82,5 @@ async def test_the_accounting_of_a_run_has_its_cost() -> None:
     await house.ask()
     async with house.working():
         usage: common.Usage = (await house.events())[-1].finished.usage
+    # 10 at 1,000 and 5 at 2,000 per million tokens: 0.01 + 0.01.
     assert usage.cost == pytest.approx(0.02), "10 prompt and 5 sampled tokens"

@@ -27,11 +27,13 @@ async def test_a_timeout_inside_the_work_fails_the_run_and_spends_no_budget() ->
 
 
 async def test_a_timeout_inside_while_nothing_is_awaited_blames_the_planner() -> None:
+    # A timeout of the work's own is a failure and not the end of the run's time.
     outcome = await Lifetime().run(time_out, time.monotonic() + 60, lambda: "")
     assert (outcome.stop, outcome.culprit) == (StopReason.FAILED, "planner")
 
 
 async def test_the_deadline_of_the_run_ends_it_as_spent() -> None:
+    # A deadline in the past, as after a long wait in the queue.
     outcome = await Lifetime().run(wait_for_ever, time.monotonic() - 1, lambda: "")
     assert (outcome.stop, outcome.culprit) == (StopReason.BUDGET, "policy")
 
@@ -53,7 +55,9 @@ async def test_a_wait_for_a_service_moves_the_deadline_by_as_much() -> None:
     # 60 s, of which 70 s are its own.
     outcome = await Lifetime(waits, moved.append).run(work, time.monotonic() + 60, lambda: "python")
     assert (outcome.stop, outcome.culprit) == (StopReason.BUDGET, "python")
+    # 100 s of waiting and 5 s of a failed attempt.
     assert round(sum(moved)) == 105
+    # 60 s of its own and 105 that did not count, give or take a turn of the loop.
     assert 160 < asyncio.get_running_loop().time() < 170
 
 
@@ -66,4 +70,5 @@ async def test_waits_of_calls_at_the_same_time_count_once() -> None:
             await pass_time(seconds)
 
     await asyncio.gather(wait(10), wait(4), wait(7))
+    # The longest of three that overlap, not 21.
     assert waits.seconds == 10

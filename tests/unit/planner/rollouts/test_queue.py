@@ -39,6 +39,7 @@ from tests.support.waiting import eventually, settle
 from tests.unit.planner.house import House, Script, echo, finish
 
 LINES = (echo("a"), finish("It is so."))
+# A lease of 0.4 s renewed four times over; simulated where a test waits for its end.
 LEASE_S, RENEW_S = 0.4, 0.1
 
 
@@ -66,6 +67,7 @@ class Planner:
     @property
     def begun_runs(self) -> list[str]:
         """Return runs whose first step was sampled here."""
+        # The first sampling of a run has index 0: whoever makes it has begun the run.
         return sorted(name.removesuffix("-0") for name in self.policy.sampled if name.endswith("-0"))
 
 
@@ -94,6 +96,7 @@ EVERY = [(0, 0), (0, 1), (1, 0), (1, 1)]
 async def test_a_queued_rollout_is_played_once_however_often_it_is_submitted() -> None:
     house = House(*LINES)
     planner = Planner(house)
+    # A trainer that is restarted submits again.
     for _ in range(2):
         assert await planner.queue.submit(request(), Lane.TRAINING) == "ro_1"
     async with planner.working():
@@ -104,6 +107,7 @@ async def test_a_queued_rollout_is_played_once_however_often_it_is_submitted() -
         assert all(item.stop_reason == trajectory.STOP_REASON_FINISHED for _, item in found)
         sequences = [sequence for sequence, _ in found]
         assert sequences == sorted(sequences)
+        # A watcher names the last number it has seen; what comes after it is the rest, equal and in order.
         assert await watch_queue(planner, after=sequences[1]) == found[2:], "a broken stream goes on"
     with pytest.raises(Conflict, match="another rollout"):
         await planner.queue.submit(request(group_size=3), Lane.TRAINING)
@@ -111,10 +115,12 @@ async def test_a_queued_rollout_is_played_once_however_often_it_is_submitted() -
 
 async def test_what_a_lost_planner_has_not_kept_another_plays() -> None:
     house = House(*LINES)
+    # One task and one rollout at a time, so that the loss falls into a known place.
     first, second = Planner(house, concurrent_tasks=1, concurrent_rollouts=1), Planner(house)
     await first.queue.submit(request(), Lane.TRAINING)
     async with first.working():
         await watch_queue(first, most=1)
+        # The second sampling hangs, as in a planner that is killed in the middle.
         first.policy.hold = {1: asyncio.Event()}
         await eventually(lambda: len(first.begun_runs) == 2)
     async with second.working():
@@ -128,7 +134,9 @@ async def test_what_a_lost_planner_has_not_kept_another_plays() -> None:
 async def test_a_planner_that_wakes_up_late_changes_nothing() -> None:
     """Its lease has lapsed, another planner has played the task: the place is taken, its own trajectory goes."""
     house = House(*LINES)
+    # A minute between heartbeats: the sleeper does not notice that its lease is over.
     asleep, awake = Planner(house, heartbeat_s=60, concurrent_tasks=1), Planner(house)
+    # Another answer than the other planner's, to see whose is kept.
     asleep.policy.lines = (echo("a"), finish("Another answer."))
     asleep.policy.hold = {1: asyncio.Event()}
     await asleep.queue.submit(request(tasks=1), Lane.TRAINING)
@@ -137,6 +145,7 @@ async def test_a_planner_that_wakes_up_late_changes_nothing() -> None:
         async with awake.working():
             found = await watch_queue(awake)
         asleep.policy.hold[1].set()
+        # Two samples of two rounds each: the sleeper has played to its end, late.
         await eventually(lambda: len(asleep.policy.sampled) == 4)
         await pass_time(0.2)
     assert {item.answer.markdown for _, item in found} == {"It is so."}
@@ -158,6 +167,7 @@ async def test_a_kept_trajectory_that_was_not_told_is_told_and_not_played_again(
             raise NotReady("no stream")
         return int(await publish(subject, *arguments, **named))
 
+    # The store takes the trajectory, the stream does not: the planner dies between the two.
     monkeypatch.setattr(house.bus, "publish", silent)
     monkeypatch.setattr(queue, "AGAIN_S", 0.3)
     async with planner.working():
@@ -167,9 +177,11 @@ async def test_a_kept_trajectory_that_was_not_told_is_told_and_not_played_again(
     async with planner.working():
         found = await watch_queue(planner)
     assert places(found) == [(0, 0), (0, 1)]
+    # The same objects: it was told, not played again.
     assert before <= {item.key for item in await house.store.list("rollouts/ro_1/0000")}
 
 
+# Fewer failures than deliveries, and more.
 @pytest.mark.parametrize("failures", [2, 99])
 async def test_failed_episodes_are_played_again_and_in_the_end_told(
     monkeypatch: pytest.MonkeyPatch, failures: int
@@ -196,6 +208,7 @@ async def test_failed_episodes_are_played_again_and_in_the_end_told(
     else:
         assert found[1].stop_reason == trajectory.STOP_REASON_FAILED
         assert (found[1].culprit, found[1].error_code) == ("policy", "")
+        # The first success apart, each delivery was one attempt.
         assert left == 99 - (MAX_DELIVER - 1), "a bounded number of attempts"
 
 
@@ -206,6 +219,7 @@ async def test_a_contract_error_is_told_for_each_episode_with_its_code(monkeypat
     async def refuse(*arguments: Any) -> None:
         raise InvalidField("items[0].grader", "no grader is called 'nope'")
 
+    # As the reward service refuses an unknown grader: no attempt would help.
     monkeypatch.setattr(Rollouts, "_grade", refuse)
     await planner.queue.submit(request(tasks=1), Lane.TRAINING)
     async with planner.working():
@@ -240,6 +254,7 @@ async def test_a_grader_that_answers_too_late_is_an_outage_and_asked_again(monke
     house = House(*LINES)
     planner = Planner(house)
     monkeypatch.setattr(queue, "AGAIN_S", 0.01)
+    # Late twice; the third answer is in time.
     late = 2
 
     async def grade(*arguments: Any) -> None:
@@ -259,12 +274,14 @@ async def test_a_grader_that_answers_too_late_is_an_outage_and_asked_again(monke
 async def test_a_stopped_rollout_is_cut_short_and_its_watchers_are_told() -> None:
     house = House(*LINES)
     planner = Planner(house, concurrent_tasks=1)
+    # Both samples hang in their second round, so the stop meets a running task and a waiting one.
     planner.policy.hold = {1: asyncio.Event()}
     await planner.queue.submit(request(), Lane.TRAINING)
     async with planner.working():
         await eventually(lambda: len(planner.begun_runs) == 2)
         watching = asyncio.create_task(watch_queue(planner))
         assert await planner.queue.stop("ro_1")
+        # Stopped already.
         assert not await planner.queue.stop("ro_1")
         with pytest.raises(Cancelled, match="ro_1 was stopped"):
             await watching
@@ -278,6 +295,7 @@ async def test_a_stopped_rollout_is_cut_short_and_its_watchers_are_told() -> Non
     assert [name for name in planner.begun_runs if name.startswith("ro_1")] == ["ro_1-0-0", "ro_1-0-1"]
 
 
+# Half a second without a renewal is enough to be left.
 def forgetful() -> House:
     """Its leases are short."""
     store = MemoryStore()
@@ -303,6 +321,7 @@ async def test_what_nobody_waits_for_is_left_and_played_when_somebody_comes_back
 
     async def first_is_quick(request_id: str, *arguments: Any) -> Any:
         tried.append(request_id)
+        # Everything but the very first episode hangs until the watcher is gone.
         if not request_id.startswith("ro_1-0-0-"):
             await slow.wait()
         return await generate(request_id, *arguments)
@@ -311,12 +330,14 @@ async def test_what_nobody_waits_for_is_left_and_played_when_somebody_comes_back
     await planner.queue.submit(request(tasks=3), Lane.TRAINING)
     async with planner.working():
         kept = await watch_queue(planner, most=1)
+        # All three tasks are set aside: the one under way, and the two behind it.
         await until_left(house, 3)
         assert set(tried) == {"ro_1-0-0-0", "ro_1-0-0-1", "ro_1-0-1-0"}, "what had not begun is not begun"
         slow.set()
         # The same trainer after its restart: what was kept is there, the rest is played.
         await planner.queue.submit(request(tasks=3), Lane.TRAINING)
         found = await watch_queue(planner)
+    # What was kept before the break comes first, bit for bit.
     assert found[: len(kept)] == kept
     assert places(found) == [*EVERY, (2, 0), (2, 1)]
     assert Counter(planner.begun_runs)["ro_1-0-0"] == 1
@@ -328,6 +349,7 @@ async def test_a_watcher_alone_brings_back_what_was_left_and_holds_it() -> None:
     house = forgetful()
     planner = Planner(house)
     await planner.queue.submit(request(), Lane.TRAINING)
+    # Longer than the lease that the submission took.
     await pass_time(LEASE_S + 0.1)
     async with planner.working():
         await until_left(house, 2)

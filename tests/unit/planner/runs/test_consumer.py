@@ -35,6 +35,7 @@ async def test_a_delivery_that_cannot_be_returned_does_not_end_the_consumption()
     async def deliveries() -> AsyncGenerator[Delivery, None]:
         for subject in ("first", "second", "third"):
             yield cast(Delivery, FakeDelivery(subject))
+            # A turn of the loop, in which the delivery is handled before the next one comes.
             await asyncio.sleep(0)
 
     async def handle(delivery: Delivery) -> None:
@@ -44,5 +45,6 @@ async def test_a_delivery_that_cannot_be_returned_does_not_end_the_consumption()
 
     log = FakeLog()
     await Consumer().consume(deliveries(), 1, handle, log)
+    # The third is handled although the second could neither be handled nor returned.
     assert handled == ["first", "third"]
     assert log.errors == ["delivery could not be handled: not confirmed within 10 s (no connection)"]

@@ -39,6 +39,7 @@ async def test_another_worker_goes_on_in_the_middle_of_a_step() -> None:
     house = House(*LINES)
     await house.ask()
     async with house.working():
+        # The third call waits for ever; the step is half done when its worker goes.
         await eventually(lambda: any("b" in call for call in house.called))
         await house.events(until="tool_finished")
     before = list(house.policy.sampled)
@@ -47,12 +48,14 @@ async def test_another_worker_goes_on_in_the_middle_of_a_step() -> None:
         events = await house.events()
     assert before == ["run_1-0", "run_1-1"]
     assert house.policy.sampled == ["run_1-0", "run_1-1", "run_1-2"]
+    # Calls "a" and "b" were made once: their results were in the log.
     assert house.called == ["run_1-0-0 a", "run_1-1-0 b", "run_1-1-1 wait", "run_1-1-2 c"]
     whole(events)
     finished = events[-1].finished
     assert finished.stop_reason == trajectory.STOP_REASON_FINISHED
     assert [item.number for item in finished.material] == [1, 2, 3, 4]
     assert list(finished.answer.cited) == [1, 3]
+    # No objects are written while a run is under way.
     assert await house.store.list("runs/open/") == [], "what a leg has not ended is in its log alone"
 
 
@@ -67,6 +70,7 @@ async def lost_after(house: House, writes: int) -> AsyncIterator[None]:
     )
     working = asyncio.create_task(mortal.work(Lane.INTERACTIVE, 0))
     try:
+        # Longer than a run of three rounds takes, as a bound for a hang.
         async with asyncio.timeout(5):
             await life.over.wait()
         working.cancel()  # it takes nothing more; what it had begun hangs
@@ -77,6 +81,7 @@ async def lost_after(house: House, writes: int) -> AsyncIterator[None]:
         await asyncio.gather(working, return_exceptions=True)
 
 
+# A run of these lines makes some twenty writes; every one is once the last of its worker.
 @pytest.mark.parametrize("writes", range(1, 22))
 @simulate_time
 async def test_a_worker_killed_after_any_write_leaves_a_run_that_ends_the_same(writes: int) -> None:
@@ -89,20 +94,24 @@ async def test_a_worker_killed_after_any_write_leaves_a_run_that_ends_the_same(w
     house.release.set()
     await house.ask()
     async with lost_after(house, writes), house.working(house.worker()):
+        # A short redelivery, so that the next worker gets the run soon.
         events = await house.events()
     whole(events)
     assert sorted(kinds(events)) == sorted(kinds(wanted))
     assert [item.number for item in events[-1].finished.material] == [1, 2, 3, 4]
     assert events[-1].finished.answer == wanted[-1].finished.answer
+    # Nothing is sampled twice: completions are logged before anything is done with them.
     assert len(house.policy.sampled) - len(set(house.policy.sampled)) == 0
     # The call that had just ended, and was neither kept nor told of yet, is made again under the same id.
     assert len(house.called) - len(set(house.called)) <= 1
     ended, undisturbed = [await one.record.get_trajectory("run_1") for one in (house, calm)]
     assert ended is not None
     assert undisturbed is not None
+    # Trajectories are equal to the bit: nobody can tell that a worker was lost.
     assert ended.hash == undisturbed.hash
 
 
+# A clock that is set, as by NTP after a suspend: deadlines live on the monotonic one.
 @pytest.mark.parametrize("jump_s", [-DAY_S, DAY_S])
 async def test_a_clock_that_is_set_in_the_middle_of_a_run_costs_it_no_time(
     jump_s: float, monkeypatch: pytest.MonkeyPatch
@@ -134,6 +143,7 @@ async def test_a_run_that_ends_its_workers_ends_itself() -> None:
     house = House(*LINES, ack_wait_s=0.4)
     await house.ask()
     async with AsyncExitStack() as graves:
+        # The first worker gets as far as its third write, each later one only to its first.
         for writes in (3, 1, 1, 1):
             await graves.enter_async_context(lost_after(house, writes))
         await graves.enter_async_context(house.working())
@@ -147,6 +157,7 @@ async def test_events_keep_their_order_and_are_all_stored_after_a_flush() -> Non
     events = EventLog(house.bus, "run_9")
     await events.acquire(1)
     for number in range(20):
+        # Published without waiting, as drafts are: their order must come from the log, not from luck.
         events.publish(answer_delta=pb.AnswerDelta(text=str(number)))
     events.publish(finished=pb.RunFinished())
     await events.flush()
@@ -159,6 +170,7 @@ async def test_an_event_that_cannot_be_sent_fails_the_flush() -> None:
     house = House()
     events = EventLog(house.bus, "run_9")
     await events.acquire(1)
+    # The bus is gone before the end is published, and the end may not be lost silently.
     await house.bus.close()
     events.publish(finished=pb.RunFinished())
     with pytest.raises(NotReady):
@@ -170,6 +182,7 @@ async def test_marks_are_never_shown() -> None:
     house.release.set()
     await house.ask()
     async with house.working():
+        # Bookkeeping among events: readers would count it as progress.
         assert "taken_up" not in kinds(await house.events())
     first = await anext(house.bus.follow(events_subject("run_1")))
     assert pb.RunEvent.FromString(first.payload).HasField("taken_up")
@@ -178,12 +191,14 @@ async def test_marks_are_never_shown() -> None:
 async def test_a_waiting_run_that_is_stopped_never_starts() -> None:
     house = House(*LINES)
     await house.ask()
+    # It was not running: the answer to "stop" says whether anything was cut short.
     assert await house.runs.worker.stop("run_1") is False
     async with house.working():
         finished = (await house.events())[-1].finished
     assert finished.stop_reason == trajectory.STOP_REASON_STOPPED
     assert house.policy.sampled == []
     assert await house.runs.worker.stop("run_1") is False
+    # A run that nobody has asked for.
     with pytest.raises(NotFound):
         await house.runs.worker.stop("run_2")
 
@@ -201,10 +216,12 @@ async def test_a_stopped_run_goes_on_from_its_last_call() -> None:
     house = House(*LINES)
     first = await stop_run(house)
     assert first[-1].finished.stop_reason == trajectory.STOP_REASON_STOPPED
+    # Only "a" had found something by then.
     assert [item.number for item in first[-1].finished.material] == [1]
     house.release.set()
     header, leg = await house.runs.resume(pb.ResumeRunRequest(run_id="run_1", request_id="again"))
     assert (leg.number, leg.steps) == (1, 1)
+    # The same request again joins the leg that it made.
     assert (await house.runs.resume(pb.ResumeRunRequest(run_id="run_1", request_id="again")))[1] == leg
     with pytest.raises(Conflict, match="is running"):
         await house.runs.resume(pb.ResumeRunRequest(run_id="run_1"))
@@ -213,6 +230,7 @@ async def test_a_stopped_run_goes_on_from_its_last_call() -> None:
         events = await house.events(leg=1)
     whole(events)
     assert kinds(events).count("resumed") == 1
+    # At the place behind the first leg's end.
     assert kinds(events)[len(first)] == "resumed"
     assert events[-1].finished.stop_reason == trajectory.STOP_REASON_FINISHED
     assert house.policy.sampled == ["run_1-0", "run_1-1", "run_1-2"]
@@ -229,6 +247,7 @@ async def test_a_spent_budget_is_refilled_by_a_resumption() -> None:
     async with house.working():
         first = await house.events()
         assert first[-1].finished.stop_reason == trajectory.STOP_REASON_BUDGET
+        # One more round, and then two: each resumption adds what its budget says.
         for number, rounds in ((1, 1), (2, 2)):
             request = pb.ResumeRunRequest(run_id="run_1", budget=pb.Budget(max_rounds=rounds))
             header, leg = await house.runs.resume(request)
@@ -252,6 +271,7 @@ async def test_replay_gives_the_same_hash_without_any_service() -> None:
     replayed = await house.runs.replay("run_1")
     assert replayed.same, replayed
     assert replayed.recorded_hash == replayed.replayed_hash
+    # Nothing was asked of policy or tools: a replay reads the record alone.
     assert (house.policy.sampled, house.called) == (sampled, called)
 
 
@@ -275,6 +295,7 @@ async def test_replay_names_the_first_difference(change: str, where: str) -> Non
     assert recorded is not None
     results = recorded.steps[1].tool_results
     if change == "result":
+        # One change each: a result's text, a call's id, a call that is gone, the reason for the end, the hash.
         results[0].content += " forged"
     elif change == "call":
         results[1].tool_call_id = results[1].tool = "other"
@@ -284,6 +305,7 @@ async def test_replay_names_the_first_difference(change: str, where: str) -> Non
         recorded.stop_reason = trajectory.STOP_REASON_BUDGET
     else:
         recorded.hash = "0" * 64
+    # An epoch beyond all others, so that this forgery counts as the end of the run.
     await house.record.put_trajectory(recorded, epoch=10**9)
     replayed = await house.runs.replay("run_1")
     assert not replayed.same

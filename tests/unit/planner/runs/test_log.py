@@ -41,13 +41,16 @@ async def count_question(rounds: int) -> tuple[list[tuple[str, str]], list[str]]
 
 async def test_the_object_store_is_asked_as_often_for_a_long_run_as_for_a_short_one() -> None:
     (short, _), (long, _) = await count_question(1), await count_question(12)
+    # The same operations in the same order, whatever the number of rounds.
     assert [name for name, _ in short] == [name for name, _ in long]
+    # Ten for a whole question: header, end and index, each written and read.
     assert len(long) <= 10, long
     assert [key for name, key in long if name == "get"] == ["runs/headers/run_1.json"] * 2, "nothing is read back"
 
 
 async def test_a_round_is_one_message_for_its_completion_two_for_a_call_and_one_for_its_end() -> None:
     (_, few), (_, many) = await count_question(1), await count_question(11)
+    # Ten rounds more: a completion, a call begun and ended, and the step's end each.
     assert len(many) - len(few) == 10 * (1 + 2 + 1)
     assert set(many) == {run_subject(Lane.INTERACTIVE), events_subject("run_1")}
 
@@ -67,6 +70,7 @@ async def lose_in_the_middle(house: House) -> None:
 async def test_a_lost_planners_run_goes_on_from_its_log_alone() -> None:
     house = House(*LINES)
     await lose_in_the_middle(house)
+    # All objects but the header are deleted: what is left must be in the log.
     for item in await house.store.list(""):
         if not item.key.startswith("runs/headers/"):
             await house.store.delete(item.key)
@@ -89,6 +93,7 @@ async def test_a_running_run_is_read_from_its_log() -> None:
     async with house.working(house.worker()):
         await house.events()
     ended = await house.runs.get("run_1", common.LANE_INTERACTIVE)
+    # Read from the log while it ran, and from the store after its end: one step, the same bytes.
     assert ended.trajectory.steps[0] == found.trajectory.steps[0]
 
 
@@ -99,6 +104,7 @@ async def test_a_step_that_a_stop_has_cut_short_outlives_the_log() -> None:
         await eventually(lambda: any("b" in call for call in house.called))
         assert await house.runs.worker.stop("run_1")
         await house.events()
+    # The bus keeps events for a day; a new one stands for the time after it.
     # A day later the events are gone.
     later = House(*LINES, store=house.store, bus=MemoryBus(house.store, topology(ack_wait_s=0.3), loop_time))
     later.release.set()
@@ -112,6 +118,7 @@ async def test_a_step_that_a_stop_has_cut_short_outlives_the_log() -> None:
     assert (await later.runs.replay("run_1")).same
 
 
+# Objects of an earlier layout, written by hand: nothing in the product writes them any more.
 async def rewrite_as_before(house: House, events: Sequence[pb.RunEvent]) -> None:
     """Leave the run as planners did that stored steps as objects: step 0 complete, step 1 open after its first call."""
     recorded = await house.record.get_trajectory("run_1")
@@ -134,6 +141,7 @@ async def rewrite_as_before(house: House, events: Sequence[pb.RunEvent]) -> None
     mark = pb.RunEvent(run_id="run_1", taken_up=pb.TakenUp(attempt=1)).SerializeToString()
     await house.bus.publish(events_subject("run_1"), mark, message_id="mark")
     ends = [place for place, event in enumerate(events) if event.HasField("tool_finished")]
+    # Up to the second result: "b" has ended, the others have not.
     for event in events[: ends[1] + 1]:
         await house.bus.publish(events_subject("run_1"), event.SerializeToString(), message_id=str(event.sequence))
 

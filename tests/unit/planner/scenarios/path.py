@@ -75,11 +75,11 @@ class Played:
     def rounds(self) -> int:
         return len(self.far.requests)
 
-    def shown(self, request: int) -> str:
+    def read_prompt(self, request: int) -> str:
         """Return all that the model was shown with a request, tools left out."""
         return "\n".join(str(message.get("content")) for message in self.far.requests[request].body["messages"])
 
-    def offered(self, request: int) -> list[str]:
+    def list_tools(self, request: int) -> list[str]:
         return [tool["function"]["name"] for tool in self.far.requests[request].body.get("tools", ())]
 
 

@@ -44,7 +44,7 @@ async def test_a_call_that_is_written_as_text_is_made() -> None:
 async def test_a_faulty_call_is_answered_with_what_is_expected_and_the_run_goes_on(call: Call, said: str) -> None:
     played = await play("gpt-4", [Reply(calls=(call,)), finish("Done.")])
     assert (played.stop, played.text, played.rounds) == ("finished", "Done.", 2)
-    assert said in played.shown(1)
+    assert said in played.read_prompt(1)
 
 
 async def test_python_literals_in_arguments_are_read() -> None:
@@ -58,7 +58,7 @@ async def test_a_finish_among_other_calls_is_asked_for_again_when_their_results_
     both = Reply(calls=(look(SOURCE), Call("finish", {"intent": "end", "answer": "Blind."})))
     played = await play("gpt-4", [both, finish(REPORT)])
     assert played.text == REPORT
-    assert "when you have read the results" in played.shown(1)
+    assert "when you have read the results" in played.read_prompt(1)
 
 
 async def test_a_report_in_prose_is_the_answer_and_is_sampled_once() -> None:
@@ -71,22 +71,22 @@ async def test_prose_that_the_limit_cuts_is_continued() -> None:
     rest = Reply(text="The reason for this strong rise is demand.")
     played = await play("gpt-4", [Reply(calls=(look(SOURCE),)), cut, rest])
     assert played.text == "Apple rose by 80 % in 2020 [1]. The reason for this strong rise is demand."
-    assert "was cut off" in played.shown(2)
+    assert "was cut off" in played.read_prompt(2)
 
 
 async def test_a_finish_that_the_limit_cuts_is_continued() -> None:
     cut = Reply(calls=(Call("finish", '{"intent": "end", "answer": "Apple rose by 80 % in 20'),), finish="length")
     played = await play("gpt-4", [Reply(calls=(look(SOURCE),)), cut, finish("rose by 80 % in 2020 [1].")])
     assert (played.stop, played.text) == ("finished", REPORT)
-    assert "no JSON" not in played.shown(2)
+    assert "no JSON" not in played.read_prompt(2)
     assert played.far.refusals == [], "each call has its result"
 
 
 async def test_a_call_that_the_limit_cuts_is_told_the_limit() -> None:
     cut = Reply(calls=(Call("look", '{"intent": "see", "text": "a very long'),), finish="length")
     played = await play("gpt-4", [cut, finish("Done.")])
-    assert "your call was cut off at" in played.shown(1)
-    assert "no JSON" not in played.shown(1)
+    assert "your call was cut off at" in played.read_prompt(1)
+    assert "no JSON" not in played.read_prompt(1)
 
 
 async def test_an_answer_that_stays_cut_says_so_first_and_as_a_finding() -> None:
@@ -110,7 +110,7 @@ async def test_empty_replies_end_the_run_with_what_was_found(finish_reason: str)
 
 async def test_the_same_call_again_and_again_is_offered_finish_alone_and_then_ended() -> None:
     played = await play("gpt-4", [Reply(calls=(look(SOURCE),))])
-    assert (played.stop, played.rounds, played.offered(4)) == ("unfinished", 5, ["finish"])
+    assert (played.stop, played.rounds, played.list_tools(4)) == ("unfinished", 5, ["finish"])
     assert "went on repeating calls" in played.text
     assert SOURCE.removesuffix(".") in played.text, "what was found is listed"
 
@@ -118,8 +118,8 @@ async def test_the_same_call_again_and_again_is_offered_finish_alone_and_then_en
 async def test_a_model_that_never_stops_calling_tools_ends_with_its_budget_and_what_it_found() -> None:
     script = [lambda body, n=n: Reply(calls=(look(f"note {n}"),)) for n in range(40)]
     played = await play("gpt-4", script, max_rounds=8)
-    assert (played.stop, played.rounds, played.offered(7)) == ("budget", 8, ["finish"])
-    assert "This is the last round" in played.shown(7)
+    assert (played.stop, played.rounds, played.list_tools(7)) == ("budget", 8, ["finish"])
+    assert "This is the last round" in played.read_prompt(7)
     assert "- note 0" in played.text
 
 

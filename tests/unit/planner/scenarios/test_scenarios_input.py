@@ -23,7 +23,7 @@ HTML = "<!doctype html><html><body><h1>502 Bad Gateway</h1></body></html>"
 async def test_a_question_reaches_the_model_word_for_word(question: str) -> None:
     played = await play("gpt-4", [Reply(calls=(look("a note"),)), finish("The premise is wrong [1].")], question)
     assert (played.stop, played.text) == ("finished", "The premise is wrong [1].")
-    assert question.strip() in played.shown(0)
+    assert question.strip() in played.read_prompt(0)
 
 
 async def test_a_question_over_the_limit_is_refused_with_its_length() -> None:

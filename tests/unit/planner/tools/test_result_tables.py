@@ -27,7 +27,7 @@ from fathom.transport.store import open_store
 from fathom.transport.store.refs import read_ref, to_ref
 
 
-def shown(columns: dict[str, list[Any]], kind: str = "number", title: str = "", **content: Any) -> bytes:
+def show(columns: dict[str, list[Any]], kind: str = "number", title: str = "", **content: Any) -> bytes:
     listed = [{"name": name, "type": kind, "values": values} for name, values in columns.items()]
     return json.dumps({"title": title, "is_result": True, "units": {}, "columns": listed} | content).encode()
 
@@ -94,7 +94,7 @@ async def test_a_shown_table_becomes_the_next_sheet_with_its_cell_as_origin(serv
     table = frames.arrow().table({"close": [1.5, 2.5, 3.5]})
     given.data.CopyFrom(to_ref(await services.store.put("t1", frames.write_table(table), frames.ARROW_STREAM)))
     tool.session.put(given)
-    services.displays = [shown({"close": [2.5], "return": [0.25]}, units={"return": "fraction"})]
+    services.displays = [show({"close": [2.5], "return": [0.25]}, units={"return": "fraction"})]
     reply = await call(tool, "top = sheet_1.tail(1)\ntop", 4)
     code, sheet = reply.material
     assert (code.kind, sheet.kind) == (MaterialKind.CODE, MaterialKind.SHEET)
@@ -111,7 +111,7 @@ async def test_a_shown_table_becomes_the_next_sheet_with_its_cell_as_origin(serv
 
 async def test_a_repeated_cell_makes_no_second_sheet(services: Services) -> None:
     tool = make_tool(services)
-    services.displays = [shown({"a": [1.0]})]
+    services.displays = [show({"a": [1.0]})]
     assert len((await call(tool, "a")).material) == 2
     again = await call(tool, "a", 3)
     assert [found.kind for found in again.material] == [MaterialKind.CODE]
@@ -120,7 +120,7 @@ async def test_a_repeated_cell_makes_no_second_sheet(services: Services) -> None
 
 async def test_a_resumed_run_knows_the_sheet_and_runs_its_cell_for_its_state_only(services: Services) -> None:
     tool = make_tool(services)
-    services.displays = [shown({"a": [1.0]})]
+    services.displays = [show({"a": [1.0]})]
     reply = await call(tool, "a")
     material = [
         material_from_proto(material_to_proto(Material(n, f.kind, f.item, f.variable, f.computed_by, f.computed_from)))
@@ -129,7 +129,7 @@ async def test_a_resumed_run_knows_the_sheet_and_runs_its_cell_for_its_state_onl
     assert material[1].computed_by == 1
     session = Session.from_material(cast(Any, services), "run_1", 5.0, material)
     assert (list(session.sheets), session.code) == (["sheet_1"], ["a"])
-    services.displays = [shown({"b": [2.0]})]
+    services.displays = [show({"b": [2.0]})]
     tool.session = session
     assert (await call(tool, "b", 3)).material[1].variable == "sheet_2"
 
@@ -138,12 +138,12 @@ async def test_what_cannot_be_kept_is_said_and_the_cell_still_counts(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tool = make_tool(services)
-    services.displays = [b"{", shown({"a": ["x"]}), shown({"a": [1.0]}, kind="tensor")]
+    services.displays = [b"{", show({"a": ["x"]}), show({"a": [1.0]}, kind="tensor")]
     reply = await call(tool, "a")
     assert reply.status == "ok"
     assert len(reply.material) == 1
     assert len(reply.head["tables_not_kept"]) == 3
-    services.displays, services.fails = [shown({"a": [1.0]})], True
+    services.displays, services.fails = [show({"a": [1.0]})], True
     assert "datafetch" in (await call(tool, "a", 2)).head["tables_not_kept"][0]
     services.fails = False
     monkeypatch.setattr("fathom.services.planner.tools.python.MAX_RESULTS", 0)
@@ -152,20 +152,20 @@ async def test_what_cannot_be_kept_is_said_and_the_cell_still_counts(
 
 async def test_a_failed_cell_keeps_no_table(services: Services) -> None:
     tool = make_tool(services)
-    services.displays, services.status = [shown({"a": [1.0]})], sandbox.EXECUTE_STATUS_ERROR
+    services.displays, services.status = [show({"a": [1.0]})], sandbox.EXECUTE_STATUS_ERROR
     assert [found.kind for found in (await call(tool, "a")).material] == [MaterialKind.CODE]
 
 
 async def test_a_computed_column_says_how_it_was_computed(services: Services) -> None:
     tool = make_tool(services)
-    services.displays = [shown({"return": [0.25]}, convention="Total return from 2019-12-31.")]
+    services.displays = [show({"return": [0.25]}, convention="Total return from 2019-12-31.")]
     [column] = (await call(tool, "r")).material[1].item.columns
     assert column.formula == "Total return from 2019-12-31."
 
 
 async def test_titles_and_names_are_those_of_the_cell(services: Services) -> None:
     tool = make_tool(services)
-    services.displays = [shown({"day": ["2020-01-02"]}, kind="date", title="Days", is_result=False)]
+    services.displays = [show({"day": ["2020-01-02"]}, kind="date", title="Days", is_result=False)]
     reply = await call(tool, "show_table(days, 'Days')")
     assert reply.material[1].item.title == "Days"
     assert reply.material[1].item.columns[0].type == "date32[day]"

@@ -94,6 +94,7 @@ class Tables:
     parameters: Mapping[str, Any] = make_schema(["question"], question={"type": "string"})
 
     async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Reply | NumberedReply:
+        # By the question, so that a repetition of it finds the same table.
         source = random.Random(arguments["question"])
         variable = f"sheet_{source.randrange(10_000)}"  # the same table keeps its name
         columns = [SimpleNamespace(name="date", type="date", unit=""), SimpleNamespace(name="x", type="f8", unit="USD")]
@@ -119,10 +120,12 @@ class Cells:
         item = SimpleNamespace(id=call_id, code=code, figures=())
         finding = NewMaterial(MaterialKind.CODE, item)
         if "bad" in code:
+            # As long as a real traceback: what makes failed attempts worth dropping.
             trace = "Traceback: " + "frame " * 120
             return lambda first: Reply(ToolStatus.FAILED, {"material": first, "error": "NameError"}, trace, (finding,))
         if "flood" in code:
             return lambda first: Reply(ToolStatus.OK, {"material": first}, "many words " * 6_000, (finding,))
+        # By the code: the same cell prints the same numbers in every run of a test.
         source = random.Random(code)
         lines = [f"measure {index}: {source.uniform(-1, 1):.6f}" for index in range(40)]
         return lambda first: Reply(ToolStatus.OK, {"material": first, "figures": []}, "\n".join(lines), (finding,))
@@ -142,6 +145,7 @@ class Papers:
                 "title": f"On {arguments['query']}",
                 "summary": "words and more " * 30,
             }
+            # Fixed words, so that lengths are those of real summaries and nothing can be cited.
             for _ in range(5)
         ]
         return Reply(ToolStatus.OK, {"hits": hits})
@@ -223,6 +227,7 @@ def mix_lines(rounds: int, seed: int = 0) -> list[Line]:
         elif kind == "think":
             lines.append(("think", {"content": f"Between {number}.5 and 3: " + "hm, perhaps " * 20}))
         else:
+            # Two failures and the cell that mends them, as models work.
             lines += [("python", {"code": f"bad({number}, {attempt})"}) for attempt in range(2)]
             lines.append(("python", {"code": f"good({number})"}))
     return [*lines[: rounds - 1], ("finish", {"answer": "So it went."})]

@@ -44,6 +44,7 @@ async def fit_settings(policy: StepPolicy, *, room: int, target: int) -> WindowS
 
 @pytest.mark.parametrize("policy", ACTIVE)
 async def test_compacts_at_seventy_percent_of_the_real_request_and_never_before(policy: StepPolicy) -> None:
+    # Forty rounds of tables, cells and documents are several windows of 24,000 tokens.
     run = await play(mix_lines(40), replace(SETTINGS, policy=policy))
     assert len(run.episode.steps) == 40
     compacted = dict(run.notes.compactions)
@@ -53,12 +54,14 @@ async def test_compacts_at_seventy_percent_of_the_real_request_and_never_before(
         assert real < 0.70 * 24_000
         if index in compacted:
             assert compacted[index].tokens_before >= 0.70 * 24_000
+            # After a compaction the measure is taken anew, not estimated from what was dropped.
             assert compacted[index].tokens_after == real
     assert run.episode.max_context_tokens == max(run.model.prompts)
 
 
 async def test_off_is_off() -> None:
     run = await play(mix_lines(40), replace(SETTINGS, policy=StepPolicy.OFF))
+    # The same script without a policy: it would not have fitted.
     assert max(run.model.prompts) > 24_000
     assert not run.notes.compactions
 
@@ -67,6 +70,7 @@ async def test_off_is_off() -> None:
 async def test_failed_attempts_go_and_the_code_that_ran_stays(policy: StepPolicy) -> None:
     """Four failing edits and a success leave the success alone, newest steps or not."""
     attempts = code(*(f"bad({number})" for number in range(4)), "good(4)")
+    # Measured: room for four failures and a success, and a target that the success alone fits into.
     settings = await fit_settings(policy, room=1_575, target=1_298)
     run = await play([*attempts, ("finish", {"answer": "Done."})], settings)
     assert [index for index, _ in run.notes.compactions] == [5]
@@ -78,6 +82,7 @@ async def test_failed_attempts_go_and_the_code_that_ran_stays(policy: StepPolicy
 
 
 async def test_failures_that_nothing_has_mended_stay() -> None:
+    # None of the eight runs, so the last ones are all that the model knows of what is wrong.
     attempts = code(*(f"bad({number})" for number in range(8)))
     settings = await fit_settings(StepPolicy.DELETE, room=1_225, target=966)
     run = await play([*attempts, ("finish", {"answer": "I could not."})], settings)
@@ -89,6 +94,7 @@ async def test_failures_that_nothing_has_mended_stay() -> None:
 async def test_repetitions_leave_one_and_cited_material_stays() -> None:
     same: Line = ("data", {"question": "prices"})
     settings = await fit_settings(StepPolicy.DELETE, room=3_395, target=3_027)
+    # The second repetition is refused; the first is a copy; a thought cites the original.
     script: list[Line] = [same, same, ("think", {"content": "As [1] shows."}), same, *code("a", "b", "c"), same]
     run = await play([*script, ("finish", {"answer": "Done."})], settings)
     first = run.notes.compactions[0][1]
@@ -108,6 +114,7 @@ async def test_the_last_five_results_stay_and_older_ones_become_one_line() -> No
     index, compaction = run.notes.compactions[0]
     results = [message for message in run.model.views[index].messages if message.role is Role.TOOL]
     originals = {result.content for step in run.episode.steps for result in step.results}
+    # Results in full are byte for byte those of the record.
     assert all(message.content in originals for message in results[-5:])
     old = [message for message in results[:-5] if message.content not in originals]
     assert old
@@ -115,6 +122,7 @@ async def test_the_last_five_results_stay_and_older_ones_become_one_line() -> No
         line = json.loads(message.content)
         assert "\n" not in message.content
         again = run.episode.steps[line["recall"]["round"] - 1].results[0]
+        # The line says which tool it was and how many characters are gone.
         assert (line["tool"], line["left_out"]) == (again.call.name, len(again.content))
         if again.call.name == "data":
             assert line["sheets"][0]["columns"] == [{"name": "x"}]
@@ -125,6 +133,7 @@ async def test_the_last_five_results_stay_and_older_ones_become_one_line() -> No
 async def test_a_summary_keeps_what_the_row_names_and_every_number(policy: StepPolicy) -> None:
     """With a writer that is out of reach, the extract and the list of numbers do it alone."""
     todo: Line = ("todo", {"items": ["compare margins", "say what is missing"]})
+    # The todo list and the numbers of tables must survive a summary, for the answer is made of them.
     script: list[Line] = [todo, *mix_lines(40, seed=3)[1:]]
     run = await play(script, await fit_settings(policy, room=8_295, target=5_045))
     index, compaction = run.notes.compactions[-1]
@@ -136,6 +145,7 @@ async def test_a_summary_keeps_what_the_row_names_and_every_number(policy: StepP
         if material.variable:
             assert f"{material.variable} [{material.number}]" in notes
             assert "x: f8 USD" in notes
+    # Not one number was left out for want of room.
     assert not compaction.numbers_left_out
     text = "\n".join(message.content for message in views)
     gone = [
@@ -144,6 +154,7 @@ async def test_a_summary_keeps_what_the_row_names_and_every_number(policy: StepP
         for result in step.results
         if result.status is ToolStatus.OK
         and result.content not in text
+        # Gone from the view altogether, with not even a line that recalls it.
         and f'"recall":{{"round":{step.index + 1}}}' not in text
     ]
     assert gone
@@ -159,6 +170,7 @@ async def test_a_writer_is_used_checked_and_given_up_after_three_failures() -> N
     results = [result for step in extracted.episode.steps[:6] for result in step.results]
     number = next(found[5] for found in (find_numbers(result.content) for result in results) if len(found) > 30)
     good = f"It was {number}."
+    # The first summary invents a number, which no result has; the second has one of theirs.
     run = await play(script, settings, writer=ScriptedWriter(["It was 123456.789.", good]))
     first = run.notes.compactions[0]
     assert first[0] == index
@@ -167,6 +179,7 @@ async def test_a_writer_is_used_checked_and_given_up_after_three_failures() -> N
     assert good in join_view(run, index)
     assert "123456.789" not in join_view(run, index)
 
+    # Empty, without a number, and no reply at all.
     failing = ScriptedWriter(["", "no number at all", None, good, good])
     run = await play(script, settings, writer=failing)
     assert len(run.notes.compactions) >= 3
@@ -181,6 +194,7 @@ async def test_resuming_anywhere_shows_the_same_views_byte_for_byte(policy: Step
     settings = replace(SETTINGS, policy=policy)
     whole = await play(script, settings)
     compacted = whole.notes.compactions[0][0]
+    # Before, at and behind the compaction, and at the last round.
     for known in (compacted - 1, compacted, compacted + 1, 35):
         message = [s for s in whole.episode.steps[:known]]
         resumed = await play(script, settings, known=message)
@@ -196,6 +210,7 @@ async def test_a_worker_that_dies_after_sampling_leaves_its_compaction_to_the_ne
     whole = await play(script, SETTINGS)
     compacted = whole.notes.compactions[0][0]
     steps = whole.episode.steps
+    # As the log has it: sampled, and with no result yet.
     noted = step_from_proto(step_to_proto(replace(steps[compacted], results=()), ""))
     resumed = await play(script, SETTINGS, known=steps[:compacted], cut_short=noted)
     assert [view.messages for view in resumed.model.views] == [v.messages for v in whole.model.views[compacted + 1 :]]
@@ -208,16 +223,19 @@ async def test_segments_hold_each_sampled_id_once(policy: StepPolicy) -> None:
     message = trajectory_to_proto(run.episode, None, pb.PROTOCOL_RESEARCH, 0, ())  # type: ignore[arg-type]
     assert len(message.segments) == len(run.notes.compactions) + 1
     assert [part.first_step for part in message.segments][1:] == [index for index, _ in run.notes.compactions]
+    # Steps count from 0.
     assert message.segments[-1].last_step == 39
     sampled = [token for step in run.episode.steps for token in step.completion.sampled_token_ids]
     trained = []
     for part in message.segments:
         assert len(part.token_ids) == len(part.mask) == len(part.log_probs)
         trained += [token for token, bit in zip(part.token_ids, part.mask, strict=True) if bit]
+        # The scripted model's log-probability, and nothing where nothing was sampled.
         assert all((value == -0.5) == bool(bit) for value, bit in zip(part.log_probs, part.mask, strict=True))
     assert trained == sampled
     assert list(message.token_ids) == list(message.segments[-1].token_ids)
     assert message.max_context_tokens == max(run.model.prompts)
+    # Six rounds fit into the window, so there is one segment, which needs no list.
     short = await play(mix_lines(6), SETTINGS)
     assert not trajectory_to_proto(short.episode, None, pb.PROTOCOL_RESEARCH, 0, ()).segments  # type: ignore[arg-type]
 
@@ -237,6 +255,7 @@ async def test_long_history_is_cut_and_the_question_is_not() -> None:
         for turn in range(6)
         for message in (
             Message(Role.USER, f"Question {turn}?"),
+            # Six turns of some 3,600 words each are more than the window.
             Message(Role.ASSISTANT, f"Answer {turn}: " + "so it is. " * 1_200),
         )
     )
@@ -264,10 +283,12 @@ async def test_one_result_that_is_larger_than_the_window_is_cut_and_can_be_recal
 async def test_what_was_dropped_can_be_recalled_as_its_line_says() -> None:
     script = mix_lines(24)
     run = await play(script, replace(SETTINGS, policy=StepPolicy.DELETE))
+    # A cell in the old part, whose result is many numbers.
     dropped = next(i for i in run.notes.compactions[0][1].dropped_steps if script[i][0] == "python" and i > 3)
     assert f'"recall":{{"round":{dropped + 1}}}' in join_view(run)
     number = find_numbers(run.episode.steps[dropped].results[0].content)[7]
     assert number not in join_view(run)
+    # The same script, which asks for the round before it ends.
     script[-1:] = [("recall", {"round": dropped + 1}), script[-1]]
     run = await play(script, replace(SETTINGS, policy=StepPolicy.DELETE))
     assert number in join_view(run)

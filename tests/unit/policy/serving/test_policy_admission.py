@@ -21,6 +21,7 @@ from tests.support.waiting import settle
 
 async def test_prometheus_sees_queue_tokens_and_pressure() -> None:
     registry = CollectorRegistry()
+    # One place, one that may wait, 200 tokens: the third claimant is shed.
     admission = Admission("m", Limits(1, 1, 200), AdmissionMetrics("m", PolicyMetrics.register(registry)))
     first = await admission.acquire(Claimant(), 50)
     second = asyncio.create_task(admission.acquire(Claimant(Lane.TRAINING)))
@@ -28,6 +29,7 @@ async def test_prometheus_sees_queue_tokens_and_pressure() -> None:
     with pytest.raises(Overloaded):
         await admission.acquire(Claimant(Lane.TRAINING))
     text = generate_latest(registry).decode()
+    # 50 of 200 tokens are a pressure of a quarter.
     for line in (
         'fathom_policy_tokens_in_flight{model="m"} 50.0',
         'fathom_policy_kv_pressure{model="m"} 0.25',
@@ -44,8 +46,11 @@ async def test_prometheus_sees_queue_tokens_and_pressure() -> None:
 def test_what_a_generation_needs() -> None:
     request = Request("r", "m", (Message(Role.USER, "x" * 300),), sampling=Sampling(max_tokens=50))
     config = RulesModel()
+    # 300 ASCII characters are estimated as 100 tokens, and 50 may be sampled.
     assert estimate_tokens(request, config, 10_000) == 150
     longer = replace(request, context_token_ids=(1,) * 500, context_messages=1)
     longer = replace(longer, messages=(Message(Role.ASSISTANT, "y"), Message(Role.USER, "x" * 30)))
+    # 500 known ids, 10 new ones and 50 to sample: what is known is counted, not estimated.
     assert estimate_tokens(longer, config, 10_000) == 560
+    # Never more than the model's window, or a long request could never be admitted.
     assert estimate_tokens(request, config, 100) == 100

@@ -23,6 +23,7 @@ def forever() -> None:
     return None
 
 
+# Stands for a backend in the middle of sampling, so that a test decides what happens while it samples.
 class Gate:
     """A source that waits for ``open`` between two pieces and tells how it ended."""
 
@@ -53,6 +54,7 @@ async def test_the_same_id_runs_once_and_gives_the_same() -> None:
     second = asyncio.create_task(collect(generations.join(ASK).watch(forever)))
     gate.open.set()
     assert await first == await second == ["a", DONE]
+    # A third watcher after the end reads what was sampled.
     assert await collect(generations.join(ASK).watch(forever)) == ["a", DONE]
     assert gate.runs == 1
 
@@ -62,6 +64,7 @@ async def test_another_request_under_the_same_id_is_a_conflict() -> None:
     gate.open.set()
     generations = Generations(gate, 8)
     await collect(generations.join(ASK).watch(forever))
+    # The same id for another conversation is a mistake in the caller, not a repetition.
     with pytest.raises(Conflict):
         generations.join(replace(ASK, messages=(Message(Role.USER, "other"),)))
 
@@ -74,12 +77,15 @@ async def test_sampling_stops_when_the_last_watcher_leaves() -> None:
         async with aclosing(generations.join(ASK).watch(forever)) as other:
             await anext(other)
             await gate.started.wait()
+        # One of two has left: the other still reads.
         assert gate.closed == 0
+    # One round for the watcher's end, one for the source's.
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert gate.closed == 1
     gate.open.set()
     assert await collect(generations.join(ASK).watch(forever)) == ["a", DONE]
+    # Nothing of the abandoned generation was kept, so the same request samples again.
     assert gate.runs == 2
 
 
@@ -89,6 +95,7 @@ async def test_a_deadline_ends_one_watcher_and_not_the_other() -> None:
     patient = asyncio.create_task(collect(generations.join(ASK).watch(forever)))
     await gate.started.wait()
     with pytest.raises(DeadlineExceeded):
+        # A watcher without time left; the generation is not its own alone.
         await collect(generations.join(ASK).watch(lambda: 0.0))
     assert gate.closed == 0
     gate.open.set()
@@ -104,6 +111,7 @@ async def test_a_failure_is_told_and_forgotten() -> None:
     with pytest.raises(Internal, match="bug"):
         await collect(generations.join(ASK).watch(forever))
     with pytest.raises(Internal, match="bug"):
+        # Sampled anew and failing anew: the failure itself was not held.
         await collect(generations.join(ASK).watch(forever))
 
 
@@ -115,6 +123,7 @@ async def test_what_is_remembered_is_bounded() -> None:
         await collect(generations.join(replace(ASK, request_id=f"r{index}")).watch(forever))
     await collect(generations.join(replace(ASK, request_id="r0")).watch(forever))
     await collect(generations.join(replace(ASK, request_id="r0")).watch(forever))
+    # r0 was pushed out by the later ones and ran again once; its repetition was remembered.
     assert gate.runs == 5
 
 

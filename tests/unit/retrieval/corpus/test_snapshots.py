@@ -61,6 +61,7 @@ async def test_an_ingest_adds_what_is_new_and_says_what_it_left_out(tmp_path: Pa
         b'{"id": "a", "title": "Gold", "text": "Gold rose."}',
         b"",
         b"no json",
+        # The same text but for a blank: a duplicate of the first.
         b'{"id": "b", "title": "Gold", "text": "Gold rose. "}',
         b'{"id": "a", "title": "Oil", "text": "Oil fell."}',
         b"[1]",
@@ -68,10 +69,13 @@ async def test_an_ingest_adds_what_is_new_and_says_what_it_left_out(tmp_path: Pa
         b'{"id": "d", "text": "Tin.", "published": "soon"}',
         '{"text": "one\u2028two"}'.encode(),
         b"\xff\xfe",
+        # Brackets that would overflow a recursive parser.
         b"[" * 100_000,
     ]
     whole = b"\n".join(lines)
+    # In pieces of seven bytes, which cut lines and characters.
     done = await ingest(engine, *(Chunk(whole[at : at + 7], source="x.jsonl") for at in range(0, len(whole), 7)))
+    # a, d and the line with a separator are new; a blank line is nobody's fault.
     assert (done.added, done.duplicates, done.rejected) == (3, 1, 6)
     assert [issue.line for issue in done.issues] == [3, 5, 6, 7, 8, 10, 11]
     assert {issue.source for issue in done.issues} == {"x.jsonl"}
@@ -85,6 +89,7 @@ async def test_an_ingest_adds_what_is_new_and_says_what_it_left_out(tmp_path: Pa
 async def test_more_than_allowed_is_refused_and_nothing_is_added(tmp_path: Path) -> None:
     engine = await start_engine(tmp_path, MemoryStore(), max_ingest_mb=1)
     with pytest.raises(errors.InvalidField, match="data"):
+        # The first chunk is exactly the limit, the second one byte more.
         await ingest(engine, document("a", "x"), Chunk(b"\n" * (1 << 20)), Chunk(b"\n"))
     with pytest.raises(errors.InvalidField, match="media_type"):
         await ingest(engine, Chunk(b"x", "application/x-unheard-of"))
@@ -95,6 +100,7 @@ async def test_more_than_allowed_is_refused_and_nothing_is_added(tmp_path: Path)
 
 
 async def test_a_corpus_is_there_after_a_restart_on_another_machine(tmp_path: Path) -> None:
+    # A store on disk is what two machines share; their local folders are not.
     store = FolderStore(tmp_path / "store")
     engine = await start_engine(tmp_path / "one", store)
     first = await ingest(engine, document("a", "gold rose"))
@@ -142,6 +148,7 @@ async def test_equal_content_has_one_id(tmp_path: Path) -> None:
         made.append((await ingest(engine, document("a", "gold"), document("b", "tin"))).snapshot)
         assert (await engine.corpora.freeze("main")).id == made[-1]
         await engine.close()
+    # By content: neither the machine nor the time of making counts.
     assert made[0] == made[1]
 
 
@@ -151,6 +158,7 @@ async def test_a_damaged_file_is_named(tmp_path: Path, name: str) -> None:
     snapshot = (await ingest(engine, document("a", "gold"))).snapshot
     (path,) = (tmp_path / "main" / snapshot).glob(name)
     whole = path.read_bytes()
+    # Half a file, and a file with one bit turned.
     for damaged in (whole[: len(whole) // 2], bytes([whole[0] ^ 1]) + whole[1:]):
         path.write_bytes(damaged)
         with pytest.raises(errors.CorruptData, match=path.name.replace(".", r"\.")):
@@ -168,11 +176,13 @@ async def test_a_lost_local_file_comes_from_the_store_and_a_lost_stored_one_brea
     await ingest(engine, document("a", "gold and tin"), corpus="other")
     await engine.close()
     for path in (tmp_path / "a").rglob("columns.npz"):
+        # Local copies are short, stored ones whole: the start mends itself.
         path.write_bytes(b"short")
     engine = await start_engine(tmp_path / "a", store)
     assert await ids(engine, "gold") == ["a"]
     manifest = (await engine.corpora.get_snapshot("other")).manifest
     await engine.close()
+    # Gone from the store and from this machine.
     await store.delete(f"retrieval/blobs/{manifest.files[0].sha256}")
     engine = await start_engine(tmp_path / "b", store)
     assert await ids(engine, "gold") == ["a"]
@@ -190,6 +200,7 @@ async def test_local_copies_do_not_pile_up_and_old_snapshots_can_still_be_read(t
         made.append((await ingest(engine, document(f"d{number}", f"gold {number}"))).snapshot)
         await engine.corpora.activate("main", made[-1])
     assert made[0] not in {path.name for path in (tmp_path / "main").iterdir()}
+    # The active one, the one before, and room for two that were asked for.
     assert len(list((tmp_path / "main").iterdir())) <= 4
     assert await ids(engine, "gold", made[0]) == ["d0"]
     assert len(await ids(engine, "gold", made[3])) == 4
@@ -207,6 +218,7 @@ async def test_an_unknown_snapshot_changes_nothing(tmp_path: Path) -> None:
 
 
 async def test_requests_go_on_while_snapshots_change(tmp_path: Path) -> None:
+    # Without a cache, or requests would not reach the index.
     engine = await start_engine(tmp_path, MemoryStore(), cache=0)
     first = (await ingest(engine, *(document(f"d{n}", f"gold {n}") for n in range(50)))).snapshot
     second = (await ingest(engine, *(document(f"e{n}", f"gold coin {n}") for n in range(50)))).snapshot
@@ -230,6 +242,7 @@ async def test_requests_go_on_while_snapshots_change(tmp_path: Path) -> None:
     stop.set()
     await asyncio.gather(*readers)
     assert {ident for ident, _ in answers} == {first, second}
+    # Every answer is of one snapshot, whole.
     assert {count for _, count in answers} == {3}
     await engine.close()
 
@@ -240,6 +253,7 @@ async def test_a_text_is_read_on_across_a_change(tmp_path: Path) -> None:
     await ingest(engine, document("a", text))
     _, (page,) = await engine.fetch(["a"], 100)
     assert isinstance(page, Page)
+    # The token names the snapshot that it was cut from.
     await engine.corpora.activate("main", (await ingest(engine, document("b", "other"))).snapshot)
     _, (rest,) = await engine.fetch(["a"], 100_000, page.next_token)
     assert isinstance(rest, Page)
@@ -284,6 +298,7 @@ def test_masks_say_what_filters_say(tmp_path: Path, given_documents: list[Docume
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
 @given(DOCUMENTS, WHEN.filter(bool), st.sampled_from([0.0, 30.0]))
+# Whatever Hypothesis draws as documents, filters and dates.
 def test_nothing_from_after_as_of_is_ever_found(
     tmp_path_factory: pytest.TempPathFactory, given_documents: list[Document], as_of: datetime, half_life: float
 ) -> None:
@@ -297,6 +312,7 @@ def test_nothing_from_after_as_of_is_ever_found(
         ]
         await ingest(engine, *numbered)
         found = await engine.rank(["gold", "tin", "gold tin 1"], 100, Filter(as_of=as_of), half_life)
+        # Nothing without a date is known to have been there.
         known = {item.id for item in numbered if item.published is not None and item.published <= as_of}
         for result in found.results:
             assert not isinstance(result, errors.FathomError)
@@ -313,6 +329,7 @@ def test_nothing_from_after_as_of_is_ever_found(
     [
         ("annual report 2021", True), ("2021年报", True), ("贵州茅台2019年营业收入", True), ("2020 to 2022", True),
         ("outlook 2026", False), ("latest news", False), ("2024 and 2026", False), ("price 2,021.50", False),
+        # Digits that are no year: an amount, a code, a decimal.
         ("code 20210701", False), ("3.2019", False), ("2021Q3 earnings", True),
     ],
 )  # fmt: skip
@@ -336,6 +353,7 @@ async def test_news_do_not_fade_when_the_past_is_asked_for(tmp_path: Path) -> No
 
     assert await first("bank profits") == "new"
     assert await first("bank profits 2021") == "old"
+    # By the question's own words, by a filter, and by a date of knowledge.
     assert await first("bank profits", Filter(before=datetime(2022, 1, 1, tzinfo=UTC))) == "old"
     assert await first("bank profits", Filter(as_of=datetime(2022, 1, 1, tzinfo=UTC))) == "old"
     await engine.close()

@@ -42,6 +42,7 @@ def test_every_kind_finds_what_is_there(tmp_path: Path, kind: dense.IndexKind) -
     vectors = unit(2_000)
     dense.write_index(vectors, kind, tmp_path / "i")
     index = dense.DenseIndex.load(tmp_path / "i", 2_000, DIM)
+    # A vector's nearest is itself; approximate kinds may miss one of fifty.
     found = index.search(vectors[:50], 10)
     assert np.mean([row[0][0] == at for at, row in enumerate(found)]) >= 0.98
     assert all((np.diff(scores) <= 0).all() and (positions >= 0).all() for positions, scores in found)
@@ -57,6 +58,7 @@ def test_flat_equals_a_sorted_matrix_product(tmp_path: Path, count: int, top: in
     index = dense.DenseIndex.load(tmp_path / "i", count, DIM)
     mask = np.random.default_rng(seed).random(count) < 0.5 if masked else None
     scores = queries @ vectors.T
+    # The witness: all scores in one product, sorted.
     if mask is not None:
         scores[:, ~mask] = -np.inf
     for row, (positions, found) in enumerate(index.search(queries, top, mask)):
@@ -69,10 +71,12 @@ def test_flat_equals_a_sorted_matrix_product(tmp_path: Path, count: int, top: in
 def test_a_large_filter_holds_before_ranking(
     tmp_path: Path, kind: dense.IndexKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Ten in place of thousands, so that the filter is applied during the search and not by gathering its rows.
     monkeypatch.setattr(dense, "GATHERED_LIMIT", 10)
     vectors = unit(1_000)
     dense.write_index(vectors, kind, tmp_path / "i")
     index = dense.DenseIndex.load(tmp_path / "i", 1_000, DIM)
+    # A third of the vectors, all over the index.
     mask = np.arange(1_000) % 3 == 0
     for positions, _ in index.search(vectors[:20], 10, mask):
         assert len(positions) == 10
@@ -80,6 +84,7 @@ def test_a_large_filter_holds_before_ranking(
 
 
 def test_auto_goes_by_size_and_an_unknown_kind_is_refused() -> None:
+    # The limit itself is still flat.
     assert [dense.choose_kind("auto", n) for n in (10, dense.FLAT_LIMIT, dense.FLAT_LIMIT + 1)] == [
         "flat",
         "flat",
@@ -98,6 +103,7 @@ def test_wrong_dimensions_and_truncated_files_are_named(tmp_path: Path) -> None:
         dense.DenseIndex.load(path, 99, DIM)
     with pytest.raises(errors.CorruptData, match=r"dimension 32, queries have 8"):
         dense.DenseIndex.load(path, 100, DIM).search(np.ones((1, 8), np.float32), 3)
+    # Cut within the header, within the first vectors and before the last one.
     for cut in (4, 200, path.stat().st_size - 4):
         (tmp_path / "cut").write_bytes(path.read_bytes()[:cut])
         with pytest.raises(errors.CorruptData, match="cut"):
@@ -110,6 +116,7 @@ def test_wrong_dimensions_and_truncated_files_are_named(tmp_path: Path) -> None:
 def corpus() -> list[dict[str, object]]:
     words = ["gold", "silver", "copper", "zinc", "nickel"]
     return [
+        # "report" and "tonnes" are everywhere, the metals are rare: words and vectors then disagree.
         {"id": f"{word}-{n}", "text": f"{word} report {n} {'tonnes ' * n}", "published": f"20{10 + n}-01-01"}
         for n in range(6)
         for word in words
@@ -141,6 +148,7 @@ async def test_three_rankings_of_one_corpus(tmp_path: Path) -> None:
     assert (await names(engine, "gold report 1"))[0] == "gold-1"
     assert await names(engine, "qqqq", "lexical") == []
     assert len(await names(engine, "qqqq", "hybrid")) == 5, "vectors always have nearest ones"
+    # Both rankings must filter before they rank, or fewer than five would be left.
     early = Filter(as_of=datetime(2011, 6, 1, tzinfo=UTC))
     for ranking in ("lexical", "dense", "hybrid"):
         assert all(name[-1] in "01" for name in await names(engine, "zinc report 5", ranking, early))
@@ -163,6 +171,7 @@ async def test_only_new_documents_are_encoded(tmp_path: Path) -> None:
     rows = [parse_document(row) for row in corpus()]
     await ingest(engine, *rows[:20])
     second = await ingest(engine, *rows)
+    # Thirty documents, of which twenty have their vectors already.
     assert [count for kind, count in encoder.encoded if kind == "passage"] == [20, 10]
     await engine.corpora.activate("main", second.snapshot)
     whole = await open_engine(tmp_path / "at once", Letters())
@@ -177,6 +186,7 @@ async def test_a_truncated_index_is_named(tmp_path: Path) -> None:
     engine = await open_engine(tmp_path, Letters())
     made = await ingest(engine, *(parse_document(row) for row in corpus()))
     path = tmp_path / "main" / made.snapshot / dense.FILE
+    # Ten bytes less than a whole vector.
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(errors.CorruptData, match=r"dense\.faiss.*truncated"):
         open_snapshot(path.parent)
@@ -189,6 +199,7 @@ async def test_an_encoder_of_another_dimension_is_refused(tmp_path: Path) -> Non
     engine.encoders.add(Letters(dim=8))
     with pytest.raises(errors.CorruptData, match="dimension 32, queries have 8"):
         await engine.rank(["gold"])
+    # The encoder is wrong, the words are not.
     assert await names(engine, "gold", "lexical"), "words still rank"
     await engine.close()
 
@@ -225,10 +236,12 @@ async def test_queries_of_different_requests_are_encoded_together(tmp_path: Path
     await eventually(lambda: engine.executor.batches[0] > 0)
     rest = [asyncio.create_task(names(engine, f"copper {n}")) for n in range(30)]
     same = [asyncio.create_task(names(engine, "copper 1")) for _ in range(5)]
-    await eventually(lambda: engine.executor.joined >= 5)
+    await eventually(lambda: engine.executor.join_count >= 5)
+    # The first query is being encoded; the others gather behind it.
     encoder.gate.set()
     await first
     answers = await asyncio.gather(*rest, *same)
+    # The first alone, then thirty different ones of thirty-five.
     assert encoder.encoded == [("query", 1), ("query", 30)], "35 requests, 30 different queries, one batch"
     assert all(answer == answers[1] for answer in answers[30:])
     await engine.close()
@@ -261,6 +274,7 @@ async def test_the_cache_is_bounded_by_entries_and_by_hits(tmp_path: Path) -> No
         await engine.rank([query], 30)
     encoder.encoded.clear()
     await engine.rank(["e"], 30)
+    # The bound is on results held: three rankings of ten.
     assert encoder.encoded == [("query", 1)], "two rankings of 30 are more than 3 of 10"
     await engine.close()
 
@@ -271,7 +285,7 @@ async def test_a_caller_that_goes_away_takes_nothing_from_the_others(tmp_path: P
     await ingest(engine, *(parse_document(row) for row in corpus()))
     encoder.gate.clear()
     leaving, staying = (asyncio.create_task(names(engine, "gold")) for _ in range(2))
-    await eventually(lambda: engine.executor.joined >= 1)
+    await eventually(lambda: engine.executor.join_count >= 1)
     leaving.cancel()
     encoder.gate.set()
     assert await staying
@@ -288,6 +302,7 @@ async def test_queues_and_batches_are_among_the_metrics(tmp_path: Path) -> None:
     labels = ({"work": "words"}, {"work": "vectors"})
     for name, wanted in (("batched_queries_total", [1, 1]), ("waiting", [0, 0]), ("refused_total", [0, 0])):
         assert [registry.get_sample_value(f"fathom_retrieval_{name}", label) for label in labels] == wanted
+    # The second dense query was answered from the cache.
     assert registry.get_sample_value("fathom_retrieval_cached_total") == 1
     await engine.close()
 
@@ -305,13 +320,16 @@ async def test_a_full_queue_is_said_and_a_failing_batch_fails_its_own() -> None:
     running = [asyncio.create_task(batcher(job)) for job in (1, 2)]
     await eventually(lambda: batcher.batches > 0)
     waiting = [asyncio.create_task(batcher(job)) for job in (13, 14, 5)]
+    # One turn: the three are queued, none has begun.
     await asyncio.sleep(0)
     with pytest.raises(errors.Overloaded) as full:
+        # A sixth, where two run and three wait.
         await batcher(6)
     assert full.value.retry_after_s is not None
     gate.set()
     assert await asyncio.gather(*running) == [2, 4]
     outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    # The failing job's batch held two; the third was in another.
     assert [type(outcome) for outcome in outcomes] == [errors.DependencyFailed, errors.DependencyFailed, int]
     await batcher.close()
 
@@ -369,12 +387,14 @@ async def test_a_search_that_names_no_ranking_gets_what_alpha_says(tmp_path: Pat
 def test_workers_that_share_a_flat_index_find_what_one_scan_finds(tmp_path: Path, threads: int) -> None:
     random = np.random.default_rng(1)
     vectors = random.standard_normal((40_001, 16), dtype=np.float32)
+    # Three equal vectors far apart: each worker's share has one, and all must be found.
     vectors[[7, 20_000, 40_000]] = vectors[7]
     dense.write_index(vectors, "flat", tmp_path / "index")
     index = dense.DenseIndex.load(tmp_path / "index", len(vectors), 16, threads)
     for count in (1, 12):
         for row, (found, scores) in enumerate(index.search(vectors[:count], 5)):
             exact = vectors @ vectors[row]
+            # Compared by score: the order among equal ones is nobody's promise.
             np.testing.assert_allclose(scores, np.sort(exact)[::-1][:5], rtol=1e-4)
             np.testing.assert_allclose(exact[found], scores, rtol=1e-4)
     few = dense.DenseIndex.load(tmp_path / "index", len(vectors), 16, threads).search(vectors[:2], 40_001)

@@ -29,7 +29,9 @@ def by_formula(corpus: Sequence[Sequence[str]], query: Sequence[str]) -> list[fl
         counts, score = Counter(words), 0.0
         for term in query:
             holding = sum(term in other for other in corpus)
+            # BM25's inverse document frequency with 1 inside the logarithm, which keeps it above zero.
             rarity = math.log(1 + (len(corpus) - holding + 0.5) / (holding + 0.5))
+            # Saturation by K1 and length by B; the factor K1 + 1 of the numerator changes no order and is left out.
             score += rarity * counts[term] / (counts[term] + K1 * (1 - B + B * len(words) / mean)) if holding else 0
         scores.append(score)
     return scores
@@ -42,6 +44,7 @@ def check_scores(corpus: list[list[str]], query: list[str], index: LexicalIndex)
         return
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
     positions = select_best(found, 3).tolist()
+    # By score and not by position: equal scores have no order.
     assert [round(wanted[at], 4) for at in positions] == [
         round(value, 4) for value in sorted((value for value in wanted if value > 0), reverse=True)[:3]
     ]
@@ -56,6 +59,7 @@ def test_scores_are_those_of_the_formula_also_after_loading(tmp_path: Path) -> N
             check_scores(corpus, tokenise(query), opened)
 
 
+# Few words, so that they repeat within and across documents.
 words = st.lists(st.sampled_from(["a1", "b2", "c3", "d4", "e5"]), min_size=1, max_size=12)
 
 

@@ -25,6 +25,7 @@ transformers = pytest.importorskip("transformers")
 
 def test_whoever_loads_a_model_holds_the_one_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert vars(policy_loading)["LOADING"] is LOADING, "policy has none of its own"
+    # The smallest files by which transformers takes a folder for a model.
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     (tmp_path / "tokenizer.json").write_text(
         '{"version": "1.0", "model": {"type": "WordLevel", "vocab": {"[UNK]": 0}, "unk_token": "[UNK]"}}'
@@ -32,6 +33,7 @@ def test_whoever_loads_a_model_holds_the_one_lock(tmp_path: Path, monkeypatch: p
     held: list[bool] = []
 
     def loads(*args: Any, **options: Any) -> Any:
+        # Noted in the middle of a load: transformers' loading is not safe in several threads.
         held.append(LOADING.locked())
         raise OSError("no weights here")
 
@@ -39,6 +41,7 @@ def test_whoever_loads_a_model_holds_the_one_lock(tmp_path: Path, monkeypatch: p
         monkeypatch.setattr(getattr(transformers, name), "from_pretrained", loads)
     monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", lambda *args, **options: object())
     with ThreadPoolExecutor(4) as pool:
+        # Eight loads in four threads, of both kinds.
         tried = [pool.submit(load, tmp_path) for load in (load_folder, CrossEncoder) for _ in range(4)]
     assert all(isinstance(one.exception(), CorruptData) for one in tried)
     assert held == [True] * 8
@@ -58,4 +61,5 @@ async def test_the_reranker_is_loaded_beside_the_event_loop(tmp_path: Path, monk
         opening = server.HttpServer(config, Engine(config, MemoryStore()), deps)
         with pytest.raises(NotFound, match="reranker model"):
             await opening.open()
+    # A model takes seconds to load; the event loop must answer probes meanwhile.
     assert threads != [threading.main_thread()]

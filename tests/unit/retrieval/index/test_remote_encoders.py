@@ -34,6 +34,7 @@ from tests.servers import Servers
 
 
 def vector(text: str, dim: int = 8) -> list[float]:
+    # Vectors that anybody can compute from the text, so that a mixed-up order shows.
     digest = hashlib.sha256(text.encode()).digest()
     return [float(byte) - 127.0 for byte in digest[:dim]]
 
@@ -55,6 +56,7 @@ class Endpoint:
         rows = [
             {"object": "embedding", "index": i, "embedding": vector(t, self.dim)} for i, t in enumerate(body["input"])
         ]
+        # The contract of OpenAI names an index per row and promises no order.
         return web.json_response({"object": "list", "data": rows[::-1], "model": "small"})
 
     async def tei(self, request: web.Request) -> web.Response:
@@ -69,6 +71,7 @@ class Endpoint:
         self.inputs += texts
         self.authorization = request.headers.get("Authorization", "")
         if len(self.batches) <= self.fail_first:
+            # "Too busy", to be tried again at once.
             return web.json_response({"error": "overloaded"}, status=429, headers={"Retry-After": "0"})
         return None
 
@@ -90,6 +93,7 @@ async def test_vectors_are_unit_in_order_and_batched(serve: Servers, kind: str) 
     assert found.dtype == np.float32
     expected = np.array([vector(f"passage: {text}") for text in texts])
     np.testing.assert_allclose(found, expected / np.linalg.norm(expected, axis=1, keepdims=True), rtol=1e-5)
+    # Eight texts in threes and a repeated batch; which one was refused depends on which came first.
     assert sorted(endpoint.batches) in ([2, 3, 3, 3], [2, 2, 3, 3])
     await asyncio.to_thread(remote.encode, ["x"], "query")
     assert endpoint.inputs[-1] == "query: x"
@@ -100,6 +104,7 @@ async def test_the_dimension_is_asked_for_once_when_it_is_not_set(serve: Servers
     endpoint = Endpoint(dim=5)
     remote = await encoder(serve, "tei", endpoint)
     assert await asyncio.to_thread(lambda: (remote.dim, remote.dim)) == (5, 5)
+    # One request with one text.
     assert endpoint.batches == [1]
     assert (await asyncio.to_thread(remote.encode, [], "query")).shape == (0, 5)
 
@@ -113,6 +118,7 @@ async def test_another_dimension_than_the_index_needs_is_typed(serve: Servers) -
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
+        # Too few, none, unequal lengths, a zero vector, a text, numbers for vectors, empty ones, no number.
         ([[1.0, 2.0]], MalformedAnswer), ({"data": []}, MalformedAnswer), ([[1.0, 2.0], [1.0]], WrongDimension),
         ([[0.0, 0.0], [1.0, 0.0]], CorruptData), ([[1.0, "x"], [1.0, 0.0]], MalformedAnswer), ([5, 6], MalformedAnswer),
         ([[], []], WrongDimension), ([[float("nan"), 0.0], [1.0, 0.0]], CorruptData),
@@ -137,6 +143,7 @@ async def test_keys_refusals_and_empty_texts(serve: Servers, monkeypatch: pytest
     remote = await encoder(serve, "tei", endpoint, api_key_env="ENCODER_KEY")
     await asyncio.to_thread(remote.encode, ["x"], "query")
     assert endpoint.authorization == "Bearer sesame-1"
+    # An empty text has no meaning to encode: endpoints refuse it or make something up.
     with pytest.raises(InvalidField, match=r"texts\[1\]"):
         remote.encode(["x", " "], "query")
 
@@ -181,6 +188,7 @@ async def test_a_rerankers_endpoint(serve: Servers) -> None:
     remote = serve.close_after(TeiReranker(await serve({"/rerank": rerank}), batch=2))
     assert isinstance(remote, Reranker)
     found = await asyncio.to_thread(rank_texts, remote, "four", ["a", "abcd", "abcdefgh", "abc", "wxyz"], 3)
+    # By distance from the query's length: the two of four letters, then "abc".
     assert found == [(1, 0.0), (4, 0.0), (3, -1.0)]
     assert sizes == [2, 2, 1]
     broken = serve.close_after(TeiReranker(await serve({"/rerank": twice})))

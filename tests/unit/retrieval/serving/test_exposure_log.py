@@ -47,6 +47,7 @@ async def test_replicas_share_it_and_a_restart_keeps_it() -> None:
     await second.record("run_1", ["c"])
     assert await has(first, "run_1", "c"), "what is not known here is asked for anew"
     restarted = ExposureLog(keys)
+    # A run knows its own three and nothing more.
     assert [await has(restarted, "run_1", ident) for ident in "abcd"] == [True, True, True, False]
     assert not await has(restarted, "run_2", "a")
 
@@ -55,6 +56,7 @@ async def test_replicas_that_write_at_once_lose_nothing() -> None:
     keys = bucket()
     replicas = [ExposureLog(keys) for _ in range(4)]
     ids = [f"d{number}" for number in range(80)]
+    # Twenty ids each by four replicas, of which every write meets another's.
     await asyncio.gather(*(replicas[at % 4].record("run", [ident]) for at, ident in enumerate(ids)))
     fresh = ExposureLog(keys)
     assert all([await has(fresh, "run", ident) for ident in ids])
@@ -66,6 +68,7 @@ async def test_what_is_known_costs_no_write() -> None:
     for _ in range(5):
         await one.record("run", ["a", "b"])
         await one.record("run", [])
+    # Written once; then everything is known.
     assert keys.puts == 1
 
 
@@ -73,17 +76,23 @@ async def test_a_run_and_the_bucket_are_bounded(monkeypatch: pytest.MonkeyPatch)
     keys = bucket()
     one = ExposureLog(keys)
     await one.record("run", [f"d{number}" for number in range(MAX_SEEN + 10)])
+    # The first ten were dropped, the eleventh is the oldest that is left.
     assert [await has(one, "run", ident) for ident in ("d9", "d10", f"d{MAX_SEEN + 9}")] == [False, True, True]
     (entry,) = [await keys.get(key) for key in await keys.keys()]
     assert entry is not None
     assert len(entry.value or b"") <= MAX_VALUE_BYTES
-    monkeypatch.setattr(seen, "MAX_RUNS", 2)
-    for number in range(4):
-        await one.record(f"run_{number}", ["a"])
-    assert await has(one, "run_0", "a"), "what the process forgets, the bucket knows"
+    for bound, value in (("MAX_RUNS", 2), ("MAX_BYTES", 2 * (seen.BYTES_PER_RUN + seen.BYTES_PER_KEY))):
+        monkeypatch.undo()
+        monkeypatch.setattr(seen, bound, value)
+        held = ExposureLog(keys)
+        for number in range(4):
+            await held.record(f"run_{number}", ["a"])
+        assert len(held._runs) == 2, bound
+        assert await has(held, "run_0", "a"), "what the process forgets, the bucket knows"
     few = ExposureLog(MemoryKeyValue(Bucket("FEW", history=1, max_values=2)))
     for number in range(4):
         await few.record(f"run_{number}", ["a"])
+    # The last two of four.
     assert [await has(few, f"run_{number}", "a") for number in range(4)] == [False, False, True, True]
 
 
@@ -97,6 +106,7 @@ async def test_values_end_when_they_are_old() -> None:
     assert not await has(ExposureLog(keys), "run", "a")
     await one.record("run", ["b"])
     assert [await has(ExposureLog(keys), "run", ident) for ident in "ab"] == [True, True], (
+        # The log had the old ids in memory and writes them again with the new one.
         "a run that goes on loses nothing"
     )
 
@@ -107,6 +117,7 @@ async def test_a_search_that_cannot_be_noted_is_not_answered() -> None:
     with pytest.raises(NotReady):
         await ExposureLog(keys).record("run", ["a"])
     keys.away = False
+    # Three bytes where keys of eight belong.
     await keys.put(seen.make_key("run"), b"odd")
     with pytest.raises(CorruptData):
         await has(ExposureLog(keys), "run", "a")
@@ -123,6 +134,7 @@ async def test_two_engines_and_a_third_after_them(write_bundle: Write) -> None:
             await engines[0].close()
             await engines[1].close()
             await engines[2].start()
+        # Shown by the first engine, read from the second, and from a third when both are gone.
         _, (mine, unseen) = await engines[at].fetch(["zh", "old"], seen_by="run_1")
         assert isinstance(mine, Page)
         assert isinstance(unseen, NotFound)

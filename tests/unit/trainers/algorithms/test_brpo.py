@@ -40,6 +40,7 @@ from tests.unit.trainers.algorithms.scripted import Scene
 UIDS = ["a"] * 4 + ["b"] * 4
 
 
+# Stands for the judge where only what follows from its verdicts is on trial: the longer answer wins, ties are 0.
 def longer(answers: list[str], compared: list[Comparison]) -> list[float | None]:
     """A judge by length."""
     lengths = [len(answer) for answer in answers]
@@ -51,6 +52,7 @@ def longer(answers: list[str], compared: list[Comparison]) -> list[float | None]
 
 def test_each_row_meets_its_own_groups_reference_and_no_reference_itself() -> None:
     found = draw_comparisons(UIDS, seed=3)
+    # One reference per group of four leaves three comparisons each.
     assert len(found) == 6
     for group in (range(4), range(4, 8)):
         references = {one.reference for one in found if one.row in group}
@@ -58,6 +60,7 @@ def test_each_row_meets_its_own_groups_reference_and_no_reference_itself() -> No
         assert references < set(group)
         assert {one.row for one in found if one.row in group} == set(group) - references
     assert draw_comparisons(UIDS, seed=3) == found
+    # The draw of a group depends on the seed and its own rows alone, not on which groups are beside it.
     assert draw_comparisons(UIDS[4:], seed=3) == [
         Comparison(one.row - 4, one.reference - 4) for one in found if one.row > 3
     ]
@@ -65,6 +68,7 @@ def test_each_row_meets_its_own_groups_reference_and_no_reference_itself() -> No
 
 def test_every_member_is_drawn_as_often() -> None:
     drawn = Counter(draw_comparisons(["a"] * 4, seed=seed)[0].reference for seed in range(2_000))
+    # 2,000 draws of 4: 500 expected, with a standard deviation of 19; five of those on either side.
     assert all(400 < drawn[row] < 600 for row in range(4))
 
 
@@ -80,6 +84,7 @@ def test_rewards_by_hand() -> None:
     found = pairwise_rewards(["a"] * 4, compared, [1.0, -1.0, 1.0])
     assert found.advantages.tolist() == [1.0, 0.0, -1.0, 1.0]
     assert found.kept.all()
+    # (1 + 0 - 1 + 1) / 4: no mean is taken off, as the method's bootstrapped reference is the baseline already.
     assert found.metrics["brpo/advantage_mean"] == 0.25
 
 
@@ -90,6 +95,7 @@ def test_several_references_are_averaged_and_meet_each_other() -> None:
     assert Comparison(second, first) in compared
     answers = ["x", "xx", "xxx", "xxxx"]
     found = pairwise_rewards(["a"] * 4, compared, longer(answers, compared), skew=1.0)
+    # A reference is compared with the other one only: one comparison, not two.
     for row in range(4):
         others = [one for one in (first, second) if one != row]
         expected = sum((len(answers[row]) > len(answers[one])) * 2 - 1 for one in others) / len(others)
@@ -111,11 +117,13 @@ def test_a_skewed_group_is_dropped_whole(outcomes: list[float | None], kept: boo
 
 def test_the_bound_itself_is_kept() -> None:
     found = pairwise_rewards(["a"] * 5, [Comparison(row, 0) for row in (1, 2, 3, 4)], [1.0, 1.0, 1.0, 0.0])
+    # Four comparisons for five members: the reference counts in the denominator, with an outcome of 0.
     assert found.kept.all(), "3 / 5 is not above 0.6"
 
 
 def test_failures_are_0_never_a_loss_and_too_many_drop_the_group() -> None:
     compared = [Comparison(row, 0) for row in range(1, 6)]
+    # The first comparison failed: row 1 gets 0, no verdict, and the others keep theirs.
     one = pairwise_rewards(["a"] * 6, compared, [None, 1.0, -1.0, 1.0, -1.0])
     assert one.advantages.tolist() == [0.0, 0.0, 1.0, -1.0, 1.0, -1.0]
     assert one.kept.all(), "one of five is not more than a fifth"
@@ -123,12 +131,14 @@ def test_failures_are_0_never_a_loss_and_too_many_drop_the_group() -> None:
     assert not two.kept.any()
     assert two.advantages.abs().sum() == 0
     assert two.metrics["brpo/groups_failed"] == 1.0
+    # Two of five comparisons.
     assert two.metrics["brpo/judge_failed"] == pytest.approx(0.4)
 
 
 def test_groups_are_judged_apart() -> None:
     compared = [Comparison(row, 0) for row in (1, 2, 3)] + [Comparison(row, 4) for row in (5, 6, 7)]
     found = pairwise_rewards(UIDS, compared, [1.0, 1.0, 1.0, 1.0, -1.0, 0.0])
+    # The first group's three wins out of four members are 0.75 in size: its reference was simply bad.
     assert found.kept.tolist() == [False] * 4 + [True] * 4
     assert found.advantages.tolist() == [0.0] * 4 + [0.0, 1.0, -1.0, 0.0]
 
@@ -146,6 +156,7 @@ def test_what_makes_no_sense_is_refused(compared: list[Comparison], outcomes: li
 def test_turned_outcomes_turn_advantages(outcomes: list[float | None], seed: int) -> None:
     compared = draw_comparisons(["a"] * 8, seed=seed)
     there = pairwise_rewards(["a"] * 8, compared, outcomes)
+    # If the judge had said the opposite of everything, the policy should move the opposite way.
     back = pairwise_rewards(["a"] * 8, compared, [None if one is None else -one for one in outcomes])
     assert torch.equal(there.kept, back.kept)
     assert torch.equal(there.advantages, -back.advantages)
@@ -177,14 +188,18 @@ async def test_through_the_real_judge() -> None:
 
     def reply(request: policy.GenerateRequest) -> str | Exception:
         shown = re.findall(r"answer\n<quoted>\n(.*?)\n</quoted>", request.messages[1].content, re.DOTALL)
+        # A reply that is no JSON, as a model gives now and then; the pair has no outcome, the batch goes on.
         if "poison" in shown:
             return "unreadable"
+        # The judge is asked in both orders; lengths do not depend on the order, so the two always agree.
         return json.dumps({"first": min(10, len(shown[0])), "second": min(10, len(shown[1]))})
 
     clients = judge_of(reply)
     uids = [f"g{group}" for group in range(60) for _ in range(6)]
+    # Lengths 1 to 6 within each group of 6, so that every reference from shortest to longest is drawn.
     answers = ["x" * (1 + row % 6) for row in range(360)]
     compared = draw_comparisons(uids, seed=1)
+    # One answer, and it is no reference: exactly one comparison fails.
     answers[next(one.row for one in compared)] = "poison"
     assert len(compared) == 300
     outcomes = await judge_pairs(clients, ["q"] * 360, answers, compared)
@@ -205,12 +220,14 @@ async def test_groups_of_episodes_get_their_judgements_as_rewards() -> None:
         return json.dumps({"first": min(10, len(shown[0])), "second": min(10, len(shown[1]))})
 
     def episode(answer: str) -> Trajectory:
+        # The reward and the component from before must be replaced, not added to.
         return Trajectory(answer=Answer(markdown=answer), reward=9.0, reward_components={"old": 1.0})
 
     groups = [
         Group({"uid": "a", "question": "q"}, tuple(map(episode, ("xxxx [1]", "x", "xxx", "xx")))),
         Group({"uid": "alone", "question": "q"}, (episode("x"),)),
     ]
+    # A skew of 1 keeps every group; dropping groups is another test's.
     grader = PairwiseGrader(judge_of(reply), BrpoConfig(style="pairwise", skew=1.0), 5)
     (several, alone), metrics = await grader(groups)
     lengths = (4, 1, 3, 2)
@@ -228,6 +245,7 @@ def test_a_rewards_is_its_advantage_and_observations_have_none(tmp_path: Path) -
     scene = Scene(tmp_path, "trainer.total_training_steps=1", algorithm=BRPO)
     scene.trainer.fit()
     [batch] = scene.groups[Role.ACTOR].trained
+    # The score is the advantage; the observation in the middle column has none.
     assert batch.tensor("advantages").tolist() == [[0.0] * 3, [1.0, 0.0, 1.0]] * 2
     with pytest.raises(InvalidField, match=r"brpo\.references"):
         Scene(tmp_path, "brpo.references=2", algorithm=BRPO)

@@ -33,6 +33,7 @@ from tests.unit.trainers.learners.test_learners import batch, model, settings, w
 EXAMPLE = Path(__file__).parents[4] / "examples" / "train" / "grpo_minimal.py"
 
 
+# GSPO stands for any loss that is not a sum over tokens: per row one ratio, so it cannot be had by other settings.
 def sequence_objective(given: LossInput, *, clip: float) -> tuple[Tensor, dict[str, float]]:
     """Clip one ratio per row, the geometric mean of its tokens' (GSPO, arXiv 2507.18071)."""
     mask = given.rows.tensor("response_mask").bool()
@@ -60,6 +61,7 @@ def fit(config: TrainConfig, algorithm: Algorithm) -> tuple[Metrics, list[Tensor
     torch.set_num_threads(1)
     workers: list[ActorWorker] = []
 
+    # The group hides its worker from the loop; the test wants the parameters after the step.
     def make(worker: Any, config: TrainConfig, ranks: int) -> LocalGroup:
         group = LocalGroup(worker, config, ranks)
         workers.append(group.worker)
@@ -74,6 +76,7 @@ def fit(config: TrainConfig, algorithm: Algorithm) -> tuple[Metrics, list[Tensor
 
 
 def one_step(*overrides: str) -> TrainConfig:
+    # Two epochs: the second begins with moved weights, so that the ratios differ from one.
     return settings("data.train_batch_size=2", "trainer.total_training_steps=1", "actor.ppo_epochs=2", *overrides)
 
 
@@ -83,8 +86,10 @@ def test_an_algorithm_trains_with_a_loss_of_its_own() -> None:
     _, others = fit(config, GRPO(config))
     assert {"actor/sequence_loss", "actor/grad_norm"} <= metrics.keys()
     assert "actor/pg_loss" not in metrics, "the built-in loss is replaced, not added to"
+    # Settings fix the seed of the weights, so this is the model that both trainings began with.
     start = list(model(config).parameters())
     assert any(not torch.equal(one, other) for one, other in zip(start, parameters, strict=True))
+    # The same data and seed with the built-in loss end elsewhere: the own one was really used.
     assert any(not torch.equal(one, other) for one, other in zip(others, parameters, strict=True))
 
 
@@ -107,6 +112,7 @@ def test_the_examples_loss_is_one_that_an_algorithm_can_return() -> None:
 
 
 def test_the_loop_sends_the_loss_before_the_first_update(tmp_path: Path) -> None:
+    # Learners live in other processes as a rule: the loss must reach them before they first need it.
     scene = Scene(tmp_path, "trainer.total_training_steps=1", algorithm=SequenceGRPO)
     scene.trainer.fit()
     assert scene.groups[Role.ACTOR].terms == SEQUENCE_LOSS
@@ -115,12 +121,14 @@ def test_the_loop_sends_the_loss_before_the_first_update(tmp_path: Path) -> None
 def micro_batch(config: TrainConfig, entropy: Tensor | None = None) -> LossInput:
     """The input of a term, with log-probabilities that have moved since the rollout."""
     data = with_old(Actor(config.actor, model(config)), batch())
+    # A sine moves some tokens up and some down by at most 0.3, past the clip of 0.1 and within it.
     moved = (data.tensor("old_log_probs") + 0.3 * torch.sin(torch.arange(56.0)).view(8, 7)).requires_grad_()
     return LossInput(data, moved, entropy, Totals.of(data.tensor("response_mask")))
 
 
 @pytest.mark.parametrize("terms", [SEQUENCE_LOSS, clipped_loss(settings().actor)], ids=["own", "built in"])
 def test_a_loss_computes_the_same_after_it_was_sent_to_another_process(terms: tuple[LossTerm, ...]) -> None:
+    # Pickled as Ray would: a closure or a lambda would fail here and not on the cluster.
     given, sent = micro_batch(settings()), pickle.loads(pickle.dumps(terms))
     assert [term(given)[1] for term in sent] == [term(given)[1] for term in terms]
 
@@ -138,10 +146,12 @@ def test_the_settings_say_which_terms_the_built_in_loss_has() -> None:
 def test_rows_without_advantage_are_left_out_only_for_terms_that_need_one() -> None:
     config = settings()
     actor, data = Actor(config.actor, model(config)), batch()
+    # Only the first group, two rows, has an advantage.
     data = data.with_tensors(advantages=data.tensor("advantages") * (torch.arange(8) < 2).unsqueeze(-1))
     actor.use_loss(SEQUENCE_LOSS)
     assert len(actor.with_gradient(data)) == 2
     actor.use_loss([LossTerm(partial(sequence_objective, clip=0.1))])
+    # This term does not say that it needs an advantage; KL or entropy may pull on every row.
     assert len(actor.with_gradient(data)) == 8
 
 
@@ -150,6 +160,7 @@ def per_row(given: LossInput) -> tuple[Tensor, dict[str, float]]:
 
 
 def test_a_wrong_loss_is_named() -> None:
+    # The mistakes of who writes a first loss: none, a bare function, a value per row, a need that is not declared.
     config = settings()
     actor = Actor(config.actor, model(config))
     with pytest.raises(InvalidField, match="has no term"):
@@ -166,5 +177,6 @@ def test_a_failing_batch_names_the_field_that_the_loss_misses() -> None:
     config = settings()
     actor = Actor(config.actor, model(config))
     actor.use_loss(SEQUENCE_LOSS)
+    # Without a forward pass before the update there are none.
     with pytest.raises(InvalidField, match="old_log_probs"):
         actor.update_policy(DataProto({k: v for k, v in batch().batch.items()}, {}, {"temperature": 1.0}))

@@ -68,10 +68,12 @@ def test_metrics_tell_of_reward_lengths_entropy_and_mismatch(tmp_path: Path) -> 
     assert (metrics["response_length/mean"], metrics["prompt_length/mean"]) == (3.0, 2.0)
     assert (metrics["state_tokens/total"], metrics["state_tokens/coverage"]) == pytest.approx((8.0, 2 / 3))
     assert metrics["actor/entropy"] == pytest.approx(0.5)
+    # Scripted log-probabilities: the sampler's are -1, the learner's -1.25, on every sampled token.
     distance = 2.718281828**-1.0 - 2.718281828**-1.25
     assert metrics["mismatch/prob_diff/mean"] == pytest.approx(distance, abs=1e-6)
     assert metrics["mismatch/prob_diff/max"] == pytest.approx(distance, abs=1e-6)
     assert metrics["mismatch/kl"] == pytest.approx(0.25)
+    # k3 of a log-ratio of -0.25: e^-0.25 + 0.25 - 1.
     assert metrics["mismatch/kl_k3"] == pytest.approx(2.718281828**-0.25 + 0.25 - 1.0, abs=1e-6)
     assert metrics["actor/updates"] == 1.0
 
@@ -80,7 +82,9 @@ def test_a_resume_gives_the_same_steps(tmp_path: Path) -> None:
     """Stopped after three of four steps, at an epoch's end and in the middle: the prompts are those of one go."""
     whole = Scene(tmp_path / "whole", "trainer.save_freq=1")
     whole.trainer.fit()
+    # Step 0 is the validation before the first one.
     assert [step for step, _ in whole.steps] == [0, 1, 2, 3, 4]
+    # Four prompts in batches of two: two steps are an epoch, three end in the middle of the second.
     for stop in (2, 3):
         root = tmp_path / f"stopped-{stop}"
         first = Scene(root, "trainer.save_freq=1", f"trainer.total_training_steps={stop}")
@@ -99,16 +103,19 @@ def test_a_resume_with_nothing_left_trains_nothing(tmp_path: Path) -> None:
     Scene(tmp_path, "trainer.save_freq=0").trainer.fit()
     again = Scene(tmp_path)
     assert again.trainer.fit() == {}
+    # Nothing is asked for and nothing learned, but a server that restarted has only the untrained weights.
     assert again.calls == ["publish", "close"], "the trained weights are served all the same"
 
 
 def test_another_models_or_algorithms_checkpoint_is_refused(tmp_path: Path) -> None:
     """Checkpoints are known by the name of the output folder, which two trainings may share."""
+    # One step, and its checkpoint lies under the output folder's name.
     Scene(tmp_path, "trainer.total_training_steps=1").trainer.fit()
     with pytest.raises(Conflict, match="is of the model 'tiny', not 'other'"):
         Scene(tmp_path, "model.name=other").trainer.fit()
     with pytest.raises(Conflict, match="is of the algorithm 'grpo', not 'rloo'"):
         Scene(tmp_path, "algorithm.adv_estimator=rloo").trainer.fit()
+    # Whoever wants to begin anew says so, and loses the old checkpoints knowingly.
     anew = ("trainer.resume_mode=disable", "trainer.total_training_steps=2", "trainer.save_freq=0")
     assert Scene(tmp_path, "model.name=other", *anew).trainer.fit()["training/global_step"] == 2
 
@@ -117,6 +124,7 @@ def test_prompts_are_submitted_ahead_and_come_in_order(tmp_path: Path) -> None:
     scene = Scene(tmp_path, ahead=2)
     scene.trainer.fit()
     assert [batch.meta_info["step"] for batch in scene.source.seen] == [1, 2, 3, 4]
+    # Prompts submitted and never trained on would be lost to the next epoch.
     assert scene.source.queue == [], "nothing is begun that the training does not want"
 
 
@@ -125,17 +133,20 @@ def test_a_resume_goes_on_with_the_prompts_that_were_under_way(tmp_path: Path) -
     whole = Scene(tmp_path / "whole", ahead=2)
     whole.trainer.fit()
     first = Scene(tmp_path / "broken", "trainer.save_freq=1", ahead=2)
+    # The newest batch comes back first, so that the older two are what is pending at the kill.
     first.source.newest_first = True
     first.trainer.init_workers()
     for _ in range(2):
         first.source.submit(first.trainer.next_prompts())
     first.trainer.run_step()
     assert first.source.pending() == [f"{batch}-{place}" for batch in (0, 1) for place in range(2)]
+    # With another batch size the positions of the pending prompts would mean other prompts.
     with pytest.raises(Conflict, match="4 prompts under way, drawn by 2; now 1"):
         Scene(tmp_path / "broken", "data.train_batch_size=1", ahead=2).trainer.fit()
     second = Scene(tmp_path / "broken", ahead=2)
     second.trainer.fit()
     seen, known = ([batch.array("uid").tolist() for batch in s] for s in (second.source.seen, whole.source.seen))
+    # Batches 0 and 1 were under way; 2 is trained; 3 is the next to draw.
     assert seen == [known[0], known[1], known[3]], "batch 2 was trained on before the kill"
     texts = [str(batch.array("prompt").tolist()) for batch in second.source.seen]
     assert texts == [str(whole.source.seen[place].array("prompt").tolist()) for place in (0, 1, 3)]
@@ -148,10 +159,12 @@ def test_epochs_are_permutations_and_uids_never_repeat() -> None:
     uids = [uid for batch in drawn for uid in batch.array("uid")]
     assert len(set(uids)) == len(uids)
     orders = set()
+    # Five records in batches of two: each epoch leaves one out, another one each time.
     for epoch in range(20):
         rows = [row["index"] for b in drawn[2 * epoch : 2 * epoch + 2] for row in b.array("extra_info")]
         assert len(set(rows)) == 4
         orders.add(tuple(rows))
+    # Of 120 possible orders twenty draws give far more than five.
     assert len(orders) > 5, "epochs differ"
     with pytest.raises(InvalidField, match="there are 5 prompts"):
         prompts.batch(0, 6)
@@ -183,21 +196,25 @@ def test_a_loss_that_is_not_finite_is_never_served(tmp_path: Path) -> None:
     scene.groups[Role.ACTOR].metrics = {"actor/pg_loss": float("nan")}
     with pytest.raises(TrainingDiverged, match="actor/pg_loss is nan at step 1"):
         scene.trainer.fit()
+    # No checkpoint and no publication behind the update: what is served stays the last good version.
     assert scene.calls == ["publish", "generate", "old_log_prob", "update_actor", "close"]
 
 
 def test_switches_for_warm_up_bypass_importance_and_masking(tmp_path: Path) -> None:
     warm = Scene(tmp_path / "warm", *GAE, "trainer.critic_warmup=3")
     warm.trainer.fit()
+    # The critic learns in all four steps, the actor only after the first three.
     assert (warm.calls.count("update_critic"), warm.calls.count("update_actor")) == (4, 1)
     bypass = Scene(tmp_path / "bypass", "algorithm.bypass_mode=true", "trainer.total_training_steps=1")
     bypass.trainer.fit()
     [batch] = bypass.groups[Role.ACTOR].trained
     assert torch.equal(batch.tensor("old_log_probs"), batch.tensor("rollout_log_probs"))
     weighted = Scene(tmp_path / "weighted", "rollout.importance_cap=2.0", "trainer.total_training_steps=1")
+    # Behaviour policy -1, learner -1.25: the weight is e^-0.25, below the cap.
     assert weighted.trainer.fit()["mismatch/importance/mean"] == pytest.approx(2.718281828**-0.25, abs=1e-5)
     [batch] = weighted.groups[Role.ACTOR].trained
     assert batch.tensor("rollout_is_weights")[0].tolist() == pytest.approx([0.7788, 0.0, 0.7788], abs=1e-4)
+    # Search-R1's ablation: observations are trained on too.
     unmasked = Scene(tmp_path / "unmasked", "algorithm.state_masking=false", "trainer.total_training_steps=1")
     assert unmasked.trainer.fit()["state_tokens/coverage"] == 1.0
     [batch] = unmasked.groups[Role.ACTOR].trained
@@ -217,6 +234,7 @@ def test_validation_says_its_own_sampling_and_scores_by_source(tmp_path: Path) -
     scene.source.generate = note_prompts  # type: ignore[method-assign]
     scene.trainer.fit()
     before = asked[0]
+    # Greedy, one sample, whatever the training samples with.
     assert (before.meta_info["validate"], before.meta_info["temperature"], before.meta_info["n"]) == (True, 0.0, 1)
     assert len(before) == len(RECORDS)
     assert {"val/test_score", "val/test_score/toy", "val/test_score/other"} <= scene.steps[0][1].keys()
@@ -243,6 +261,7 @@ def test_rewards_come_from_a_function_where_the_source_does_not_grade(tmp_path: 
     )  # fmt: skip
     trainer = scene.trainer
     trainer.context = replace(trainer.context, validation=None)
+    # 0.5 on the last column of each row, as a reward manager writes it.
     trainer.reward_fn = lambda data: torch.zeros(len(data), 3).index_fill(1, torch.tensor([2]), 0.5)
     assert trainer.fit()["critic/score/mean"] == 0.5
 

@@ -85,6 +85,7 @@ def test_the_loss_is_the_mean_over_target_tokens_alone(tmp_path: Path) -> None:
     network = model().eval()
     sums, count = 0.0, 0
     for row in (LONG, SHORT):
+        # A logit at a place is about the next token, so ids and masks are read one further on.
         logits = network(input_ids=torch.tensor([row.ids])).logits[0, :-1]
         losses = cross_entropy(logits, torch.tensor(row.ids[1:]), reduction="none")
         sums += float((losses.detach() * torch.tensor(row.mask[1:])).sum())
@@ -112,6 +113,7 @@ def test_a_gradient_is_the_same_however_a_batch_is_cut(tmp_path: Path, micro: in
         tmp_path,
         actor={
             "ppo_micro_batch_size_per_gpu": micro,
+            # Eight tokens are one short row: passes of one, two and three rows, or as many as fit.
             "use_dynamic_bsz": dynamic,
             "ppo_max_token_len_per_gpu": 8 * micro,
         },
@@ -129,6 +131,7 @@ def preferences(count: int) -> list[Preference]:
     return found
 
 
+# Rejected answers are longer than chosen ones, so that sums over tokens and padding both matter.
 @pytest.mark.parametrize("kind", ["sigmoid", "ipo", "hinge"])
 def test_dpo_gradients_are_the_same_however_pairs_are_cut(tmp_path: Path, kind: str) -> None:
     network, reference = model(1).train(), model(2)
@@ -146,6 +149,7 @@ def test_dpo_gradients_are_the_same_however_pairs_are_cut(tmp_path: Path, kind: 
         )
         for micro in (2, 4, 64)
     ]
+    # 64 holds every pair at once: the gradient to compare with.
     assert torch.allclose(found[0], found[2], atol=1e-6)
     assert torch.allclose(found[1], found[2], atol=1e-6)
 
@@ -157,7 +161,9 @@ def test_dpo_by_hand(tmp_path: Path) -> None:
     with torch.no_grad():
         own, other = answer_sums(network_of(network), data)[0], answer_sums(network_of(reference), data)[0]
         value, metrics = objective.loss(network_of(network), data, torch.arange(4))
+    # Rows 0 and 1 are the chosen ones, 2 and 3 their rejected partners.
     differences = [(own[n] - other[n]) - (own[n + 2] - other[n + 2]) for n in range(2)]
+    # beta 0.1: the loss of a pair is softplus of minus beta times how much the margin has grown.
     wanted = sum(math.log1p(math.exp(-0.1 * float(difference))) for difference in differences) / 2
     assert float(value) == pytest.approx(wanted, rel=1e-5)
     assert metrics["rewards/accuracy"] == sum(float(difference) > 0 for difference in differences) / 2
@@ -180,6 +186,7 @@ def test_the_reference_is_asked_once_per_pair(tmp_path: Path, monkeypatch: pytes
     first = objective.loss(network_of(network), data, torch.arange(4))[0]
     second = objective.loss(network_of(network), data, torch.arange(4))[0]
     resumed = Preferences(settings(tmp_path), 0, reference)
+    # Through JSON, as a checkpoint stores it.
     resumed.load_state(json.loads(json.dumps(objective.state())))
     third = resumed.loss(network_of(network), data, torch.arange(4))[0]
     assert len(asked) == 1, "nor after a resume, whose batches may be others"
@@ -201,6 +208,7 @@ def test_sft_learns_and_what_is_no_target_is_not_learned(tmp_path: Path) -> None
     own, old = (found(input_ids=prompt).logits[0, :2].log_softmax(-1) for found in (network.eval(), before))
     target = torch.tensor([8, 6])
     learned, was = (float(x.detach()[torch.arange(2), target].sum()) for x in (own, old))
+    # A mask that is off by one would teach the prompt too; one nat is noise of the shared weights.
     assert learned < was + 1.0, "prompts are given, not imitated"
 
 
@@ -213,6 +221,7 @@ def test_dpo_prefers_what_was_chosen(tmp_path: Path) -> None:
     metrics = ImitationTrainer(config, network, Preferences(config, 0, network_of(reference)), pairs, pairs).fit()
     assert metrics["val/rewards/accuracy"] == 1.0
     assert metrics["val/rewards/margin"] > 0.5
+    # Half of the pairs by chance gives log 2.
     assert metrics["val/loss"] < math.log(2) - 0.1
     assert all(torch.equal(value, kept[name]) for name, value in reference.state_dict().items())
 
@@ -233,6 +242,7 @@ def test_a_resumed_training_is_the_same_to_the_bit(tmp_path: Path, stop: int) ->
     assert loop.done == loop.total_steps == 6
     for name, value in straight.state_dict().items():
         assert torch.equal(value, resumed.state_dict()[name]), name
+    # Three are kept.
     files = (tmp_path / "b" / "checkpoints" / "run").rglob("manifest.json~")
     assert sorted(file.parent.name for file in files) == [f"{step:08d}" for step in (4, 5, 6)], "older ones are gone"
 
@@ -240,6 +250,7 @@ def test_a_resumed_training_is_the_same_to_the_bit(tmp_path: Path, stop: int) ->
 def test_a_checkpoint_of_other_rows_is_refused(tmp_path: Path) -> None:
     config = settings(tmp_path)
     ImitationTrainer(config, model(), Imitation(config, 0), rows(8), checkpoints=open_checkpoints(tmp_path)).fit()
+    # Positions in another list of rows would mean other rows.
     with pytest.raises(Conflict, match="rows"):
         ImitationTrainer(config, model(), Imitation(config, 0), rows(12), checkpoints=open_checkpoints(tmp_path)).fit()
 
@@ -247,6 +258,7 @@ def test_a_checkpoint_of_other_rows_is_refused(tmp_path: Path) -> None:
 def test_a_loss_that_is_not_finite_stops_with_its_step(tmp_path: Path) -> None:
     network = model()
     with torch.no_grad():
+        # A weight that has gone bad before the first step.
         next(network.parameters()).fill_(float("nan"))
     with pytest.raises(TrainingDiverged, match="step 1"):
         train(tmp_path, network, rows(8))
@@ -268,6 +280,7 @@ GOOD = {"id": "a", "token_ids": [2, 5, 6], "loss_mask": [0, 1, 1]}
         ({"loss_mask": [0, 0, 0]}, "x.jsonl[1].loss_mask"),
         ({"loss_mask": [1, 1, 1]}, "x.jsonl[1].loss_mask"),
         ({"loss_mask": [0, 1]}, "x.jsonl[1].loss_mask"),
+        # Nine tokens of at most eight.
         ({"token_ids": [2] * 9, "loss_mask": [0] + [1] * 8}, "x.jsonl[1].token_ids"),
     ],
 )
@@ -289,6 +302,7 @@ def test_long_rows_may_be_dropped_and_none_is_cut(tmp_path: Path) -> None:
 def test_pairs_share_their_prompt(tmp_path: Path) -> None:
     pair = {"id": "p", "prompt_ids": [2, 5], "chosen_ids": [6, 3], "rejected_ids": [7]}
     first, second = read_pairs([put(tmp_path / "x.jsonl", pair, pair)], ImitationConfig())
+    # The same id twice, as an export of two comparisons of one episode has it.
     assert first.id != second.id, "two pairs of one episode are two"
     assert (first.chosen.ids, first.chosen.mask) == ((2, 5, 6, 3), (0, 0, 1, 1))
     assert (first.rejected.ids, first.rejected.start) == ((2, 5, 7), 2)
@@ -297,6 +311,7 @@ def test_pairs_share_their_prompt(tmp_path: Path) -> None:
 
 
 def test_settings_that_contradict_each_other() -> None:
+    # Hinge has no probability that could be smoothed.
     with pytest.raises(ValueError, match="label_smoothing"):
         ImitationConfig(loss_type="hinge", label_smoothing=0.1)
 
@@ -355,11 +370,14 @@ def test_the_command_trains_from_files_alone(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, [*arguments, "trainer.total_training_steps=2"])
     assert done.exit_code == 0, done.output
     assert "2 steps; val/loss" in done.output
+    # 3 epochs of 12 rows in batches of 4 are nine steps: seven more than before.
     done = CliRunner().invoke(app, [*arguments, "trainer.total_epochs=3"])
     assert done.exit_code == 0, done.output
     assert "9 steps; val/loss" in done.output
     assert (tmp_path / "run" / "model" / "model.safetensors").exists()
+    # A step that is repeated after a resume would leave its line twice.
     assert (tmp_path / "run" / "metrics.jsonl").read_text().count("\n") == 10, "the start, then each step once"
+    # Training from files starts no service, so it needs no home.
     assert not (tmp_path / "home").exists()
     wrong = CliRunner().invoke(app, ["train", "sft", "imitation.betta=1"])
     assert "did you mean 'beta'" in str(wrong.exception)

@@ -32,6 +32,7 @@ WORDS = "be brief what is it look again found the answer yes no wrong better don
 TOKENIZER = tiny.build_tokenizer([*WORDS, "u", "a", "b"])
 
 
+# Renders as policy would, in this process, with the same tokenizer that made the ids.
 class ByTemplate:
     """The tiny model's template."""
 
@@ -59,6 +60,7 @@ def step(
     chat = [(({SYSTEM: "system", USER: "user"}).get(item.role, "tool"), item.content) for item in new]
     prompt = " ".join(f"<|start|> {role} {content} <|end|>" for role, content in chat) + " <|start|> assistant"
     ids = TOKENIZER(prompt, add_special_tokens=False)["input_ids"]
+    # The end of the turn is sampled too, and must be learned, or the model never stops.
     own = TOKENIZER(f"{text} <|end|>", add_special_tokens=False)["input_ids"]
     calls = [policy.ToolCall(id=f"c{index}", name=tool, arguments_json=arguments)] if tool else []
     completion = policy.Completion(
@@ -83,6 +85,7 @@ def episode(
 
 
 OPENING = [make_message(SYSTEM, "be brief"), make_message(USER, "what is it")]
+# A search and an answer: two sampled stretches with an observation between.
 TWO_STEPS = (
     step(0, OPENING, "look again", pb.TOOL_STATUS_OK, tool="search"),
     step(1, [make_message(TOOL, "found seven")], "the answer seven", tool="finish"),
@@ -116,6 +119,7 @@ async def test_rendering_gives_the_sampled_ids_and_their_mask_again() -> None:
     own, again = read_sampled_ids(conversation, "m"), await render_ids(conversation, ByTemplate())
     assert own is not None
     assert (again.ids, again.mask) == (own.ids, own.mask)
+    # The ids agree, but that they were sampled is known only of the first.
     assert not again.exact
     assert await turn_end(ByTemplate()) == TOKENIZER("<|end|>", add_special_tokens=False)["input_ids"]
 
@@ -123,6 +127,7 @@ async def test_rendering_gives_the_sampled_ids_and_their_mask_again() -> None:
 async def test_a_template_that_rewrites_the_past_is_refused() -> None:
     class Forgetful(ByTemplate):
         async def ids(self, messages: Sequence[policy.Message], *, prompt: bool, tools: bool) -> list[int]:
+            # Shows the last two messages alone, as templates do that drop earlier thoughts.
             return await super().ids(messages[-2:], prompt=prompt, tools=tools)
 
     (conversation,) = conversations(episode("r", *TWO_STEPS))
@@ -198,20 +203,24 @@ def test_a_mended_call_and_a_second_answer_are_pairs() -> None:
     ]
     assert [p.why for p in found] == ["the call was malformed", "the answer was sent back"]
     assert [item.message.content for item in found[0].conversation.said] == ["be brief", "what is it"]
+    # System, question, and both rounds with what came back; the complaint would teach to expect one.
     assert len(found[1].conversation.said) == 6, "the complaint is not part of it"
 
 
 def test_siblings_pair_where_they_part() -> None:
     bad = (TWO_STEPS[0], step(1, [make_message(TOOL, "found seven")], "no", tool="finish"))
     group = [
+        # Two samples of task 0 with different rewards, and one of another task.
         episode("roll-0-0", *TWO_STEPS, task_index=0),
         episode("roll-0-1", *bad, reward=0.0, task_index=0, sample_index=1),
         episode("roll-1-0", *bad, reward=0.0, task_index=1),
     ]
     (pair,) = pairs(group, 0.5)
     assert (pair.chosen.message.content, pair.rejected.message.content) == ("the answer seven", "no")
+    # The common part ends with the tool's result: from there they differ.
     assert [item.message.content for item in pair.conversation.said][-1] == "found seven"
     assert pair.why == "reward 1 over 0"
+    # A margin of 1.5 is more than rewards of 0 and 1 can have.
     assert list(pairs(group, 1.5)) == []
 
 
@@ -235,6 +244,7 @@ def test_ppo_without_log_probabilities_of_the_model_is_refused(change: Any, fiel
     assert caught.value.metadata["run_id"] == "r"
 
 
+# Addresses, Chinese mobile and identity numbers, cards; and figures, dates and codes that must stay.
 @pytest.mark.parametrize(
     ("text", "clean"),
     [
@@ -271,6 +281,7 @@ async def test_the_sft_file(tmp_path: Path) -> None:
     specs = [policy.ToolSpec(name="search", description="Finds.", parameters_json='{"type": "object"}')]
     done = await export(store, Wanted("sft", "m", tools=specs), tmp_path / "sft.jsonl", ByTemplate())
     (row,) = lines(tmp_path / "sft.jsonl")
+    # Of three records one is exported, and for each of the others the reason is counted.
     assert (done.rows, dict(done.left_out)) == (
         1,
         {"a user's run, and consent was not given": 1, "it did not succeed": 1},
@@ -278,11 +289,13 @@ async def test_the_sft_file(tmp_path: Path) -> None:
     assert row["id"] == "roll-0-0#0"
     assert row["exact"] is True
     assert len(row["token_ids"]) == len(row["loss_mask"])
+    # "look again", "the answer seven", and an end for each: seven tokens.
     assert sum(row["loss_mask"]) == done.learned_tokens == 7
     assert row["messages"][2]["tool_calls"][0]["function"] == {"name": "search", "arguments": "{}"}
     assert row["tools"][0]["function"]["name"] == "search"
     await export(store, Wanted("sft", "m", production=True), tmp_path / "all.jsonl", ByTemplate())
     user = next(row for row in lines(tmp_path / "all.jsonl") if row["id"] == "user-1#0")
+    # With consent the user's run is exported, without the address.
     assert user["messages"][1]["content"] == "what is it <email>"
     assert user["exact"] is False, "what was scrubbed is rendered anew"
     assert (
@@ -309,10 +322,12 @@ async def test_the_ppo_file_is_exact_or_is_not_written(tmp_path: Path) -> None:
     await export(store, Wanted("ppo", "m"), tmp_path / "ppo.jsonl", None)
     (row,) = lines(tmp_path / "ppo.jsonl")
     assert len(row["token_ids"]) == len(row["loss_mask"]) == len(row["log_probs"])
+    # Log-probabilities stand where loss is, and nowhere else is one made up.
     assert [value for value, learned in zip(row["log_probs"], row["loss_mask"], strict=True) if learned] == [-0.5] * 7
     assert (row["reward"], row["task_index"]) == (1.0, 4)
     with pytest.raises(NotTrainable, match="was sampled by 'm'"):
         await export(store, Wanted("ppo", "other"), tmp_path / "other.jsonl", None)
+    # Refused before the file was opened: no half export is left.
     assert not (tmp_path / "other.jsonl").exists()
     with pytest.raises(InvalidField, match="model"):
         await export(store, Wanted("ppo"), tmp_path / "other.jsonl", None)
@@ -320,6 +335,7 @@ async def test_the_ppo_file_is_exact_or_is_not_written(tmp_path: Path) -> None:
 
 async def test_a_record_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     store = MemoryStore()
+    # No protobuf message begins so.
     await store.put("rollouts/r/0000-00.pb", b"\xff\xff\xff")
     with pytest.raises(CorruptData, match=r"rollouts/r/0000-00.pb"):
         await export(store, Wanted("sft"), tmp_path / "x.jsonl", None)

@@ -31,6 +31,7 @@ def test_data_and_model_of_the_store_become_local(url: str, tmp_path: Path) -> N
     put(url, "training/sft/model/weights/a.safetensors", b"w")
     config = load_config([], [
         "data.train_files=[store:exports/sft.jsonl]", "data.val_files=[/here/val.jsonl]",
+        # A path without "store:" is the pod's own and stays as it is.
         "model.path=store:training/sft/model", f"trainer.output={tmp_path / 'run'}",
     ])  # fmt: skip
     brought = stage_inputs(config, url)
@@ -47,6 +48,7 @@ def test_a_key_that_holds_nothing_is_named(url: str, tmp_path: Path) -> None:
 
 def test_copies_and_batches_of_rollouts_are_not_kept(url: str, tmp_path: Path) -> None:
     config = load_config([], [f"trainer.output={tmp_path / 'run'}"])
+    # The report and the model are results; batches of rollouts and what was brought are not.
     for name in ("model/w", "report.html", "rollouts/batch", "brought/data"):
         path = config.trainer.output / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,9 +70,11 @@ def test_curves_are_in_the_store_while_the_job_runs_and_go_on_in_another_pod(url
     assert not path.exists(), "nothing was measured yet"
     path.write_text("1\n")
     curves.upload()
+    # Uploads are at most once a minute.
     now[0] = 60.0
     path.write_text("1\n2\n")
     curves.upload()
+    # Within the same minute: not uploaded, and lost with the pod.
     path.write_text("1\n2\n3\n")
     curves.upload()
 
@@ -80,12 +84,14 @@ def test_curves_are_in_the_store_while_the_job_runs_and_go_on_in_another_pod(url
     again.write_text("1\n2\n3\n")
     curves.restore()
     assert again.read_text() == "1\n2\n3\n", "what is here is newer"
+    # Whoever begins anew wants no curve of before.
     anew, curves = pod("third", "trainer.resume_mode=disable")
     curves.restore()
     assert not anew.exists()
 
 
 def test_a_store_that_is_away_does_not_end_a_training(tmp_path: Path) -> None:
+    # A file where the store wants its folder: every upload fails.
     (tmp_path / "file").write_text("no folder")
     config, now = load_config([], [f"trainer.output={tmp_path / 'run'}"]), iter((0.0, 60.0, 60.0))
     config.trainer.output.mkdir()
@@ -99,9 +105,11 @@ def test_settings_in_the_environment_lie_over_files_and_under_the_command_line(t
     file = tmp_path / "a.yaml"
     file.write_text("rollout: {n: 3, max_turns: 5}\ntrainer: {total_epochs: 4}\n")
     environ = {"FATHOM_TRAIN_SETTINGS": "rollout: {n: 6}\ntrainer: {total_epochs: 8}\n"}
+    # Environment over file, command line over both.
     config = read_settings(parse_arguments(["grpo", "--config", str(file), "trainer.total_epochs=9"], environ))
     assert (config.rollout.n, config.rollout.max_turns, config.trainer.total_epochs) == (6, 5, 9)
     with pytest.raises(ConfigError, match="FATHOM_TRAIN_SETTINGS"):
+        # An unknown key names the variable and not some file.
         read_settings(parse_arguments(["grpo"], {"FATHOM_TRAIN_SETTINGS": "rollout: {nn: 6}"}))
 
 
@@ -123,9 +131,11 @@ def test_what_one_job_has_learned_the_next_one_on_another_pod_begins_with(
     after = [*small, "model.path=store:training/first/model", f"trainer.output={tmp_path / 'two' / 'second'}"]
     assert main(after, environ) == 0
     kept = {stored.key for stored in asyncio.run(open_store(url).list("training/second/"))}
+    # The second job's model and settings are kept under its own name.
     assert {"training/second/model/config.json", "training/second/config.yaml"} <= kept
     assert not [key for key in kept if "/brought/" in key]
     # The pod of the first job is gone, and its job comes again: nothing is left to do.
     capsys.readouterr()
     assert main([*small, *tiny, f"trainer.output={tmp_path / 'three' / 'first'}"], environ) == 0
+    # All steps were done by the first pod, so the third does none.
     assert '"step"' not in capsys.readouterr().out

@@ -22,6 +22,7 @@ from tests.unit.trainers.algorithms.test_loss_hook import SEQUENCE_LOSS
 from tests.unit.trainers.learners.ranks import as_ranks
 from tests.unit.trainers.learners.test_learners import batch, settings
 
+# Each way of sharing the work between two ranks; all must give what one rank gives.
 KINDS = {
     "copies": ["trainer.strategy=replicate"],
     "shards": [],
@@ -43,6 +44,7 @@ KINDS = {
 
 def make_settings(*overrides: str) -> TrainConfig:
     fixed = ["actor.ppo_mini_batch_size=2", "critic.ppo_mini_batch_size=2", "actor.entropy_coeff=0.01"]
+    # Clipping by norm would hide a gradient that is wrong by a factor; 1000 leaves it off.
     return settings(*fixed, "actor.optim.grad_clip=1000", "actor.optim.lr=0.001", "critic.optim.lr=0.001", *overrides)
 
 
@@ -65,6 +67,7 @@ def steps(config: TrainConfig, folder: Path | None = None, terms: Sequence[LossT
             actor.load_checkpoint(folder)
         data = data.with_tensors(old_log_probs=actor.compute_log_prob(data).tensor("old_log_probs"))
         data = data.with_tensors(values=critic.compute_values(data).tensor("values"))
+        # 2 % off the learner's own, so that the mismatch measured is not zero on both sides of the comparison.
         sampler = data.with_tensors(rollout_log_probs=1.02 * data.tensor("old_log_probs")).with_meta(
             **{FIRST_PASS: True}
         )
@@ -78,6 +81,7 @@ def steps(config: TrainConfig, folder: Path | None = None, terms: Sequence[LossT
 
 def all_kinds(folder: Path, own_loss: Sequence[LossTerm]) -> dict[str, dict[str, Tensor | float]]:
     """Of each kind its two steps, those of shards with a checkpoint between, and those with a loss of one's own."""
+    # One start of two processes for all kinds: starting them takes longer than the steps.
     found = {kind: steps(make_settings(*overrides)) for kind, overrides in KINDS.items()}
     return found | {"resumed": steps(make_settings(), folder), "own loss": steps(make_settings(), terms=own_loss)}
 
@@ -95,6 +99,7 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Te
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_two_ranks_make_the_steps_of_one(kind: str, together: dict[str, dict[str, Tensor | float]]) -> None:
+    # One rank has nobody to share a sequence with.
     assert_equal_steps(steps(make_settings(*(one for one in KINDS[kind] if "ulysses" not in one))), together[kind])
 
 
@@ -102,6 +107,7 @@ def assert_equal_steps(alone: dict[str, Tensor | float], together: dict[str, Ten
     assert alone.keys() == together.keys()
     for name, value in alone.items():
         if isinstance(value, Tensor):
+            # Sums in another order differ in the last bits of float32.
             assert torch.allclose(value, torch.as_tensor(together[name]), atol=2e-5), name
         elif name != "critic/vf_explained_var":  # a ratio of each rank's rows
             assert together[name] == pytest.approx(value, rel=2e-3, abs=2e-5), name
@@ -118,17 +124,21 @@ def test_two_ranks_make_the_steps_of_one_with_a_loss_that_was_sent_to_them(
 @pytest.mark.slow
 def test_a_sharded_learner_goes_on_from_its_parts_bit_by_bit(together: dict[str, dict[str, Tensor | float]]) -> None:
     for name, value in together["shards"].items():
+        # No tolerance: a resume must be the same training, not a similar one.
         found = together["resumed"][name]
         assert torch.equal(value, torch.as_tensor(found)) if isinstance(value, Tensor) else value == found, name
 
 
 def test_all_ranks_get_as_many_passes() -> None:
+    # Every rank must make as many passes as the others, or a collective call waits forever: rank 1 has one row less.
     assert split_largest([[3, 1], [0]], 2) == [[3, 1], [0]]
     assert sorted(row for part in split_largest([[3, 1, 2], [0]], 4) for row in part) == [0, 1, 2, 3]
+    # Three passes out of one row each cannot be had.
     with pytest.raises(InvalidField, match="uid"):
         split_largest([[1], [0]], 3)
 
 
 def test_heads_and_ranks_must_be_shared_evenly() -> None:
     with pytest.raises(InvalidField, match="does not divide 1 ranks"):
+        # Two ranks share a sequence, and there is one.
         ActorWorker(make_settings("actor.ulysses_sequence_parallel_size=2"))

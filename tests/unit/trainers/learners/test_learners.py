@@ -22,10 +22,12 @@ from fathom.trainers.learners.workers import ActorWorker
 from fathom.trainers.objectives.policy_loss import Totals
 
 WORDS = ["a", "b", "c", "d", "e", "f", "g", "h"]
+# Tokens of prompt and response per row: no two rows padded alike, responses of one token, prompts of one token.
 LENGTHS = [(3, 5), (2, 2), (5, 4), (1, 6), (4, 1), (5, 6), (2, 3), (3, 3)]
 
 
 def settings(*overrides: str) -> TrainConfig:
+    # A hundred times the usual rate: one step of so small a model must show.
     fixed = ["model.hidden=16", "model.layers=1", "model.window=32", f"model.vocabulary={WORDS}", "rollout.n=2"]
     return load_config([], [*fixed, "actor.optim.lr=0.01", "critic.optim.lr=0.01", *overrides])
 
@@ -43,12 +45,14 @@ def batch(temperature: float = 1.0) -> DataProto:
         attention[row, width - prompt : width + response] = 1
         mask[row, :response] = 1
         if response > 3:
+            # An observation at places 1 and 2 of each longer response.
             mask[row, 1:3] = 0
     shape = (rows, height)
     tensors = {
         "prompts": prompts, "responses": responses, "input_ids": torch.cat([prompts, responses], dim=1),
         "attention_mask": attention, "position_ids": (attention.cumsum(1) - 1).clamp(min=0), "response_mask": mask,
         "advantages": torch.randn(shape, generator=generator) * mask,
+        # No generated text stands behind these: only shapes and masks matter to a learner.
         "returns": torch.randn(shape, generator=generator) * mask, "values": torch.zeros(shape),
     }  # fmt: skip
     uids = [f"g{row // 2}" for row in range(rows)]
@@ -67,11 +71,14 @@ def with_old(actor: Actor, data: DataProto) -> DataProto:
 def test_log_probs_and_entropies_are_those_of_each_row_alone(temperature: float) -> None:
     config, data = settings(), batch(temperature)
     found = Actor(config.actor, model(config)).compute_log_prob(data)
+    # In training mode, as the learner's update sees it: dropout would show as a difference.
     network = model(config).train()
     for row, (prompt, response) in enumerate(LENGTHS):
+        # Each row alone and without padding: what the padded batch must agree with.
         ids = torch.cat([data.tensor("prompts")[row, 6 - prompt :], data.tensor("responses")[row, :response]])
         logits = network(input_ids=ids.unsqueeze(0)).logits[0].float() / temperature
         for column in range(response):
+            # The logits at a position are about the token after it, hence the minus one.
             spread = torch.log_softmax(logits[prompt + column - 1], dim=-1)
             assert found.tensor("old_log_probs")[row, column] == pytest.approx(
                 float(spread[ids[prompt + column]].detach()), abs=1e-5
@@ -85,11 +92,13 @@ def test_values_are_of_the_state_before_each_token() -> None:
     config, data = settings(), batch()
     critic = Critic(config.critic, model(config))
     value = critic.model
+    # A new head is zero, and so would be every value: any weights will do.
     torch.nn.init.normal_(value.head.weight, generator=torch.Generator().manual_seed(1))
     found = critic.compute_values(data).tensor("values")
     for row, (prompt, response) in enumerate(LENGTHS):
         ids = torch.cat([data.tensor("prompts")[row, 6 - prompt :], data.tensor("responses")[row, :response]])
         hidden = value.trunk(input_ids=ids.unsqueeze(0)).last_hidden_state[0]
+        # The value before the first response token is that of the prompt's last one.
         wanted = value.head(hidden[prompt - 1 : prompt + response - 1]).squeeze(-1)
         assert torch.allclose(found[row, :response], wanted, atol=1e-5)
 
@@ -120,6 +129,7 @@ def test_a_gradient_does_not_depend_on_how_the_batch_is_cut(mode: str, cut: str)
         data = with_old(actor, batch())
         totals = Totals.of(data.tensor("response_mask"))
         rows = passes(data, config.actor)
+        # Every row in exactly one pass.
         assert sorted(torch.cat(rows).tolist()) == list(range(8))
         found.append(
             gradient(
@@ -128,6 +138,7 @@ def test_a_gradient_does_not_depend_on_how_the_batch_is_cut(mode: str, cut: str)
             )
         )
     assert torch.allclose(found[0], found[1], atol=1e-6)
+    # Two vectors of zeros would agree as well.
     assert found[0].abs().max() > 1e-4
 
 
@@ -137,6 +148,7 @@ def test_what_stands_off_the_mask_changes_nothing() -> None:
     off = data.tensor("response_mask") == 0
     dirty = data.with_tensors(
         advantages=data.tensor("advantages").masked_fill(off, 7.0),
+        # NaN off the mask: multiplied by a mask of 0 it would still be NaN.
         old_log_probs=data.tensor("old_log_probs").masked_fill(off, float("nan")),
     )
     ends = []
@@ -154,6 +166,7 @@ def test_a_step_makes_good_tokens_likelier_and_values_closer() -> None:
     old = with_old(actor, data)
     metrics = actor.update_policy(old)
     new = actor.compute_log_prob(data).tensor("old_log_probs")
+    # To first order the step raises the sum of advantage times log-probability.
     gain = ((new - old.tensor("old_log_probs")) * data.tensor("advantages")).sum()
     assert gain > 0
     assert metrics["actor/grad_norm"] > 0
@@ -167,7 +180,9 @@ def test_kl_against_the_start_is_zero_at_the_start_and_holds_back() -> None:
     actor, reference = Actor(config.actor, model(config)), Reference(config.actor, model(config))
     data = with_old(actor, batch())
     data = data.union(reference.compute_ref_log_prob(data))
+    # Actor and reference are loaded from the same weights, so their difference is exactly none.
     assert torch.allclose(data.tensor("ref_log_prob"), data.tensor("old_log_probs"), atol=1e-6)
+    # The first update's metric is of before its step; only the second sees weights that have moved.
     assert actor.update_policy(data)["actor/kl_loss"] == pytest.approx(0.0, abs=1e-6)
     assert actor.update_policy(data)["actor/kl_loss"] > 0
     assert not any(parameter.requires_grad for parameter in reference.model.parameters())
@@ -176,8 +191,10 @@ def test_kl_against_the_start_is_zero_at_the_start_and_holds_back() -> None:
 def test_mini_batches_are_whole_groups_in_order() -> None:
     data = batch()
     parts = mini_batches(data, 3)
+    # Three prompts of two rows each, and what is left; a group is never split, for its advantages belong together.
     assert [len(part) for part in parts] == [6, 2]
     assert [part.array("uid").tolist() for part in parts][1] == ["g3", "g3"]
+    # Groups go to ranks in turn: g0 and g2 to the first, g1 and g3 to the second.
     assert torch.cat(shard_by_group(data, 2)).tolist() == [0, 1, 4, 5, 2, 3, 6, 7]
 
 
@@ -193,6 +210,7 @@ def test_a_resumed_learner_ends_bit_for_bit_where_an_unbroken_one_does(tmp_path:
     run_steps(straight, 4)
     run_steps(first, 2)
     first.save_checkpoint(tmp_path / "actor")
+    # Another random state, and a step of its own: everything that counts must come from the checkpoint.
     torch.manual_seed(99)
     run_steps(second, 1)
     second.load_checkpoint(tmp_path / "actor")
@@ -207,6 +225,7 @@ def test_random_state_is_part_of_a_checkpoint(tmp_path: Path) -> None:
     worker.save_checkpoint(tmp_path)
     wanted = torch.rand(3)
     torch.manual_seed(1)
+    # The checkpoint was written before the numbers were drawn, so loading it draws the same ones again.
     worker.load_checkpoint(tmp_path)
     assert torch.equal(torch.rand(3), wanted)
     with pytest.raises(FileNotFoundError):
@@ -229,9 +248,11 @@ def test_what_is_exported_is_what_was_trained(tmp_path: Path) -> None:
 
 def test_schedules() -> None:
     warm = settings("actor.optim.lr_warmup_steps=4").actor.optim
+    # A quarter more per step over four steps, the first one included; then constant.
     assert [learning_rate(warm, None, step) for step in (0, 3, 4, 100)] == [0.2, 0.8, 1.0, 1.0]
     cosine = settings("actor.optim.lr_scheduler_type=cosine", "actor.optim.min_lr_ratio=0.1").actor.optim
     assert learning_rate(cosine, 10, 0) == pytest.approx(1.0)
+    # Halfway between 1 and 0.1.
     assert learning_rate(cosine, 10, 5) == pytest.approx(0.55)
     assert learning_rate(cosine, 10, 10) == pytest.approx(0.1)
 
@@ -248,6 +269,7 @@ def test_gradient_checkpointing_changes_no_gradient() -> None:
 def test_rows_without_advantage_cost_no_pass_and_change_no_gradient() -> None:
     """Groups of equal rewards: the same weights as with all rows, from half of the passes."""
     config, data = settings("actor.ppo_micro_batch_size_per_gpu=1", "actor.ppo_mini_batch_size=4"), batch()
+    # The first of each two groups has advantages, the second has none.
     data = data.with_tensors(advantages=data.tensor("advantages") * (torch.arange(8) % 4 < 2).unsqueeze(-1))
     found = []
     for leaves_out in (True, False):
@@ -262,4 +284,5 @@ def test_rows_without_advantage_cost_no_pass_and_change_no_gradient() -> None:
     assert found[0][0] == pytest.approx(found[1][0], abs=1e-6)
     for one, other in zip(found[0][1], found[1][1], strict=True):
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
+    # With an entropy bonus every row has a gradient.
     assert len(Actor(settings("actor.entropy_coeff=0.1").actor, model(config)).with_gradient(data)) == 8

@@ -17,6 +17,7 @@ from fathom.trainers.learners.workers import ActorWorker
 from tests.unit.trainers.learners.test_learners import batch, run_steps, settings
 
 
+# One chunk that holds everything, and 33 cells: chunks of three rows of eleven, the last one not full.
 @pytest.mark.parametrize("cells", [1 << 20, 33])
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 def test_gradients_are_exact_and_scores_those_of_all_logits(
@@ -25,7 +26,9 @@ def test_gradients_are_exact_and_scores_those_of_all_logits(
     monkeypatch.setattr(output_layer, "CHUNK_CELLS", cells)
     generator = torch.Generator().manual_seed(1)
     hidden, weight = (
-        torch.randn(rows, 5, dtype=torch.float64, generator=generator).requires_grad_() for rows in (7, 11)
+        torch.randn(rows, 5, dtype=torch.float64, generator=generator).requires_grad_()
+        for rows in (7, 11)
+        # Double precision, since gradcheck compares with finite differences.
     )
     targets = torch.randint(0, 11, (7,), generator=generator)
     found = token_scores(hidden, weight, targets, temperature, entropy=True)
@@ -37,6 +40,7 @@ def test_gradients_are_exact_and_scores_those_of_all_logits(
             lambda states, rows, entropy=entropy: token_scores(states, rows, targets, temperature, entropy=entropy),
             (hidden, weight),
         )
+    # A micro-batch in which nothing is trained still goes through, with no row.
     assert not token_scores(hidden[:0], weight, targets[:0], temperature).log_probs.numel()
 
 
@@ -44,8 +48,10 @@ def test_bfloat16_is_near_and_keeps_its_parameters_in_float32() -> None:
     workers = [ActorWorker(settings(f"model.dtype={dtype}")) for dtype in ("float32", "bfloat16")]
     exact, near = (worker.compute_log_prob(batch()).tensor("old_log_probs") for worker in workers)
     assert near.dtype == torch.float32
+    # bfloat16 has eight bits of mantissa: log-probabilities of some -2 are off by a few hundredths.
     assert 0 < float((exact - near).abs().max()) < 0.05
     run_steps(workers[1], 1)
+    # A learning rate of 1e-6 would be lost in bfloat16 weights: the optimiser's copy must stay float32.
     assert {parameter.dtype for parameter in workers[1].learner.model.parameters()} == {torch.float32}
 
 
@@ -60,9 +66,11 @@ def test_adapters_alone_are_trained_and_leave_merged_and_apart(tmp_path: Path) -
     worker.export_adapter(tmp_path / "adapter")
     merged = ActorWorker(settings(f"model.path={tmp_path / 'merged'}"))
     wanted, found = (one.compute_log_prob(batch()).tensor("old_log_probs") for one in (worker, merged))
+    # What is served after merging and what was trained with adapters beside the weights are one model.
     assert torch.allclose(wanted, found, atol=1e-5)
     before, after = plain.state_dict(), merged.learner.model.state_dict()
     changed = {name for name in before if not torch.equal(before[name], after[name])}
+    # The adapters' targets and nothing else: embeddings, norms and the output layer are untouched.
     assert {name.split(".")[-2] for name in changed} == {"q_proj", "k_proj", "v_proj", "o_proj"}
 
     from peft import PeftModel
@@ -75,6 +83,7 @@ def test_adapters_alone_are_trained_and_leave_merged_and_apart(tmp_path: Path) -
 
 
 def test_what_cannot_be_adapted_is_named(tmp_path: Path) -> None:
+    # The output layer is read by parts, past PEFT's wrapper; the other name is a typing mistake.
     for target in ("lm_head", "no_such_layer"):
         with pytest.raises(InvalidField, match=r"model\.lora_targets"):
             ActorWorker(settings("model.lora_rank=2", f"model.lora_targets=[{target}]"))

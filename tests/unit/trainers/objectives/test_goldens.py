@@ -33,6 +33,8 @@ MASK = torch.tensor([[1, 1, 0], [1, 0, 0], [0, 0, 0]])
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [
+        # The terms that count are 1, 2 and 3: their sum is 6, over 3 tokens 2, over 2 rows 3; means of rows are 1.5 and
+        # 3.
         ("token-mean", 2.0), ("token-sum", 6.0), ("seq-mean-token-sum", 3.0), ("seq-mean-token-mean", 2.25),
         ("seq-mean-token-sum-norm", 1.0),
     ],

@@ -18,7 +18,9 @@ def test_advantages_by_hand() -> None:
     rewards = torch.tensor([[0.0, 1.0, 2.0], [5.0, 5.0, 5.0]])
     expected = torch.tensor([[-1.0, 0.0, 1.0], [0.0, 0.0, 0.0]])  # std of 0, 1, 2 is 1
     assert torch.allclose(group_advantages(rewards), expected, atol=1e-5)
+    # Dr. GRPO leaves the standard deviation out; here that is 1, so both agree.
     assert torch.equal(group_advantages(rewards, norm_by_std=False), expected)
+    # A group of one has no other to compare with: the reward itself is the advantage.
     assert torch.allclose(group_advantages(torch.tensor([[2.0]])), torch.tensor([[2.0]]))
 
 
@@ -27,6 +29,7 @@ def test_advantages_are_centred_and_follow_their_rewards(rows: list[list[float]]
     rewards = torch.tensor(rows)
     advantages = group_advantages(rewards)
     assert torch.allclose(advantages.mean(dim=1), torch.zeros(len(rows)), atol=1e-4)
+    # A permutation of a group's samples may move the advantages, never change them.
     order = torch.tensor([2, 0, 3, 1])
     assert torch.allclose(group_advantages(rewards[:, order]), advantages[:, order], atol=1e-4)
 
@@ -34,6 +37,7 @@ def test_advantages_are_centred_and_follow_their_rewards(rows: list[list[float]]
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
 def test_a_reward_that_is_not_finite_is_named(bad: float) -> None:
     with pytest.raises(InvalidField, match="row 1, sample 0"):
+        # A NaN would spread over its group by the mean, and over the model by the next step.
         group_advantages(torch.tensor([[0.0, 1.0], [bad, 1.0]]))
     with pytest.raises(InvalidField, match="shape"):
         group_advantages(torch.zeros(3))
@@ -46,11 +50,13 @@ def test_policy_loss_by_hand() -> None:
     result = policy_loss(new, old, advantages, torch.ones(1, 3), Totals(3.0, 1.0, 3.0))
     # -1.2 (clipped from 1.5), +0.8 (clipped from 0.5), -2.2
     assert result.loss.item() == pytest.approx((-1.2 + 0.8 - 2.2) / 3)
+    # The ratios 1.5 and 0.5 lie outside 0.8 to 1.2, the ratio 1.1 within.
     assert result.clip_fraction.item() == pytest.approx(2 / 3)
     assert result.approx_kl.item() == pytest.approx(-(math.log(1.5) + math.log(0.5) + math.log(1.1)) / 3)
 
 
 def test_dual_clip_bounds_negative_advantages() -> None:
+    # The ratio is e^3 = 20: with a negative advantage PPO's minimum takes it whole, and one token outweighs the batch.
     new, old = torch.full((1, 1), 3.0), torch.zeros(1, 1)
     minus = -torch.ones(1, 1)
     free = policy_loss(new, old, minus, torch.ones(1, 1), Totals(1.0, 1.0, 1.0)).loss
@@ -61,6 +67,7 @@ def test_dual_clip_bounds_negative_advantages() -> None:
 def test_k3_by_hand_and_never_negative() -> None:
     new, reference = torch.tensor([[0.0, -1.0]]), torch.tensor([[-0.5, -1.0]])
     value = kl_loss(new, reference, torch.ones(1, 2), Totals(2.0, 1.0, 2.0)).item()
+    # Of the first token e^-0.5 + 0.5 - 1; the second agrees with its reference and adds nothing.
     assert value == pytest.approx((math.exp(-0.5) + 0.5 - 1.0) / 2)
     random = torch.randn(4, 5), torch.randn(4, 5)
     assert kl_loss(*random, torch.ones(4, 5), Totals(20.0, 4.0, 5.0)) >= 0
@@ -74,6 +81,7 @@ def test_what_is_off_the_mask_changes_nothing(garbage: float) -> None:
     loss = policy_loss(new, old, advantages, mask, Totals(2.0, 1.0, 3.0)).loss
     loss.backward()
     clean = policy_loss(new[:, :2], old[:, :2], advantages[:, :2], mask[:, :2], Totals(2.0, 1.0, 2.0)).loss
+    # The third total, the longest row, differs between the two calls; the mode by tokens does not read it.
     assert loss.item() == pytest.approx(clean.item())
     assert new.grad is not None
     assert new.grad[0, 2] == 0.0
@@ -83,7 +91,9 @@ def test_what_is_off_the_mask_changes_nothing(garbage: float) -> None:
 def test_any_split_into_micro_batches_has_the_same_gradient(size: int) -> None:
     torch.manual_seed(0)
     new, old, advantages = torch.randn(6, 4, requires_grad=True), torch.randn(6, 4), torch.randn(6, 4)
+    # Four tokens of ten off the mask, so that micro-batches have different numbers of trained tokens.
     mask = (torch.rand(6, 4) > 0.4).float()
+    # The totals are those of the whole batch: a mean per micro-batch would weigh its tokens by how few they are.
     totals = Totals.of(mask)
     policy_loss(new, old, advantages, mask, totals).loss.backward()
     whole = new.grad
@@ -98,6 +108,7 @@ def test_any_split_into_micro_batches_has_the_same_gradient(size: int) -> None:
 
 def test_gradients_against_finite_differences() -> None:
     torch.manual_seed(1)
+    # Small, so that no ratio sits on the edge of the clip, where the loss has no derivative.
     new = torch.randn(3, 4, dtype=torch.float64, requires_grad=True) * 0.1
     old, advantages = torch.randn(3, 4, dtype=torch.float64) * 0.1, torch.randn(3, 4, dtype=torch.float64)
     mask = torch.ones(3, 4, dtype=torch.float64)
@@ -109,9 +120,12 @@ def test_gradients_against_finite_differences() -> None:
 
 def test_log_probs_belong_to_the_token_they_predict() -> None:
     logits = torch.zeros(1, 3, 4)
+    # Position 0 predicts the token at position 1: the sharp logit for token 2 belongs to the second id.
     logits[0, 0, 2] = 10.0
     log_probs, entropy = token_log_probs(logits, torch.tensor([[1, 2, 3]]), 1.0)
+    # log(e^10 / (e^10 + 3)) = -0.000136; without a preference each of four tokens has -log 4.
     assert log_probs[0].tolist() == pytest.approx([0.0, -0.000136, -math.log(4)], abs=1e-5)
     assert entropy[0, 2].item() == pytest.approx(math.log(4))
     cooler, _ = token_log_probs(logits, torch.tensor([[1, 2, 3]]), 5.0)
+    # At temperature 5 the logit of 10 is one of 2.
     assert cooler[0, 1].item() == pytest.approx(math.log(math.exp(2) / (math.exp(2) + 3)))

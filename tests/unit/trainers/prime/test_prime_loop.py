@@ -26,6 +26,7 @@ class ScriptedRewardModel:
     """Scores that tell how often it has learned."""
 
     def __init__(self, calls: list[str]) -> None:
+        # Its scores say in which order it was asked: 1 before its first lesson, 2 after one.
         self.calls, self.learned = calls, 0
         self.seen: list[DataProto] = []
 
@@ -112,12 +113,14 @@ def test_there_is_no_critic(tmp_path: Path) -> None:
 
 
 def test_prompts_are_drawn_by_the_oversample_factor() -> None:
+    # Eight of every 32 are kept.
     assert (
         Scene(
             "data.train_batch_size=8", "data.oversample_factor=4.0", "actor.ppo_mini_batch_size=8"
         ).trainer.prompts_per_step
         == 32
     )
+    # 5 · 1.5 is no whole number of prompts: rounded down, and said.
     with pytest.warns(UserWarning, match="7 prompts"):
         assert (
             Scene(
@@ -130,6 +133,7 @@ def test_prompts_are_drawn_by_the_oversample_factor() -> None:
 def grade_as(outcomes: list[list[float]]) -> Any:
     """Return a function that gives episodes these outcomes, by group."""
 
+    # Graders give one outcome per episode, which stands at the last token.
     def change(batch: DataProto) -> DataProto:
         acc = torch.tensor([value for group in outcomes for value in group])
         scores = torch.zeros_like(batch.tensor("token_level_scores"))
@@ -141,15 +145,18 @@ def grade_as(outcomes: list[list[float]]) -> Any:
 
 def test_groups_that_pass_come_first_and_failing_ones_fill() -> None:
     filters = ("data.oversample_factor=2.0", "data.filter_accuracy=true", "data.filter_truncate=true")
+    # All right, half right, all wrong, half right: the second and the fourth teach something.
     scene = Scene(*filters, change=grade_as([[1.0, 1.0], [0.0, 1.0], [0.0, 0.0], [1.0, 0.0]]))
     metrics = scene.trainer.fit()
     [batch] = scene.actor.trained
     batch.require_groups(2)
     assert len(batch) == 4, "1 / oversample_factor of what was drawn"
     assert batch.tensor("acc").tolist() == [0.0, 1.0, 1.0, 0.0]
+    # Metrics of what was drawn, not of what was kept: else every training would look half right.
     assert metrics["acc"] == 0.5, "over all rows that were drawn"
     assert (metrics["filter/pass_rate"], metrics["filter/too_easy"], metrics["filter/too_hard"]) == (0.5, 0.25, 0.25)
     few = Scene(*filters, change=grade_as([[1.0, 1.0], [0.0, 0.0], [1.0, 1.0], [1.0, 0.0]]))
+    # Only one group of four passes; the batch is filled from the others in their order.
     assert few.trainer.fit()["filter/filled_with_failing"] == 1.0
     assert few.actor.trained[0].tensor("acc").tolist() == [1.0, 0.0, 1.0, 1.0]
     off = Scene("data.oversample_factor=2.0", change=grade_as([[1.0, 1.0], [0.0, 1.0], [0.0, 0.0], [1.0, 0.0]]))
@@ -161,6 +168,7 @@ def test_one_long_answer_demotes_its_group() -> None:
     scene = Scene(
         "data.oversample_factor=2.0", "data.filter_truncate=true", "data.max_response_length=4",
         change=lambda batch: batch.with_tensors(
+            # One response of the fifth row is three tokens long where all others are two.
             attention_mask=torch.cat([torch.ones(8, 2), torch.tensor([[1.0, 1.0, 0.0]] * 4 + [[1.0, 1.0, 1.0]] + [[1.0, 1.0, 0.0]] * 3)], dim=1).long(),
             response_mask=torch.tensor([[1, 1, 0]] * 8),
             token_level_scores=torch.zeros(8, 3),
@@ -170,6 +178,7 @@ def test_one_long_answer_demotes_its_group() -> None:
     assert metrics["filter/truncated"] == 0.25
     uids = scene.actor.trained[0].array("uid").tolist()
     assert len(set(uids)) == 2
+    # The fifth row is of the third prompt drawn.
     assert scene.source.seen[0].array("uid")[2] not in uids
 
 
@@ -178,6 +187,7 @@ def test_coefficients_weigh_the_sources() -> None:
     scene.trainer.fit()
     batch = scene.actor.trained[0]
     outcome_only = batch.tensor("returns")[:, 0]
+    # Leave-one-out of (0, 1) is -1 and +1.
     assert outcome_only.tolist() == pytest.approx([-5.0, 5.0, -5.0, 5.0]), "5 times the leave-one-out advantage"
     both = Scene("algorithm.reward_dpo_coef=0.0", "algorithm.reward_gt_coef=0.0")
     with pytest.raises(InvalidField, match="sources"):
@@ -200,6 +210,7 @@ def test_settings_that_prime_has_not_are_refused(overrides: list[str], message: 
 
 
 def test_an_outcome_that_is_none_is_refused_by_row() -> None:
+    # A grader's partial credit is no outcome: the cross-entropy of the reward model wants 0 or 1.
     with pytest.raises(InvalidField, match=r"acc: row 1 is 1\.5"):
         Scene(change=lambda batch: batch.with_tensors(acc=torch.tensor([0.0, 1.5, 0.0, 1.0]))).trainer.fit()
 
@@ -207,6 +218,7 @@ def test_an_outcome_that_is_none_is_refused_by_row() -> None:
 def test_the_defaults_are_the_recipes() -> None:
     from fathom.trainers.jobs.registry import load_settings
 
+    # The published recipe's figures, so that a change of ours shows.
     config = load_settings("prime", [], ["model.path=smollm2"])  # with a model of one's own: no built-in task
     algorithm, data, model = config.algorithm, config.data, config.reward_model
     assert (algorithm.reward_dpo_coef, algorithm.reward_gt_coef, algorithm.adv_estimator) == (5.0, 5.0, "rloo")
@@ -249,6 +261,7 @@ def test_the_workers_reward_model_learns_on_a_tiny_model() -> None:
     assert reference is not None
     before = [parameter.clone() for parameter in reference.parameters()]
     first = worker.compute_rm_score(data)
+    # The implicit reward is a log-ratio of two equal models.
     assert not first.tensor("q").abs().max() > 1e-6, "phi starts as its reference"
     losses = [worker.update_rm(data).meta_info["metrics"]["reward_model/dpo_loss"] for _ in range(5)]
     assert losses[-1] < losses[0]
@@ -256,6 +269,7 @@ def test_the_workers_reward_model_learns_on_a_tiny_model() -> None:
     again = worker.model._forward_micro_batch(data)
     assert torch.allclose(again.detach(), after.tensor("q"), atol=1e-5)
     assert again.requires_grad
+    # The policy learns from the scores; only the reward model's own loss goes through q.
     assert not after.tensor("q").requires_grad, "The gradient flows through q, not through scores"
     assert after.tensor("rm_scores")[data.tensor("response_mask") == 0].eq(0).all()
     assert after.tensor("q").abs().max() > 1e-3
@@ -271,13 +285,16 @@ def test_the_workers_reward_model_learns_on_a_tiny_model() -> None:
         )
     )
     for _ in range(5):
+        # Micro-batches by tokens must train the same reward model.
         small.update_rm(data)
     assert torch.allclose(small.compute_rm_score(data).tensor("rm_scores"), after.tensor("rm_scores"), atol=1e-5)
+    # Its scores are sums over a whole sequence.
     with pytest.raises(InvalidField, match="must be 1"):
         PRIMERewardModelWorker(settings("reward_model.ulysses_sequence_parallel_size=2"))
 
 
 @pytest.mark.parametrize(("scope", "largest"), [("global", 10.0), ("rank", 4.0)])
+# The returns of [1, 3] and [0, -2] begin at 4 and -2: the largest here is 4.
 def test_the_norm_is_of_all_ranks_or_of_ones_own(scope: str, largest: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """``norm_scope``: another rank's largest return is 10, this one's 4; the recipe takes each rank's own."""
     from fathom.trainers.prime import prime_dp_rm
@@ -286,6 +303,7 @@ def test_the_norm_is_of_all_ranks_or_of_ones_own(scope: str, largest: float, mon
 
     worker = PRIMERewardModelWorker(settings(f"reward_model.norm_scope={scope}"))
 
+    # Stands for torch.distributed with a second rank whose largest return is 10.
     class Group:
         ReduceOp = torch.distributed.ReduceOp
 
@@ -337,6 +355,7 @@ def test_any_grader_is_the_loops_verifier(grader: str, targets: list[str], acc: 
         return DataProto(tensors, kept | rows.non_tensor_batch, dict(episodes.meta_info))
 
     parameters = "{rel_tol: 0.2}" if grader == "number" else "{}"
+    # A tolerance of 20 % makes 0.5 right for 0.6 and not for 0.505 beside 7.
     scene = Scene("reward.manager=prime", f"reward.grader={grader}", f"reward.parameters={parameters}", change=change)
     scene.trainer.reward_fn = build_reward_function(scene.trainer.config, TOKENIZER)
     metrics = scene.trainer.fit()
@@ -359,6 +378,7 @@ def test_the_files_are_there_and_the_pure_functions_need_torch_only() -> None:
         "print(sorted(new), algos.compute_rloo_advantage_return.__name__)"
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    # The functions are to be copied into other trainers: nothing of the services may come with them.
     assert done.stdout.strip() == "['fathom'] compute_rloo_advantage_return"
 
 
@@ -368,11 +388,14 @@ def test_without_a_reference_the_old_policy_is_one() -> None:
     from tests.unit.trainers.learners.test_learners import batch, settings
 
     config = settings("reward_model.ref_type=policy")
+    # Only right ones: the outcomes do not matter to q.
     worker, data = PRIMERewardModelWorker(config), batch().with_tensors(acc=torch.ones(8))
     with pytest.raises(InvalidField, match="old_log_probs"):
         worker.compute_rm_score(data)
     old = ActorWorker(config).compute_log_prob(data).tensor("old_log_probs")
     found = worker.compute_rm_score(data.with_tensors(old_log_probs=old)).tensor("q")
+    # The policy and its own old log-probabilities: no difference.
     assert found.abs().max() < 1e-5
     shifted = worker.compute_rm_score(data.with_tensors(old_log_probs=old - 1.0)).tensor("q")
+    # One nat less for each token of the old policy is a q of one per trained token.
     assert torch.allclose(shifted, data.tensor("response_mask").float(), atol=1e-5)

@@ -29,13 +29,16 @@ KINDS = {
 
 
 def worker(*overrides: str) -> PRIMERewardModelWorker:
+    # Clipping would hide a gradient that is wrong by a factor.
     fixed = ["reward_model.optim.lr=0.001", "reward_model.optim.grad_clip=1000", "reward_model.mini_batch_size=2"]
     return PRIMERewardModelWorker(settings(*fixed, *overrides))
 
 
 def rows() -> DataProto:
     """This rank's of four groups."""
+    # Groups with one right of two, two, none and one.
     data = batch().with_tensors(acc=torch.tensor([0.0, 1.0, 1.0, 1.0, 0.0, 0.0, 1.0, 0.0]))
+    # Any log-probabilities will do, as long as every rank has the same.
     data = data.with_tensors(old_log_probs=-torch.rand(data.tensor("responses").shape, generator=make_generator()))
     return data[shard_by_group(data, world())[rank()]]
 
@@ -50,6 +53,7 @@ def steps(kind: str, folder: Path | None = None) -> dict[str, Any]:
     model, data = worker(*KINDS[kind]), rows()
     if world() > 1:
         parts = [parameter for parameter in model.model.phi.parameters() if isinstance(parameter, DTensor)]
+        # A parameter of which each rank has the whole is no shard, whatever its type says.
         assert bool(parts) == (kind != "copies"), "divided where the settings say so"
         assert all(part.to_local().numel() < part.numel() for part in parts)
     found: dict[str, Any] = {"uids": data.array("uid").tolist(), "before": model.compute_rm_score(data)}
@@ -62,6 +66,7 @@ def steps(kind: str, folder: Path | None = None) -> dict[str, Any]:
         if kind == "shards in pairs":
             from fathom.trainers.prime.prime_dp_rm import broadcast_groups
 
+            # Pairs of a group may lie on two ranks: their sums must be exchanged before the update.
             grouped = broadcast_groups(grouped)
         found["metrics"] = model.update_rm(grouped).meta_info["metrics"]
     found["after"] = model.compute_rm_score(data)
@@ -98,10 +103,12 @@ def test_two_ranks_score_and_learn_as_one(kind: str, together: list[dict[str, di
             assert one.keys() == two.keys()
             for uid, values in one.items():
                 assert torch.allclose(torch.stack(values), torch.stack(two[uid]), atol=2e-5), (when, name, uid)
+    # Equal zeros would prove nothing.
     assert (
         max(float(v.abs().max()) for values in merge_ranks(alone, kind, "after", "q").values() for v in values) > 1e-3
     )
     for name in ("reward_model/dpo_loss", "reward_model/grad_norm"):
+        # Sums over ranks are taken in another order than over rows.
         assert together[0][kind]["metrics"][name] == pytest.approx(alone[0][kind]["metrics"][name], rel=1e-3), name
     for name, value in alone[0][kind]["phi"].items():
         assert torch.allclose(value, together[0][kind]["phi"][name], atol=2e-5), name
@@ -109,5 +116,6 @@ def test_two_ranks_score_and_learn_as_one(kind: str, together: list[dict[str, di
 
 def test_a_sharded_reward_model_goes_on_from_its_parts(together: list[dict[str, dict[str, Any]]]) -> None:
     straight, resumed = together[0]["shards"], together[0]["resumed"]
+    # No tolerance for a resume.
     assert straight["metrics"] == resumed["metrics"]
     assert all(torch.equal(value, resumed["phi"][name]) for name, value in straight["phi"].items())

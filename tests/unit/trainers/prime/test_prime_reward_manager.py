@@ -42,6 +42,7 @@ def batch(responses: list[str], targets: list[Any], extra: list[Any] | None = No
     return DataProto(tensors, arrays, {})
 
 
+# One process to grade in: starting more costs longer than the grading.
 def manager(**settings: Any) -> PrimeRewardManager:
     return PrimeRewardManager(TOKENIZER, **{"workers": 1, "timeout_s": 20.0, "show": lambda line: None, **settings})
 
@@ -49,11 +50,13 @@ def manager(**settings: Any) -> PrimeRewardManager:
 def test_outcomes_stand_at_the_last_token_that_the_model_wrote() -> None:
     data = batch(["about <answer> 7 </answer>", "<answer> 8 </answer>", "7"], [["7"], ["7", "seven"], "7"])
     scores = manager()(data)
+    # The first is right; the second is wrong for both targets; the third has no tags, which exact match allows.
     assert scores.tolist() == [[0, 0, 0, 1], [0, 0, 0, 0], [1, 0, 0, 0]]
     assert scores.dtype == torch.float32
 
 
 def test_what_stands_in_an_observation_is_no_answer() -> None:
+    # The last three tokens are an observation: the answer stands in what a tool returned.
     assert manager().verify(batch(["nothing <answer> 7 </answer>"], [["7"]], observed=3)) == [0.0]
 
 
@@ -63,10 +66,12 @@ def test_each_row_has_its_own_verifier() -> None:
     extra = [
         {"grader": "em"},
         {"grader": "math"},
+        # A tolerance of nine times the target accepts anything positive.
         {"grader": "number", "grader_parameters": [{"name": "rel_tol", "value": 9.0}]},
         {},
     ]
     data = batch(texts, targets, extra)
+    # The row without a grader takes the manager's.
     assert manager(grader="math").verify(data) == [0.0, 1.0, 1.0, 1.0]
     assert manager(grader="em").verify(data) == [0.0, 1.0, 1.0, 0.0]
     assert manager(grader="number", parameters={"abs_tol": 100.0}).verify(batch(texts[:1], targets[:1])) == [1.0]
@@ -88,9 +93,11 @@ def test_failures_are_0_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
             raise OSError("no more processes")
 
     data = batch(["7", "8"], [["7"], ["8"]])
+    # A grader that times out, and one whose pool cannot start.
     for pool, word in ((Late, "took longer"), (Absent, "no more processes")):
         monkeypatch.setattr(reward_manager, "Pool", pool)
         assert manager(show=told.append).verify(data) == [0.0, 0.0]
+        # Both rows are told, each with the reason.
         assert [word in line for line in told[-2:]] == [True, True]
 
 
@@ -98,6 +105,7 @@ async def test_it_verifies_under_a_running_loop_and_shows_some_rows() -> None:
     shown: list[str] = []
     verifier = manager(num_examine=1, show=shown.append)
     assert verifier.verify(batch(["7", "8"], [["7"], ["7"]])) == [1.0, 0.0]
+    # One sample per data source, though there are two rows.
     assert shown == ["[em] 1 for ['7']: 7"]
     assert asyncio.get_running_loop().is_running()
 
@@ -136,9 +144,11 @@ def test_search_r1s_manager_and_its_parity_switch(parity: bool) -> None:
     made = build_reward_function(load_config([], overrides), TOKENIZER)
     assert isinstance(made, RewardManager)
     data = batch(["nothing", "<answer> 8 </answer>"], [["7"], ["7"]])
+    # The example of the instruction in the prompt, then an answer that was never written by the model.
     prompt = TOKENIZER.encode("<answer> about </answer> <answer> 7 </answer>", add_special_tokens=False)
     prompts = torch.tensor([prompt] * 2)
     valid = torch.cat([torch.ones_like(prompts), data.tensor("response_mask")], dim=1)
     whole = data.with_tensors(prompts=prompts, attention_mask=valid)
     found = made(DataProto(whole.batch, whole.non_tensor_batch | {"data_source": np.array(["nq"] * 2, dtype=object)}))
+    # With parity the prompt's own example scores 1, which is the original's defect.
     assert found.sum(dim=1).tolist() == pytest.approx([1.0, 0.1] if parity else [0.0, 0.1])

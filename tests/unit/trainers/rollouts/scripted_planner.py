@@ -14,10 +14,12 @@ from tests.support.clock import pass_time
 
 def trajectory(task: int, sample: int, version: int, *, prompt: int = 3, sampled: int = 2, seed: int = 0) -> Trajectory:
     """``prompt`` ids of mask 0, ``sampled`` of mask 1, one observation, one more sampled id."""
+    # Ids say what they are: 10 and more the prompt of a task, 50 and more sampled ones, 90 an observation.
     ids = [10 + task] * prompt + [50 + seed + place for place in range(sampled)] + [90, 51]
     mask = [0] * prompt + [1] * sampled + [0, 1]
     item = Trajectory(
         run_id=f"run-{task}-{sample}", token_ids=ids, mask=mask, log_probs=[-0.5 * bit for bit in mask], exact=True,
+        # Every second sample is right, so that each group has both outcomes and no advantage is zero.
         reward=float(sample % 2), reward_components={"correct": float(sample % 2), "valid": 1.0},
         version_min=version, version_max=version, task_index=task, sample_index=sample, stop_reason=STOP_REASON_FINISHED,
     )  # fmt: skip
@@ -33,6 +35,7 @@ class ScriptedPlanner:
 
     def __init__(self, play: Callable[[str, int], float] = lambda uid, sample: 0.0, places: int = 0) -> None:
         self.version, self.play, self.busy_s = 1, play, 0.0
+        # A billion places: no bound, with the same code.
         self.places = asyncio.Semaphore(places or 1 << 30)
         self.requests: list[pb.RolloutRequest] = []
         self.trouble: list[tuple[int, FathomError]] = []
@@ -47,6 +50,7 @@ class ScriptedPlanner:
     async def rollout(
         self, request: pb.RolloutRequest, *, timeout_s: float = 600.0
     ) -> AsyncGenerator[pb.RolloutResponse, None]:
+        # A copy, for callers go on changing their request.
         self.requests.append(pb.RolloutRequest.FromString(request.SerializeToString()))
         trouble = self.trouble.pop(0) if self.trouble else None
         running = [
@@ -59,15 +63,18 @@ class ScriptedPlanner:
             waiting = set(running)
             while waiting:
                 ended, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                # In the order of tasks and samples among those that end at the same moment of simulated time.
                 for task in sorted(ended, key=running.index):
                     if trouble is not None and given == trouble[0]:
                         raise trouble[1]
                     yield pb.RolloutResponse(trajectory=task.result())
                     given += 1
+            # Trouble that was due behind the last episode comes instead of a proper end.
             if trouble is not None and trouble[0] >= given:
                 raise trouble[1]
         finally:
             for task in running:
+                # Real planners stop what nobody waits for; without this the next test would find its episodes running.
                 task.cancel()
             await asyncio.gather(*running, return_exceptions=True)
 
@@ -111,6 +118,7 @@ class ScriptedPlanner:
             await pass_time(duration)
         item = trajectory(task, sample, version, seed=sample % 7)
         if not request.policy_version:
+            # Without a pinned version new weights may arrive in the middle: the last token is of the newest.
             item.version_max = self.version
         if self.failing.get((task, sample), 0):
             self.failing[(task, sample)] -= 1

@@ -12,6 +12,7 @@ from tests.support.clock import SimulatedLoopThread
 from tests.unit.trainers.rollouts.scripted_planner import ScriptedPlanner
 from tests.unit.trainers.rollouts.test_rollouts import prompts, source
 
+# 25 steps: the first few, with nothing sampled ahead yet, then count for little.
 STALENESS, STEPS = 4, 25
 
 
@@ -35,6 +36,7 @@ def test_a_straggler_holds_one_place_and_not_its_groups() -> None:
     most, now = 0, 0
 
     def duration(uid: str, sample: int) -> float:
+        # p0's first episode outlasts all the others together.
         return 100.0 if (uid, sample) == ("p0", 0) else 1.0
 
     planner = ScriptedPlanner(duration)
@@ -55,6 +57,7 @@ def test_a_straggler_holds_one_place_and_not_its_groups() -> None:
         cast(Any, planner).episode = count_running
         rollouts.submit(prompts(0, 8))
         bridge.pass_time(2.5)
+        # Simulated time: two waves of one-second episodes have ended, and the third is halfway.
         assert most == 4, "no more than there are places"
         assert now == 3, "the straggler has one place, one group two; the fourth waits for a whole group's places"
         # Two groups in the first second; from then on one at a time beside the straggler.

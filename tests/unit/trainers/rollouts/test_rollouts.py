@@ -42,6 +42,7 @@ from tests.support.clock import SimulatedLoopThread, loop_time, simulate_time
 from tests.support.waiting import eventually
 from tests.unit.trainers.rollouts.scripted_planner import ScriptedClients, ScriptedPlanner, make_failure, trajectory
 
+# Ten seconds, three attempts, and pauses that no test waits for.
 QUICK = Patience(10.0, 3, RetryPolicy(first_delay_s=0.001, max_delay_s=0.002))
 ASYNC = ["rollout.mode=async", "rollout.staleness=2", "rollout.n=2"]
 
@@ -89,10 +90,12 @@ def request(tasks: int = 2, n: int = 2, version: int = 1) -> Any:
 
 async def test_a_broken_stream_is_taken_up_under_the_same_request_id() -> None:
     planner = ScriptedPlanner()
+    # Streams that break after so many episodes: one, none, and three, of four in all.
     planner.trouble = [(1, make_failure()), (0, make_failure()), (3, make_failure())]
     found = await collect(cast(Any, planner), request(), QUICK)
     assert [(item.task_index, item.sample_index) for item in found] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert len(planner.requests) == 4
+    # One id over all attempts: the planner goes on where it stood and plays nothing twice.
     assert len({one.request_id for one in planner.requests}) == 1
 
 
@@ -100,6 +103,7 @@ async def test_a_failed_episode_is_asked_for_again_and_in_the_end_names_its_culp
     planner = ScriptedPlanner()
     planner.failing = {(1, 0): 2}
     assert len(await collect(cast(Any, planner), request(), QUICK)) == 4
+    # More often than there are attempts.
     planner.failing = {(1, 0): 99}
     with pytest.raises(DependencyFailed, match=r"1 of 4 episodes .* after 3 attempts: retrieval: out of reach") as bad:
         await collect(cast(Any, planner), request(), QUICK)
@@ -112,6 +116,7 @@ async def test_a_failed_episode_is_asked_for_again_and_in_the_end_names_its_culp
 async def test_contract_errors_are_fatal_at_once(error: FathomError) -> None:
     planner = ScriptedPlanner()
     planner.trouble = [(0, error)]
+    # What the next attempt would meet again: a bad setting, weights that are too old, a model that is not there.
     with pytest.raises(type(error)) as bad:
         await collect(cast(Any, planner), request(), QUICK)
     assert bad.value.message == error.message
@@ -126,11 +131,13 @@ async def test_an_episode_that_no_attempt_would_mend_is_fatal_at_once_and_names_
         await collect(cast(Any, planner), request(), QUICK, transport=transport)
     assert (bad.value.metadata["culprit"], bad.value.metadata["code"]) == ("retrieval", "FAILED_PRECONDITION")
     assert len(planner.requests) == 1
+    # A stream ends with its caller; a queued request would be played on by some planner and must be stopped.
     assert planner.stopped == ([request().request_id] if transport == "queue" else [])
 
 
 @simulate_time
 async def test_the_deadline_bounds_all_attempts_together() -> None:
+    # The first sample of each prompt comes at once, the second after a minute, against a deadline of 0.2 s.
     planner = ScriptedPlanner(lambda uid, sample: 60.0 if sample else 0.0)
     with pytest.raises(DeadlineExceeded, match=r"2 of 4 episodes after 0\.2 s"):
         await collect(cast(Any, planner), request(), Patience(0.2, 3))
@@ -143,6 +150,7 @@ async def test_a_queued_request_is_followed_over_broken_streams_and_its_end_is_a
     assert [(item.task_index, item.sample_index) for item in found] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert len(planner.queued) == 1
     assert planner.stopped == []
+    # Without a code the failure may pass, but the queue has its own attempts, so it is not asked for again.
     for code, kind, said in (
         ("", DependencyFailed, "retrieval: out of reach"), ("INVALID_ARGUMENT", FailedPrecondition, "out of reach"),
     ):  # fmt: skip
@@ -168,11 +176,13 @@ async def test_a_queued_request_that_is_given_up_is_stopped() -> None:
 
 
 def test_the_same_prompts_give_the_same_request_and_different_rows_different_seeds() -> None:
+    # Equal bytes, since the planner compares a repeated request with the first one.
     assert request() == request()
     assert request().request_id != request(version=2).request_id
     config = load_config(overrides=["rollout.max_turns=3", "reward.parameters={structure_weight: 0.1}"])
     rows = [{"uid": "a", "question": "q"}]
     one, two = (rollout_request(config, "t", rows, SamplingSettings(4, 100), 0, offset) for offset in (0, 1))
+    # Four samples per prompt: the second row's seeds begin behind the first one's, and never overlap.
     assert (one.sampling.seed, two.sampling.seed) == (100, 104), "planner counts samples from the seed on"
     assert one.budget.max_rounds == 4, "three turns with search, one without"
     assert one.grader_parameters["structure_weight"] == pytest.approx(0.1)
@@ -184,11 +194,13 @@ def test_rows_are_read_in_the_forms_of_the_data_sets() -> None:
     assert question_of({"uid": "a", "raw_prompt": chat, "extra_info": {"question": "bare"}}) == "bare"
     with pytest.raises(InvalidField, match="raw_prompt: row a"):
         question_of({"uid": "a"})
+    # Ground truths as data sets have them: one, a number, several, Search-R1's mapping, none.
     for truth, found in (("x", ["x"]), (3, ["3"]), (["x", "y"], ["x", "y"]), ({"target": ["z"]}, ["z"]), (None, [])):
         assert references_of({"reward_model": {"ground_truth": truth}}) == found
 
 
 def test_groups_become_left_padded_prompts_and_right_padded_responses() -> None:
+    # Two prompt ids and three sampled ones against four and four; 90 is an observation.
     short, long = trajectory(0, 1, 4, prompt=2), trajectory(1, 0, 4, prompt=4, sampled=3)
     data = to_data([Group({"uid": "a"}, (short,)), Group({"uid": "b"}, (long,))], {"n": 1}, pad=7)
     data.require("prompts", "responses", "input_ids", "attention_mask", "position_ids", "response_mask", "acc")
@@ -196,8 +208,10 @@ def test_groups_become_left_padded_prompts_and_right_padded_responses() -> None:
     assert data.tensor("responses").tolist() == [[50, 51, 90, 51, 7], [50, 51, 52, 90, 51]]
     assert data.tensor("response_mask").tolist() == [[1, 1, 0, 1, 0], [1, 1, 1, 0, 1]]
     assert data.tensor("attention_mask").tolist() == [[0, 0, 1, 1, 1, 1, 1, 1, 0], [1] * 9]
+    # Positions stop counting on padding, so that it gets no embedding of its own beyond the window.
     assert data.tensor("position_ids")[0].tolist() == [0, 0, 0, 1, 2, 3, 4, 5, 5]
     assert data.tensor("rollout_log_probs")[0].tolist() == [-0.5, -0.5, 0.0, -0.5, 0.0]
+    # The reward stands on the last sampled token of the row that earned it.
     assert data.tensor("token_level_scores").tolist() == [[0, 0, 0, 1, 0], [0, 0, 0, 0, 0]]
     assert data.tensor("acc").tolist() == [1, 0]
     assert data.array("reward/correct").tolist() == [1, 0]
@@ -208,6 +222,7 @@ def test_a_compacted_episode_has_a_row_per_segment_with_one_name_and_its_score_i
     item = trajectory(0, 1, 4)
     item.steps.clear()
     for ids, mask in (([1, 2, 3], [0, 1, 1]), ([1, 9, 4], [0, 0, 1])):
+        # The second segment begins with a rendered beginning of the first one: ids of mask 0, never trained twice.
         item.segments.append(Segment(token_ids=ids, mask=mask, log_probs=[-1.0 * bit for bit in mask]))
     data = to_data([Group({"uid": "a"}, (item,))])
     assert data.array("episode").tolist() == ["a/0", "a/0"]
@@ -223,6 +238,7 @@ def test_an_episode_that_cannot_train_is_refused_by_field() -> None:
 
 
 def test_the_barrier_pins_the_version_and_gives_whole_groups(bridge: SimulatedLoopThread) -> None:
+    # Random durations, so that episodes end out of order; groups must come out in the prompts' order all the same.
     planner = ScriptedPlanner(lambda uid, sample: random.Random(f"{uid}{sample}").random() / 50)
     rollouts = source(planner, bridge, load_config(overrides=["rollout.n=3", "rollout.concurrency=4"]))
     for version in (1, 2):
@@ -248,6 +264,7 @@ def test_no_sample_is_older_than_the_bound_and_no_prompt_is_lost(
     """Durations with a long tail over many versions: ages, groups, and each prompt once."""
     rng, lengths = random.Random(3), {}
 
+    # Lognormal with a sigma of 1.6: one episode of a hundred takes forty times as long as the median.
     def duration(uid: str, sample: int) -> float:
         lengths[(uid, sample)] = min(0.4, 0.004 * rng.lognormvariate(0.0, 1.6))
         return lengths[(uid, sample)]
@@ -263,6 +280,7 @@ def test_no_sample_is_older_than_the_bound_and_no_prompt_is_lost(
     if kind == "weighted":
         overrides.append("rollout.importance_cap=2.0")
     rollouts = source(planner, bridge, load_config(overrides=overrides))
+    # As many batches are asked for ahead as the bound has versions.
     assert rollouts.ahead == staleness
     steps, size, seen = 12, 4, []
     for step in range(staleness):
@@ -273,6 +291,7 @@ def test_no_sample_is_older_than_the_bound_and_no_prompt_is_lost(
         data.require_groups(2)
         ages = rollouts.publisher.version - data.array("version_min")
         assert ages.min() >= 0
+        # An average within the bound would not do: importance weights assume it of each sample.
         assert ages.max() <= staleness, "strictly, for each sample"
         if kind == "single":
             assert (data.array("version_min") == data.array("version_max")).all()
@@ -291,6 +310,7 @@ def test_no_sample_is_older_than_the_bound_and_no_prompt_is_lost(
 def test_a_group_that_takes_longer_than_the_bound_is_waited_for_in_the_end(
     bridge: SimulatedLoopThread, kind: str
 ) -> None:
+    # Only p0 is slow: longer than five steps of the others.
     planner = ScriptedPlanner(lambda uid, sample: 0.25 if uid == "p0" else 0.0)
     overrides = [*ASYNC, "rollout.staleness=1", "rollout.max_restarts=1", "rollout.importance_cap=2.0"]
     overrides.append(f"rollout.group_versions={kind}")
@@ -303,10 +323,12 @@ def test_a_group_that_takes_longer_than_the_bound_is_waited_for_in_the_end(
         rollouts.publish(lambda folder: None)
     assert any("p0" in uids for uids in found), "a slow prompt is trained on all the same"
     versions = {version for uid, _, version in planner.played if uid == "p0"}
+    # Version 1, then one restart, and by timing perhaps a second version within the same attempt.
     assert 2 <= len(versions) <= 3, "begun anew as often as allowed, then waited for"
 
 
 def test_validation_does_not_wait_for_the_pool_and_is_pinned(bridge: SimulatedLoopThread) -> None:
+    # Training's episodes never end here; a validation behind them would wait for ever.
     planner = ScriptedPlanner(lambda uid, sample: 9.0 if uid.startswith("p") else 0.0)
     rollouts = source(planner, bridge, load_config(overrides=ASYNC))
     rollouts.submit(prompts(0, 2))
@@ -412,6 +434,7 @@ def test_each_prompt_may_have_its_own_grader() -> None:
     """As the parquet schema names them, whether read as records or by the data set."""
     record = Record("s", (("user", "q"),), "a", ("12%",), "train", 0, "i", "q", "en", "number", {"rel_tol": 0.01})
     extra = record.row()["extra_info"]
+    # One row brings its grader from the data set's own record, the other in plain fields.
     rows = [
         {"uid": "a", "extra_info": extra, "reward_model": record.row()["reward_model"]},
         {"uid": "b", "extra_info": {"question": "q", "grader": "em", "grader_parameters": {}}},
@@ -423,6 +446,7 @@ def test_each_prompt_may_have_its_own_grader() -> None:
         ("number", {"rel_tol": 0.01}),
         ("em", {}),
     ]
+    # A reward manager in the trainer grades later: asking for a grade twice would cost a judge twice.
     ungraded = rollout_request(config, "x", rows, SamplingSettings(1, 0), 1, graded=False)
     assert not any(task.grader for task in ungraded.tasks)
     with pytest.raises(InvalidField, match=r"extra_info\.grader"):
@@ -434,6 +458,7 @@ def test_each_prompt_may_have_its_own_grader() -> None:
 def test_the_tools_that_fit_a_task_reach_its_grader(tmp_path: Path) -> None:
     """From a made task over its parquet file to planner's request."""
     task = SynthTask(
+        # "data" twice: tools are asked for by name, in the order of their first use.
         "table", "growth", "f", "en", "How fast?", ("12%",), "number", (Step("data", {}), Step("python", {}), Step("data", {}))
     )  # fmt: skip
     write([task.record("train", 0)], tmp_path / "tasks.parquet")

@@ -89,11 +89,9 @@ class NatsServer:
         while True:
             if self._process.returncode is not None:
                 raise ChildProcessError
-            try:
-                url: str = json.loads(ports.read_text())["nats"][0]
-                return int(url.rpartition(":")[2])
-            except (FileNotFoundError, json.JSONDecodeError):  # not there yet, or half written
-                await asyncio.sleep(POLL_S)
+            if (port := read_port(ports)) is not None:
+                return port
+            await asyncio.sleep(POLL_S)
 
     def _refusal(self, log: Path) -> PortInUse | DependencyFailed:
         words = log.read_text().strip() if log.exists() else ""
@@ -169,3 +167,13 @@ def check_free(host: str, port: int) -> None:
             probe.bind((host, port))
         except OSError as error:
             raise PortInUse(BINARY, host, port) from error
+
+
+def read_port(ports: Path) -> int | None:
+    """Return the client port from the file in which the server announces it, or None while that is not written."""
+    try:
+        url: str = json.loads(ports.read_text())["nats"][0]
+    # Not there yet, or half written: the server does not write it in one piece.
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+    return int(url.rpartition(":")[2])

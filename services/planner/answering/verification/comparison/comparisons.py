@@ -12,12 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
 from fathom.services.planner.answering.verification.claims import Sentence
-from fathom.services.planner.answering.verification.dates import Moment, find_ranges
-from fathom.services.planner.answering.verification.elliptical import complete_moments, settle_days
-from fathom.services.planner.answering.verification.events import DIRECTIONS, NEGATION
-from fathom.services.planner.answering.verification.evidence import Series
-from fathom.services.planner.answering.verification.lookup import find_mentions
-from fathom.services.planner.answering.verification.measuring import (
+from fathom.services.planner.answering.verification.comparison.measuring import (
     ANY,
     CHANGE,
     DRAWDOWN,
@@ -28,9 +23,8 @@ from fathom.services.planner.answering.verification.measuring import (
     name_period,
     split_periods,
 )
-from fathom.services.planner.answering.verification.numbers import Number, is_close
-from fathom.services.planner.answering.verification.relations import LEVEL as BY_LEVEL
-from fathom.services.planner.answering.verification.relations import (
+from fathom.services.planner.answering.verification.comparison.relations import LEVEL as BY_LEVEL
+from fathom.services.planner.answering.verification.comparison.relations import (
     MERIT,
     SIZE,
     Relation,
@@ -38,13 +32,21 @@ from fathom.services.planner.answering.verification.relations import (
     load_lexicon,
     split_operands,
 )
+from fathom.services.planner.answering.verification.dates import Moment, find_ranges
+from fathom.services.planner.answering.verification.elliptical import complete_moments, settle_days
+from fathom.services.planner.answering.verification.events import DIRECTIONS, NEGATION
+from fathom.services.planner.answering.verification.evidence import Series
+from fathom.services.planner.answering.verification.lookup import find_mentions
+from fathom.services.planner.answering.verification.numbers import Number, is_close
 from fathom.services.planner.answering.verification.units import PERCENT, find_kind, has_unit
 
 OPPOSITE = "the numbers say the opposite"
+# Where one comparison ends and the next begins; a full stop without a space behind it belongs to a number.
 CLAUSES = re.compile(r"[;；。]|\.\s|[,，]?\s*\b(?:while|whereas|but|although|though)\b|[,，]\s*(?:而|但)")
 PART = re.compile(r"[,，:：]")
 # "at the end of 2018", 2018年底: the last value and no mean.
 AT_END = re.compile(r"\bend(?:-|\s+)(?:of|\w+\b)|\byear-?end\b|[年季月]底|[年季月]末|期末", re.IGNORECASE)
+# The comparison must hold at every value of the period, not only between its ends.
 ALWAYS = re.compile(
     r"\bthroughout\b|\balways\b|\bat all times\b|\ball (?:year|through)\b|始终|一直|全年都", re.IGNORECASE
 )
@@ -52,16 +54,19 @@ ALWAYS = re.compile(
 JOINT = re.compile(r"[,，]|\band\b|\bthen\b|而", re.IGNORECASE)
 # "higher than it had opened the year": compared with the beginning of the same period.
 BEGINNING = re.compile(r"\b(?:open(?:s|ed)|start(?:s|ed)|beg[aiu]n|begins)\b|年初|期初|开盘时", re.IGNORECASE)
+# "in each of the five years", 每个季度: the comparison holds for every period of this unit, not for their sum.
 EVERY = re.compile(
     r"\b(?:every|each|all)\s+(?:single\s+|calendar\s+|the\s+)*(?:(?:two|three|four|five|six|ten|twelve)\s+)?"
     r"(year|quarter|month|day)s?\b|[每各](?:一|个)*(?:自然)?(年|季度|月|日)|(?<=个)(年|季度|月)(?:份)?[^，。]{0,6}都",
     re.IGNORECASE,
 )
 UNITS = {"年": "year", "季度": "quarter", "月": "month", "日": "day"}
+# "the highest of the two", 两只中: what is compared is named before, so the sentence need not name it again.
 OF_THEM = re.compile(
     r"\bof (?:the |all )?(?:two|three|four|five|all|both)\b|[两二三四五几](?:只|个|家|种|支|者)[^，。]{0,6}[中里]|两者",
     re.IGNORECASE,
 )
+# Things whose numbers are given as sizes without a sign: "a loss of 5%" is a change of -5 %.
 DECLINE = re.compile(r"\b(?:loss(?:es)?|drawdowns?|downturn|slump|plunge)\b|回撤|跌幅|降幅|亏损|损失", re.IGNORECASE)
 # Falls as things with a size: "the decline of October", "its loss", 跌幅.
 FALL = re.compile(
@@ -69,6 +74,7 @@ FALL = re.compile(
     r"\bdrawdown\b|回撤|跌幅|降幅|亏损",
     re.IGNORECASE,
 )
+# "every year except 2020": what follows is left out of the periods that are compared.
 EXCEPTION = re.compile(r"\b(?:except|apart from|other than|save for|but for|excluding)\b|除|以外", re.IGNORECASE)
 # Verbs and nouns of an extreme that may be one of several, and the periods around it above which it must stand.
 LOCAL, NEIGHBOURS, FEWEST_DAYS = ("peak", "trough", "bottom", "top", "见", "触", "探"), 4, 45

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from fathom.services.planner.answering.verification.comparison.relations import load_lexicon
 from fathom.services.planner.answering.verification.dates import Moment
 from fathom.services.planner.answering.verification.events import STEM, extract_words
 from fathom.services.planner.answering.verification.evidence import Series, Source
 from fathom.services.planner.answering.verification.lookup import KEY, find_mentions
-from fathom.services.planner.answering.verification.relations import load_lexicon
 from fathom.services.planner.model.episode import MaterialKind
 
 LEVEL, CHANGE, VOLATILITY, DRAWDOWN = "level", "change", "volatility", "drawdown"

@@ -25,6 +25,7 @@ class Failing:
 
     async def unary(self, method: Any, request: Any, call: Call) -> Any:
         self.calls += 1
+        # Everything of training fails; of a person's calls every first attempt does.
         if call.lane is Lane.TRAINING or self.calls % 2:
             raise DependencyFailed("policy", "is down")
         return method.response_type()
@@ -38,8 +39,10 @@ async def test_a_flood_of_training_leaves_people_their_retries() -> None:
         for _ in range(60):
             with pytest.raises(DependencyFailed):
                 await client.list_models(pb.ListModelsRequest())
+    # Each of the 60 might be tried three times; the budget of retries ends long before.
     assert transport.calls < 60 * 3, "the retries of training are spent"
     transport.calls = 0
     with calling(Call.new(lane=Lane.INTERACTIVE)):
         await client.list_models(pb.ListModelsRequest())
+    # The first attempt failed and was retried: training had not used up the people's budget.
     assert transport.calls == 2

@@ -56,6 +56,7 @@ class Replicas:
 
 
 def turn(conversation: int, turns: int = 1) -> pb.GenerateRequest:
+    # A conversation is known by its opening, which later turns repeat.
     messages = [pb.Message(role=pb.ROLE_SYSTEM, content="s"), pb.Message(role=pb.ROLE_USER, content=str(conversation))]
     for index in range(turns - 1):
         messages.append(pb.Message(role=pb.ROLE_ASSISTANT, content=f"answer {index}"))
@@ -69,6 +70,7 @@ async def test_all_turns_go_to_one_replica_and_conversations_are_spread() -> Non
     for index, place in places.items():
         assert {await replicas.ask(turn(index, turns)) for turns in (2, 3, 7)} == {place}
         assert await again.ask(turn(index)) == place  # another client agrees
+    # 300 over three replicas are 100 each; rendezvous hashing spreads unevenly, but not so.
     assert min(Counter(places.values()).values()) > 60
 
 
@@ -77,6 +79,7 @@ async def test_only_what_belonged_to_a_lost_replica_moves() -> None:
     for index in range(100):
         place = await before.ask(turn(index))
         moved = await after.ask(turn(index))
+        # Who was on a or b stays there: only c's conversations move.
         assert moved == place or place == "c"
 
 
@@ -89,6 +92,7 @@ async def test_an_ill_replica_is_left_alone_for_a_while() -> None:
     elsewhere = await replicas.ask(turn(1, 2))  # as the client's next attempt
     assert elsewhere != place
     replicas.fakes[place].ill = False
+    # Cured, but still within the time for which it is left alone.
     assert await replicas.ask(turn(1, 3)) == elsewhere
     replicas.now += DOWN_S
     assert await replicas.ask(turn(1, 4)) == place
@@ -111,6 +115,7 @@ async def test_a_crowded_replica_passes_on() -> None:
         replica = replicas.sticky.pick(affinity(turn(1)))
         replica.in_flight += 1
         taken.append(replica.name)
+    # Bounded at 1.25 times the mean: 13 of 30, and one for rounding.
     assert max(Counter(taken).values()) <= 14
     assert len(set(taken)) == 3
 
@@ -120,6 +125,7 @@ async def test_calls_without_a_conversation_go_where_the_least_is_in_flight() ->
     assert affinity(pb.ListModelsRequest()) == ""
     for _ in range(6):
         replicas.sticky.pick("").in_flight += 1
+    # Six calls over three replicas, by the least in flight.
     assert {replica.in_flight for replica in replicas.sticky._replicas} == {2}
     await replicas.sticky.close()
     assert all(fake.closed for fake in replicas.fakes.values())
@@ -147,6 +153,7 @@ class Pod:
             self.sessions.add(session)
             yield sandbox.CreateSessionResponse(session_id=session)
         elif isinstance(request, sandbox.ExecuteRequest):
+            # Knows no other pod's sessions, as real ones do not.
             if request.session_id not in self.sessions:
                 raise NotFound("session", request.session_id)
             yield sandbox.ExecuteResponse(output=sandbox.OutputChunk(text=self.name))
@@ -181,6 +188,7 @@ async def test_calls_about_a_session_go_to_the_pod_that_has_it() -> None:
     assert len({session[0] for session in sessions}) == 3, "sessions are shared out"
     for session in sessions:
         assert await found.execute(session) == session[0]
+    # Twelve openings and twelve calls.
     assert sum(pod.asked for pod in found.pods.values()) == 24, "nobody was asked in vain"
 
 
@@ -191,7 +199,9 @@ async def test_another_client_finds_the_pod_of_a_session_and_repeats_its_opening
     assert await second.execute(session) == session[0]
     asked = sum(pod.asked for pod in first.pods.values())
     await second.execute(session)
+    # The first call asked around; the second went straight there.
     assert sum(pod.asked for pod in first.pods.values()) == asked + 1, "it is remembered"
+    # The same opening from a third client: by its request id it belongs to the same pod.
     assert await Sandboxes(*first.pods.values()).create("run-1") == session
 
 

@@ -25,9 +25,9 @@ from fathom.clients import Clients
 from fathom.clients.runs import run
 from fathom.core.errors import InvalidField, NotFound
 from fathom.services.local import Endpoints
+from tests.integration.stack.answers.test_analyses import CALL_SWEEP, SWEEP, fill_line, sweep_answer
+from tests.integration.stack.answers.test_analyses import reference as sweep_reference
 from tests.integration.stack.scripted_model import Line, ScriptedModel
-from tests.integration.stack.test_analyses import CALL_SWEEP, SWEEP, fill_line, sweep_answer
-from tests.integration.stack.test_analyses import reference as sweep_reference
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 Stack = tuple[Endpoints, Clients]
@@ -57,7 +57,7 @@ class Answered:
         return re.split(r"(?<=[。！？])|(?<=[.!?])\s|\n\n", self.answer.markdown.strip(), maxsplit=1)[0]
 
     @property
-    def shown(self) -> str:
+    def body(self) -> str:
         """The text without its first sentence, citations and references: what the answer claims."""
         rest = self.answer.markdown.strip().removeprefix(self.opening)
         return re.sub(r"\[\d+\]|\{\{.*?\}\}", "", rest)
@@ -68,7 +68,7 @@ class Answered:
 
     def claim(self, *words: str) -> list[str]:
         """Return the sentences behind the first that put a percentage to the thing."""
-        sentences = [one for one in re.split(r"[。；\n]", self.shown) if any(word in one for word in words)]
+        sentences = [one for one in re.split(r"[。；\n]", self.body) if any(word in one for word in words)]
         return [sentence for sentence in sentences if find_percentages(sentence)]
 
 
@@ -134,7 +134,7 @@ async def test_five_years_of_growth_with_profitability_and_price(stack: Stack) -
 async def test_the_moving_averages_of_hang_seng_companies_without_their_prices(stack: Stack) -> None:
     found = await ask(stack, STRATEGY)
     assert found.opens_with("恒生", "Hang Seng", "三巨头"), found.answer.markdown
-    assert not find_percentages(found.shown), found.answer.markdown
+    assert not find_percentages(found.body), found.answer.markdown
 
 
 async def test_the_moving_averages_with_an_uploaded_table(stack: Stack) -> None:
@@ -144,7 +144,7 @@ async def test_the_moving_averages_with_an_uploaded_table(stack: Stack) -> None:
     assert (given.number, given.variable, given.sheet.title) == (1, "sheet_1", "恒生科技.csv")
     assert [column.name for column in given.sheet.columns] == [*GIANTS, "date"]
     from_table = any("sheet_1" in item.code.code for item in found.material if item.HasField("code"))
-    assert from_table or not find_percentages(found.shown), found.answer.markdown
+    assert from_table or not find_percentages(found.body), found.answer.markdown
     assert from_table or found.opens_with("恒生", "Hang Seng", "三巨头", "移动平均", "回报"), found.answer.markdown
 
 
