@@ -38,6 +38,8 @@ def sound(server: FakeApiServer) -> FakeApiServer:
     claim = {"metadata": {"labels": labels}, "spec": {"storageClassName": "fast"}, "status": {"phase": "Bound"}}
     server.put(f"{CORE}/persistentvolumeclaims/data-fathom-memory-0", claim)
     secret(server, "fathom-object-store", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    secret(server, "fathom-gateway", "token")
+    secret(server, "fathom-identity", "signing.pem", "public.pem")
     server.put(OPERATOR, operator("v1.7.0"))
     server.put("/apis/apps/v1/namespaces/kube-system/daemonsets/cilium", {"metadata": {"name": "cilium"}})
     return server

@@ -346,7 +346,7 @@ async def test_health_and_metrics(door: Door) -> None:
     ready = await client.get("/healthz/ready")
     assert (ready.status_code, ready.json()["culprit"]) == (503, "planner")
     assert (await client.get("/healthz/live")).status_code == 200
-    await client.request("BREW", "/v1/models/teapot")
+    await client.request("BREW", "/v1/teapots/one")
     text = (await client.get("/metrics")).text
     assert 'method="other",route="other"' in text
     assert "BREW" not in text
