@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from fathom.core.call import DEFAULT_TENANT
 from fathom.core.config import Settings
 
 MIB = 1024 * 1024
@@ -90,7 +91,13 @@ class Config(Settings):
     start_timeout_s: float = Field(default=30.0, gt=0)
     """Seconds that the fork server, and a worker, may take to become ready."""
 
-    @property
-    def tenant_sessions(self) -> int:
-        """Maximum number of sessions at once of one tenant."""
-        return self.max_sessions_per_tenant or self.max_sessions - self.max_sessions // 4
+    def tenant_sessions(self, tenant: str) -> int | None:
+        """Return how many sessions a tenant may have at once; None bounds it by nothing but ``max_sessions``.
+
+        An installation without tenants, whose callers all are the default one, leaves no sessions to others.
+        """
+        if self.max_sessions_per_tenant:
+            return self.max_sessions_per_tenant
+        if tenant in ("", DEFAULT_TENANT):
+            return None
+        return self.max_sessions - self.max_sessions // 4

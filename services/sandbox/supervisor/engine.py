@@ -237,9 +237,10 @@ class Engine:
         config = self._config
         # Sessions that are being opened count too, or callers of the same moment would pass the bound together.
         theirs = sum(session.tenant == tenant for session in self._sessions.values()) + self._opening[tenant]
-        if theirs >= config.tenant_sessions:
+        most = config.tenant_sessions(tenant)
+        if most is not None and theirs >= most:
             self._note("sessions_opened", "refused", 1)
-            text = f"all {config.tenant_sessions} sandbox sessions of tenant {tenant!r} are in use"
+            text = f"all {most} sandbox sessions of tenant {tenant!r} are in use"
             raise Overloaded(text, retry_after_s=RETRY_S)
 
     def require_owner(self, session_id: str, tenant: str) -> None:
