@@ -213,9 +213,9 @@ class Engine:
         return await self._read(check_question(question), as_of)
 
     async def _read(self, question: str, as_of: date | None) -> Understanding:
-        """Read a question; where a word was not understood, read it again by meaning once the encoder is there."""
+        """Read a question; where few words were not understood, read it again by meaning once the encoder is there."""
         seen = await asyncio.to_thread(self.reader.read, question, as_of)
-        meanings = await self._find_meanings() if seen.unread else None
+        meanings = await self._find_meanings() if seen.has_rereadable_words else None
         return seen if meanings is None else await asyncio.to_thread(self.reader.read, question, as_of, meanings)
 
     async def _ask(self, question: str, as_of: date | None) -> Result:

@@ -28,6 +28,9 @@ from fathom.services.datafetch.parser.words import find_edge_days, find_periods,
 from fathom.services.datafetch.query.model import Match, Missing, Query
 
 NOT_UNDERSTOOD = "NOT_UNDERSTOOD"
+# Each unread word costs a pass of the encoder, and a text with more of them is no question: the names in a cell's code
+# have a hundred, which took seconds of a caller that waits five.
+MOST_UNREAD = 24
 # A query is a conjunction over single values and one range of time, so neither can be written in it.
 INEXPRESSIBLE = "no query here can leave something out or deny a comparison for a whole period"
 # "Thirty-year": a maturity or the length of a window, which the catalog spells with digits.
@@ -52,6 +55,11 @@ class Understanding:
         """Return the spans of the words that have no meaning here."""
         return [item.span for item in select(self.mentions, MentionKind.UNKNOWN)]
 
+    @property
+    def has_rereadable_words(self) -> bool:
+        """Return whether some words are unread, and few enough to be compared by meaning."""
+        return 0 < len(self.unread) <= MOST_UNREAD
+
 
 class Reader:
     """A question parser for one semantic layer."""
@@ -70,13 +78,13 @@ class Reader:
 
         ``as_of`` anchors relative periods ("last year"); without it the last day with data for the parsed entities and
         indicators does. A question with an exclusion or a negated comparison yields an empty query and one missing item
-        per phrase. Words that nothing took are read again as what they misspell and, with ``meanings``, as what they
-        mean; ``matches`` says so.
+        per phrase. Words that nothing took are read again as what they misspell and, with ``meanings`` and for at most
+        ``MOST_UNREAD`` of them, as what they mean; ``matches`` says so.
         """
         text = self._normalise(question)
         seen = self._read(text, as_of)
         text, seen = self._read_reworded(text, seen, as_of, list(self._speller.find(text, seen.unread)))
-        if meanings is not None and seen.unread:
+        if meanings is not None and seen.has_rereadable_words:
             subjects = [item.subject for item in seen.missing if item.reason == "UNKNOWN_INDICATOR"]
             phrases = [(at, at + len(words)) for words in subjects if (at := text.find(words)) >= 0]
             if not seen.query.entities and not seen.query.indicators:

@@ -46,6 +46,8 @@ class Facts:
     """Median distance of the dates in days; 0 when there are fewer than two."""
     frequencies: frozenset[str] = frozenset()
     measures: frozenset[str] = frozenset()
+    has_unread_names: bool = False
+    """True when datafetch did not say in time which measures its names stand for."""
     orders: frozenset[str] = frozenset()
     """Measures that the order of a table answers: "rank", and "max" or "min" by its direction."""
     numbers: frozenset[float] = frozenset()
@@ -139,7 +141,8 @@ async def add_measures(facts: Facts, reader: QuestionReader) -> Facts:
     """Return the facts of a table or cell with the measures that its names stand for."""
     if facts.kind is MaterialKind.PASSAGE:
         return facts
-    return replace(facts, measures=facts.measures | await reader.read_measures(facts.labels))
+    found = await reader.read_measures(facts.labels)
+    return replace(facts, measures=facts.measures | (found or frozenset()), has_unread_names=found is None)
 
 
 def is_shown(item: Material, names: set[str]) -> bool:

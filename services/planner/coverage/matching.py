@@ -152,6 +152,9 @@ class SlotChecker:
         # Nothing but the answer's own words says so.
         if self._cells and (alike & self.used.measures or not any(facts.measures for facts in self._cells)):
             return UNSURE, "no calculation says that it computes it", ()
+        # What could not be looked at is not missing.
+        if any(facts.has_unread_names for facts in self.used.facts):
+            return UNSURE, "what the calculations give could not be read", ()
         return OPEN, "no calculation gives it", ()
 
     def _check_frequency(self, slot: Slot) -> Verdict:

@@ -86,18 +86,18 @@ class QuestionReader:
         }
         return self._alike[texts]
 
-    async def read_measures(self, labels: Sequence[str]) -> frozenset[str]:
+    async def read_measures(self, labels: Sequence[str]) -> frozenset[str] | None:
         """Return the measures that names in the material stand for, by the lexicon that reads questions.
 
         What is asked and what was computed are thus compared by one vocabulary, in both languages. Names beyond the
-        first ``MAX_CHARS`` characters are left out; without datafetch nothing is recognised.
+        first ``MAX_CHARS`` characters are left out. Return None when datafetch does not answer in time.
         """
         text = "; ".join(dict.fromkeys(label.replace("_", " ") for label in labels))[:MAX_CHARS].strip()
         if not text or text in self._measures:
             return self._measures.get(text, frozenset())
         read = await DatafetchReader(self.clients, READ_S).read(text)
         if read is None:
-            return frozenset()
+            return None
         self._measures[text] = frozenset(slot.value for slot in read.slots if slot.is_measure)
         return self._measures[text]
 

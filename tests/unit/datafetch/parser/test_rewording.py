@@ -7,6 +7,7 @@ from datetime import date
 import pytest
 
 from fathom.services.datafetch.engine import Engine
+from fathom.services.datafetch.parser.question import MOST_UNREAD
 from fathom.services.datafetch.parser.rewording import Meanings, Rewording, Speller, is_slip, mark, reword
 from fathom.services.datafetch.query.model import Frequency, Query, Statistic
 
@@ -61,6 +62,21 @@ async def test_a_word_is_read_as_the_term_that_means_it(engine: Engine) -> None:
     seen = engine.reader.read(question, None, meanings)
     assert [(item.surface, item.id, item.how) for item in seen.matches[:1]] == [("nosedive", "fall", "embedding")]
     assert seen.query.statistics == (Statistic.RETURN,)
+
+
+@pytest.mark.parametrize(("count", "is_compared"), [(MOST_UNREAD, True), (MOST_UNREAD + 1, False)])
+async def test_a_text_of_many_unread_words_asks_no_encoder(engine: Engine, count: int, is_compared: bool) -> None:
+    asked: list[str] = []
+
+    def compare(text: str) -> list[tuple[str, float]]:
+        asked.append(text)
+        return []
+
+    words = [f"qz{chr(97 + at)}xv" for at in range(count)]
+    seen = engine.reader.read("; ".join([*words, "drawdown"]), None, Meanings(compare, compare))
+    assert len(seen.unread) == count
+    assert bool(asked) == is_compared
+    assert "max_drawdown" in [item.value for item in seen.mentions]
 
 
 async def test_a_phrase_is_read_as_the_indicator_that_means_it(engine: Engine) -> None:

@@ -43,6 +43,14 @@ ASKED = Slot(SlotKind.PERIOD, "2020", "2020-01-01/2020-12-31")
 MONTHLY = Slot(SlotKind.FREQUENCY, "monthly", "monthly")
 
 
+def test_a_measure_is_not_missing_in_a_cell_that_could_not_be_read() -> None:
+    asked = Slot(SlotKind.MEASURE, "price performance", "performance")
+    chart = cell(3, measures=frozenset(["max_drawdown"]))
+    assert judge(asked, cell(labels=("holding_return",)), chart).state is OPEN
+    found = judge(asked, cell(labels=("holding_return",), has_unread_names=True), chart)
+    assert (found.state, found.detail) == (UNSURE, "what the calculations give could not be read")
+
+
 def test_monthly_asked_and_daily_given_is_open() -> None:
     found = judge(MONTHLY, YEAR)
     assert (found.state, found.detail) == (OPEN, "the values are daily")
