@@ -283,7 +283,7 @@ class ComparisonCheck:
             return ""
         candidate = min(scopes, key=lambda moment: moment.days)
         # The extreme of a spread is none of the columns that it is made of.
-        if not self._tables.find_series(clause.text) and self._tables.has_difference(series, candidate.text):
+        if self._tables.has_difference(series, candidate.text):
             return ""
         whole = [one for one in scopes if one is not candidate and one.days > candidate.days]
         readings: list[Moment | None] = [*whole] if whole else [year_of(candidate), None]
