@@ -36,6 +36,7 @@ AS_THEY_STAND: Mapping[str, str] = {
     "fathom doctor": "SERVING",
     "python examples/grpc_client.py": '"snapshot"',
     "fathom data synth --target tasks": "",
+    "fathom identity keys identity": "identity/public.pem",
 }
 # Commands that are run with something more or less, and why.
 WITH_CHANGES: Mapping[str, tuple[str, str]] = {

@@ -175,7 +175,10 @@ def list_wanted(reading: Reading, is_price: bool) -> list[str]:
     named = [table["aliases"].get(value, value) for text, value in reading.measures if reading.counts(text, value)]
     found = [*sure, *named]
     inputs = {other for name in found for other in known.get(name, {}).get("replaces", ())}
-    kept = [name for name in found if name in sure or name not in inputs]
+    # "When was the spread lowest, and how low was it?" asks for no extremes of the series that the spread is made of.
+    derives = {name for name in found if name not in kinds and known.get(name, {}).get("derives")}
+    derived = {other for name in derives for other in known[name]["replaces"]}
+    kept = [name for name in found if name not in (derived if name in sure else inputs)]
     return list(dict.fromkeys(name if name in kinds.values() else kinds.get(name, name) for name in kept))
 
 

@@ -265,3 +265,16 @@ def test_the_names_of_a_sheet_are_known_in_every_language() -> None:
     sheet = Sheet(title="a comparison without names", columns=columns)
     assert find_aliases(sheet)["AAPL"] == ("AAPL", "Apple", "苹果")
     assert "失业率" in find_labels(sheet)["US.unrate"]
+
+
+@pytest.mark.parametrize(("column", "is_held"), [("US.unrate - US.u6rate", True), ("US.unrate", False)])
+def test_the_extreme_of_a_printed_spread_is_none_of_its_columns(column: str, is_held: bool) -> None:
+    series = tuple(Series(name, "US", "%", 1.0, JOBLESS, MONTHS) for name in ("US.unrate", "US.u6rate"))
+    labels = {"US.unrate": "unemployment rate", "US.u6rate": "U-6 rate"}
+    sheet = Source(1, MaterialKind.SHEET, index_line("sheet_1"), series=series, labels=labels, rows=24)
+    line = f'{{"series": "{column}", "max": 2.83, "max_date": "2021-02-28"}}'
+    cell = Source(2, MaterialKind.CODE, index_line(""), index_lines(line))
+    marks = Verifier("What happened?", [sheet, cell]).verify(
+        "Unemployment rate – U-6 rate: highest 2.83% on 2021-02-28 [1][2]"
+    )
+    assert (not [mark for mark in marks if "another one" in mark.detail]) is is_held

@@ -67,14 +67,28 @@ async def test_more_clauses_than_tables_are_said_to_be_open(drive: Any, world: A
     assert talk.answer.startswith("Not all of this may be answered below: “how many months were bad”")
 
 
-async def test_a_spread_of_rates_is_described_whatever_its_sign(drive: Any, one_rate: Any) -> None:
+@pytest.fixture
+def two_rates(one_rate: Any) -> Any:
+    """Return the world of one rate with a second one, always three points below it."""
     frame, described = one_rate.sheets[0]
     column = described["columns"][-1]
     other = {**column, "name": "US.u6rate", "indicator": "u6rate"}
     both = frame.assign(**{"US.u6rate": frame["US.unrate"] - 3})
     one_rate.sheets = [(both, {**described, "columns": [*described["columns"], other]})]
     one_rate.words = [*one_rate.words, ["indicator", "U-6", "u6rate"], ["period", "2019", "2019-01-01/2019-12-31"]]
-    one_rate.asked = [["spread", "how wide was it", ""]]
-    talk = await drive("Unemployment rate over U-6 in 2019, how wide was it?", one_rate)
+    return one_rate
+
+
+async def test_a_spread_of_rates_is_described_whatever_its_sign(drive: Any, two_rates: Any) -> None:
+    two_rates.asked = [["spread", "how wide was it", ""]]
+    talk = await drive("Unemployment rate over U-6 in 2019, how wide was it?", two_rates)
     assert "unemployment rate – U-6: 3.00% on 2019-01-31" in talk.answer
     assert "highest 3.00%" in talk.answer
+
+
+async def test_a_clause_about_a_spread_asks_for_no_extremes_of_its_series(drive: Any, two_rates: Any) -> None:
+    two_rates.asked = [["spread", "when was the spread of both lowest", ""], ["extreme", "how low was it", ""]]
+    talk = await drive("Unemployment rate over U-6 in 2019: when was the spread lowest, how low was it?", two_rates)
+    assert "lowest 3.00%" in talk.answer
+    assert "- unemployment rate:" not in talk.answer
+    assert "difference:" not in talk.answer

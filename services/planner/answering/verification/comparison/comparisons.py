@@ -282,6 +282,9 @@ class ComparisonCheck:
         if not has_candidate(scopes):
             return ""
         candidate = min(scopes, key=lambda moment: moment.days)
+        # The extreme of a spread is none of the columns that it is made of.
+        if self._tables.has_difference(series, candidate.text):
+            return ""
         whole = [one for one in scopes if one is not candidate and one.days > candidate.days]
         readings: list[Moment | None] = [*whole] if whole else [year_of(candidate), None]
         # "It peaked in May" may speak of one peak among several.

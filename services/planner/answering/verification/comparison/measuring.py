@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
-from itertools import groupby
+from itertools import groupby, permutations
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,11 @@ class Tables:
                 if key and load_lexicon().find_statistic(key.group(1)) == statistic:
                     out.setdefault(key.group(1), held.value)
         return out
+
+    def has_difference(self, series: Sequence[Series], day: str) -> bool:
+        """Return whether a cell printed this day beside the name of a difference of two of these columns."""
+        names = [f"{one.name} - {other.name}" for one, other in permutations(series, 2)]
+        return any(day in line.text and name in line.text for line in self._lines for name in names)
 
 
 def measure_period(series: Series, period: Moment | None, statistic: str) -> Values:
