@@ -59,8 +59,15 @@ class Reading:
 def measure_reading(reading: Reading) -> int:
     """Return about how many bytes a reading takes."""
     seen = reading.seen
-    parts = (seen.missing, seen.matches, seen.mentions, seen.reworded, seen.query.entities, seen.query.indicators)
-    return MENTION_BYTES * (4 + sum(map(len, parts)))
+    held: tuple[Sequence[object], ...] = (
+        seen.missing,
+        seen.matches,
+        seen.mentions,
+        seen.reworded,
+        seen.query.entities,
+        seen.query.indicators,
+    )
+    return MENTION_BYTES * (4 + sum(len(part) for part in held))
 
 
 class Engine:
