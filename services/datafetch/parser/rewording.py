@@ -101,27 +101,42 @@ def is_slip(word: str, known: str) -> bool:
 class Meanings:
     """Finder of terms and indicators that mean what unread words do."""
 
-    def __init__(self, terms: Likenesses, indicators: Likenesses) -> None:
-        """Take the likenesses of the terms of the lexicons, and those of indicators' names."""
-        self._terms, self._indicators = terms, indicators
+    def __init__(
+        self,
+        terms: Likenesses,
+        indicators: Likenesses,
+        prepare: Callable[[Sequence[str]], object] = lambda texts: None,
+    ) -> None:
+        """Take the likenesses of the terms of the lexicons, and those of indicators' names.
+
+        ``prepare`` is called with all texts whose likenesses will be asked for, so that they are encoded together.
+        """
+        self._terms, self._indicators, self._prepare = terms, indicators, prepare
         self._values = dict(list_terms())
 
     def find(
         self, text: str, unread: Sequence[tuple[int, int]], phrases: Sequence[tuple[int, int]]
     ) -> Iterator[Rewording]:
         """Yield a term for each unread word, and an indicator for each phrase that asks for one."""
+        unread = [(start, end) for start, end in unread if may_mean_other(text[start:end])]
+        if spans := (*phrases, *unread):
+            self._prepare([text[start:end] for start, end in spans])
         for start, end in phrases:
             found = self._indicators(text[start:end])
             if found and found[0][1] >= INDICATOR and (len(found) < 2 or found[0][1] - found[1][1] >= LEAD):
                 yield Rewording(start, end, found[0][0], "embedding", found[0][1])
         for start, end in unread:
-            words = text[start:end]
-            # A name in capitals is no verb or noun that another word could stand for, and a known word is none either.
-            if not (words.islower() or is_chinese(words)) or is_decisive(words):
-                continue
-            word, alike = next(iter(self._terms(words)), ("", 0.0))
+            word, alike = next(iter(self._terms(text[start:end])), ("", 0.0))
             if alike >= ALIKE and self._values.get(word):
                 yield Rewording(start, end, word, "embedding", alike)
+
+
+def may_mean_other(words: str) -> bool:
+    """Return whether an unread word can stand for another one.
+
+    A name in capitals is no verb or noun that another word could stand for, and a known word is none either.
+    """
+    return (words.islower() or is_chinese(words)) and not is_decisive(words)
 
 
 def mark(mentions: Sequence[Mention], changes: Sequence[Rewording]) -> list[Mention]:

@@ -16,6 +16,7 @@ from fathom.services.datafetch.catalog.matching import Matcher
 from fathom.services.datafetch.catalog.schema import IndicatorSpec
 from fathom.services.datafetch.discovery.candidates import Parts, find_candidates
 from fathom.services.datafetch.discovery.embeddings import WHOLE, Meaning
+from fathom.services.datafetch.discovery.query_vectors import QueryVectors
 
 AXES = {"jobless": 0, "unemployment": 0, "失业": 0, "price": 1, "inflation": 1, "gold": 2}
 
@@ -103,3 +104,33 @@ async def test_without_a_model_letters_decide(specs: list[IndicatorSpec]) -> Non
     assert not await meaning.ready(5)
     assert matcher.match("gold", near=meaning.near)[0].id == "au"
     await asyncio.wait_for(meaning.close(), 5)
+
+
+def test_words_are_encoded_once_for_all_indexes() -> None:
+    encoder = Axes()
+    queries = QueryVectors(encoder)
+    names, terms = Meaning(encoder, ["gold"], queries=queries), Meaning(encoder, ["price"], queries=queries)
+    names.load()
+    terms.load()
+    encoder.encoded.clear()
+    for _ in range(3):
+        assert names.near("gold bars", 1) == [(0, 1.0)]
+        assert terms.near("price level", 1) == [(0, 1.0)]
+        assert names.near("price level", 1) == [(0, 0.0)]
+    assert encoder.encoded == ["gold bars", "price level"]
+
+
+def test_words_that_lack_a_vector_are_encoded_in_one_call() -> None:
+    calls: list[list[str]] = []
+
+    class Counted(Axes):
+        def encode(self, texts: Sequence[str], kind: str) -> Any:
+            calls.append(list(texts))
+            return super().encode(texts, kind)
+
+    queries = QueryVectors(Counted())
+    queries.encode(["gold"])
+    first, second, third = queries.encode(["price", "gold", "price"])
+    assert calls == [["gold"], ["price"]]
+    assert (first == third).all()
+    assert second[AXES["gold"]] == 1.0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from datetime import date
 
 import pytest
 
 from fathom.services.datafetch.engine import Engine
-from fathom.services.datafetch.parser.question import MOST_UNREAD
+from fathom.services.datafetch.parser.question import MOST_UNREAD, Understanding
 from fathom.services.datafetch.parser.rewording import Meanings, Rewording, Speller, is_slip, mark, reword
 from fathom.services.datafetch.query.model import Frequency, Query, Statistic
 
@@ -167,3 +169,42 @@ async def test_inflation_beside_price_indices_is_their_growth(engine: Engine) ->
 async def test_coordinated_entities_share_their_tail(engine: Engine) -> None:
     query = await read(engine, "drawdowns of the min vol and momentum ETFs in 2020")
     assert set(query.entities) == {"USMV", "MTUM"}
+
+
+async def test_the_words_of_a_text_are_prepared_together() -> None:
+    prepared: list[Sequence[str]] = []
+    meanings = Meanings(lambda text: [], lambda text: [], prepared.append)
+    text = "gold nosedive ACME comovement"
+    assert list(meanings.find(text, [(5, 13), (14, 18), (19, 29)], [(0, 4)])) == []
+    assert prepared == [["gold", "nosedive", "comovement"]]
+
+
+async def test_a_text_is_read_once_for_all_who_ask(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    question, reader, texts = "unemployment rate in May 2016, zorbly", engine.reader.read, list[str]()
+
+    def read_and_count(question: str, as_of: date | None, meanings: Meanings | None = None) -> Understanding:
+        texts.append(question)
+        return reader(question, as_of, meanings)
+
+    monkeypatch.setattr(engine.reader, "read", read_and_count)
+    first, *others = await asyncio.gather(*(engine.read(question, None) for _ in range(12)))
+    missing = list(first.missing)
+    await engine.ask(question, None)
+    assert texts == [question]
+    assert all(other is first for other in others)
+    assert first.missing == missing
+
+
+async def test_a_reading_without_the_encoder_is_made_again(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [None, Meanings(lambda text: [("fall", 0.8)] if text == "nosedive" else [], lambda text: [])]
+
+    async def find_meanings() -> Meanings | None:
+        return found.pop(0)
+
+    monkeypatch.setattr(engine, "_config", engine._config.model_copy(update={"embedding": "auto"}))
+    monkeypatch.setattr(engine, "_find_meanings", find_meanings)
+    question = "by what percent did Apple nosedive in 2018"
+    assert (await engine.read(question, None)).reworded == []
+    for _ in range(2):
+        assert [item.id for item in (await engine.read(question, None)).reworded] == ["fall"]
+    assert not found
