@@ -107,6 +107,10 @@ class Reader:
         again = self._read(words, as_of)
         if len(again.unread) >= len(seen.unread) or (seen.query.indicators and not again.query.indicators):
             return text, seen
+        # "Orders" as the word for ranks, in a question that ranks nothing: what a word means must have a place in it.
+        refused = [one.subject for one in again.missing if one.reason == "NOT_UNDERSTOOD"]
+        if any(item.words in subject for item in changes for subject in refused):
+            return text, seen
         again.reworded = [
             *seen.reworded,
             *(Match(text[item.start : item.end], item.words, item.confidence, item.how) for item in changes),

@@ -12,7 +12,8 @@ from fathom.services.planner.answering.verification.dates import find_moments
 from fathom.services.planner.answering.verification.numbers import find_numbers, is_close
 from fathom.services.planner.coverage.facts import Facts, Used
 from fathom.services.planner.model.episode import MaterialKind
-from fathom.services.planner.model.slots import Slot, SlotKind, SlotState, parse_interval
+from fathom.services.planner.model.slots import TOPIC, Slot, SlotKind, SlotState, parse_interval
+from fathom.services.planner.reader import MIN_CONFIDENCE
 
 # Days by which a series may begin or end inside a period: holidays and weekends, or one step of the series.
 SLACK_DAYS = 7
@@ -91,6 +92,8 @@ class SlotChecker:
         found = []
         for slot in slots:
             state, detail, material = checks[slot.kind](slot)
+            if state is OPEN and slot.kind in TOPIC and slot.confidence < MIN_CONFIDENCE:
+                state = UNSURE  # "case drawn" may mean a drawdown: what is only likely to be asked for is not missing
             found.append(replace(slot, state=state, detail=detail, material=tuple(sorted(set(material)))))
         return tuple(found)
 

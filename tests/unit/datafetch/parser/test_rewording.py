@@ -208,3 +208,11 @@ async def test_a_reading_without_the_encoder_is_made_again(engine: Engine, monke
     for _ in range(2):
         assert [item.id for item in (await engine.read(question, None)).reworded] == ["fall"]
     assert not found
+
+
+async def test_a_meaning_without_a_place_in_the_question_is_not_taken(engine: Engine) -> None:
+    """Orders of goods are no order of rows: their name stays unknown, and no other series of goods is given."""
+    ranks = Meanings(lambda text: [("order", 0.7)] if text == "orders" else [], lambda text: [])
+    seen = engine.reader.read("durable goods orders in May 2021", None, ranks)
+    assert not seen.reworded
+    assert any("orders" in item.subject for item in seen.missing)

@@ -51,6 +51,12 @@ def test_a_measure_is_not_missing_in_a_cell_that_could_not_be_read() -> None:
     assert (found.state, found.detail) == (UNSURE, "what the calculations give could not be read")
 
 
+@pytest.mark.parametrize(("confidence", "state"), [(1.0, OPEN), (0.65, UNSURE)])
+def test_what_is_only_likely_to_be_asked_for_is_not_missing(confidence: float, state: SlotState) -> None:
+    """The encoder read 无风险利率取3% (a risk-free rate of 3 %) as the ten-year yield."""
+    assert judge(Slot(SlotKind.INDICATOR, "无风险利率", "gs10", confidence=confidence), YEAR).state is state
+
+
 def test_monthly_asked_and_daily_given_is_open() -> None:
     found = judge(MONTHLY, YEAR)
     assert (found.state, found.detail) == (OPEN, "the values are daily")
