@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import logging
 import sys
-import threading
 from dataclasses import dataclass
 from typing import Any, TextIO
 
 from fathom.core.extras import name_missing_extra
+from fathom.core.wsgi import WsgiThread
 
 with name_missing_extra():
     import structlog
@@ -21,7 +21,7 @@ with name_missing_extra():
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
     from opentelemetry.trace import Span, SpanKind, Tracer
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, make_wsgi_app
 
 # From one millisecond, a call in this process, to five minutes, a research run.
 SECONDS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
@@ -76,7 +76,7 @@ class Telemetry:
             self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer: Tracer = self._provider.get_tracer("fathom")
         self._propagator = TraceContextTextMapPropagator()
-        self._metrics_server: tuple[Any, threading.Thread] | None = None
+        self._metrics_server: WsgiThread | None = None
 
     def span(self, name: str, traceparent: str, kind: SpanKind) -> tuple[Span, str]:
         """Start a span under ``traceparent`` ("" for a new trace); return it and its own traceparent."""
@@ -95,17 +95,13 @@ class Telemetry:
 
     def serve_metrics(self, host: str, port: int) -> int:
         """Serve ``/metrics`` for Prometheus on a separate thread; return the port."""
-        server, thread = start_http_server(port, addr=host, registry=self.registry)
-        self._metrics_server = (server, thread)
-        return int(server.server_port)
+        self._metrics_server = WsgiThread(f"metrics of {self.service}", make_wsgi_app(self.registry), host, port)
+        return self._metrics_server.port
 
     def close(self) -> None:
         """Flush spans and stop the metrics endpoint."""
         if self._metrics_server is not None:
-            server, thread = self._metrics_server
-            server.shutdown()
-            server.server_close()
-            thread.join()
+            self._metrics_server.close()
             self._metrics_server = None
         self._provider.shutdown()
 

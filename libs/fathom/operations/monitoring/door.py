@@ -2,33 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Mapping
-from socketserver import ThreadingMixIn
 from typing import Any
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
+from fathom.core.wsgi import WsgiThread
 from fathom.transport.sockets import PortInUse
-
-# Read timeout of a request in seconds.
-READ_S = 10
-
-
-class Server(ThreadingMixIn, WSGIServer):
-    """WSGI server with one thread per request, so that a slow scrape does not delay a probe."""
-
-    daemon_threads = True
-
-
-class Quiet(WSGIRequestHandler):
-    """Request handler that does not log probes and scrapes."""
-
-    timeout = READ_S
-
-    def log_message(self, format: str, *args: Any) -> None:
-        return
 
 
 class Door:
@@ -41,18 +21,14 @@ class Door:
     def open(self, name: str, host: str, port: int) -> int:
         """Start serving on a separate thread; return the port, a free one for 0. Raises ``PortInUse``."""
         try:
-            self._server = make_server(host, port, self._answer, Server, Quiet)
+            self._server = WsgiThread(f"door of {name}", self._answer, host, port)
         except OSError as error:
             raise PortInUse(name, host, port) from error
-        self._thread = threading.Thread(target=self._server.serve_forever, name=f"door of {name}", daemon=True)
-        self._thread.start()
-        return self._server.server_port
+        return self._server.port
 
     def close(self) -> None:
-        # In this order: shutdown returns when serve_forever has ended, and only then may the socket be closed.
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        """Stop serving and free the port."""
+        self._server.close()
 
     def _answer(self, environ: dict[str, Any], start: Any) -> Iterable[bytes]:
         path = environ.get("PATH_INFO", "")
