@@ -45,7 +45,7 @@ class WsgiThread:
     def __init__(self, name: str, app: App, host: str, port: int) -> None:
         """Listen and begin to serve; raise ``OSError`` where the port is taken. Port 0 stands for a free one."""
         self._server = make_server(host, port, app, _Ipv6Server if ":" in host else _Server, _QuietHandler)
-        self.port = int(self._server.server_port)
+        self._host, self.port = host, int(self._server.server_port)
         self._thread = threading.Thread(target=self._server.serve_forever, name=name, daemon=True)
         self._thread.start()
 
@@ -57,7 +57,7 @@ class WsgiThread:
         ending.start()
         while ending.is_alive():  # again, should a connection have arrived before the flag was set
             with contextlib.suppress(OSError):
-                socket.create_connection(self._server.server_address[:2], timeout=1.0).close()
+                socket.create_connection((self._host, self.port), timeout=1.0).close()
             ending.join(WAKE_S)
         # In this order: shutdown returns when serve_forever has ended, and only then may the socket be closed.
         self._server.server_close()
