@@ -24,7 +24,7 @@ from fathom.services.planner.prompts.catalogue import load_catalogue
 from fathom.services.planner.prompts.selection import Prompts
 from fathom.services.planner.questions.routing import Form, Mode, Route, Scene
 from fathom.services.planner.runs.api import Runs
-from fathom.services.planner.runs.event_log import follow
+from fathom.services.planner.runs.log.events import follow
 from fathom.services.planner.runs.repository import RunRepository
 from fathom.services.planner.runs.subruns import Allowance, SubRunClient
 from fathom.services.planner.runs.worker import Worker

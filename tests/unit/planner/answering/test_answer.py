@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fathom.services.planner.answering.rendering.citations import resolve_citations
 from fathom.services.planner.rollouts.service import strip_citations
-from fathom.services.planner.runs.event_log import split_deltas
+from fathom.services.planner.runs.log.events import split_deltas
 
 
 @pytest.mark.parametrize(
