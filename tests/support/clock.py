@@ -62,7 +62,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
         future = super().run_in_executor(executor, func, *args)
         self._jumping.threads += 1
-        # Counted down in the loop, by a callback of the loop's own future: in the thread it could fall between two looks.
+        # Counted down in the loop, by a callback of its own future: in the thread it could fall between two looks.
         future.add_done_callback(self._note_return)
         return future
 

@@ -45,7 +45,7 @@ GOOD = """def growth(frame):
 result = growth(sheet_1)
 print(result)"""
 CELLS = (
-    # Eight that run on a table against three that earn nothing or fail: within two draws some reward is above zero.
+    # Eight that run on the table against three that earn little or fail: a few random draws have both.
     *(GOOD.replace("growth", f"growth_{at}") for at in range(8)),
     "print(sheet_1.head())",
     "print(undefined_name)",
@@ -112,7 +112,7 @@ def check_steps(lines: list[dict[str, float]]) -> None:
         for name in ("reward/style", "reward/length", "reward/execution", "actor/pg_loss", "code/length"):
             assert name in metrics, name
         assert abs(metrics["actor/pg_loss"]) < 1e3
-        # Both compute in 32 bits, batched differently; a wrong token or template would differ by whole units.
+        # Both compute in 32 bits and batch differently; a wrong token or template would give other probabilities.
         assert metrics["mismatch/prob_diff/max"] < 1e-3, "rollout and learner agree"
         assert metrics["code/cells"] > 0
     assert any(metrics["reward/execution"] > 0 for metrics in lines), "a cell ran on the injected table"

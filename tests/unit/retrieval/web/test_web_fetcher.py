@@ -85,7 +85,7 @@ async def test_plain_text_and_compressed_pages(serve: Serve) -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        # By row: this machine; private networks and the metadata of clouds; the same within IPv6; other spellings, broadcast.
+        # By row: this machine; private networks, metadata of clouds; the same within IPv6; other spellings, broadcast.
         "http://127.0.0.2/", "http://127.1.2.3:8080/", "http://[::1]/", "http://0.0.0.0/",
         "http://10.0.0.5/", "http://192.168.1.1/", "http://172.16.3.4/", "http://169.254.169.254/latest/meta-data/",
         "http://100.100.100.200/", "http://168.63.129.16/", "http://[fe80::1]/", "http://[fd00:ec2::254]/",
