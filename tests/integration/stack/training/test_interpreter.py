@@ -176,7 +176,6 @@ async def test_grpo_on_the_interpreter_takes_real_steps(stack: Stack, tmp_path: 
     assert all(f"reward/{name}" in page for name in ("style", "length", "execution"))
 
     replayed, again = await asyncio.to_thread(train, "records")
-    # All but what depends on how fast the machine was.
     same = [name for name in lines[0] if not name.startswith(("timing_s", "rollout/wait", "code/", "rollout/begun"))]
     for one, other in zip(lines, replayed, strict=True):
         assert {name: one[name] for name in same} == {name: other[name] for name in same}
