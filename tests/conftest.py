@@ -38,7 +38,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if not MEASURED & set(item.path.relative_to(ROOT).parts):
                 item.add_marker(pytest.mark.no_cover)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: order_file(item.path, is_slow=item.path in slow))
+    places = {path: order_file(path, is_slow=path in slow) for path in {item.path for item in items}}
+    items.sort(key=lambda item: places[item.path])
 
 
 def order_file(path: Path, *, is_slow: bool) -> tuple[bool, int, bool]:
