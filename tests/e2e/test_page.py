@@ -6,80 +6,30 @@ The page is replayed from a script; ``test_stack_page.py`` takes the same journe
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, async_playwright, expect
+from playwright.async_api import Browser, Page, expect
 
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from tests.e2e.pages import CHROMIUM, ask, open_page
 from tests.e2e.replay import ReplayHouse, serve_script
 from tests.e2e.script import HOSTILE, QUESTION, Script, draw_figure
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-# In a container Chromium cannot build its own sandbox; the rest keeps it from calling home, which would be counted.
-ARGUMENTS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one"),
+]
 
 
-@pytest_asyncio.fixture
-async def browser() -> AsyncIterator[Browser]:
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield browser
-        await browser.close()
-
-
-@pytest_asyncio.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def house() -> AsyncIterator[ReplayHouse]:
     script = Script()
     script.figures = [draw_figure(script)]
     async with serve_script(script) as found:
         yield found
-
-
-class Watched:
-    """A page with what it asked for outside and what it complained about."""
-
-    def __init__(self, page: Page, base: str) -> None:
-        self.page, self._base = page, base
-        self.outside: list[str] = []
-        self.complaints: list[str] = []
-        page.on("request", self._request)
-        page.on("console", self._console)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-
-    def _request(self, request: Request) -> None:
-        # Pictures of figures are made as data and blobs, and leave the page no more than a variable does.
-        if not request.url.startswith((self._base, "data:", "blob:")):
-            self.outside.append(request.url)
-
-    def _console(self, message: ConsoleMessage) -> None:
-        if message.type == "error":
-            self.complaints.append(message.text)
-
-
-async def open_page(browser: Browser, url: str, *, width: int = 1440, height: int = 900, **options: str) -> Watched:
-    context: BrowserContext = await browser.new_context(
-        # A size, language and theme of the test's own: those of the machine would decide what is visible.
-        viewport={"width": width, "height": height},
-        locale=options.get("locale", "en-US"),
-        color_scheme="light",
-    )
-    context.set_default_timeout(20_000)
-    watched = Watched(await context.new_page(), url.split("/?")[0])
-    await watched.page.goto(url)
-    return watched
-
-
-async def ask(page: Page, question: str = QUESTION) -> None:
-    await page.locator("#question").fill(question)
-    await page.locator("#question").press("Enter")
 
 
 async def journey(page: Page, question: str, timeout_ms: int) -> None:
@@ -332,10 +282,10 @@ async def test_kinds_of_thought_the_meter_and_the_compaction_are_shown(browser: 
     await expect(page.locator(".row.mark")).to_contain_text("hybrid · 2 steps · 18,500 → 9,000 tokens")
 
 
-async def test_the_window_policy_is_a_setting_that_stays(browser: object) -> None:
+async def test_the_window_policy_is_a_setting_that_stays(browser: Browser) -> None:
     expect.set_options(timeout=20_000)
     async with serve_script(Script(days=30)) as house:
-        watched = await open_page(browser, house.url)  # type: ignore[arg-type]
+        watched = await open_page(browser, house.url)
         page = watched.page
         await page.select_option("#window", "delete")
         await ask(page)
