@@ -14,7 +14,7 @@ from fathom.services.planner.model.episode import MaterialKind
 
 UP = (
     r"(?:rose|risen?|rises|rising|gain(?:ed|s)?|increas(?:e|ed|es|ing)|climb(?:ed|s)?|grew|grown|grows|jumped|surged|soared|"
-    r"advanced|appreciated|up|higher|上涨|上升|增长|增加|攀升|走高|提高|涨)"
+    r"advanced|appreciated|(?<!gave )(?<!give )(?<!given )(?<!giving )up|higher|上涨|上升|增长|增加|攀升|走高|提高|涨)"
 )
 DOWN = (
     r"(?:fell|fallen?|falls|falling|declin(?:e|ed|es|ing)|drop(?:ped|s)?|decreas(?:e|ed|es|ing)|lost|loses|slid|sank|slumped|contracted|"

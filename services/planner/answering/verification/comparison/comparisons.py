@@ -141,7 +141,7 @@ class ComparisonCheck:
 
     def __init__(self, tables: Tables, known: dict[str, tuple[str, ...]]) -> None:
         """Create the check; ``known`` has the names of all entities of the run."""
-        self._tables, self._known = tables, known
+        self.tables, self._known = tables, known
 
     def find(self, sentence: Sentence) -> Iterator[Falsehood]:
         """Yield the comparisons that the numbers or tables contradict, at most one per clause."""
@@ -216,7 +216,7 @@ class ComparisonCheck:
                 # Differences of two prices say nothing of which rose more.
                 mine, theirs = drop_differences(mine), drop_differences(theirs)
             if not start and not end and one.entity and other.entity:
-                printed = [self._tables.find_printed(side.entity, statistic) for side in (one, other)]
+                printed = [self.tables.find_printed(side.entity, statistic) for side in (one, other)]
                 mine, theirs = (printed[0], printed[1]) if all(printed) else (mine, theirs)
             if is_opposite(mine, theirs, relation, falling):
                 return f"the tables say the opposite for {start.text if start and every else 'the period'}"
@@ -224,7 +224,7 @@ class ComparisonCheck:
 
     def _is_adverse(self, clause: Clause) -> bool:
         """Return whether a clause is about measures of which less is better."""
-        series = self._tables.find_series(clause.text) or self._tables.series
+        series = self.tables.find_series(clause.text) or self.tables.series
         return bool(series) and all(one.is_adverse for one in series)
 
     def _judge_bound(self, clause: Clause, left: Clause, right: Clause, relation: Relation) -> str:
@@ -234,7 +234,7 @@ class ComparisonCheck:
         if relation.dimension != BY_LEVEL or len(named) != 1 or len(scopes) != 1 or pick_number(left, clause, relation):
             return self._judge_beginning(left, right, relation, scopes)
         behind = clause.text[relation.end : named[0].start - clause.start]
-        series = [one for one in self._tables.find_series(left.text) if has_unit(named[0], one.unit)]
+        series = [one for one in self.tables.find_series(left.text) if has_unit(named[0], one.unit)]
         # The number is the bound only right behind the words of comparison.
         if len(series) != 1 or any(char.isalnum() for char in re.sub(r"\b(?:than|the|level|of)\b", "", behind)):
             return ""
@@ -246,7 +246,7 @@ class ComparisonCheck:
 
     def _judge_beginning(self, left: Clause, right: Clause, relation: Relation, scopes: Sequence[Moment]) -> str:
         """Return why a column did not end a period higher, or lower, than it began it."""
-        series = self._tables.find_series(left.text) or self._tables.series
+        series = self.tables.find_series(left.text) or self.tables.series
         if not BEGINNING.search(right.text) or right.numbers or len(scopes) != 1 or len(series) != 1:
             return ""
         changes = measure_period(series[0], scopes[0], CHANGE)
@@ -255,15 +255,15 @@ class ComparisonCheck:
 
     def _find_sides(self, left: Clause, right: Clause) -> tuple[Series, Series] | None:
         """Return the column of each side; None unless each has exactly one, of one unit where they differ."""
-        first, second = self._tables.find_series(left.text), self._tables.find_series(right.text)
-        if len(first) > 1 and second and len({one.entity for one in self._tables.series}) > 1:
+        first, second = self.tables.find_series(left.text), self.tables.find_series(right.text)
+        if len(first) > 1 and second and len({one.entity for one in self.tables.series}) > 1:
             first = [one for one in first if one not in second] or first
-        if not first and not second and len(self._tables.series) == 1:
-            first = self._tables.series
+        if not first and not second and len(self.tables.series) == 1:
+            first = self.tables.series
         # "Apple returned more in every year": more than the other one of two.
         if not second and not find_scopes(right) and len(first) == 1:
             same = [
-                one for one in self._tables.series if one.name.rpartition(".")[2] == first[0].name.rpartition(".")[2]
+                one for one in self.tables.series if one.name.rpartition(".")[2] == first[0].name.rpartition(".")[2]
             ]
             second = [one for one in same if one.entity != first[0].entity]
         first, second = first or second, second or first
@@ -275,15 +275,15 @@ class ComparisonCheck:
         """Return why what is called the highest or lowest is not."""
         named = list(find_mentions(clause.text, self._known))
         scopes = find_scopes(clause) or find_scopes(Clause(0, sentence.text, sentence.moments, ()))
-        pool = list(dict.fromkeys([*self._tables.entities]))
+        pool = list(dict.fromkeys([*self.tables.entities]))
         if len(named) == 1 and named[0] in pool and len(pool) > 1 and (among or not has_candidate(scopes)):
             return self._judge_entity(clause, relation, named[0], pool, scopes)
-        series = self._tables.find_series(clause.text) or self._tables.find_series(sentence.text) or self._tables.series
+        series = self.tables.find_series(clause.text) or self.tables.find_series(sentence.text) or self.tables.series
         if not has_candidate(scopes):
             return ""
         candidate = min(scopes, key=lambda moment: moment.days)
         # The extreme of a spread is none of the columns that it is made of.
-        if self._tables.has_difference(series, candidate.text):
+        if self.tables.has_difference(series, candidate.text):
             return ""
         whole = [one for one in scopes if one is not candidate and one.days > candidate.days]
         readings: list[Moment | None] = [*whole] if whole else [year_of(candidate), None]
@@ -313,8 +313,8 @@ class ComparisonCheck:
         period = scopes[-1] if scopes else None
         values = {}
         for entity in pool:
-            columns = [one for one in self._tables.series if one.entity == entity]
-            printed = self._tables.find_printed(entity, statistic) if period is None else {}
+            columns = [one for one in self.tables.series if one.entity == entity]
+            printed = self.tables.find_printed(entity, statistic) if period is None else {}
             values[entity] = printed or (measure_period(columns[0], period, statistic) if len(columns) == 1 else {})
         falling = is_decline(clause, relation)
         better = [
@@ -329,7 +329,7 @@ class ComparisonCheck:
             return None
         way, match = (1, ways[0]) if ways[0] else (-1, ways[1])
         scopes, unit = find_scopes(clause), find_unit(clause.text)
-        series = self._tables.find_series(clause.text) or (self._tables.series if len(self._tables.series) == 1 else [])
+        series = self.tables.find_series(clause.text) or (self.tables.series if len(self.tables.series) == 1 else [])
         if (
             match is None
             or not scopes
