@@ -88,6 +88,16 @@ OF_THEM = re.compile(
     r"\bof (?:the |all )?(?:two|three|four|five|all|both)\b|[两二三四五几](?:只|个|家|种|支|者)[^，。]{0,6}[中里]|两者",
     re.IGNORECASE,
 )
+# "from 1.7% in May to 1.2%", 由5.0%升至5.4%: the first value and the last one of a course.
+FROM, TO = (
+    re.compile(r"\bfrom\s+\W*$|[从由自][^，,；;]*$", re.IGNORECASE),
+    re.compile(r"\bto\s+\W*$|[到至]\W*$", re.IGNORECASE),
+)
+# Changes of pace, in which not a column but its rate goes up or down.
+PACES = (
+    re.compile(r"\b(?:quickened|accelerated)\b|加快|加速", re.IGNORECASE),
+    re.compile(r"\b(?:slowed|decelerated|eased)\b|放缓|减速", re.IGNORECASE),
+)
 # "No month had a higher rate than May", 没有一个月比5月高: May is the highest.
 NONE = re.compile(r"\b(?:no|never|none|not once)\b|没有(?:一|哪|任何)|从未|从来没有|无一", re.IGNORECASE)
 # "than the one before", 比上月: each period is compared with the period before it.
@@ -151,7 +161,7 @@ class ComparisonCheck:
         relations = list_relations(clause)
         if len(relations) == 1:
             return self._judge_relation(clause, relations[0], sentence)
-        return self._judge_direction(clause) if not relations else None
+        return judge_course(clause) or self._judge_direction(clause) if not relations else None
 
     def _judge_relation(self, clause: Clause, relation: Relation, sentence: Sentence) -> Falsehood | None:
         """Return the words of a comparison if it is false."""
@@ -468,6 +478,24 @@ def pick_values(side: Clause) -> list[Number]:
     """Return the only value of a side of a comparison; [] when there are several, which may be of anything."""
     stated = [number for number in side.numbers if is_stated(number) and not number.is_difference]
     return stated if len(stated) == 1 else []
+
+
+def judge_course(clause: Clause) -> Falsehood | None:
+    """Return a rise or fall that goes the other way between the two numbers that it states."""
+    stated = [one for one in clause.numbers if is_stated(one) and not one.is_difference]
+    ways = [
+        pattern.search(clause.text) or pace.search(clause.text) for pattern, pace in zip(DIRECTIONS, PACES, strict=True)
+    ]
+    if len(stated) != 2 or bool(ways[0]) == bool(ways[1]) or stated[0].kind != stated[1].kind:
+        return None
+    first, last = (clause.text[: one.start - clause.start] for one in stated)
+    way, match = (1, ways[0]) if ways[0] else (-1, ways[1])
+    if match is None or not FROM.search(first) or not TO.search(last):
+        return None
+    # "from 151.0 to 130.5 million": both are in millions.
+    start, end = (one.value * one.shared for one in stated)
+    is_false = way * (end - start) < 0 and (stated[0].scaled or stated[0].shared != 1.0) == stated[1].scaled
+    return Falsehood(clause.start + match.start(), clause.start + match.end(), OPPOSITE) if is_false else None
 
 
 def choose_widest(scopes: Sequence[Moment]) -> Moment:
