@@ -53,7 +53,11 @@ BASE = re.compile(r"\b(?:from|against|after|compared with)\s*$|(?:从|由)\s*$",
 # Headers of columns whose numbers are percentages.
 PERCENT_MARKS = ("%", "％", "percent", "per cent", "百分")
 # Borders of clauses, within which an entity binds the numbers.
-CLAUSE = re.compile(r"[,;，；、。]|\b(?:while|whereas|and|but|versus|against|than)\b|而|但", re.IGNORECASE)
+# A colon is one before two values of both: "better than Apple: -2.7% versus -7.0%".
+CLAUSE = re.compile(
+    r"[,;，；、。]|:(?=[^:]*\b(?:versus|against|vs)\b)|\b(?:while|whereas|and|but|versus|against|than)\b|而|但",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)

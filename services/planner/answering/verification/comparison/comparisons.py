@@ -41,6 +41,7 @@ from fathom.services.planner.answering.verification.comparison.multiples import 
 from fathom.services.planner.answering.verification.comparison.order import find_disorder
 from fathom.services.planner.answering.verification.comparison.parts import (
     EVERY,
+    JOINT,
     PART,
     Clause,
     Falsehood,
@@ -133,8 +134,9 @@ class ComparisonCheck:
             if place := find_disorder(clause):
                 yield Falsehood(clause.start + place[0], clause.start + place[1], "the dates are in the other order")
                 continue
-            if found := self._judge_multiple(clause):
-                yield found
+            if multiple := find_multiple(clause.text):
+                # "less than five times" is no less than.
+                yield from [found for found in [self._judge_multiple(clause, multiple)] if found]
                 continue
             relations = list_relations(clause)
             if denied := NEGATION.search(self._hide(clause.text, relations)):
@@ -143,11 +145,12 @@ class ComparisonCheck:
                 continue
             # Of several comparisons each has a part of its own; an extreme may also be one side: "the largest rise
             # exceeded the largest fall".
-            comparing = [one for one in relations if not one.is_superlative and one.dimension != MERIT]
+            comparing = [align_merit(one, relations) for one in relations if not one.is_superlative]
             if len(relations) > len(comparing) == 1 and (found := self._judge_relation(clause, comparing[0], sentence)):
                 yield found
                 continue
             parts = cut(clause, PART) if len(relations) > 1 else [clause]
+            parts = [one for part in parts for one in (cut(part, JOINT) if len(list_relations(part)) > 1 else [part])]
             yield from [found for part in parts if (found := self._judge_clause(part, sentence))][:1]
 
     def _hide(self, text: str, relations: Sequence[Relation]) -> str:
@@ -196,11 +199,8 @@ class ComparisonCheck:
         excess = [relation.sign * (value * scale - bounds[0].value) for day, value in days if scopes[0].covers(day)]
         return f"{series[0].name} is there in {scopes[0].text}" if max(excess, default=0) > bounds[0].tolerance else ""
 
-    def _judge_multiple(self, clause: Clause) -> Falsehood | None:
+    def _judge_multiple(self, clause: Clause, multiple: Multiple) -> Falsehood | None:
         """Return a multiple, such as "more than twice", that the numbers or the tables do not have."""
-        multiple = find_multiple(clause.text)
-        if multiple is None:
-            return None
         has_ratio = compare_stated(clause, multiple)
         if has_ratio is None:
             has_ratio = not self._contradicts(clause, multiple)
@@ -209,7 +209,7 @@ class ComparisonCheck:
 
     def _contradicts(self, clause: Clause, multiple: Multiple) -> bool:
         """Return whether the tables have no reading of a multiple of two sides, or of one column over time."""
-        relation = Relation(multiple.start, multiple.end, 1, SIZE)
+        relation = Relation(multiple.start, multiple.end, 1, BY_LEVEL)
         if multiple.is_verb:
             series = self.tables.find_series(clause.text) or self.tables.series
             scopes = find_scopes(clause)
@@ -369,6 +369,9 @@ class ComparisonCheck:
             first = [one for one in first if one not in second] or first
         if not first and not second and len(self.tables.series) == 1:
             first = self.tables.series
+        # "three times its close of 2015": of whom the other side speaks.
+        if len(first) == 1 and first[0] in second and not find_mentions(right.text, self._known):
+            second = first
         # "Apple returned more in every year": more than the other one of two.
         if not second and not find_scopes(right) and len(first) == 1:
             same = [
@@ -416,7 +419,8 @@ class ComparisonCheck:
         # A drawdown runs through periods and is none of their values.
         if statistic not in (LEVEL, CHANGE, MEAN, ANY):
             return ""
-        falling, numbers = is_decline(clause, relation), clause.numbers
+        # "the steepest fall came in May and the second steepest in June": the fall is named once.
+        falling, numbers = is_decline(clause, relation) or FALL.search(context) is not None, clause.numbers
         outcomes = [
             is_extreme(one, candidate, scope, relation, ANY if is_rate(one, statistic) else statistic, falling, numbers)
             for one in series
@@ -496,6 +500,14 @@ def judge_course(clause: Clause) -> Falsehood | None:
     start, end = (one.value * one.shared for one in stated)
     is_false = way * (end - start) < 0 and (stated[0].scaled or stated[0].shared != 1.0) == stated[1].scaled
     return Falsehood(clause.start + match.start(), clause.start + match.end(), OPPOSITE) if is_false else None
+
+
+def align_merit(relation: Relation, relations: Sequence[Relation]) -> Relation:
+    """Return a relation in the order of a superlative before it: the worst month is "ahead of" a better one."""
+    first = next((one for one in relations if one.is_superlative and one.start < relation.start), None)
+    if relation.dimension != MERIT or first is None or first.sign == 1:
+        return relation
+    return replace(relation, sign=-relation.sign, dimension=BY_LEVEL)
 
 
 def choose_widest(scopes: Sequence[Moment]) -> Moment:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date, timedelta
 
+import numpy as np
+
 from fathom.services.planner.answering.verification.comparison.measuring import (
     ANY,
     LEVEL,
@@ -24,6 +26,10 @@ from fathom.services.planner.answering.verification.numbers import Number, is_cl
 LOCAL, NEIGHBOURS, FEWEST_DAYS = ("peak", "trough", "bottom", "top", "见", "触", "探"), 4, 45
 
 
+# Characters by which a date behind words of an extreme is nearer to them than one before them.
+BEHIND = 15
+
+
 def has_candidate(scopes: Sequence[Moment]) -> bool:
     """Return whether some period is short enough to be one of several."""
     return any(moment.first and moment.last and moment.days <= LENGTHS[-1][0] for moment in scopes)
@@ -34,7 +40,8 @@ def choose_candidate(scopes: Sequence[Moment], relation: Relation) -> Moment:
     kinds = {moment: find_kind_of(moment) for moment in scopes}
     shortest = min(kinds.values())
     alike = [moment for moment in scopes if kinds[moment] == shortest]
-    return min(alike, key=lambda moment: max(moment.start - relation.end, relation.start - moment.stop))
+    # "three months after its low in January": a date behind the words is rather theirs than one before them.
+    return min(alike, key=lambda moment: max(moment.start - relation.end, relation.start - moment.stop + BEHIND))
 
 
 def find_kind_of(moment: Moment) -> int:
@@ -61,9 +68,14 @@ def is_reached(series: Series, period: Moment, relation: Relation, numbers: Sequ
     inside = [float(value) for day, value in zip(days, series.values, strict=True) if period.covers(day)]
     if len(inside) < 2:
         return False
-    extreme = max(inside) if relation.sign > 0 else min(inside)
+    values = np.array(inside)
+    # "the largest daily rise of 2018 was 6.8%": an extreme of the changes.
+    steps = [np.diff(values), values[1:] / values[:-1] - 1] if (values > 0).all() else [np.diff(values)]
+    extremes = [values.max() if relation.sign > 0 else values.min()]
+    if relation.dimension == SIZE:
+        extremes += [abs(end) for one in steps for end in (one.max(), one.min())]
     candidates = [pair for number in numbers if is_stated(number) for pair in number.candidates()]
-    return any(is_close(extreme * scale, candidates) for scale in (1.0, series.scale))
+    return any(is_close(float(one) * scale, candidates) for one in extremes for scale in (1.0, series.scale))
 
 
 def is_extreme(

@@ -17,7 +17,7 @@ from fathom.services.planner.answering.verification.comparison.measuring import 
     Values,
     measure_all,
 )
-from fathom.services.planner.answering.verification.comparison.parts import Clause, is_stated
+from fathom.services.planner.answering.verification.comparison.parts import PART, Clause, is_stated
 from fathom.services.planner.answering.verification.comparison.relations import LEVEL as BY_LEVEL
 from fathom.services.planner.answering.verification.comparison.relations import MERIT, SIZE, Relation, load_lexicon
 from fathom.services.planner.answering.verification.dates import Moment
@@ -29,7 +29,7 @@ from fathom.services.planner.answering.verification.numbers import Number, is_cl
 DECLINE = re.compile(r"\b(?:loss(?:es)?|drawdowns?|downturn|slump|plunge)\b|回撤|跌幅|降幅|亏损|损失", re.IGNORECASE)
 # Falls as things with a size: "the decline of October", "its loss", 跌幅.
 FALL = re.compile(
-    r"\b(?:the|an?|its|their|this|that|\w+'s?)\s+(?:\w+\s+)?(?:decline|drop|fall|decrease|loss|drawdown|slump|slide)\b|"
+    r"\b(?:the|an?|its|their|this|that|\w+'s?)\s+(?:\w+\s+){0,2}(?:decline|drop|fall|decrease|loss|drawdown|slump|slide)\b|"
     r"\bdrawdown\b|回撤|跌幅|降幅|亏损",
     re.IGNORECASE,
 )
@@ -65,11 +65,16 @@ def choose_statistic(clause: Clause, relation: Relation, context: str = "") -> s
     # The adjective may name it: "more volatile".
     if found := load_lexicon().find_statistic(clause.text if relation.dimension == SIZE else rest):
         return found
-    is_fall = DECLINE.search(rest) is not None or FALL.search(clause.text) is not None
+    if relation.is_superlative and relation.dimension == BY_LEVEL:
+        # "peaked on 3 October, then lost ground": what follows is not what peaked.
+        rest = PART.split(clause.text[: relation.start])[-1] + " " + PART.split(clause.text[relation.end :])[0]
+    is_fall = DECLINE.search(rest) is not None or FALL.search(rest) is not None
     if relation.dimension == MERIT or is_fall or any(pattern.search(rest) for pattern in DIRECTIONS):
         return CHANGE
     if context and (found := load_lexicon().find_statistic(context)):
         return found
+    if FALL.search(context):
+        return CHANGE
     return LEVEL if relation.dimension == BY_LEVEL else ANY
 
 
