@@ -18,9 +18,9 @@ from fathom.services.planner.answering.verification.causes import explain_missin
 from fathom.services.planner.answering.verification.claims import Sentence, parse_sentences
 from fathom.services.planner.answering.verification.clauses import ClauseLabels
 from fathom.services.planner.answering.verification.comparison.comparisons import OF_THEM, ComparisonCheck
+from fathom.services.planner.answering.verification.comparison.derived import find_derived
 from fathom.services.planner.answering.verification.comparison.measuring import Tables
 from fathom.services.planner.answering.verification.dates import Moment, find_moments, find_ranges
-from fathom.services.planner.answering.verification.derived import find_derived
 from fathom.services.planner.answering.verification.elliptical import complete_moments
 from fathom.services.planner.answering.verification.events import (
     find_contradiction,

@@ -318,6 +318,8 @@ class ComparisonCheck:
         """Return the values of both sides, in the reading that a number beside one of them gives."""
         told = [measure_stated(column, period, pick_values(side)) for column, period, side in (one, other)]
         names = told[0].keys() & told[1].keys() or told[0].keys() or told[1].keys()
+        mine: Values
+        theirs: Values
         if names:
             found = [measure_all(column, period) for column, period, _ in (one, other)]
             mine, theirs = ({name: value for name, value in side.items() if name in names} for side in found)
