@@ -238,7 +238,7 @@ GOLD = ("What was the return of gold in 2019?", "It was 18.4% [1].")
         (
             [("unemployment in 2019?", "3.7% [1].")],
             "how has it developed?",
-            "how has it developed (unemployment, 2019)?",
+            "how has unemployment developed (2019)?",
         ),
         # What is compared with another time needs both.
         ([GOLD], "Versus a year earlier?", "Versus in 2018 (gold, return, 2019)?"),
