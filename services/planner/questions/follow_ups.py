@@ -18,7 +18,6 @@ from fathom.services.planner.model.slots import (
     PERIOD,
     TOPIC,
     UNKNOWN,
-    Kinds,
     ReadText,
     Slot,
     SlotKind,
@@ -78,6 +77,8 @@ DENIED = re.compile(r"(?:\b(?:not|instead of|rather than)|不是|而不是|不�
 AGAINST = re.compile(
     r"(?:\b(?:than|below|above|versus|vs|against|compared (?:to|with))|[比较])\s*(?:in |the )?$", re.IGNORECASE
 )
+# What stands right before the end of a span: "through to 2012", 到2015年.
+END_OF_SPAN = re.compile(r"(?:\b(?:up to|through to|through|until|till|to)\s*(?:the )?|[到至])$", re.IGNORECASE)
 # Several candidates are worth a choice, a long list of them is not.
 MAX_OPTIONS = 4
 
@@ -97,7 +98,7 @@ def complete_question(question: ReadText, turns: Sequence[Turn]) -> Completed:
         return Completed(question.text)
     turns = [turn for turn in turns if turn.has_data]
     known = [slot.text for turn in turns for slot in turn.question.of(ENTITY)]
-    question = promote_names(complete_dates(question, turns), known, is_follow_up=True)
+    question = promote_names(complete_ends(complete_dates(question, turns), turns), known, is_follow_up=True)
     references = settle_then(find_references(question), question, turns)
     question = merge_inputs(drop_denied(drop_overlapped(question, references)))
     kinds = {one.kind for one in references}
@@ -133,6 +134,32 @@ def complete_dates(question: ReadText, turns: Sequence[Turn]) -> ReadText:
         whole = replace_span(whole, one.start, one.end, words)
         made = Slot(SlotKind.PERIOD, words, one.value, one.start, one.start + len(words))
         whole = replace(whole, slots=tuple(sorted([*whole.slots, made], key=lambda slot: slot.start)))
+    return whole
+
+
+def complete_ends(question: ReadText, turns: Sequence[Turn]) -> ReadText:
+    """Return the text with whole spans: "through to 2012" begins where the last question did, "May to June" is one."""
+    chinese, whole = language_of(question.text) == "zh", question
+    anchors = turns[-1].question.of(PERIOD) if turns else ()
+    slots = [slot for slot in question.slots if slot.kind in PERIOD]
+    for place, slot in reversed(list(enumerate(slots))):
+        before = slots[place - 1] if place else None
+        end = END_OF_SPAN.search(question.text[: slot.start])
+        if not (end or slot.value.startswith("../")) or (before is None and not anchors):
+            continue
+        start = end.start() if end else slot.start
+        if before is not None and before.end >= start - 1:
+            start, words = before.start, question.text[before.start : slot.end]
+            value = f"{before.value.partition('/')[0]}/{slot.value.rpartition('/')[2]}"
+        elif before is None:
+            words = begin_at(slot.value, slot.text, anchors[0].value, chinese)
+            value = f"{anchors[0].value.partition('/')[0]}/{slot.value.rpartition('/')[2]}"
+        else:
+            words = value = ""
+        if words:
+            whole = replace_span(whole, start, slot.end, words)
+            made = Slot(SlotKind.PERIOD, words, value, start, start + len(words))
+            whole = replace(whole, slots=tuple(sorted([*whole.slots, made], key=lambda one: one.start)))
     return whole
 
 
@@ -241,25 +268,17 @@ def is_named(name: str, part: str, question: ReadText, last: Turn) -> bool:
 def replace_periods(text: ReadText, question: ReadText, chinese: bool) -> ReadText:
     """Return the text with the periods and the frequency of the follow-up, if it has any."""
     for kind in (PERIOD, FREQUENCY):
-        words = list_words(question, kind, text, chinese)
+        words = [slot.text for slot in question.of(kind)]
         if words:
             text = replace_slots(text, kind, join_names(words, chinese), chinese)
     return text
-
-
-def list_words(question: ReadText, kind: Kinds, last: ReadText, chinese: bool) -> list[str]:
-    """Return the words of a kind in the follow-up; an end without a beginning takes that of the last question."""
-    before = last.of(PERIOD)
-    if kind != PERIOD or not before:
-        return [slot.text for slot in question.of(kind)]
-    return [begin_at(slot.value, slot.text, before[0].value, chinese) for slot in question.of(kind)]
 
 
 def substitute_slots(question: ReadText, turns: Sequence[Turn]) -> str:
     """Return the last question with the follow-up's slots in it; "" for a follow-up that says more than slots."""
     last = turns[-1].question
     chinese = language_of(last.text) == "zh"
-    fresh = {kind: list_words(question, kind, last, chinese) for kind in (ENTITY, TOPIC, PERIOD, FREQUENCY)}
+    fresh = {kind: [slot.text for slot in question.of(kind)] for kind in (ENTITY, TOPIC, PERIOD, FREQUENCY)}
     rest = list_rest(question)
     if rest and not is_second_of_pair(question, rest, last):
         return ""
@@ -272,6 +291,9 @@ def substitute_slots(question: ReadText, turns: Sequence[Turn]) -> str:
     if any(slot.value in PAIRWISE for slot in question.of(TOPIC)) and len(fresh[ENTITY]) == 1:
         # A measure of two things takes the other one from the question before.
         fresh[ENTITY] = [*(slot.text for slot in last.of(ENTITY)), *fresh[ENTITY]]
+    elif any(slot.value in PAIRWISE for slot in last.of(TOPIC)) and len(fresh[ENTITY]) == 1 < len(last.of(ENTITY)):
+        # Of two things that are measured against each other the second is another one.
+        fresh[ENTITY] = [last.of(ENTITY)[0].text, *fresh[ENTITY]]
     for kind, names in fresh.items():
         if not names:
             continue
@@ -371,6 +393,9 @@ def list_meant(reference: Reference, frame: Frame, text: str) -> list[tuple[str,
     if reference.kind in (HIGHEST, LOWEST):
         return rank_by_score(reference, frame)
     if reference.kind == SEVERAL:
+        if names and names != frame.entities:
+            # Housing starts and payrolls are plural.
+            return [names]
         several = names if len(names) >= 2 else frame.recent
         count = next((number for number, words in COUNTED.items() if words.search(reference.text)), 0)
         return [several[-count:]] if len(several) >= max(count, 2) else []
@@ -444,6 +469,7 @@ def write(
     text, has_statement = question.text, frame.is_quoted
     # What is left out of a period is left out of an earlier one, and what is compared with one is that of another.
     is_against = len(question.of(PERIOD)) == 1 and bool(AGAINST.search(text[: question.of(PERIOD)[0].start]))
+    is_against |= any(one.kind == COMPARED for one in references) and not question.of(ENTITY)
     has_period = bool(question.of(PERIOD)) and not is_against and not any(one.kind == REMOVE for one in references)
     meant = entities if entities != frame.entities else frame.referents
     # "Compare with gold": the other side of the comparison is what was talked about.

@@ -36,6 +36,7 @@ PATTERNS = tuple(
         f"(?P<way>次|翌|第二){ZH_UNIT}",
     )
 )
+BESIDE = re.compile(r"\s*(?:of|in)?\s*|的?")
 BACK = frozenset({"earlier", "before", "back", "previous", "prior", "preceding", "前", "上"})
 
 
@@ -90,24 +91,35 @@ class NamedPeriod:
 def find_named(text: str, year: int = 0) -> list[NamedPeriod]:
     """Return the dates of a text; those without a year lie in ``year``, and are left out where that is 0."""
     found = []
+    shifts = [one for one in find_shifts(text) if one.shift.unit == "year"]
     for start, end, named in find_dates(text):
         if not isinstance(named, Date) or not (named.year or year):
             continue
-        period = settle(replace(named, year=named.year or year))
+        moving = [] if named.year else [one for one in shifts if is_beside(text, one, start, end)]
+        period = settle(replace(named, year=named.year or year + sum(one.shift.count for one in moving)))
         if period is not None and period.start and period.end:
-            found.append(NamedPeriod(start, end, f"{period.start}/{period.end}", named.short))
+            first, last = min(start, *(one.start for one in moving), end), max(end, *(one.end for one in moving), start)
+            found.append(NamedPeriod(first, last, f"{period.start}/{period.end}", named.short))
     return found
 
 
+def is_beside(text: str, shift: ShiftMention, start: int, end: int) -> bool:
+    """Return whether a shift belongs to a date: "December of the year before", 前一年12月."""
+    between = text[shift.end : start] if shift.end <= start else text[end : shift.start]
+    return bool(BESIDE.fullmatch(between))
+
+
 def begin_at(value: str, words: str, anchor: str, chinese: bool) -> str:
-    """Return "up to 2015" with the beginning of an earlier, longer period; the words alone if it does not fit."""
-    earlier, last = parse_period(anchor), value.removeprefix("../")
-    if earlier is None or not value.startswith("../") or not earlier[0].isoformat() < last:
-        return words
+    """Return an end ("2015", "up to 2015") with the beginning of an earlier period; "" if it does not fit."""
+    earlier, last = parse_period(anchor), value.rpartition("/")[2]
+    if earlier is None or not earlier[0].isoformat() < last:
+        return ""
     first = earlier[0]
     whole_year = first.month == 1 and first.day == 1
     start = name_months(count_months(first), 12 if whole_year else 1, chinese)
-    return f"{start}至{words}" if chinese else f"from {start} {words}"
+    if value.startswith("../"):
+        return f"{start}至{words}" if chinese else f"from {start} {words}"
+    return f"{start}到{words}" if chinese else f"from {start} to {words}"
 
 
 def contains(outer: str, inner: str) -> bool:

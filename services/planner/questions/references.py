@@ -24,7 +24,9 @@ AROUND, NEUTRAL, CATEGORY = "around", "neutral", "category"
 NAMING = (ONE, SEVERAL, OTHER, RANKED, HIGHEST, LOWEST)
 LISTED = (ONE, SEVERAL, OTHER, STATEMENT, COMPARED, SAME, EARLIER, ADD, REMOVE, NEUTRAL, THEN)
 # These stand before what a reader makes of their words: "Add" is no measure here, 前一年 not the year before today.
-OPERATORS = (SHIFTED, ADD, REMOVE, EARLIER, NEUTRAL)
+# "The one that gained less" has no measure of its own, and "compared with a month earlier" neither.
+COMPARING = (COMPARED, HIGHEST, LOWEST)
+OPERATORS = (HIGHEST, LOWEST, SHIFTED, ADD, REMOVE, EARLIER, NEUTRAL)
 # "its margin", 它的毛利率: what follows tells that the name must be in the genitive.
 GENITIVE = frozenset({"its", "their", "his", "her"})
 WORD = re.compile(rf"[a-z0-9]+|[{HAN}]+", re.IGNORECASE)
@@ -154,7 +156,7 @@ def overlaps(reference: Reference, slot: Slot) -> bool:
 
 def blocks(slot: Slot, reference: Reference, question: ReadText) -> bool:
     """Return whether the words belong to the slot and refer to nothing."""
-    if slot.kind in UNKNOWN or (slot.is_measure and reference.kind == COMPARED):
+    if slot.kind in UNKNOWN or (slot.is_measure and reference.kind in COMPARING):
         return False
     if reference.is_category and not slot.is_measure:
         # "That stock" is a name, though "stock" by itself is a price.

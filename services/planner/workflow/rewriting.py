@@ -35,6 +35,7 @@ MAX_QUESTION_CHARS, MAX_TOKENS = 2_000, 600
 ANSWER_CHARS = 1_200
 # What is said to the assistant itself needs nothing of earlier questions.
 OWN_WORDS = frozenset({"chat", "edit", "customer_service"})
+BROAD = frozenset({"table_query", "coverage", "research"})
 ASKS = {"en": "Please say which question you mean", "zh": "请说明您指的是哪个问题"}
 SLOTS, MODEL, STAGE = "slots", "model", "stage"
 
@@ -114,6 +115,9 @@ class Rewriter:
         kind = await self.classifier.classify_one(ROUTE, seen.text, KIND)
         if not kind.is_sure:
             return False
+        if kind.label in BROAD and seen.of(TOPIC) and seen.of(PERIOD) and not find_references(seen):
+            # "Rank your bank stocks by 2010 return" is of all that there is.
+            return True
         if kind.label == "term":
             # A measure alone ("the volatility?") asks for its value.
             return bool(list_rest(seen)) and not find_references(seen) and not seen.of(FREQUENCY)
