@@ -20,6 +20,8 @@ SIGNED = re.compile(r"[-−]?\d(?:[\d,]*\d)?(?:\.\d+)?")
 CITATION = re.compile(r"\[\d+\]")
 SENTENCE = re.compile(r"(?<=[。！？!?])|(?<=\.)\s+|\n+")
 CLAUSE = re.compile(r"(?<=[，,；;、])(?!\d)")
+FALLING = re.compile(r"\b(?:lost|fell|declined|dropped|down)\b|跌|下降|亏", re.IGNORECASE)
+RISING = re.compile(r"\b(?:gained|rose|grew|up)\b|涨|上升|增长", re.IGNORECASE)
 UNIT_OF = re.compile(r"\d\s*$")
 ECONOMIES = frozenset({"US"})
 
@@ -67,11 +69,14 @@ class Turn:
         text = CITATION.sub(lambda match: " " * len(match.group()), remove_slots(self.answer, PERIOD + ENTITY))
         places = [slot for slot in self.answer.slots if slot.kind in ENTITY and slot.value in names]
         found: dict[str, float] = {}
+        is_falling = bool(FALLING.search(text)) and not RISING.search(text)
         for place, slot in enumerate(places, 1):
             end = places[place].start if place < len(places) else len(text)
             match = SIGNED.search(text, slot.end, end)
             if match and names[slot.value] not in found:
-                found[names[slot.value]] = float(match.group().replace(",", "").replace("−", "-"))
+                figure = float(match.group().replace(",", "").replace("−", "-"))
+                # "Lost 63.1%" is a return of -63.1%.
+                found[names[slot.value]] = -figure if is_falling and figure > 0 else figure
         return tuple(found.items())
 
     @property

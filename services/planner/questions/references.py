@@ -78,13 +78,13 @@ def compile_kind(kind: str) -> re.Pattern[str]:
     english, chinese = join_words(kind, "en"), join_words(kind, "zh")
     if kind == ONE:
         english += rf"|(?:this|that) (?:{join_words(CATEGORY, 'en')})|the (?:company|firm|stock|bank)"
-        chinese += rf"|[这那该]一?[家只支个种]?(?:{join_words(CATEGORY, 'zh')})"
+        chinese = rf"[这那该]一?[家只支个种]?(?:{join_words(CATEGORY, 'zh')})|{chinese}"
     if kind == REMOVE:
         # "Leave the oil shares out".
         english += r"|(?:leave|take)(?= (?:\S+ ){1,6}out\b)"
     if kind == OTHER:
         english += rf"|the other (?:{join_words(CATEGORY, 'en')})"
-        chinese += rf"|另外?一?[家只支个种]?(?:{join_words(CATEGORY, 'zh')})"
+        chinese = rf"另外?一?[家只支个种]?(?:{join_words(CATEGORY, 'zh')})|{chinese}"
     return re.compile(rf"\b(?:{english})\b|(?:{chinese})", re.IGNORECASE)
 
 
