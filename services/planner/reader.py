@@ -12,6 +12,8 @@ from fathom.services.planner.model.slots import ENTITY, FREQUENCY, PERIOD, TOPIC
 
 # datafetch reads at most so many characters; a longer text is read from its beginning.
 MAX_CHARS = 2_000
+# A change of price or a fall has the price as its indicator, by the same words: "returns" is one slot, not two.
+IMPLIED = "close_adj"
 # A name that is only similar to known ones ("bank" to "bank frequency") says too little about a follow-up.
 MIN_CONFIDENCE = 0.85
 KINDS = {getattr(pb, f"MENTION_KIND_{kind.name}"): kind for kind in SlotKind}
@@ -69,7 +71,10 @@ def select_names(read: ReadText | None) -> ReadText | None:
     """
     if read is None:
         return None
-    return replace(read, slots=tuple(doubt_name(slot) for slot in read.slots if slot.kind in NAMING))
+    measured = {(slot.start, slot.end) for slot in read.slots if slot.is_measure}
+    named = [slot for slot in read.slots if slot.kind in NAMING]
+    kept = [slot for slot in named if not (slot.value == IMPLIED and (slot.start, slot.end) in measured)]
+    return replace(read, slots=tuple(map(doubt_name, kept)))
 
 
 def doubt_name(slot: Slot) -> Slot:

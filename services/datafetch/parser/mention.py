@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import groupby
 
 from fathom.services.datafetch.query.model import Match
 
@@ -99,11 +100,16 @@ def move_positions(mentions: Iterable[Mention], read: str, question: str) -> lis
     if read == question:
         return list(mentions)
     starts, ends = list(range(len(read) + 1)), list(range(len(read) + 1))
-    for block in Levenshtein.opcodes(read, question):
-        for at in range(block.src_start, block.src_end):
+    blocks = [(one.tag, one.src_start, one.src_end, one.dest_start) for one in Levenshtein.opcodes(read, question)]
+    # "10" for "Ten" is an insertion and a replacement: neighbours that differ are one changed stretch.
+    runs = [list(run) for _, run in groupby(blocks, key=lambda one: one[0] == "equal")]
+    limits = [*(run[0][3] for run in runs[1:]), len(question)]
+    for run, dest_end in zip(runs, limits, strict=True):
+        (tag, start, _, dest_start), end = run[0], run[-1][2]
+        for at in range(start, end):
             # A changed stretch is mapped as a whole: its single characters have no counterparts.
-            equal = block.tag == "equal" or block.src_end - block.src_start == block.dest_end - block.dest_start
-            shift = block.dest_start - block.src_start
-            starts[at] = at + shift if equal else block.dest_start
-            ends[at + 1] = at + 1 + shift if equal else block.dest_end
+            equal = tag == "equal" or end - start == dest_end - dest_start
+            shift = dest_start - start
+            starts[at] = at + shift if equal else dest_start
+            ends[at + 1] = at + 1 + shift if equal else dest_end
     return [replace(item, start=starts[item.start], end=ends[item.end]) for item in mentions]

@@ -20,7 +20,7 @@ HEADS = (ROUTE, CHART, TOOL, CLAUSE)
 FILES: Mapping[str, tuple[str, ...]] = {"heads.json": HEADS, "form.json": (FORM,), "measure.json": (MEASURE,)}
 """Heads by the file of their weights."""
 # Files of examples by the end of their names: the first ones, and those of more styles.
-PARTS = ("", "_styles")
+PARTS = ("", "_styles", "_registers")
 BRACES = re.compile(r"\{(\w+)\}")
 VARIANTS = 4
 # Events and motives are an open class: their patterns are filled more often.

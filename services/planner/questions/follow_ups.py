@@ -12,15 +12,34 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fathom.domain.text.language import language_of
-from fathom.services.planner.model.slots import ENTITY, FREQUENCY, PERIOD, TOPIC, UNKNOWN, ReadText, Slot
+from fathom.services.planner.model.slots import (
+    ENTITY,
+    FREQUENCY,
+    PERIOD,
+    TOPIC,
+    UNKNOWN,
+    ReadText,
+    Slot,
+    SlotKind,
+)
 from fathom.services.planner.questions.frames import Frame, Turn, find_frame
 from fathom.services.planner.questions.names import promote_names
-from fathom.services.planner.questions.periods import shift_period
-from fathom.services.planner.questions.phrasing import PAIR, add_in_brackets, join_names, replace_second, replace_slots
+from fathom.services.planner.questions.periods import begin_at, find_named, name_period, parse_period, shift_period
+from fathom.services.planner.questions.phrasing import (
+    END,
+    PAIR,
+    add_in_brackets,
+    join_names,
+    replace_second,
+    replace_slots,
+    replace_span,
+)
 from fathom.services.planner.questions.references import (
     ADD,
     COMPARED,
     EARLIER,
+    HIGHEST,
+    LOWEST,
     NAMING,
     ONE,
     OTHER,
@@ -29,6 +48,7 @@ from fathom.services.planner.questions.references import (
     SEVERAL,
     SHIFTED,
     STATEMENT,
+    THEN,
     Reference,
     drop_overlapped,
     find_references,
@@ -38,9 +58,27 @@ from fathom.services.planner.questions.references import (
 # A follow-up without any slot ("Why?") refers to the last turn as a whole only when it is as short as this.
 BARE_CHARS = 40
 # Measures of two things, and those that put things in an order, by datafetch's names.
-PAIRWISE, ORDERED = frozenset({"correlation", "beta"}), frozenset({"rank"})
+PAIRWISE, ORDERED = frozenset({"correlation", "beta", "spread"}), frozenset({"rank"})
+# Measures that are found at a time, and those of which less is better.
+EXTREMES, RISKS = frozenset({"max", "min", "max_drawdown"}), frozenset({"max_drawdown", "volatility"})
+DATING = (SlotKind.UNKNOWN, SlotKind.PARAMETER, SlotKind.PERIOD)
+COUNTED = {2: re.compile("two|both|[两二俩]"), 3: re.compile("three|三")}
+# Words that judge instead of comparing sizes.
+JUDGING = re.compile(r"better|best|worse|worst|winner|loser|leader|laggard|[好差强弱赢输]", re.IGNORECASE)
+# Questions on the answer, unlike orders: "why?", "is that with dividends?".
+ASKING = re.compile(
+    r"^\W*(?:so |and |but )?(?:why|how|what|when|where|who|which|is|are|was|were|do|does|did|can|could|has|have)\b"
+    r"|为什么|怎么|为何|吗|是否|多少|哪|谁|什么|几",
+    re.IGNORECASE,
+)
 # What stands right before a name that is denied: "not in 2018", 不是, 而不是.
 DENIED = re.compile(r"(?:\b(?:not|instead of|rather than)|不是|而不是|不要)\s*(?:in |for )?$", re.IGNORECASE)
+# What stands right before a period that another one is measured against: "below February", 比2019年.
+AGAINST = re.compile(
+    r"(?:\b(?:than|below|above|versus|vs|against|compared (?:to|with))|[比较])\s*(?:in |the )?$", re.IGNORECASE
+)
+# What stands right before the end of a span: "through to 2012", 到2015年.
+END_OF_SPAN = re.compile(r"(?:\b(?:up to|through to|through|until|till|to)\s*(?:the )?|[到至])$", re.IGNORECASE)
 # Several candidates are worth a choice, a long list of them is not.
 MAX_OPTIONS = 4
 
@@ -58,11 +96,14 @@ def complete_question(question: ReadText, turns: Sequence[Turn]) -> Completed:
     """Return the follow-up as a whole question; ``turns`` are oldest first."""
     if not turns:
         return Completed(question.text)
+    turns = [turn for turn in turns if turn.has_data]
     known = [slot.text for turn in turns for slot in turn.question.of(ENTITY)]
-    question = promote_names(question, known, is_follow_up=True)
-    references = find_references(question)
+    question = promote_names(complete_ends(complete_dates(question, turns), turns), known, is_follow_up=True)
+    references = settle_then(find_references(question), question, turns)
     question = merge_inputs(drop_denied(drop_overlapped(question, references)))
     kinds = {one.kind for one in references}
+    if not turns:
+        return ask_without_turns(question, references)
     if EARLIER in kinds:
         return recall_turn(question, references, turns)
     frame = find_frame(question, turns, references)
@@ -70,10 +111,91 @@ def complete_question(question: ReadText, turns: Sequence[Turn]) -> Completed:
     if kinds & {ADD, REMOVE}:
         text = edit_names(question, references, turns[-1], frame)
     elif not kinds - {STATEMENT}:
-        text = substitute_slots(question, turns)
+        text = substitute_slots(question, turns) or append_manner(question, references, turns[-1])
     elif kinds <= {SHIFTED, SAME} and not question.of(ENTITY):
         text = move_period(question, references, turns[-1], frame)
     return Completed(text) if text else resolve_references(question, references, frame)
+
+
+def complete_dates(question: ReadText, turns: Sequence[Turn]) -> ReadText:
+    """Return the text with whole dates: "and in March?" is of the year that was talked about, '15 is 2015."""
+    chinese, whole = language_of(question.text) == "zh", question
+    for one in reversed(find_named(question.text, find_year(turns))):
+        taken = any(
+            slot.start < one.end
+            and one.start < slot.end
+            and (slot.kind not in DATING or len(slot.text) > one.end - one.start)
+            for slot in question.slots
+        )
+        period = parse_period(one.value)
+        if taken or not one.is_partial or period is None:
+            continue
+        words = name_period(*period, chinese)
+        whole = replace_span(whole, one.start, one.end, words)
+        made = Slot(SlotKind.PERIOD, words, one.value, one.start, one.start + len(words))
+        whole = replace(whole, slots=tuple(sorted([*whole.slots, made], key=lambda slot: slot.start)))
+    return whole
+
+
+def complete_ends(question: ReadText, turns: Sequence[Turn]) -> ReadText:
+    """Return the text with whole spans: "through to 2012" begins where the last question did, "May to June" is one."""
+    chinese, whole = language_of(question.text) == "zh", question
+    anchors = turns[-1].question.of(PERIOD) if turns else ()
+    slots = [slot for slot in question.slots if slot.kind in PERIOD]
+    for place, slot in reversed(list(enumerate(slots))):
+        before = slots[place - 1] if place else None
+        end = END_OF_SPAN.search(question.text[: slot.start])
+        if not (end or slot.value.startswith("../")) or (before is None and not anchors):
+            continue
+        start = end.start() if end else slot.start
+        if before is not None and before.end >= start - 1:
+            start, words = before.start, question.text[before.start : slot.end]
+            value = f"{before.value.partition('/')[0]}/{slot.value.rpartition('/')[2]}"
+        elif before is None:
+            words = begin_at(slot.value, slot.text, anchors[0].value, chinese)
+            value = f"{anchors[0].value.partition('/')[0]}/{slot.value.rpartition('/')[2]}"
+        else:
+            words = value = ""
+        if words:
+            whole = replace_span(whole, start, slot.end, words)
+            made = Slot(SlotKind.PERIOD, words, value, start, start + len(words))
+            whole = replace(whole, slots=tuple(sorted([*whole.slots, made], key=lambda one: one.start)))
+    return whole
+
+
+def find_year(turns: Sequence[Turn]) -> int:
+    """Return the year of the newest question, or of its answer where that runs over several; 0 for none."""
+    for turn in reversed(turns):
+        for text in (turn.question, turn.answer):
+            for slot in text.of(PERIOD):
+                period = parse_period(slot.value)
+                if period and period[0].year == period[1].year:
+                    return period[0].year
+    return 0
+
+
+def settle_then(found: Sequence[Reference], question: ReadText, turns: Sequence[Turn]) -> list[Reference]:
+    """Return the references with "then" as a time where the last question asked for one, and without it elsewhere."""
+    asked_when = bool(turns) and turns[-1].moment is not None and not question.of(PERIOD)
+    asked_when = asked_when and any(slot.value in EXTREMES for slot in turns[-1].question.of(TOPIC))
+    return [replace(one, kind=SAME) if one.kind == THEN else one for one in found if one.kind != THEN or asked_when]
+
+
+def ask_without_turns(question: ReadText, references: Sequence[Reference]) -> Completed:
+    """Return the question as it stands, as unresolved if it leans on a turn that there was not."""
+    is_named = bool(question.of(ENTITY)) or any(not slot.is_measure for slot in question.of(TOPIC))
+    leaning = [one for one in references if one.kind != COMPARED and (one.kind != STATEMENT or not is_named)]
+    is_short = bool(question.slots) and not is_named and len(question.text) <= BARE_CHARS
+    words = leaning[0].text if leaning else question.text if is_short and not is_bare(question) else ""
+    return Completed(question.text, words)
+
+
+def append_manner(question: ReadText, references: Sequence[Reference], last: Turn) -> str:
+    """Return the last question with how it is to be answered, for "log scale please"; "" for what says more."""
+    is_manner = not any(question.of(kind) for kind in (ENTITY, TOPIC, PERIOD)) and not references
+    if not is_manner or len(question.text) > BARE_CHARS or ASKING.search(question.text) or not last.question.slots:
+        return ""
+    return add_in_brackets(last.question.text, [END.sub("", question.text)], language_of(last.question.text) == "zh")
 
 
 def drop_denied(question: ReadText) -> ReadText:
@@ -155,6 +277,7 @@ def replace_periods(text: ReadText, question: ReadText, chinese: bool) -> ReadTe
 def substitute_slots(question: ReadText, turns: Sequence[Turn]) -> str:
     """Return the last question with the follow-up's slots in it; "" for a follow-up that says more than slots."""
     last = turns[-1].question
+    chinese = language_of(last.text) == "zh"
     fresh = {kind: [slot.text for slot in question.of(kind)] for kind in (ENTITY, TOPIC, PERIOD, FREQUENCY)}
     rest = list_rest(question)
     if rest and not is_second_of_pair(question, rest, last):
@@ -164,10 +287,13 @@ def substitute_slots(question: ReadText, turns: Sequence[Turn]) -> str:
     # A whole question of its own, such as "Apple revenue 2019".
     if fresh[ENTITY] and fresh[TOPIC] and (fresh[PERIOD] or not last.of(PERIOD)):
         return ""
-    chinese, text = language_of(last.text) == "zh", last
+    text = last
     if any(slot.value in PAIRWISE for slot in question.of(TOPIC)) and len(fresh[ENTITY]) == 1:
         # A measure of two things takes the other one from the question before.
         fresh[ENTITY] = [*(slot.text for slot in last.of(ENTITY)), *fresh[ENTITY]]
+    elif any(slot.value in PAIRWISE for slot in last.of(TOPIC)) and len(fresh[ENTITY]) == 1 < len(last.of(ENTITY)):
+        # Of two things that are measured against each other the second is another one.
+        fresh[ENTITY] = [last.of(ENTITY)[0].text, *fresh[ENTITY]]
     for kind, names in fresh.items():
         if not names:
             continue
@@ -211,6 +337,11 @@ def move_period(question: ReadText, references: Sequence[Reference], last: Turn,
 def name_shifted(reference: Reference, frame: Frame, chinese: bool) -> list[str]:
     """Return the periods that the words may mean; several for "that day" after an answer with several days."""
     first = frame.periods[0] if frame.periods else None
+    if frame.moment is not None and (reference.shift is None or not reference.shift.count):
+        # "That month", "then": what the answer has found, where the question was about a longer time.
+        if reference.shift is None:
+            return [frame.moment.text]
+        first = frame.moment
     if reference.shift is None:
         return [] if first is None else [first.text]
     if reference.shift.unit == "day":
@@ -236,9 +367,6 @@ def resolve_references(question: ReadText, references: Sequence[Reference], fram
     for one in references:
         if one.kind in NAMING:
             names = list_meant(one, frame, question.text)
-            if one.kind in (ONE, SEVERAL) and not frame.recent and any(not slot.is_measure for slot in frame.topics):
-                # "It" is the indicator, which the brackets name.
-                continue
             if len(names) != 1:
                 texts = [write(question, references, frame, meant, {}, chinese) for meant in names]
                 # The guess, for a conversation in which nothing is asked back any more.
@@ -261,10 +389,16 @@ def is_whole(question: ReadText, references: Sequence[Reference]) -> bool:
 
 def list_meant(reference: Reference, frame: Frame, text: str) -> list[tuple[str, ...]]:
     """Return the entities that the words may stand for, an empty list for none."""
-    names, answered = frame.entities, frame.answered
+    names, answered = frame.referents, frame.answered
+    if reference.kind in (HIGHEST, LOWEST):
+        return rank_by_score(reference, frame)
     if reference.kind == SEVERAL:
+        if names and names != frame.entities:
+            # Housing starts and payrolls are plural.
+            return [names]
         several = names if len(names) >= 2 else frame.recent
-        return [several] if len(several) >= 2 else []
+        count = next((number for number, words in COUNTED.items() if words.search(reference.text)), 0)
+        return [several[-count:]] if len(several) >= max(count, 2) else []
     if reference.kind == ONE:
         return [(name,) for name in names]
     if reference.kind == OTHER:
@@ -276,10 +410,27 @@ def list_meant(reference: Reference, frame: Frame, text: str) -> list[tuple[str,
     if answered and any(slot.value in ORDERED for slot in frame.topics):
         # Of a ranking the places are those of the answer.
         orders = [answered]
+    if len(names) < 2:
+        names, orders = frame.recent, [frame.recent]
     if len(names) < 2 or max(reference.rank, 1) > len(names):
         return []
     place = reference.rank if reference.rank < 0 else reference.rank - 1
     return list(dict.fromkeys((order[place],) for order in orders))
+
+
+def rank_by_score(reference: Reference, frame: Frame) -> list[tuple[str, ...]]:
+    """Return the name with the highest or lowest figure of the answer; [] where fewer than two have one."""
+    scores = list(frame.scores)
+    if len(scores) < 2:
+        return []
+    if any(slot.value in RISKS for slot in frame.topics):
+        # Falls are written with and without a minus, and who fell or swung least did best.
+        scores = [(name, abs(figure)) for name, figure in scores]
+    is_high = (reference.kind == HIGHEST) != (
+        any(slot.value in RISKS for slot in frame.topics) and bool(JUDGING.search(reference.text))
+    )
+    best = (max if is_high else min)(figure for _, figure in scores)
+    return [(name,) for name, figure in scores if figure == best]
 
 
 def has_tie(question: ReadText, references: Sequence[Reference], frame: Frame) -> bool:
@@ -315,13 +466,21 @@ def write(
 
     ``days`` has the day chosen for a reference, by its start.
     """
-    text, has_statement, has_period = question.text, frame.is_quoted, bool(question.of(PERIOD))
+    text, has_statement = question.text, frame.is_quoted
+    # What is left out of a period is left out of an earlier one, and what is compared with one is that of another.
+    is_against = len(question.of(PERIOD)) == 1 and bool(AGAINST.search(text[: question.of(PERIOD)[0].start]))
+    is_against |= any(one.kind == COMPARED for one in references) and not question.of(ENTITY)
+    has_period = bool(question.of(PERIOD)) and not is_against and not any(one.kind == REMOVE for one in references)
+    meant = entities if entities != frame.entities else frame.referents
     # "Compare with gold": the other side of the comparison is what was talked about.
+    operands = [*question.of(ENTITY), *(slot for slot in question.of(TOPIC) if not slot.is_measure)]
     joins = any(one.kind in (COMPARED, ADD) for one in references)
+    is_half = len(operands) == 1 and (joins or any(slot.value in PAIRWISE for slot in question.of(TOPIC)))
+    joins |= is_half
     named = bool(question.of(ENTITY)) and not joins
     for one in reversed(references):
         has_statement |= one.kind == STATEMENT
-        new = join_names(entities, chinese) if one.kind in NAMING else ""
+        new = join_names(meant, chinese) if one.kind in NAMING else ""
         if one.kind in (SAME, SHIFTED):
             shifted = name_shifted(one, frame, chinese)
             new = days.get(one.start, shifted[0] if shifted else "")
@@ -333,7 +492,7 @@ def write(
         named |= one.kind in NAMING
         text = text[: one.start] + new + ("'s" if one.is_genitive else "") + text[one.end :]
     lacking = [] if named or not entities else [join_names(entities, chinese)]
-    lacking += list_lacking_topics(question, text, frame, has_statement)
+    lacking += list_lacking_topics(question, text, frame, has_statement or is_half)
     if not has_period and frame.periods:
         lacking.append(frame.periods[0].text)
     if (has_statement or (is_bare(question) and not references)) and frame.figure and frame.figure not in text:
@@ -358,9 +517,11 @@ def list_lacking_topics(question: ReadText, text: str, frame: Frame, has_stateme
     "how volatile was it", replaces a former measure.
     """
     topics = question.of(TOPIC)
-    wanted: Sequence[Slot] = frame.topics[:2]
+    # A question on several indicators is left whole.
+    several = [slot for slot in frame.topics if not slot.is_measure]
+    wanted: Sequence[Slot] = frame.topics[: max(2, len(several))]
     if topics and not has_statement and not is_bare(question):
-        wanted = [slot for slot in frame.topics[:2] if not slot.is_measure]
+        wanted = several
         if any(not slot.is_measure for slot in topics):
             wanted = []
     return [slot.text for slot in wanted if slot.text.lower() not in text.lower()]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from fathom.services.planner.model.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, Kinds, ReadText, Slot
 from fathom.services.planner.questions.names import merge_neighbours, promote_names
-from fathom.services.planner.questions.periods import parse_period
+from fathom.services.planner.questions.periods import NamedPeriod, contains, find_named, parse_period
 from fathom.services.planner.questions.references import ONE, STATEMENT, Reference
 
 # A number with its unit, in both languages; digits are grouped by commas, and a sign may be the typographic minus.
@@ -16,11 +16,13 @@ FIGURE = re.compile(r"[-−]?\d(?:[\d,]*\d)?(?:\.\d+)?\s*(?:%|percentage points|
 NUMBER = re.compile(r"\d(?:[\d,]*\d)?(?:\.\d+)?")
 # "20 million" may repeat "20,493 thousand".
 SCALES = (1.0, 1e3, 1e4, 1e6, 1e8, 1e9)
+SIGNED = re.compile(r"[-−]?\d(?:[\d,]*\d)?(?:\.\d+)?")
 CITATION = re.compile(r"\[\d+\]")
 SENTENCE = re.compile(r"(?<=[。！？!?])|(?<=\.)\s+|\n+")
 CLAUSE = re.compile(r"(?<=[，,；;、])(?!\d)")
-
-
+FALLING = re.compile(r"\b(?:lost|fell|declined|dropped|down)\b|跌|下降|亏", re.IGNORECASE)
+RISING = re.compile(r"\b(?:gained|rose|grew|up)\b|涨|上升|增长", re.IGNORECASE)
+UNIT_OF = re.compile(r"\d\s*$")
 ECONOMIES = frozenset({"US"})
 
 
@@ -35,12 +37,47 @@ class Turn:
     def of(cls, question: ReadText, answer: ReadText) -> Turn:
         """Create a turn; names that the data do not know count as entities in both texts."""
         asked = promote_names(question)
-        return cls(asked, promote_names(answer, [slot.text for slot in asked.of(ENTITY)]))
+        said = replace(answer, slots=tuple(slot for slot in date_slots(answer) if not is_unit(slot, answer)))
+        return cls(asked, promote_names(said, [slot.text for slot in asked.of(ENTITY)]))
 
     @property
     def entities(self) -> tuple[Slot, ...]:
         """Return the entities of the question."""
         return self.question.of(ENTITY)
+
+    @property
+    def referents(self) -> tuple[Slot, ...]:
+        """Return the entities other than economies, or where there is none the indicators of the question."""
+        indicators = tuple(slot for slot in self.question.of(TOPIC) if not slot.is_measure)
+        return tuple(slot for slot in self.entities if slot.value not in ECONOMIES) or indicators or self.entities
+
+    @property
+    def moment(self) -> Slot | None:
+        """Return the period that the answer found in that of the question; None for none or several."""
+        asked = self.question.of(PERIOD)
+        found = [
+            slot
+            for slot in self.answer.of(PERIOD)
+            if parse_period(slot.value) and (not asked or any(contains(one.value, slot.value) for one in asked))
+        ]
+        return found[0] if len(found) == 1 else None
+
+    @property
+    def scores(self) -> tuple[tuple[str, float], ...]:
+        """Return the names of the question that the answer gives a figure, with the first one after each."""
+        names = {slot.value: slot.text for slot in self.entities}
+        text = CITATION.sub(lambda match: " " * len(match.group()), remove_slots(self.answer, PERIOD + ENTITY))
+        places = [slot for slot in self.answer.slots if slot.kind in ENTITY and slot.value in names]
+        found: dict[str, float] = {}
+        is_falling = bool(FALLING.search(text)) and not RISING.search(text)
+        for place, slot in enumerate(places, 1):
+            end = places[place].start if place < len(places) else len(text)
+            match = SIGNED.search(text, slot.end, end)
+            if match and names[slot.value] not in found:
+                figure = float(match.group().replace(",", "").replace("−", "-"))
+                # "Lost 63.1%" is a return of -63.1%.
+                found[names[slot.value]] = -figure if is_falling and figure > 0 else figure
+        return tuple(found.items())
 
     @property
     def has_data(self) -> bool:
@@ -53,6 +90,7 @@ class Frame:
     """The newest slots of each kind, and the figure of the last answer."""
 
     entities: tuple[str, ...] = ()
+    economies: tuple[str, ...] = ()
     answered: tuple[str, ...] = ()
     """The same entities in the order of the answer, if it has all of them."""
     topics: tuple[Slot, ...] = ()
@@ -62,10 +100,22 @@ class Frame:
     answered_periods: tuple[Slot, ...] = ()
     """Longer periods that the last answer names, such as the month of an extreme."""
     recent: tuple[str, ...] = ()
-    """The entities of all turns, oldest first, for words that stand for several of them."""
+    """What all turns were about, oldest first, for words that stand for several of them."""
+    scores: tuple[tuple[str, float], ...] = ()
+    """The figures of the newest entities, for "the higher one"."""
+    moment: Slot | None = None
+    """The period that the last answer found, e.g. the month of an extreme."""
     figure: str = ""
     is_quoted: bool = False
     """True when the follow-up repeats a figure of an answer."""
+
+    @property
+    def referents(self) -> tuple[str, ...]:
+        """Return what "it" and "they" may stand for: the entities, or where there is none the indicators."""
+        indicators = tuple(slot.text for slot in self.topics if not slot.is_measure)
+        # An economy is not what rose or fell: that is its indicator.
+        is_economy = {name.casefold() for name in self.entities} <= {name.casefold() for name in self.economies}
+        return indicators if is_economy and indicators else self.entities
 
     @property
     def values(self) -> frozenset[str]:
@@ -94,7 +144,9 @@ def find_frame(question: ReadText, turns: Sequence[Turn], references: Sequence[R
         texts += [turn.question, *lead]
     # "Which share fell most?": the answer leads with the one that is meant.
     named = [*([sentence] if sentence is not None else []), *texts]
-    entities = next((tuple(slot.text for slot in text.of(ENTITY)) for text in named if text.of(ENTITY)), ())
+    entity_slots = next((text.of(ENTITY) for text in named if text.of(ENTITY)), ())
+    entities = tuple(slot.text for slot in entity_slots)
+    economies = tuple(slot.text for slot in entity_slots if slot.value in ECONOMIES)
     measured = [*([sentence] if sentence is not None and is_quoted else []), *texts]
     topics = next((found for text in measured if (found := text.of(TOPIC) or list_unknown_topics(text))), ())
     # Of a quoted figure, too, the question says for which period it was asked.
@@ -102,9 +154,41 @@ def find_frame(question: ReadText, turns: Sequence[Turn], references: Sequence[R
     days = list_days(turns[-1].answer) or list_days(turns[-1].question)
     figure = "" if is_quoted else figure or find_figure(turns[-1].answer)
     answered = turns[-1].answer.of(PERIOD)
-    recent = tuple({slot.value: slot.text for turn in turns for slot in turn.question.of(ENTITY)}.values())
+    recent = tuple({slot.value: slot.text for turn in turns for slot in turn.referents}.values())
     order = order_by_answer(entities, turns[-1])
-    return Frame(entities, order, topics, periods, days, answered, recent, figure, is_quoted)
+    scores, moment = list_scores(turns), turns[-1].moment
+    return Frame(entities, economies, order, topics, periods, days, answered, recent, scores, moment, figure, is_quoted)
+
+
+def list_scores(turns: Sequence[Turn]) -> tuple[tuple[str, float], ...]:
+    """Return the figures of the last answer by name, or those of the turns about one name each."""
+    if len(turns[-1].scores) > 1:
+        return turns[-1].scores
+    found: dict[str, float] = {}
+    for turn in turns:
+        found.update(turn.scores if len(turn.entities) == 1 else ())
+    return tuple(found.items())
+
+
+def date_slots(text: ReadText) -> tuple[Slot, ...]:
+    """Return the slots with periods as their own words say: "twelve-month inflation in June 2022" names a month."""
+    named = {slot: find_named(slot.text) for slot in text.slots if slot.kind in PERIOD}
+    dated = {slot.value for slot, found in named.items() if found}
+    kept = [slot for slot in text.slots if slot.kind not in PERIOD or named[slot] or slot.value not in dated]
+    return tuple(
+        replace(slot, value=named[slot][0].value) if slot.kind in PERIOD and is_one_date(slot, named[slot]) else slot
+        for slot in kept
+    )
+
+
+def is_one_date(slot: Slot, named: Sequence[NamedPeriod]) -> bool:
+    """Return whether the words are a single date and nothing more."""
+    return len(named) == 1 and (named[0].start, named[0].end) == (0, len(slot.text))
+
+
+def is_unit(slot: Slot, text: ReadText) -> bool:
+    """Return whether a currency only says in what a figure is: "39.95 USD"."""
+    return slot.kind in ENTITY and bool(UNIT_OF.search(text.text, 0, slot.start))
 
 
 def order_by_answer(entities: Sequence[str], turn: Turn) -> tuple[str, ...]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
+from fathom.domain.periods.grammar import find_dates
+from fathom.domain.periods.period import Date, settle
 from fathom.domain.text.months import MONTH_NAMES
 from fathom.domain.text.numerals import ONE_TO_TEN, parse_numeral
 
@@ -34,6 +36,7 @@ PATTERNS = tuple(
         f"(?P<way>次|翌|第二){ZH_UNIT}",
     )
 )
+BESIDE = re.compile(r"\s*(?:of|in)?\s*|的?")
 BACK = frozenset({"earlier", "before", "back", "previous", "prior", "preceding", "前", "上"})
 
 
@@ -72,6 +75,61 @@ def read_shift(match: re.Match[str]) -> Shift:
     word = (found.get("count") or "").lower()
     count = COUNTS.get(word) or parse_numeral(word) or 1
     return Shift(unit, -count if found["way"].lower() in BACK else count)
+
+
+@dataclass(frozen=True)
+class NamedPeriod:
+    """Words of a text from ``start`` to ``end`` that name a month, quarter, half, year or day; ``value`` is ISO."""
+
+    start: int
+    end: int
+    value: str
+    is_partial: bool
+    """True where the words leave out the year or a part of it: "in March", '15, 下半年."""
+
+
+def find_named(text: str, year: int = 0) -> list[NamedPeriod]:
+    """Return the dates of a text; those without a year lie in ``year``, and are left out where that is 0."""
+    found = []
+    shifts = [one for one in find_shifts(text) if one.shift.unit == "year"]
+    for start, end, named in find_dates(text):
+        if not isinstance(named, Date) or not (named.year or year):
+            continue
+        moving = [] if named.year else [one for one in shifts if is_beside(text, one, start, end)]
+        period = settle(replace(named, year=named.year or year + sum(one.shift.count for one in moving)))
+        if period is not None and period.start and period.end:
+            first, last = min(start, *(one.start for one in moving), end), max(end, *(one.end for one in moving), start)
+            found.append(NamedPeriod(first, last, f"{period.start}/{period.end}", named.short))
+    return found
+
+
+def is_beside(text: str, shift: ShiftMention, start: int, end: int) -> bool:
+    """Return whether a shift belongs to a date: "December of the year before", 前一年12月."""
+    between = text[shift.end : start] if shift.end <= start else text[end : shift.start]
+    return bool(BESIDE.fullmatch(between))
+
+
+def begin_at(value: str, words: str, anchor: str, chinese: bool) -> str:
+    """Return an end ("2015", "up to 2015") with the beginning of an earlier period; "" if it does not fit."""
+    earlier, last = parse_period(anchor), value.rpartition("/")[2]
+    if earlier is None or not earlier[0].isoformat() < last:
+        return ""
+    first = earlier[0]
+    whole_year = first.month == 1 and first.day == 1
+    start = name_months(count_months(first), 12 if whole_year else 1, chinese)
+    if value.startswith("../"):
+        return f"{start}至{words}" if chinese else f"from {start} {words}"
+    return f"{start}到{words}" if chinese else f"from {start} to {words}"
+
+
+def contains(outer: str, inner: str) -> bool:
+    """Return whether one interval lies in another, which is longer and may be open, as "2021-01-01/..".
+
+    Both are ISO intervals, whose days compare as texts.
+    """
+    (start, _, end), (first, _, last) = outer.partition("/"), inner.partition("/")
+    starts, ends = start == ".." or start <= first, end == ".." or last <= end
+    return starts and ends and first != ".." and last != ".." and outer != inner
 
 
 def parse_period(value: str) -> tuple[date, date] | None:

@@ -11,7 +11,7 @@ from fathom.services.planner.model.slots import ENTITY, Kinds, ReadText, Slot
 # Names that belong together stand this close: "Apple and Microsoft", 苹果、微软和谷歌.
 RUN_CHARS = 12
 END = re.compile(r"[?？。.!！\s]*$")
-PAIR = re.compile(r"\bto\b|\bagainst\b|\bvs\b|\bversus\b|/|兑|对", re.IGNORECASE)
+PAIR = re.compile(r"\bto\b|\bper\b|\bagainst\b|\bvs\b|\bversus\b|/|兑|对", re.IGNORECASE)
 
 
 def join_names(names: Sequence[str], chinese: bool) -> str:

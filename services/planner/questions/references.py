@@ -18,17 +18,23 @@ from fathom.services.planner.questions.periods import Shift, find_shifts
 FILE = Path(__file__).parent / "references.yaml"
 ONE, SEVERAL, OTHER, RANKED, STATEMENT = "one", "several", "other", "ranked", "statement"
 COMPARED, EARLIER, ADD, REMOVE = "compared", "earlier", "add", "remove"
-SAME, SHIFTED = "same_period", "shifted"
+SAME, SHIFTED, THEN = "same_period", "shifted", "then"
+HIGHEST, LOWEST = "highest", "lowest"
 AROUND, NEUTRAL, CATEGORY = "around", "neutral", "category"
-NAMING = (ONE, SEVERAL, OTHER, RANKED)
-LISTED = (ONE, SEVERAL, OTHER, STATEMENT, COMPARED, SAME, EARLIER, ADD, REMOVE, NEUTRAL)
+NAMING = (ONE, SEVERAL, OTHER, RANKED, HIGHEST, LOWEST)
+LISTED = (ONE, SEVERAL, OTHER, STATEMENT, COMPARED, SAME, EARLIER, ADD, REMOVE, NEUTRAL, THEN)
 # These stand before what a reader makes of their words: "Add" is no measure here, 前一年 not the year before today.
-OPERATORS = (SHIFTED, ADD, REMOVE, EARLIER, NEUTRAL)
+# "The one that gained less" has no measure of its own, and "compared with a month earlier" neither.
+COMPARING = (COMPARED, HIGHEST, LOWEST)
+OPERATORS = (HIGHEST, LOWEST, SHIFTED, ADD, REMOVE, EARLIER, NEUTRAL)
 # "its margin", 它的毛利率: what follows tells that the name must be in the genitive.
 GENITIVE = frozenset({"its", "their", "his", "her"})
 WORD = re.compile(rf"[a-z0-9]+|[{HAN}]+", re.IGNORECASE)
 ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "last": -1, "former": 1, "latter": -1}
 CLAUSE = re.compile(r"[,;:，；：。]")
+OF_SEVERAL = r"(?: of (?:the (?:two|three|four|lot)|them|these|those|all)\b)"
+# How a thing did, before the word that ranks it: 表现最好的, 涨得更多的.
+OF_KIND_ZH = "(?:表现|涨得|跌得|涨幅|跌幅|收益|波动)?"
 
 
 @dataclass(frozen=True)
@@ -72,20 +78,36 @@ def compile_kind(kind: str) -> re.Pattern[str]:
     english, chinese = join_words(kind, "en"), join_words(kind, "zh")
     if kind == ONE:
         english += rf"|(?:this|that) (?:{join_words(CATEGORY, 'en')})|the (?:company|firm|stock|bank)"
-        chinese += rf"|[这那该]一?[家只支个种]?(?:{join_words(CATEGORY, 'zh')})"
+        chinese = rf"[这那该]一?[家只支个种]?(?:{join_words(CATEGORY, 'zh')})|{chinese}"
+    if kind == REMOVE:
+        # "Leave the oil shares out".
+        english += r"|(?:leave|take)(?= (?:\S+ ){1,6}out\b)"
     if kind == OTHER:
         english += rf"|the other (?:{join_words(CATEGORY, 'en')})"
-        chinese += rf"|另外?一?[家只支个种]?(?:{join_words(CATEGORY, 'zh')})"
+        chinese = rf"另外?一?[家只支个种]?(?:{join_words(CATEGORY, 'zh')})|{chinese}"
     return re.compile(rf"\b(?:{english})\b|(?:{chinese})", re.IGNORECASE)
 
 
 @cache
 def compile_ranks() -> re.Pattern[str]:
     """Return a pattern of "the latter", "the second company", 前者 and 第三家."""
-    english = rf"the (?P<en>{'|'.join(ORDINALS)})(?: (?:one|{join_words(CATEGORY, 'en')})\b|(?= *(?:[?.!,]|'s|$)))"
+    category = join_words(CATEGORY, "en")
+    english = rf"the (?P<en>{'|'.join(ORDINALS)})(?: (?:one|{category})\b|{OF_SEVERAL}|(?= *(?:[?.!,]|'s|$)))"
     named = r"the (?P<named>former|latter)\b"
     chinese = rf"(?P<zh>前者|后者|最后一?[家个只支]|第[{ONE_TO_NINE[:5]}][家个只支名位](?!月|季))"
     return re.compile(rf"\b(?:{named}|{english})|{chinese}", re.IGNORECASE)
+
+
+@cache
+def compile_extreme(kind: str) -> re.Pattern[str]:
+    """Return a pattern of "the better one", "the loser", 三家里最好的那家: who has the highest or lowest figure."""
+    english, category = join_words(kind, "en"), join_words(CATEGORY, "en")
+    chinese = rf"(?:[这那]?[两三四几]者?[家个只]?[里中]?)?{OF_KIND_ZH}(?:{join_words(kind, 'zh')})[那这]?一?[家个只支]"
+    nouns = f"{kind}_noun"
+    named = rf"the (?:{join_words(nouns, 'en')})\b|(?:{join_words(nouns, 'zh')})"
+    return re.compile(
+        rf"\bthe (?:{english})(?: (?:one|{category})\b{OF_SEVERAL}?|{OF_SEVERAL})|\b{named}|{chinese}", re.I
+    )
 
 
 def read_rank(match: re.Match[str]) -> int:
@@ -105,6 +127,9 @@ def list_candidates(text: str) -> Iterator[Reference]:
             yield Reference(kind, match.start(), match.end(), match.group())
     for match in compile_ranks().finditer(text):
         yield Reference(RANKED, match.start(), match.end(), match.group(), rank=read_rank(match))
+    for kind in (HIGHEST, LOWEST):
+        for match in compile_extreme(kind).finditer(text):
+            yield Reference(kind, match.start(), match.end(), match.group())
     for one in find_shifts(text):
         yield Reference(SHIFTED, one.start, one.end, text[one.start : one.end], one.shift)
 
@@ -120,9 +145,8 @@ def find_references(question: ReadText) -> list[Reference]:
             continue
         chosen.append(one)
         taken.append((one.start, one.end))
-    return sorted(
-        (one for one in chosen if one.kind != NEUTRAL and not refers_within(one, question)), key=lambda one: one.start
-    )
+    chosen = sorted((one for one in chosen if one.kind != NEUTRAL), key=lambda one: one.start)
+    return [one for place, one in enumerate(chosen) if not refers_within(one, question, chosen[:place])]
 
 
 def overlaps(reference: Reference, slot: Slot) -> bool:
@@ -132,8 +156,11 @@ def overlaps(reference: Reference, slot: Slot) -> bool:
 
 def blocks(slot: Slot, reference: Reference, question: ReadText) -> bool:
     """Return whether the words belong to the slot and refer to nothing."""
-    if slot.kind in UNKNOWN:
+    if slot.kind in UNKNOWN or (slot.is_measure and reference.kind in COMPARING):
         return False
+    if reference.is_category and not slot.is_measure:
+        # "That stock" is a name, though "stock" by itself is a price.
+        return slot.kind in ENTITY
     if reference.kind not in OPERATORS:
         return True
     # "the change from a year earlier in June 2022" has its period; the words are part of a measure.
@@ -141,23 +168,33 @@ def blocks(slot: Slot, reference: Reference, question: ReadText) -> bool:
     return slot.kind in ENTITY or (reference.kind == SHIFTED and dated)
 
 
-def refers_within(reference: Reference, question: ReadText) -> bool:
-    """Return whether a pronoun stands for something in an earlier clause of the same question."""
-    if reference.kind != ONE or not any(slot.kind in ENTITY + TOPIC for slot in question.slots):
+def refers_within(reference: Reference, question: ReadText, before: Sequence[Reference]) -> bool:
+    """Return whether a pronoun stands for something earlier in the same question.
+
+    "Which of them fell further from its peak" has one reference, as "Lilly's price and its volume" has none.
+    """
+    if reference.kind != ONE or reference.is_category:
         return False
+    if any(one.kind in NAMING for one in before):
+        return True
+    if reference.is_genitive and any(slot.kind in ENTITY and slot.end <= reference.start for slot in question.slots):
+        return True
     ends = [slot.end for slot in question.slots if slot.kind in ENTITY + TOPIC and slot.end <= reference.start]
     return bool(ends) and CLAUSE.search(question.text, min(ends), reference.start) is not None
 
 
 def drop_overlapped(question: ReadText, references: Sequence[Reference]) -> ReadText:
     """Return the question without the slots that its operators have taken the words of, and without "now"."""
-    operators = [one for one in references if one.kind in OPERATORS]
+    operators = [one for one in references if one.kind in OPERATORS or one.is_category]
     around = compile_kind(AROUND)
+    phrases = [match.span() for match in around.finditer(question.text)]
     slots = tuple(
         slot
         for slot in question.slots
         if not any(overlaps(one, slot) for one in operators)
         and not (slot.is_measure and around.fullmatch(slot.text) and any(one.kind in ENTITY for one in question.slots))
+        # "I mean" computes no mean.
+        and not (slot.is_measure and any(start < slot.start and slot.end <= end for start, end in phrases))
     )
     return replace(question, slots=slots)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fathom.clients import Clients
@@ -16,11 +16,13 @@ from fathom.services.planner.classification.classifier import Classifier
 from fathom.services.planner.classification.examples import KIND, ROUTE
 from fathom.services.planner.episode.llm import complete
 from fathom.services.planner.model.episode import Answer, Clarification
-from fathom.services.planner.model.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, ReadText, restore_text
+from fathom.services.planner.model.slots import ENTITY, FREQUENCY, PERIOD, TOPIC, UNKNOWN, ReadText, restore_text
 from fathom.services.planner.questions.follow_ups import complete_question
 from fathom.services.planner.questions.frames import FIGURE, Turn, has_quoted
 from fathom.services.planner.questions.model_routing import find_language_model
-from fathom.services.planner.questions.references import find_references, list_rest
+from fathom.services.planner.questions.periods import contains
+from fathom.services.planner.questions.phrasing import replace_slots
+from fathom.services.planner.questions.references import NAMING, find_references, list_rest
 from fathom.services.planner.questions.routing import find_chart
 from fathom.services.planner.reader import Reader, select_names
 from fathom.services.planner.workflow.stage_outputs import read_question
@@ -33,6 +35,7 @@ MAX_QUESTION_CHARS, MAX_TOKENS = 2_000, 600
 ANSWER_CHARS = 1_200
 # What is said to the assistant itself needs nothing of earlier questions.
 OWN_WORDS = frozenset({"chat", "edit", "customer_service"})
+BROAD = frozenset({"table_query", "coverage", "research"})
 ASKS = {"en": "Please say which question you mean", "zh": "请说明您指的是哪个问题"}
 SLOTS, MODEL, STAGE = "slots", "model", "stage"
 
@@ -112,11 +115,16 @@ class Rewriter:
         kind = await self.classifier.classify_one(ROUTE, seen.text, KIND)
         if not kind.is_sure:
             return False
+        if kind.label in BROAD and seen.of(TOPIC) and seen.of(PERIOD) and not find_references(seen):
+            # "Rank your bank stocks by 2010 return" is of all that there is.
+            return True
         if kind.label == "term":
             # A measure alone ("the volatility?") asks for its value.
-            return bool(list_rest(seen)) and not find_references(seen)
+            return bool(list_rest(seen)) and not find_references(seen) and not seen.of(FREQUENCY)
         # "28% can't be right" is about the data, however much it sounds like small talk; so is a request to plot.
         about_data = any(slot.kind not in UNKNOWN for slot in seen.slots) or has_quoted(seen, turns)
+        # So is "when did it happen": small talk refers to nothing.
+        about_data |= kind.label == "chat" and any(one.kind in NAMING for one in find_references(seen))
         return kind.label in OWN_WORDS and not about_data and not await find_chart(seen.text, self.classifier)
 
     async def _read_turns(self, pairs: Sequence[tuple[str, str]]) -> list[Turn]:
@@ -126,10 +134,10 @@ class Rewriter:
         turns: list[Turn] = []
         for asked, answered in zip(read[::2], read[1::2], strict=True):
             # An earlier question may be a follow-up itself, which memory has in the user's words.
-            whole = complete_question(asked, turns)
+            whole, has_period = complete_question(asked, turns), bool(asked.of(PERIOD))
             if whole.text != asked.text and not whole.unresolved:
                 asked = select_names(await self.reader.read(whole.text)) or asked
-            turns.append(Turn.of(asked, answered))
+            turns.append(Turn.of(widen_period(asked, answered, has_period), answered))
         return turns
 
     async def _ask_model(
@@ -152,6 +160,17 @@ class Rewriter:
         read = None if flaws else await self.reader.read(written, as_of)
         names = select_names(read)
         return None if read is None or names is None or find_lost(seen, names) else (written, read)
+
+
+def widen_period(asked: ReadText, answered: ReadText, has_period: bool) -> ReadText:
+    """Return a question that took its period from earlier ones with that of its answer, which says what it meant."""
+    before, said = asked.of(PERIOD), answered.of(PERIOD)
+    if has_period or len(before) != 1 or len(said) != 1 or not contains(said[0].value, before[0].value):
+        return asked
+    found = replace_slots(asked, PERIOD, said[0].text, language_of(asked.text) == "zh")
+    at = before[0].start
+    made = replace(said[0], start=at, end=at + len(said[0].text))
+    return replace(found, slots=tuple(sorted([*found.slots, made], key=lambda slot: slot.start)))
 
 
 def list_turns(history: Sequence[Message]) -> list[tuple[str, str]]:
