@@ -145,11 +145,14 @@ def connect(
     *,
     lane: Lane = Lane.INTERACTIVE,
     policy: RetryPolicy | None = None,
+    tenant: str = DEFAULT_TENANT,
 ) -> Clients:
     """Return clients for programs that are not services: a terminal, a notebook, a trainer. Needs no extra.
 
-    They show the token in ``FATHOM_TOKEN``, if there is one, and the tenant is then the token's. Calls are traced with
+    They show the token in ``FATHOM_TOKEN``, if there is one, and the tenant is then the token's: services refuse calls
+    for another ``tenant``. Who has the services' keys may call for any. Calls are traced with
     the program's own OpenTelemetry where it has one, or with ``telemetry``.
     """
-    credentials = environment_credentials(os.environ)
-    return Clients(endpoints, telemetry or AmbientTelemetry(), lane=lane, policy=policy, credentials=credentials)
+    credentials = environment_credentials(os.environ, tenant)
+    telemetry = telemetry or AmbientTelemetry()
+    return Clients(endpoints, telemetry, lane=lane, tenant=tenant, policy=policy, credentials=credentials)
