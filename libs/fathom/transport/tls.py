@@ -123,8 +123,7 @@ class Certificates:
             raise config_error(f"{self.folder} holds a certificate or key that is no PEM: {error}") from error
         if key.public_key() != certificate.public_key():
             raise config_error(f"{self.folder / KEY} is not the key of {self.folder / CERTIFICATE}")
-        begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-        return Material(parts[CERTIFICATE], parts[KEY], parts[AUTHORITY], begins.timestamp(), ends.timestamp())
+        return Material(parts[CERTIFICATE], parts[KEY], parts[AUTHORITY], *read_validity(parts[CERTIFICATE]))
 
     def _require_valid(self, material: Material) -> None:
         name, now = self.folder / CERTIFICATE, self._clock()
@@ -133,6 +132,14 @@ class Certificates:
         if material.begins > now:
             begins = datetime.fromtimestamp(material.begins, UTC)
             raise config_error(f"the certificate {name} is not valid before {begins:%Y-%m-%d %H:%M UTC}")
+
+
+def read_validity(pem: bytes) -> tuple[float, float]:
+    """Return begin and end of a certificate in seconds since the epoch; raise ``ValueError``, and ``MissingExtra``."""
+    with name_missing_extra():
+        from cryptography import x509
+    certificate = x509.load_pem_x509_certificate(pem)
+    return certificate.not_valid_before_utc.timestamp(), certificate.not_valid_after_utc.timestamp()
 
 
 def server_credentials(certificates: Certificates) -> grpc.ServerCredentials:
