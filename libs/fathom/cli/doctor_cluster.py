@@ -288,7 +288,9 @@ def certificate(name: str, pem: bytes, now: float | None = None) -> Finding:
     if not begins <= now < ends:
         return Finding(subject, False, f"expired on {until}" if ends <= now else "is not valid yet", remedy)
     soon = ends - now < RENEWAL_S
-    return Finding(subject, not soon, f"valid until {until}" + (", which is soon" if soon else ""), remedy, needed=False)
+    return Finding(
+        subject, not soon, f"valid until {until}" + (", which is soon" if soon else ""), remedy, needed=False
+    )
 
 
 def classes(release: Release) -> Iterator[Finding]:

@@ -17,6 +17,10 @@ from fathom.core.errors import CorruptData, NotFound
 from fathom.core.ids import sha256
 from fathom.transport.store import ObjectStore
 
+SHADOW_PREFIX = "shadow-"
+"""Beginning of the ids of rollouts that replay users' questions for a comparison: nobody has consented to learning from
+them."""
+
 
 class Consent(StrEnum):
     """What was stated."""

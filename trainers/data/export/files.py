@@ -15,7 +15,7 @@ from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1.trajectory_pb2 import Trajectory
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.core.errors import CorruptData, InvalidField
-from fathom.domain.consent import Consent, ConsentRecords, asker_of
+from fathom.domain.consent import SHADOW_PREFIX, Consent, ConsentRecords, asker_of
 from fathom.trainers.data.export.choose import NotTrainable, for_policy_gradient, successful
 from fathom.trainers.data.export.conversation import Conversation, Said, conversations, tools_of
 from fathom.trainers.data.export.feedback import UnusableEdit, edited, is_liked, preferences
@@ -84,7 +84,9 @@ async def read_trajectories(store: ObjectStore, wanted: Wanted) -> AsyncIterator
         if wanted.prefix and not (wanted.prefix.startswith(source) or source.startswith(wanted.prefix)):
             continue
         listed = await store.list(wanted.prefix if wanted.prefix.startswith(source) else source)
-        items = [item for item in listed if item.key.endswith(SUFFIX)]
+        # Shadow evaluation plays users' questions again: they are theirs still, and no rollouts of a training.
+        shadows = ROLLOUTS + SHADOW_PREFIX
+        items = [item for item in listed if item.key.endswith(SUFFIX) and not item.key.startswith(shadows)]
         if source == RUNS:
             # Each end of a run has the whole of it: the last one counts, and by its folder each run is read once.
             items = list({item.key.rpartition("/")[0] or item.key: item for item in items}.values())
