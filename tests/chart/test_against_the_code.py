@@ -91,7 +91,7 @@ def test_addresses_name_services_that_exist(documents: tuple[Document, ...]) -> 
             assert peer in SERVICES
             if url == "nats://" or "-serve-svc" in url:
                 continue
-            for target in url.removeprefix("grpc://").split(","):
+            for target in url.rpartition("://")[2].split(","):
                 host, _, port = target.partition(":")
                 pod, _, service = host.rpartition(".")
                 assert int(port) in [item["port"] for item in services[service]["spec"]["ports"]], (name, url)
