@@ -16,6 +16,8 @@ from fathom.core.errors import NotFound
 from fathom.core.identity import environment_tenant
 
 if TYPE_CHECKING:
+    from fathom.api.memory.v1.memory_pb2 import Feedback
+    from fathom.clients import Clients
     from fathom.trainers.data.export.files import Exported
 
 Kind = Literal["sft", "dpo", "ppo", "rl"]
@@ -51,7 +53,6 @@ async def write(kind: Kind, target: Path, source: Source, *, model: str, **optio
     """Open the stack's store and services, then export the episodes of one tenant."""
     from fathom.api.planner.v1.planner_pb2 import ListToolsRequest
     from fathom.clients import connect
-    from fathom.trainers.data.export.feedback import read_judgements
     from fathom.trainers.data.export.files import Wanted, export
     from fathom.trainers.data.export.tokens import PolicyRenderer
     from fathom.transport.store import open_store
@@ -70,3 +71,17 @@ async def write(kind: Kind, target: Path, source: Source, *, model: str, **optio
     finally:
         await clients.close()
         await store.close()
+
+
+async def read_judgements(clients: Clients) -> dict[str, Feedback]:
+    """Return the last judgement of each run of the caller's tenant."""
+    from fathom.api.memory.v1.memory_pb2 import ListFeedbackRequest
+
+    found: dict[str, Feedback] = {}
+    token = ""
+    while True:
+        page = await clients.memory.list_feedback(ListFeedbackRequest(page_size=1000, page_token=token))
+        found |= {item.run_id: item for item in page.feedback}
+        token = page.next_page_token
+        if not token:
+            return found

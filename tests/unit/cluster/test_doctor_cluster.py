@@ -244,9 +244,7 @@ def test_certificates_are_shown_with_their_validity(tmp_path: Path) -> None:
     assert "is no certificate" in certificate("x", b"junk").detail
 
 
-def test_a_release_with_certificates_has_them_examined(
-    sound: FakeApiServer, cluster: Cluster, tmp_path: Path
-) -> None:
+def test_a_release_with_certificates_has_them_examined(sound: FakeApiServer, cluster: Cluster, tmp_path: Path) -> None:
     keys = ["tls.crt", "tls.key", "ca.crt"]
     needs(sound, secrets={"fathom-planner-tls": keys})
     folder = Authority.make().issue(tmp_path, begins=-2 * DAY, ends=-DAY)

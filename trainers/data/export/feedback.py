@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1.trajectory_pb2 import PROTOCOL_SEARCH_R1, Trajectory
 from fathom.api.policy.v1 import policy_pb2 as policy
-from fathom.clients import Clients
 from fathom.core.errors import FathomError
 from fathom.domain.chat.hermes import format_tool_call, parse_tool_calls
 from fathom.trainers.data.export.conversation import Said, conversations
@@ -27,17 +26,6 @@ class UnusableEdit(FathomError):
     """An edited answer cannot stand in the place of the model's words; the message says why."""
 
     code, reason = "FAILED_PRECONDITION", "FAILED_PRECONDITION"
-
-
-async def read_judgements(clients: Clients) -> dict[str, memory.Feedback]:
-    """Return the last judgement of each run of the caller's tenant."""
-    found, token = dict[str, memory.Feedback](), ""
-    while True:
-        page = await clients.memory.list_feedback(memory.ListFeedbackRequest(page_size=1000, page_token=token))
-        found |= {item.run_id: item for item in page.feedback}
-        token = page.next_page_token
-        if not token:
-            return found
 
 
 def preferences(runs: Sequence[Trajectory], judged: Judgements) -> Iterator[Pair | None]:
