@@ -24,6 +24,7 @@ from fathom.services.memory.config import Config
 from fathom.services.memory.server import build
 from fathom.transport.tls import Certificates
 from tests.support.certificates import DAY, Authority
+from tests.support.waiting import eventually
 
 ONCE = RetryPolicy(attempts=1)
 MINUTE = timedelta(minutes=1)
@@ -136,17 +137,12 @@ async def test_rotation_needs_no_restart_on_either_side(tmp_path: Path) -> None:
             new.issue(server)
             new.issue(client)
 
-            # The server looks at its files once a second.
             async def works() -> bool:
-                try:
-                    await call(clients, 1.0)
-                except FathomError:
-                    return False
+                await call(clients, 1.0)
                 return True
 
-            deadline = time.monotonic() + 20
-            while not await works():
-                assert time.monotonic() < deadline
+            # The server looks at its files once a second.
+            await eventually(works, ignoring=(FathomError,))
             with pytest.raises(FathomError):
                 await try_once(hosted.url, old.issue(tmp_path / "late"))
         finally:

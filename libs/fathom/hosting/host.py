@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, TextIO
 from urllib.parse import urlsplit
 
-from prometheus_client import Gauge
 from pydantic import Field
 
 from fathom.clients import Clients
@@ -253,11 +252,11 @@ def require_tls(name: str, runtime: Runtime) -> None:
 
 def watch_certificate(telemetry: Telemetry, certificates: Certificates) -> None:
     """Export until when the certificate is valid, for an alert before that."""
-    ends = Gauge(
-        "fathom_certificate_expiry_timestamp_seconds", "End of the certificate's validity.",
-        registry=telemetry.registry,
-    )  # fmt: skip
-    ends.set_function(lambda: certificates.current().ends)
+    telemetry.export_value(
+        "fathom_certificate_expiry_timestamp_seconds",
+        "End of the certificate's validity.",
+        lambda: certificates.current().ends,
+    )
 
 
 def require_loopback(name: str, host: str, setting: str) -> None:
