@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fathom.cli.doctor_cluster import OLDEST, TRAINING, certificate, examine_cluster, findings, numbers, remedy_of
-from fathom.cli.findings import Finding
+from fathom.cli.doctor.cluster import OLDEST, TRAINING, certificate, examine_cluster, findings, numbers, remedy_of
+from fathom.cli.doctor.findings import Finding
 from fathom.operations.cluster.api import Cluster, ReleasePlace
 from tests.support.certificates import DAY, Authority
 from tests.unit.cluster.apiserver import Failure, FakeApiServer, Object
