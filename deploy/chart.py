@@ -36,6 +36,7 @@ FREE = {
     "monitoring.serviceMonitor.labels": {"type": "string"},
     "monitoring.rules.labels": {"type": "string"},
     "monitoring.dashboards.labels": {"type": "string"},
+    "certificates.secrets": {"type": "string"},
     "externalSecrets.secrets": {
         "type": "object",
         "additionalProperties": {
@@ -55,6 +56,7 @@ CHOICES: dict[str, list[Any]] = {
     "nats.external.streamReplicas": [1, 3, 5],
     "gateway.service.type": ["ClusterIP", "LoadBalancer", "NodePort"],
     "externalSecrets.store.kind": ["SecretStore", "ClusterSecretStore"],
+    "certificates.issuer.kind": ["Issuer", "ClusterIssuer"],
 }
 """Allowed values, by path or by the key alone."""
 

@@ -16,7 +16,7 @@ import random
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from fathom.clients import Clients, connect
 from fathom.services.local import Endpoints, LocalSettings, LocalStack
 from fathom.services.retrieval.commands.upload import pieces
 from fathom.trainers.data.convert import convert
-from fathom.trainers.data.export.files import Exported, Wanted, sft_rows
+from fathom.trainers.data.export.files import Exported, Stored, Wanted, sft_rows
 from fathom.trainers.data.export.tokens import PolicyRenderer
 from fathom.trainers.data.records import Record, read, write
 from fathom.trainers.rollouts.client import Patience, collect
@@ -109,7 +109,7 @@ class Work:
         chosen, rest = draw_pairs(found["train"], self.options.demonstrations)
         episodes = [add_answer(record, episode) for record, episode in chosen]
         done, wanted = Exported(), Wanted("sft", MODEL)
-        rows = sft_rows(episodes, wanted, PolicyRenderer(self.clients, MODEL), done)
+        rows = sft_rows(as_stored(episodes), wanted, PolicyRenderer(self.clients, MODEL), done)
         lines = [json.dumps(row, ensure_ascii=False) async for row in rows]
         write([record for record, _ in rest], self.output / "prompts" / "grpo.parquet")
         write([record for record, _ in found["test"]], self.output / "prompts" / "held_out.parquet")
@@ -216,6 +216,12 @@ def add_answer(question: Record, episode: Trajectory) -> Trajectory:
     done.steps[-1].completion.text = f"<think>The information names it.</think>\n<answer> {answer} </answer>"
     done.answer.markdown, done.reward = answer, 1.0
     return done
+
+
+async def as_stored(episodes: Iterable[Trajectory]) -> AsyncIterator[Stored]:
+    """Yield episodes as the export reads them from the store."""
+    for episode in episodes:
+        yield Stored(episode, False, "")
 
 
 def draw_pairs(pairs: list[Any], count: int) -> tuple[list[Any], list[Any]]:

@@ -22,7 +22,18 @@ from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.core.telemetry import Telemetry
 from fathom.services.gateway import problems
-from fathom.services.gateway.bodies import MAX_INT64, Accepted, Ask, Feedback, Resume, TablePage, TodoEdit
+from fathom.services.gateway.bodies import (
+    CONSENTS,
+    MAX_INT64,
+    Accepted,
+    Ask,
+    ConsentBody,
+    ConsentState,
+    Feedback,
+    Resume,
+    TablePage,
+    TodoEdit,
+)
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.engine import Engine
 from fathom.services.gateway.guard import Guard
@@ -67,6 +78,7 @@ def create_app(config: Config, engine: Engine, telemetry: Telemetry, users: User
     add_runs(app, engine)
     add_events(app, engine, config)
     add_run_actions(app, engine)
+    add_consent(app, engine)
     add_data(app, engine)
     add_library(app, engine)
     add_conversations(app, engine)
@@ -181,10 +193,38 @@ def add_run_actions(app: FastAPI, engine: Engine) -> None:
         """Store a judgement of the run's answer."""
         await engine.record_feedback(memory.RecordFeedbackRequest(run_id=run_id, **feedback.model_dump()))
 
+    @app.get("/v1/runs/{run_id}/consent")
+    async def get_run_consent(run_id: RunId) -> ConsentState:
+        """Return whether the run may become training data."""
+        return ConsentState(**await engine.get_consent(run_id))
+
+    @app.put("/v1/runs/{run_id}/consent", status_code=204)
+    async def set_run_consent(run_id: RunId, body: ConsentBody) -> None:
+        """State whether the run, with the runs that it delegated and its branches, may become training data."""
+        await engine.set_consent(consent_request(body, run_id))
+
     @app.get("/v1/runs/{run_id}/figures/{figure_id}", response_model=None)
     async def get_figure(run_id: RunId, figure_id: str) -> Response:
         """Return the Plotly JSON of one of the run's figures."""
         return Response(await engine.get_figure(run_id, figure_id), media_type="application/json")
+
+
+def consent_request(body: ConsentBody, run_id: str = "") -> planner.SetConsentRequest:
+    return planner.SetConsentRequest(request_id=body.request_id, run_id=run_id, consent=CONSENTS[body.consent])
+
+
+def add_consent(app: FastAPI, engine: Engine) -> None:
+    """Add the routes by which a caller states whether its runs may become training data."""
+
+    @app.get("/v1/consent")
+    async def get_consent() -> ConsentState:
+        """Return what the caller has said of all its runs."""
+        return ConsentState(**await engine.get_consent(""))
+
+    @app.put("/v1/consent", status_code=204)
+    async def set_consent(body: ConsentBody) -> None:
+        """State whether all runs of the caller that say nothing themselves, past ones too, may become training data."""
+        await engine.set_consent(consent_request(body))
 
 
 def is_number(text: str) -> bool:

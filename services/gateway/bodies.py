@@ -20,6 +20,12 @@ PROTOCOLS = {
 }
 
 
+CONSENTS = {
+    "": trajectory.CONSENT_UNSPECIFIED,
+    "given": trajectory.CONSENT_GIVEN,
+    "refused": trajectory.CONSENT_REFUSED,
+}
+
 # The largest numbers that the contract's fields hold.
 MAX_INT32, MAX_INT64 = 2**31 - 1, 2**63 - 1
 
@@ -67,6 +73,11 @@ class Ask(Body):
     table_ids: list[str] = Field(
         default_factory=list, max_length=12, description="Sheets of own tables, as POST /v1/tables returned them."
     )
+    consent: str = Field(
+        "",
+        pattern="^(|given|refused)$",
+        description="Whether the run may become training data; empty leaves it to PUT /v1/consent.",
+    )
     request_id: str = Field("", description="Idempotency key; it becomes the run's id.")
 
     @property
@@ -87,6 +98,7 @@ class Ask(Body):
             model=self.model,
             effort=EFFORTS.get(self.effort, planner.EFFORT_UNSPECIFIED),
             table_ids=self.table_ids,
+            consent=CONSENTS[self.consent],
         )
         if self.window or self.window_tokens:
             request.window.CopyFrom(window_of(self.window, self.window_tokens))
@@ -153,4 +165,23 @@ class Feedback(Body):
     helpful: bool
     tags: list[str] = Field(default_factory=list, max_length=20)
     comment: str = Field("", max_length=10_000)
+    edited_answer: str = Field(
+        "", max_length=1_000_000, description="The answer as the user would have it, in Markdown; empty when as it is."
+    )
     request_id: str = Field("", description="Idempotency key.")
+
+
+class ConsentBody(Body):
+    """Whether runs may become training data."""
+
+    consent: str = Field(pattern="^(given|refused)$", description='"given" or "refused".')
+    request_id: str = Field("", description="Idempotency key.")
+
+
+class ConsentState(BaseModel):
+    """What was stated about training on runs."""
+
+    consent: str = Field(
+        description='"given", "refused", or empty when nobody has stated anything, which is a refusal.'
+    )
+    of_run: bool = Field(description="True when it was stated of this run, false when of all runs of who asked it.")

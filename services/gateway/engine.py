@@ -260,6 +260,16 @@ class Engine:
         request = memory.DeleteConversationRequest(conversation_id=conversation_id)
         return to_json(await self._clients.memory.delete_conversation(request))
 
+    async def set_consent(self, request: planner.SetConsentRequest) -> None:
+        """State whether a run, or all runs of the caller, may become training data."""
+        await self._clients.planner.set_consent(request)
+
+    async def get_consent(self, run_id: str) -> dict[str, Any]:
+        """Return whether a run, or all runs of the caller, may become training data."""
+        found = await self._clients.planner.get_consent(planner.GetConsentRequest(run_id=run_id))
+        stated = trajectory.Consent.Name(found.consent).removeprefix("CONSENT_").lower()
+        return {"consent": stated if found.consent else "", "of_run": found.of_run}
+
     async def record_feedback(self, request: memory.RecordFeedbackRequest) -> None:
         """Store a judgement of a run's answer."""
         await self._clients.memory.record_feedback(request)

@@ -17,11 +17,11 @@ from fathom.core.call import DEFAULT_TENANT
 from fathom.core.config import ConfigError
 from fathom.core.errors import DependencyFailed, FathomError, InvalidField, PermissionDenied, Unauthenticated
 from fathom.core.extras import name_missing_extra
+from fathom.core.identity import API_KEY_PREFIX
 from fathom.core.ids import checked_id
 from fathom.services.gateway.config import Config
 from fathom.transport.http.client import HttpClient, HttpPolicy
 
-KEY_PREFIX = "fk_"
 # Asymmetric ones only: a symmetric one would be signed with what the provider publishes.
 ALGORITHMS = ("RS256", "PS256", "ES256", "ES384", "EdDSA")
 LEEWAY_S = 10.0
@@ -103,7 +103,7 @@ def parse_key(line: str, number: int) -> tuple[str, ApiKey]:
 
 def make_key(name: str, tenant: str, expires: str = "") -> tuple[str, str]:
     """Return a new key, which is shown once, and its line for the file; raise ``ConfigError``."""
-    key = KEY_PREFIX + secrets.token_urlsafe(32)
+    key = API_KEY_PREFIX + secrets.token_urlsafe(32)
     fields = {"name": name, "tenant": tenant, "sha256": hash_key(key), **({"expires": expires} if expires else {})}
     line = json.dumps(fields)
     parse_key(line, 1)
@@ -222,7 +222,7 @@ class Users:
         # In constant time: that of an ordinary comparison tells how many characters are right.
         if self._config.token and hmac.compare_digest(token.encode(), self._config.token.encode()):
             return User("token", DEFAULT_TENANT)
-        if self._keys is not None and token.startswith(KEY_PREFIX):
+        if self._keys is not None and token.startswith(API_KEY_PREFIX):
             return self._keys.find(token)
         if self._provider is not None and token.count(".") == 2:
             return await self._provider.verify(token)

@@ -14,8 +14,8 @@ from fathom.core.errors import CorruptData, DependencyFailed
 from fathom.core.retry import RetryPolicy, retry_blocking
 
 T = TypeVar("T")
-# Raise it with SCHEMA; a file of another version is refused, not converted.
-VERSION = 1
+# Raise it with SCHEMA, and say in UPGRADES how a file of the version before becomes one; a newer file is refused.
+VERSION = 2
 # A transaction takes milliseconds: who holds the file for five seconds is another program.
 BUSY_S = 5.0
 WAL_RETRY = RetryPolicy(attempts=None, first_delay_s=0.02, max_delay_s=0.2)
@@ -28,8 +28,10 @@ SCHEMA = (
     " run text not null, ended real not null, bullets text not null, primary key (conversation, number))",
     "create table feedback ("
     " request text primary key, run text not null, helpful integer not null, tags text not null,"
-    " comment text not null, created real not null)",
+    " comment text not null, created real not null, edited text not null default '')",
 )
+# From each earlier version to the next one; files of the oldest version that is named here are still read.
+UPGRADES = {1: "alter table feedback add column edited text not null default ''"}
 TABLES = {"conversations", "turns", "feedback"}
 ADVICE = "restore a backup or move the file away"
 # What callers read of a failure; its path is the operator's affair, who reads it at the start and in the log.
@@ -79,6 +81,10 @@ class Database:
         if version == 0 and not tables:
             for statement in (*SCHEMA, f"pragma user_version = {VERSION}"):
                 connection.execute(statement)
+        elif version in UPGRADES and tables >= TABLES:
+            for earlier in range(version, VERSION):
+                connection.execute(UPGRADES[earlier])
+            connection.execute(f"pragma user_version = {VERSION}")
         elif version != VERSION or not tables >= TABLES:
             raise CorruptData(str(self._path), f"is no memory of version {VERSION}, but {version}; {ADVICE}")
         connection.execute("commit")

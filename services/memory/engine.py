@@ -64,6 +64,21 @@ class Conversation:
     pinned: bool
 
 
+@dataclass(frozen=True)
+class Judgement:
+    """What a user thinks of a run's answer. ``edited`` is the answer as the user would have it, "" when not edited.
+
+    ``created`` is in seconds since the epoch.
+    """
+
+    run: str
+    helpful: bool
+    tags: tuple[str, ...] = ()
+    comment: str = ""
+    edited: str = ""
+    created: float = 0.0
+
+
 class Engine:
     """Conversation store; usable after ``start``."""
 
@@ -227,28 +242,47 @@ class Engine:
 
         return await self._database.run_transaction(work)
 
-    async def record_feedback(
-        self, request_id: str, run: str, helpful: bool, tags: Sequence[str], comment: str
-    ) -> None:
+    async def record_feedback(self, request_id: str, judgement: Judgement) -> None:
         """Store a judgement once per ``request_id``; raise ``InvalidField`` and ``Conflict``."""
         checked_id("request_id", request_id)
+        run, tags, comment = judgement.run, judgement.tags, judgement.comment
         checked_id("run_id", run)
         if len(tags) > MAX_TAGS or any(not 1 <= len(tag) <= MAX_TAG_CHARS for tag in tags):
             raise InvalidField("tags", f"must be at most {MAX_TAGS} of 1 to {MAX_TAG_CHARS} characters")
         if len(comment) > MAX_COMMENT_CHARS:
             raise InvalidField("comment", f"must have at most {MAX_COMMENT_CHARS:,} characters")
-        owned_request = bind(request_id)
-        said: tuple[Any, ...] = (bind(run), int(helpful), json.dumps(list(tags), ensure_ascii=False), comment)
+        if len(judgement.edited) > MAX_ANSWER_CHARS:
+            raise InvalidField("edited_answer", f"must have at most {MAX_ANSWER_CHARS:,} characters")
+        owned_request, listed = bind(request_id), json.dumps(list(tags), ensure_ascii=False)
+        said: tuple[Any, ...] = (bind(run), int(judgement.helpful), listed, comment, judgement.edited)
 
         def work(db: sqlite3.Connection) -> None:
-            sql = "select run, helpful, tags, comment from feedback where request = ?"
+            sql = "select run, helpful, tags, comment, edited from feedback where request = ?"
             known = db.execute(sql, (owned_request,)).fetchone()
             if known is None:
-                db.execute("insert into feedback values (?, ?, ?, ?, ?, ?)", (owned_request, *said, time.time()))
+                sql = (
+                    "insert into feedback (request, run, helpful, tags, comment, edited, created)"
+                    " values (?, ?, ?, ?, ?, ?, ?)"
+                )
+                db.execute(sql, (owned_request, *said, time.time()))
             elif known != said:
                 raise Conflict(f"request_id {request_id!r} is another judgement", metadata={"field": "request_id"})
 
         await self._database.run_transaction(work)
+
+    async def list_feedback(self, size: int = 0, token: str = "") -> tuple[list[Judgement], str]:
+        """Return a page of the tenant's judgements, oldest first, and the next page's token; raise ``InvalidField``."""
+        size, of = page_size(size), "feedback"
+        after = read_token(token, of, (int,))[0] if token else 0
+        own, keys = select_own(current_tenant(), "run")
+        # The row's number is the order of arrival, which two judgements of one moment share with nobody.
+        sql = (
+            "select rowid, run, helpful, tags, comment, edited, created from feedback"
+            f" where {own} and rowid > ? order by rowid limit ?"
+        )
+        rows = await self._database.run_transaction(lambda db: db.execute(sql, (*keys, after, size + 1)).fetchall())
+        page = [parse_judgement(row[1:]) for row in rows[:size]]
+        return page, write_token(of, rows[size - 1][0]) if len(rows) > size else ""
 
 
 def check_turn(turn: Turn) -> None:
@@ -275,17 +309,22 @@ def require_conversation(db: sqlite3.Connection, conversation: str) -> None:
         raise NotFound("conversation", unbind(conversation)[1][:MAX_TITLE_CHARS])
 
 
-def select_own(tenant: str) -> tuple[str, tuple[str, ...]]:
-    """Return the condition that a conversation is the tenant's, and its parameters."""
+def select_own(tenant: str, column: str = "c.id") -> tuple[str, tuple[str, ...]]:
+    """Return the condition that a row is the tenant's, by a column with bound names, and its parameters."""
     if tenant == DEFAULT_TENANT:
-        return "instr(c.id, '=') = 0", ()
+        return f"instr({column}, '=') = 0", ()
     # A range of the primary key: ">" is the character after "=".
-    return "c.id >= ? and c.id < ?", (f"{tenant}=", f"{tenant}>")
+    return f"{column} >= ? and {column} < ?", (f"{tenant}=", f"{tenant}>")
 
 
 def parse_turn(row: Sequence[Any]) -> Turn:
     number, question, rewritten, answer, run, ended, bullets = row
     return Turn(question, rewritten, answer, unbind(run)[1], tuple(json.loads(bullets)), number, ended)
+
+
+def parse_judgement(row: Sequence[Any]) -> Judgement:
+    run, helpful, tags, comment, edited, created = row
+    return Judgement(unbind(run)[1], bool(helpful), tuple(json.loads(tags)), comment, edited, created)
 
 
 def parse_conversation(row: Sequence[Any]) -> Conversation:

@@ -11,7 +11,7 @@ from fathom.core.call import Call
 from fathom.core.ids import new_id
 from fathom.hosting.deps import Deps
 from fathom.services.memory.config import Config
-from fathom.services.memory.engine import Conversation, Engine, Turn
+from fathom.services.memory.engine import Conversation, Engine, Judgement, Turn
 from fathom.transport.rpc.service import Service
 
 
@@ -78,8 +78,13 @@ class MemoryServicer:
 
     async def RecordFeedback(self, request: pb.RecordFeedbackRequest, call: Call) -> pb.RecordFeedbackResponse:
         request_id = request.request_id or new_id("feedback")
-        await self._engine.record_feedback(request_id, request.run_id, request.helpful, request.tags, request.comment)
+        said = (request.run_id, request.helpful, tuple(request.tags), request.comment, request.edited_answer)
+        await self._engine.record_feedback(request_id, Judgement(*said))
         return pb.RecordFeedbackResponse()
+
+    async def ListFeedback(self, request: pb.ListFeedbackRequest, call: Call) -> pb.ListFeedbackResponse:
+        page, token = await self._engine.list_feedback(request.page_size, request.page_token)
+        return pb.ListFeedbackResponse(feedback=[judgement_to_proto(item) for item in page], next_page_token=token)
 
 
 def to_timestamp(seconds: float) -> Timestamp:
@@ -98,6 +103,17 @@ def turn_to_proto(turn: Turn) -> pb.Turn:
         run_id=turn.run,
         end_time=to_timestamp(turn.ended),
         bullets=turn.bullets,
+    )
+
+
+def judgement_to_proto(item: Judgement) -> pb.Feedback:
+    return pb.Feedback(
+        run_id=item.run,
+        helpful=item.helpful,
+        tags=item.tags,
+        comment=item.comment,
+        edited_answer=item.edited,
+        create_time=to_timestamp(item.created),
     )
 
 

@@ -32,6 +32,7 @@ from fathom.services.planner.rollouts.queue import RolloutQueue
 from fathom.services.planner.rollouts.service import Rollouts
 from fathom.services.planner.runs.api import Runs
 from fathom.services.planner.runs.branching import branch_run
+from fathom.services.planner.runs.consent import get_consent, set_consent
 from fathom.services.planner.runs.control import request_edit
 from fathom.services.planner.runs.dead import DeadRuns
 from fathom.services.planner.runs.log.events import follow
@@ -201,6 +202,13 @@ class PlannerServicer:
 
     async def BranchRun(self, request: pb.BranchRunRequest, call: Call) -> pb.BranchRunResponse:
         return pb.BranchRunResponse(run_id=await branch_run(self._runs, request, call.lane))
+
+    async def SetConsent(self, request: pb.SetConsentRequest, call: Call) -> pb.SetConsentResponse:
+        await set_consent(self._runs.record, request, call)
+        return pb.SetConsentResponse()
+
+    async def GetConsent(self, request: pb.GetConsentRequest, call: Call) -> pb.GetConsentResponse:
+        return await get_consent(self._runs.record, request, call)
 
     async def RouteQuestion(self, request: pb.RouteQuestionRequest, call: Call) -> pb.RouteQuestionResponse:
         question = validate_question(request.question, self._resources.config.max_question_chars)

@@ -87,6 +87,11 @@ class Config(Settings):
     """
     http_allowed_hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "[::1]")
     """Host names under which ``POST /retrieve`` may be addressed; ``["*"]`` allows any."""
+    http_require_token: bool = False
+    """Refuse ``/retrieve`` and ``/rerank`` without a service's or program's token (``runtime.identity_file``).
+
+    Off, since clients of Search-R1 and verl send none; a token that is shown is verified either way.
+    """
     http_top_k: int = Field(default=3, ge=1, le=100)
     """Number of results of a ``/retrieve`` that does not specify it."""
     http_shape: Literal["lists", "parallel"] = "lists"

@@ -111,6 +111,10 @@ def test_only_datafetch_leaves_the_cluster_and_never_to_private_addresses() -> N
         assert private in rule["to"][0]["ipBlock"]["except"]
 
 
+def has_certificates(documents: tuple[Document, ...]) -> bool:
+    return any(document["kind"] == "Certificate" for document in documents)
+
+
 def test_the_sandbox_goes_nowhere_and_has_no_key(documents: tuple[Document, ...]) -> None:
     """No service, no bus, no object store, no names, nothing outside; no token, no secret in its environment."""
     assert reach(documents, "sandbox") == []
@@ -120,7 +124,11 @@ def test_the_sandbox_goes_nowhere_and_has_no_key(documents: tuple[Document, ...]
             assert all("valueFrom" not in item for item in spec["containers"][0]["env"])
             secrets = [volume["secret"] for volume in spec["volumes"] if "secret" in volume]
             shown = [[item["key"] for item in secret["items"]] for secret in secrets]
-            assert shown == [["public.pem"]], "it verifies its callers, and has nothing to sign with"
+            own = [["tls.crt", "tls.key", "ca.crt"]] if has_certificates(documents) else []
+            assert shown == [["public.pem"], *own], "it verifies its callers, and has nothing to sign tokens with"
+            if own:
+                # Whoever breaks out of it can pretend to be a sandbox, and nothing else.
+                assert secrets[1]["secretName"] == "demo-fathom-sandbox-tls"
 
 
 def test_a_sandbox_with_larger_tables_reaches_the_store_alone() -> None:

@@ -20,6 +20,7 @@ CUSTOM = {
     "ScaledObject",
     "ServiceMonitor",
     "PrometheusRule",
+    "Certificate",
     "ExternalSecret",
     "HTTPRoute",
     "GRPCRoute",

@@ -139,6 +139,11 @@ def test_the_environment_names_each_variable_once_and_before_it_is_used(document
 def test_what_pods_refer_to_exists(documents: tuple[Document, ...]) -> None:
     """ConfigMaps are the chart's; Secrets are the operator's, with the keys that the values promise."""
     found = by_key(documents)
+    # What cert-manager writes.
+    made = {
+        document["spec"]["secretName"]: {"tls.crt", "tls.key", "ca.crt"}
+        for document in documents if document["kind"] == "Certificate"
+    }  # fmt: skip
     for name, container in containers(documents):
         for source in container.get("envFrom", ()):
             if "configMapRef" in source:
@@ -155,7 +160,7 @@ def test_what_pods_refer_to_exists(documents: tuple[Document, ...]) -> None:
                 assert ("ConfigMap", volume["configMap"]["name"]) in found, name
             if "secret" in volume:
                 wanted = {item["key"] for item in volume["secret"].get("items", ())}
-                assert wanted <= OURS[volume["secret"]["secretName"]], name
+                assert wanted <= {**OURS, **made}[volume["secret"]["secretName"]], name
 
 
 def test_services_find_pods_and_named_ports(documents: tuple[Document, ...]) -> None:

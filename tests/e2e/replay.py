@@ -57,6 +57,7 @@ class ReplayPlanner:
     """Replays ``script`` for every question; ``break_after`` cuts a stream once after that many events."""
 
     def __init__(self, script: Script) -> None:
+        self.consents: dict[str, Any] = {}
         self.script = script
         self.runs: dict[str, Replayed] = {}
         self.asked: list[planner.RunRequest] = []
@@ -181,6 +182,15 @@ class ReplayPlanner:
         run.todo = list(request.items)
         await self.tell(request.run_id, todo_changed=planner.TodoChanged(items=request.items, by_user=True))
         return planner.UpdateTodoResponse(items=request.items)
+
+    async def SetConsent(self, request: planner.SetConsentRequest, call: Call) -> planner.SetConsentResponse:
+        self.consents[request.run_id] = request.consent
+        return planner.SetConsentResponse()
+
+    async def GetConsent(self, request: planner.GetConsentRequest, call: Call) -> planner.GetConsentResponse:
+        of_run = request.run_id in self.consents
+        stated = self.consents.get(request.run_id, self.consents.get("", 0))
+        return planner.GetConsentResponse(consent=stated, of_run=of_run and bool(request.run_id))
 
     async def ReplayRun(self, request: planner.ReplayRunRequest, call: Call) -> planner.ReplayRunResponse:
         self._run(request.run_id)

@@ -52,6 +52,14 @@ WITH_CHANGES: Mapping[str, tuple[str, str]] = {
     ),
     "fathom data convert nq_open --source DIR --target nq": ("fathom data convert --help", "DIR stands for a data set"),
     "fathom export sft --target sft.jsonl --model tiny": ("fathom export sft --help", "needs episodes that succeeded"),
+    "fathom export sft --production --target users.jsonl --model tiny": (
+        "fathom export sft --help",
+        "needs runs whose users consented; tests/integration/stack/training/test_exports.py has some",
+    ),
+    "fathom shadow compare tiny@12 tiny@11": (
+        "fathom shadow compare --help",
+        "needs two versions of weights; tests/integration/stack/training/test_shadow.py compares one with itself",
+    ),
     "fathom data compress --source sft.jsonl --target short.jsonl --model tiny": (
         "fathom data compress --help",
         "needs what the command before wrote; tests/integration/stack/training/test_exports.py runs both",

@@ -61,16 +61,18 @@ def train(
 
 
 def export(
-    kind: Annotated[str, typer.Argument(help="sft, dpo or ppo")],
-    target: Annotated[Path, typer.Option(help="JSONL file to write.")],
+    kind: Annotated[str, typer.Argument(help="sft, dpo, ppo or rl")],
+    target: Annotated[Path, typer.Option(help="JSONL file to write; for rl a parquet file.")],
     home: Home = HOME,
     model: Annotated[str, typer.Option(help="Model to be trained; its token ids are written.")] = "",
     prefix: Annotated[str, typer.Option(help="Only records whose key starts with this, e.g. rollouts/ID/.")] = "",
     least_reward: Annotated[float, typer.Option(help="Lowest reward of a successful episode.")] = 1.0,
     margin: Annotated[float, typer.Option(help="Lowest difference in reward within a pair.")] = 0.5,
     production: Annotated[
-        bool, typer.Option("--production", help="Include users' runs; only with their consent.")
+        bool, typer.Option("--production", help="Include users' runs, of which only those with consent are written.")
     ] = False,
+    tenant: Annotated[str, typer.Option(help="Whose episodes; by default your token's, or the operator's own.")] = "",
+    grader: Annotated[str, typer.Option(help="Grader of RL prompts.")] = "f1",
 ) -> None:
     """Write recorded episodes as training data: successes, corrections, samples."""
     from fathom.trainers.commands.export_files import export_episodes
@@ -84,6 +86,8 @@ def export(
         least_reward=least_reward,
         margin=margin,
         production=production,
+        tenant=tenant,
+        grader=grader,
     )
 
 

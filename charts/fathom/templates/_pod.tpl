@@ -11,9 +11,9 @@
 {{- range $i := until (int (include "fathom.service" (list $root "sandbox") | fromYaml).replicas) -}}
 {{- $pods = append $pods (printf "%s-sandbox-%d.%s-sandbox:50051" $prefix $i $prefix) -}}
 {{- end -}}
-{{- $_ := set $found $peer (printf "grpc://%s" (join "," $pods)) -}}
+{{- $_ := set $found $peer (printf "%s://%s" (include "fathom.scheme" (list $root $peer)) (join "," $pods)) -}}
 {{- else -}}
-{{- $_ := set $found $peer (printf "grpc://%s-%s:%s" $prefix $peer (include "fathom.port" (list $root $peer))) -}}
+{{- $_ := set $found $peer (printf "%s://%s-%s:%s" (include "fathom.scheme" (list $root $peer)) $prefix $peer (include "fathom.port" (list $root $peer))) -}}
 {{- end -}}
 {{- end -}}
 {{- $found | toJson -}}
@@ -56,6 +56,14 @@ FATHOM_RUNTIME_PORT: {{ ternary "8080" "50051" (eq $service.http true) | quote }
 {{- end }}
 {{- if not $service.http }}
 FATHOM_RUNTIME_METRICS_PORT: "9090"
+{{- end }}
+{{- if $root.Values.certificates.enabled }}
+FATHOM_RUNTIME_TLS_DIR: /etc/fathom/tls
+# Ray Serve's own door speaks no TLS: with it calls to policy stay in plain text.
+FATHOM_RUNTIME_TLS_REQUIRED: {{ not $root.Values.policyRayService.enabled | quote }}
+{{- if not (or $service.http (eq $name "grading")) }}
+FATHOM_RUNTIME_HEALTH_PORT: "50052"
+{{- end }}
 {{- end }}
 {{- if $service.store }}
 FATHOM_RUNTIME_STORE_URL: {{ include "fathom.storeUrl" $root | quote }}
@@ -248,15 +256,20 @@ spec:
       ports:
         - {name: grpc, containerPort: 50051}
         - {name: metrics, containerPort: 9090}
+        {{- /* The kubelet has no certificate: it asks health on a port of its own, which has nothing else. */}}
+        {{- $probed := ternary 50052 50051 $root.Values.certificates.enabled }}
+        {{- if $root.Values.certificates.enabled }}
+        - {name: health, containerPort: 50052}
+        {{- end }}
       startupProbe:
-        grpc: {port: 50051, service: startup}
+        grpc: {port: {{ $probed }}, service: startup}
         periodSeconds: 2
         failureThreshold: {{ div $service.startupSeconds 2 }}
       readinessProbe:
-        grpc: {port: 50051, service: ready}
+        grpc: {port: {{ $probed }}, service: ready}
         periodSeconds: 5
       livenessProbe:
-        grpc: {port: 50051, service: live}
+        grpc: {port: {{ $probed }}, service: live}
         periodSeconds: 10
         timeoutSeconds: 5  # a slow node is no reason for a restart, which would make it slower still
         failureThreshold: 3
@@ -273,6 +286,7 @@ spec:
         - {name: tmp, mountPath: /tmp}
         - {name: state, mountPath: /var/cache/fathom}
         - {name: identity, mountPath: /etc/fathom/identity, readOnly: true}
+        {{- include "fathom.certificateMount" $root | nindent 8 }}
         {{- if and (eq $name "gateway") $root.Values.gateway.apiKeysSecret }}
         - {name: api-keys, mountPath: /etc/fathom/api-keys, readOnly: true}
         {{- end }}
@@ -304,6 +318,7 @@ spec:
         secretName: {{ $root.Values.identity.existingSecret | quote }}
         # The sandbox runs hostile code: it verifies its callers and holds no key that signs.
         items: [{key: {{ ternary "public.pem" "signing.pem" (eq $name "sandbox") }}, path: keys.pem}]
+    {{- include "fathom.certificateVolume" . | nindent 4 }}
     {{- if and (eq $name "gateway") $root.Values.gateway.apiKeysSecret }}
     - name: api-keys
       secret:
@@ -319,6 +334,35 @@ spec:
     {{- with $service.extraVolumes }}
     {{- toYaml . | nindent 4 }}
     {{- end }}
+{{- end -}}
+
+{{/* Scheme of calls to a service: (list root name). Ray Serve's door speaks no TLS. */}}
+{{- define "fathom.scheme" -}}
+{{- $root := index . 0 -}}
+{{- $serve := and (eq (index . 1) "policy") $root.Values.policyRayService.enabled -}}
+{{- ternary "grpcs" "grpc" (and $root.Values.certificates.enabled (not $serve)) -}}
+{{- end -}}
+
+{{/* Secret with the certificate of a component: (list root component). */}}
+{{- define "fathom.certificateSecret" -}}
+{{- $root := index . 0 -}}
+{{- default (printf "%s-%s-tls" (include "fathom.name" $root) (index . 1)) (get $root.Values.certificates.secrets (index . 1)) -}}
+{{- end -}}
+
+{{- define "fathom.certificateMount" -}}
+{{- if .Values.certificates.enabled }}
+- {name: tls, mountPath: /etc/fathom/tls, readOnly: true}
+{{- end }}
+{{- end -}}
+
+{{/* Not mounted file by file: the kubelet renews a folder when the Secret changes, and a single file never. */}}
+{{- define "fathom.certificateVolume" -}}
+{{- if (index . 0).Values.certificates.enabled }}
+- name: tls
+  secret:
+    secretName: {{ include "fathom.certificateSecret" . | quote }}
+    items: [{key: tls.crt, path: tls.crt}, {key: tls.key, path: tls.key}, {key: ca.crt, path: ca.crt}]
+{{- end }}
 {{- end -}}
 
 {{/* ServiceAccount of a component: (list root component). */}}

@@ -9,15 +9,19 @@
   value: {{ include "fathom.trainerEndpoints" . | quote }}
 - name: FATHOM_RUNTIME_IDENTITY_FILE
   value: /etc/fathom/identity/keys.pem
+{{- if .Values.certificates.enabled }}
+- name: FATHOM_RUNTIME_TLS_DIR
+  value: /etc/fathom/tls
+{{- end }}
 {{- end -}}
 
 {{- define "fathom.trainerEndpoints" -}}
 {{- $prefix := include "fathom.name" . -}}
 {{- $found := dict -}}
 {{- range $peer := list "planner" "policy" "reward" "datafetch" -}}
-{{- $_ := set $found $peer (printf "grpc://%s-%s:50051" $prefix $peer) -}}
+{{- $_ := set $found $peer (printf "%s://%s-%s:50051" (include "fathom.scheme" (list $ $peer)) $prefix $peer) -}}
 {{- end -}}
-{{- $_ := set $found "policy" (printf "grpc://%s-policy:%s" $prefix (include "fathom.port" (list . "policy"))) -}}
+{{- $_ := set $found "policy" (printf "%s://%s-policy:%s" (include "fathom.scheme" (list . "policy")) $prefix (include "fathom.port" (list . "policy"))) -}}
 {{- $found | toJson -}}
 {{- end -}}
 
@@ -74,6 +78,7 @@ spec:
         - {name: state, mountPath: /var/cache/fathom}
         - {name: shm, mountPath: /dev/shm}
         - {name: identity, mountPath: /etc/fathom/identity, readOnly: true}
+        {{- include "fathom.certificateMount" $root | nindent 8 }}
         {{- if $root.Values.nats.tlsSecret }}
         - {name: nats-ca, mountPath: /etc/nats-ca, readOnly: true}
         {{- end }}
@@ -88,6 +93,7 @@ spec:
       secret:
         secretName: {{ $root.Values.identity.existingSecret | quote }}
         items: [{key: signing.pem, path: keys.pem}]
+    {{- include "fathom.certificateVolume" (list $root .component) | nindent 4 }}
     {{- with $root.Values.nats.tlsSecret }}
     - name: nats-ca
       secret:

@@ -16,6 +16,7 @@ from fathom.cli.options import HOME, Context, Home, Kubeconfig, Namespace, Relea
 from fathom.cli.plugins import add_commands
 from fathom.cli.runs import app as runs
 from fathom.cli.runs import branch, replay
+from fathom.cli.shadow import app as shadow
 from fathom.core.errors import FathomError
 from fathom.core.extras import name_missing_extra
 
@@ -31,6 +32,7 @@ app.add_typer(backup, name="backup")
 app.add_typer(evaluate, name="eval")
 app.add_typer(identity, name="identity")
 app.add_typer(runs, name="runs")
+app.add_typer(shadow, name="shadow")
 # The two that experiments are made of stand at the top, too.
 app.command()(replay)
 app.command()(branch)

@@ -19,7 +19,10 @@ from fathom.clients import Clients, connect
 from fathom.clients.local import read_endpoints
 from fathom.clients.runs import resume as resumed
 from fathom.clients.runs import watch
+from fathom.core.errors import InvalidField
 from fathom.core.ids import new_id
+
+CONSENTS = {"given": trajectory.CONSENT_GIVEN, "refused": trajectory.CONSENT_REFUSED}
 
 
 def with_planner(home: Path, planner: str, work: Callable[[Clients], Awaitable[int]]) -> None:
@@ -95,6 +98,24 @@ def replay(run_id: str, home: Path, planner: str) -> None:
             return 0
         typer.echo(f"differs at {found.difference}\n- recorded: {found.recorded}\n+ replayed: {found.replayed}")
         return 1
+
+    with_planner(home, planner, work)
+
+
+def consent(stated: str, run_id: str, home: Path, planner: str) -> None:
+    """State whether runs may become training data, or show what holds."""
+    if stated and stated not in CONSENTS:
+        raise InvalidField("stated", f"{stated!r} must be one of {', '.join(CONSENTS)}")
+
+    async def work(clients: Clients) -> int:
+        if stated:
+            request = pb.SetConsentRequest(request_id=new_id("consent"), run_id=run_id, consent=CONSENTS[stated])
+            await clients.planner.set_consent(request)
+        found = await clients.planner.get_consent(pb.GetConsentRequest(run_id=run_id))
+        words = {value: name for name, value in CONSENTS.items()}
+        of = "this run" if found.of_run else "all runs of who asks"
+        typer.echo(f"{words[found.consent]}: stated of {of}" if found.consent else "nothing stated, which is a refusal")
+        return 0
 
     with_planner(home, planner, work)
 

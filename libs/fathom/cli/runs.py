@@ -1,4 +1,4 @@
-"""Commands of ``fathom runs``: list, show, stop, resume, replay, branch; implemented in ``run_records``."""
+"""Commands of ``fathom runs``: list, show, stop, resume, replay, consent, branch; implemented in ``run_records``."""
 
 from __future__ import annotations
 
@@ -62,6 +62,19 @@ def replay(run_id: RunId, home: Home = HOME, planner: Planner = "") -> None:
     from fathom.cli import run_records
 
     run_records.replay(run_id, home, planner)
+
+
+@app.command()
+def consent(
+    stated: Annotated[str, typer.Argument(help="given or refused; without it, what holds is shown.")] = "",
+    run_id: Annotated[str, typer.Option("--run", help="Run; without it, all runs that say nothing themselves.")] = "",
+    home: Home = HOME,
+    planner: Planner = "",
+) -> None:
+    """State whether a run, or all your runs, may become training data."""
+    from fathom.cli import run_records
+
+    run_records.consent(stated, run_id, home, planner)
 
 
 @app.command()

@@ -26,6 +26,9 @@ from fathom.core.identity import Credentials, environment_credentials
 from fathom.core.retry import RetryPolicy
 from fathom.core.tracing import AmbientTelemetry, ClientTelemetry
 from fathom.transport.bus.base import Bus
+from fathom.transport.tls import SETTING as TLS_SETTING
+from fathom.transport.tls import VARIABLE as TLS_VARIABLE
+from fathom.transport.tls import Certificates
 
 if TYPE_CHECKING:
     from fathom.transport.rpc.dispatch import Dispatcher
@@ -47,10 +50,12 @@ class Clients:
         lane: Lane = Lane.INTERACTIVE,
         tenant: str = DEFAULT_TENANT,
         credentials: Credentials | None = None,
+        certificates: Certificates | None = None,
     ) -> None:
         self.endpoints = dict(endpoints)
         self._telemetry, self._bus, self._dispatchers = telemetry, bus, dispatchers or {}
         self._policy, self._lane, self._tenant, self._credentials = policy, lane, tenant, credentials
+        self._certificates = certificates
         self._open: list[Transport] = []
         self._wrap: Callable[[Transport], Transport] | None = None
 
@@ -65,6 +70,7 @@ class Clients:
             lane=self._lane,
             tenant=self._tenant,
             credentials=self._credentials,
+            certificates=self._certificates,
         )
         made._open, made._wrap = self._open, wrap
         return made
@@ -119,10 +125,14 @@ class Clients:
         parts = urlsplit(url)
         # Several named targets mean that state lives in a replica (sandbox sessions, prefix caches), so the client
         # chooses; a headless name leaves the choice to gRPC's round robin.
-        if parts.scheme == "grpc" and "," in parts.netloc:
-            return StickyTransport([(target, GrpcTransport(target)) for target in parts.netloc.split(",") if target])
-        if parts.scheme == "grpc" and parts.netloc:
-            return GrpcTransport(parts.netloc)
+        certificates = self._certificates if parts.scheme == "grpcs" else None
+        if parts.scheme == "grpcs" and certificates is None:
+            raise InvalidField(field, f"{url} needs certificates: set {TLS_SETTING} ({TLS_VARIABLE})")
+        if parts.scheme in ("grpc", "grpcs") and "," in parts.netloc:
+            targets = [target for target in parts.netloc.split(",") if target]
+            return StickyTransport([(target, GrpcTransport(target, certificates)) for target in targets])
+        if parts.scheme in ("grpc", "grpcs") and parts.netloc:
+            return GrpcTransport(parts.netloc, certificates)
         if parts.scheme == "nats":
             if self._bus is None:
                 raise InvalidField(field, f"{url} needs a bus, and none is open")
@@ -132,7 +142,7 @@ class Clients:
             if dispatcher is None:
                 raise InvalidField(field, f"no service {parts.netloc!r} runs in this process")
             return InprocTransport(dispatcher)
-        raise InvalidField(field, f"{url!r} is no grpc://host:port, nats:// or inproc://service URL")
+        raise InvalidField(field, f"{url!r} is no grpc://host:port, grpcs://host:port, nats:// or inproc://service URL")
 
     async def close(self) -> None:
         for transport in self._open:
@@ -145,11 +155,24 @@ def connect(
     *,
     lane: Lane = Lane.INTERACTIVE,
     policy: RetryPolicy | None = None,
+    tenant: str = DEFAULT_TENANT,
 ) -> Clients:
     """Return clients for programs that are not services: a terminal, a notebook, a trainer. Needs no extra.
 
-    They show the token in ``FATHOM_TOKEN``, if there is one, and the tenant is then the token's. Calls are traced with
-    the program's own OpenTelemetry where it has one, or with ``telemetry``.
+    They show the token in ``FATHOM_TOKEN``, if there is one, and the tenant is then the token's: services refuse calls
+    for another ``tenant``. Who has the services' keys may call for any. Calls to ``grpcs://`` addresses use the
+    certificates in the folder ``FATHOM_RUNTIME_TLS_DIR``. Calls are traced with the program's own OpenTelemetry where
+    it has one, or with ``telemetry``.
     """
-    credentials = environment_credentials(os.environ)
-    return Clients(endpoints, telemetry or AmbientTelemetry(), lane=lane, policy=policy, credentials=credentials)
+    credentials = environment_credentials(os.environ, tenant)
+    certificates = Certificates.open(os.environ.get(TLS_VARIABLE, ""))
+    telemetry = telemetry or AmbientTelemetry()
+    return Clients(
+        endpoints,
+        telemetry,
+        lane=lane,
+        tenant=tenant,
+        policy=policy,
+        credentials=credentials,
+        certificates=certificates,
+    )

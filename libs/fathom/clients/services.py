@@ -48,6 +48,7 @@ class MemoryClient(Client):
     record_stance = Unary[memory.RecordStanceRequest, memory.RecordStanceResponse]()
     list_stances = Unary[memory.ListStancesRequest, memory.ListStancesResponse]()
     record_feedback = Unary[memory.RecordFeedbackRequest, memory.RecordFeedbackResponse]()
+    list_feedback = Unary[memory.ListFeedbackRequest, memory.ListFeedbackResponse]()
 
 
 class PlannerClient(Client):
@@ -62,6 +63,8 @@ class PlannerClient(Client):
     branch_run = Unary[planner.BranchRunRequest, planner.BranchRunResponse]()
     get_run = Unary[planner.GetRunRequest, planner.GetRunResponse]()
     list_runs = Unary[planner.ListRunsRequest, planner.ListRunsResponse]()
+    set_consent = Unary[planner.SetConsentRequest, planner.SetConsentResponse]()
+    get_consent = Unary[planner.GetConsentRequest, planner.GetConsentResponse]()
     update_todo = Unary[planner.UpdateTodoRequest, planner.UpdateTodoResponse]()
     route_question = Unary[planner.RouteQuestionRequest, planner.RouteQuestionResponse]()
     list_tools = Unary[planner.ListToolsRequest, planner.ListToolsResponse]()

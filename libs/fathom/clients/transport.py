@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,6 +18,7 @@ from fathom.transport.bus.base import Bus
 from fathom.transport.bus.streams import rpc_subject
 from fathom.transport.rpc.contract import MAX_MESSAGE_BYTES, Method
 from fathom.transport.status import STATUS_HEADER, from_grpc, from_status, to_status
+from fathom.transport.tls import Certificates, Material, channel_credentials
 
 if TYPE_CHECKING:
     from fathom.transport.rpc.dispatch import Dispatcher
@@ -38,6 +40,10 @@ CHANNEL_OPTIONS = (
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.enable_retries", 0),  # retries and their budget are the client's, alike on all transports
 )
+
+
+# Longer than any call's deadline is: streams of runs end with their run, at most after an hour.
+RETIRE_S = 3600.0
 
 
 class Transport(Protocol):
@@ -70,11 +76,40 @@ def check_size(message: Message) -> None:
 
 
 class GrpcTransport:
-    """Transport over one gRPC channel to one target."""
+    """Transport over one gRPC channel to one target, with mutual TLS where it has certificates."""
 
-    def __init__(self, target: str) -> None:
-        self._channel = grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS)
+    def __init__(self, target: str, certificates: Certificates | None = None) -> None:
+        self._target, self._certificates = target, certificates
+        self._material: Material | None = None
+        self._retiring: set[asyncio.Task[None]] = set()
         self._stubs: dict[str, Any] = {}
+        if certificates is None:
+            self._channel: grpc.aio.Channel | None = grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS)
+        else:
+            self._channel = None  # opened by the first call, with the certificate of that moment
+
+    def _open(self) -> grpc.aio.Channel:
+        """Return the channel; after a rotation a new one, while the calls on the old one end there.
+
+        Raises ``NotReady`` when this side's certificate has expired.
+        """
+        if self._certificates is not None:
+            material = self._certificates.require_current()
+            if self._channel is None or material is not self._material:
+                self._retire()
+                credentials = channel_credentials(material)
+                self._channel = grpc.aio.secure_channel(self._target, credentials, options=CHANNEL_OPTIONS)
+                self._material = material
+        assert self._channel is not None
+        return self._channel
+
+    def _retire(self) -> None:
+        """Close the channel once its calls have ended."""
+        if self._channel is not None:
+            task = asyncio.get_running_loop().create_task(self._channel.close(RETIRE_S))
+            self._retiring.add(task)
+            task.add_done_callback(self._retiring.discard)
+        self._stubs = {}
 
     async def unary(self, method: Method, request: Message, call: Call) -> Message:
         check_size(request)
@@ -109,18 +144,20 @@ class GrpcTransport:
         with name_missing_extra():
             from grpc_health.v1 import health_pb2, health_pb2_grpc
         request = health_pb2.HealthCheckRequest(service="ready")
+        channel = self._open()
         try:
-            reply = await health_pb2_grpc.HealthStub(self._channel).Check(request, timeout=timeout_s)
+            reply = await health_pb2_grpc.HealthStub(channel).Check(request, timeout=timeout_s)
         except grpc.aio.AioRpcError as error:
             raise from_grpc(error, service, "health") from None
         if reply.status != health_pb2.HealthCheckResponse.SERVING:
             raise DependencyFailed(service, "is warming up or draining")
 
     def _stub(self, method: Method) -> Any:
+        channel = self._open()
         if method.path not in self._stubs:
             kinds = {(False, False): "unary_unary", (False, True): "unary_stream",
                      (True, False): "stream_unary", (True, True): "stream_stream"}  # fmt: skip
-            make = getattr(self._channel, kinds[method.client_streaming, method.server_streaming])
+            make = getattr(channel, kinds[method.client_streaming, method.server_streaming])
             self._stubs[method.path] = make(
                 method.path,
                 request_serializer=method.request_type.SerializeToString,
@@ -129,7 +166,11 @@ class GrpcTransport:
         return self._stubs[method.path]
 
     async def close(self) -> None:
-        await self._channel.close()
+        for task in self._retiring:
+            task.cancel()
+        await asyncio.gather(*self._retiring, return_exceptions=True)
+        if self._channel is not None:
+            await self._channel.close()
 
 
 class BusTransport:

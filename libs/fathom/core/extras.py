@@ -20,7 +20,7 @@ EXTRA_OF: Mapping[str, str] = MappingProxyType(
         "httpx": "retrieval", "trafilatura": "retrieval", "pypdf": "retrieval", "faiss": "dense", "torch": "torch",
         "transformers": "torch", "safetensors": "torch", "IPython": "sandbox", "nbformat": "sandbox",
         "jsonschema": "planner", "plotly": "gateway", "mcp": "mcp", "gguf": "policy", "llguidance": "policy",
-        "math_verify": "math", "kubernetes": "cluster", "peft": "train", "ray": "serve",
+        "math_verify": "math", "kubernetes": "cluster", "peft": "train", "detect_secrets": "train", "ray": "serve",
         "jwt": "service", "cryptography": "service",
     }
 )  # fmt: skip

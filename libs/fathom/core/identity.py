@@ -12,7 +12,7 @@ from typing import Any
 from fathom.core.cache import BoundedCache
 from fathom.core.call import DEFAULT_TENANT
 from fathom.core.config import ConfigError
-from fathom.core.errors import Unauthenticated
+from fathom.core.errors import PermissionDenied, Unauthenticated
 from fathom.core.extras import name_missing_extra
 from fathom.core.ids import checked_id, new_id, sha256
 
@@ -20,6 +20,9 @@ ISSUER = "fathom"
 # Asymmetric: the sandbox, which runs hostile code, verifies its callers without a key that signs.
 ALGORITHM = "EdDSA"
 PEM = re.compile(r"-----BEGIN ([A-Z ]+)-----.+?-----END \1-----", re.DOTALL)
+API_KEY_PREFIX = "fk_"
+# A key of the gateway's users: 32 random bytes in base64, as secrets.token_urlsafe writes them.
+API_KEY = re.compile(rf"{API_KEY_PREFIX}[\w-]{{43}}")
 SERVICE, OPERATOR, USER = "service", "operator", "user"
 ROLES = (SERVICE, OPERATOR, USER)
 SETTING, VARIABLE = "runtime.identity_file", "FATHOM_RUNTIME_IDENTITY_FILE"
@@ -202,8 +205,8 @@ def service_credentials(tokens: Tokens | None, name: str) -> Credentials | None:
     return Credentials(lambda audience: tokens.sign(f"service:{name}", audience, role=SERVICE), tokens.lifetime_s / 2)
 
 
-def environment_credentials(environ: Mapping[str, str]) -> Credentials | None:
-    """Return what a program that is no service shows, None for nothing.
+def environment_credentials(environ: Mapping[str, str], tenant: str = DEFAULT_TENANT) -> Credentials | None:
+    """Return what a program that is no service shows when it calls for a tenant, None for nothing.
 
     That is ``FATHOM_TOKEN``, or where services find their keys (``FATHOM_RUNTIME_IDENTITY_FILE``) an operator's token.
     """
@@ -214,8 +217,28 @@ def environment_credentials(environ: Mapping[str, str]) -> Credentials | None:
     if tokens is None:
         return None
     return Credentials(
-        lambda audience: tokens.sign("program", audience, role=OPERATOR, tenant=DEFAULT_TENANT), tokens.lifetime_s / 2
+        lambda audience: tokens.sign("program", audience, role=OPERATOR, tenant=tenant), tokens.lifetime_s / 2
     )
+
+
+def environment_tenant(environ: Mapping[str, str], wanted: str = "") -> str:
+    """Return the tenant for which a program calls: ``wanted``, or else its token's, or else the default one.
+
+    The token is read, not verified, which is for the services. Raises ``PermissionDenied`` for a token of another
+    tenant, and ``Unauthenticated`` for one that cannot be read.
+    """
+    token = environ.get("FATHOM_TOKEN", "")
+    if not token:
+        return checked_id("tenant", wanted or DEFAULT_TENANT)
+    with name_missing_extra():
+        import jwt
+    try:
+        own = str(jwt.decode(token, options={"verify_signature": False}).get("tenant", ""))
+    except jwt.InvalidTokenError as error:
+        raise Unauthenticated("FATHOM_TOKEN holds no token that can be read") from error
+    if wanted and wanted != own:
+        raise PermissionDenied(f"FATHOM_TOKEN is a token of tenant {own!r}, not of {wanted!r}")
+    return checked_id("tenant", own)
 
 
 def config_error(message: str) -> ConfigError:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TextIO
 
@@ -92,6 +93,10 @@ class Telemetry:
     def count_retry(self, service: str, method: str) -> None:
         """Count one further attempt of a call to another service."""
         self.rpc.retries.labels(service, method).inc()
+
+    def export_value(self, name: str, documentation: str, read: Callable[[], float]) -> None:
+        """Export a value that is read each time that it is asked for."""
+        Gauge(name, documentation, registry=self.registry).set_function(read)
 
     def serve_metrics(self, host: str, port: int) -> int:
         """Serve ``/metrics`` for Prometheus on a separate thread; return the port."""

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from fathom.core.telemetry import Telemetry
     from fathom.transport.bus.base import Bus
     from fathom.transport.store import ObjectStore
+    from fathom.transport.tls import Certificates
 
 
 @dataclass(frozen=True)
@@ -23,3 +24,5 @@ class Deps:
     telemetry: Telemetry
     tokens: Tokens | None = None
     """Tokens of services and their callers; None while callers are not identified."""
+    certificates: Certificates | None = None
+    """Certificates of this process for mutual TLS; None for connections in plain text."""

@@ -17,6 +17,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
+from urllib.parse import urlsplit
 
 from pydantic import Field
 
@@ -39,6 +40,9 @@ from fathom.transport.rpc.mount import mount
 from fathom.transport.rpc.server import GrpcServer
 from fathom.transport.rpc.service import Service
 from fathom.transport.store import open_store
+from fathom.transport.tls import SETTING as TLS_SETTING
+from fathom.transport.tls import VARIABLE as TLS_VARIABLE
+from fathom.transport.tls import Certificates
 
 Build = Callable[[Any, Deps], Any]
 Host = Callable[[Any, Deps, "Runtime"], AbstractAsyncContextManager[Any]]
@@ -59,6 +63,16 @@ class Runtime(Settings):
     """
     token_lifetime_s: float = Field(default=LIFETIME_S, ge=10, le=3600)
     """Seconds for which the token that a service shows to another one is valid."""
+    tls_dir: str = ""
+    """Folder with ``tls.crt``, ``tls.key`` and ``ca.crt``, as cert-manager mounts them, read again when they change.
+
+    A service then speaks mutual TLS: it shows its certificate, and admits callers with one of the same authority. Its
+    calls to ``grpcs://`` endpoints do likewise. Empty leaves connections in plain text.
+    """
+    tls_required: bool = False
+    """Refuse to listen beyond loopback, and to call other machines, without certificates."""
+    health_port: int = -1
+    """Port of gRPC health without TLS, for probes that have no certificate; 0 picks any free one, -1 opens none."""
     metrics_port: int = -1
     """Port of ``/metrics``; 0 picks any free one, -1 disables it."""
     bus_url: str = "memory://"
@@ -100,6 +114,8 @@ class Hosted:
     metrics_port: int
     following: asyncio.Task[None]
     """Task that ends with an error when the service can no longer be used."""
+    health_port: int = -1
+    """Port of health without TLS; -1 without one."""
 
 
 @asynccontextmanager
@@ -119,6 +135,11 @@ async def dependencies(
         stream=log,
     )
     tokens = Tokens.open(runtime.identity_file, runtime.token_lifetime_s)
+    certificates = Certificates.open(runtime.tls_dir)
+    if runtime.tls_required:
+        require_tls(name, runtime)
+    if certificates is not None:
+        watch_certificate(telemetry, certificates)
     store = open_store(runtime.store_url)
     try:
         bus: Bus = await open_bus(runtime.bus_url, store, topology(ack_wait_s=runtime.ack_wait_s))
@@ -126,9 +147,17 @@ async def dependencies(
             await bus.declare()
             policy = RetryPolicy(attempts=runtime.call_attempts)
             credentials = service_credentials(tokens, name)
-            clients = Clients(runtime.endpoints, telemetry, bus=bus, policy=policy, lane=lane, credentials=credentials)
+            clients = Clients(
+                runtime.endpoints,
+                telemetry,
+                bus=bus,
+                policy=policy,
+                lane=lane,
+                credentials=credentials,
+                certificates=certificates,
+            )
             try:
-                yield Deps(clients, store, bus, telemetry, tokens)
+                yield Deps(clients, store, bus, telemetry, tokens, certificates)
             finally:
                 await clients.close()
         finally:
@@ -149,7 +178,7 @@ async def hosting(service: Service, deps: Deps, runtime: Runtime) -> AsyncIterat
         require_loopback(service.name, runtime.host, SETTING)
     door = OpenDoor() if deps.tokens is None else TokenDoor(service.name, deps.tokens)
     dispatcher = Dispatcher(service, deps.telemetry, door=door, idempotency_bytes=runtime.idempotency_bytes)
-    server = GrpcServer(dispatcher, runtime.host, runtime.port)
+    server = GrpcServer(dispatcher, runtime.host, runtime.port, deps.certificates, runtime.health_port)
     subscriptions: list[Closable] = []
 
     async def warm_up() -> None:
@@ -171,14 +200,14 @@ async def hosting(service: Service, deps: Deps, runtime: Runtime) -> AsyncIterat
             deps.telemetry.log.info("serving again" if able else "not serving", url=url)
 
     await server.start()
-    url = f"grpc://{runtime.host}:{server.port}"
+    url = f"{'grpc' if deps.certificates is None else 'grpcs'}://{runtime.host}:{server.port}"
     metrics_port = runtime.metrics_port
     if metrics_port >= 0:
         metrics_port = deps.telemetry.serve_metrics(runtime.host, metrics_port)
     warm = asyncio.create_task(warm_up(), name=f"warm-up {service.name}")
     following = asyncio.create_task(follow(), name=f"health of {service.name}")
     try:
-        yield Hosted(service.name, url, dispatcher, warm, metrics_port, following)
+        yield Hosted(service.name, url, dispatcher, warm, metrics_port, following, server.health_port)
     finally:
         for task in (following, warm):
             task.cancel()
@@ -194,13 +223,45 @@ async def hosting(service: Service, deps: Deps, runtime: Runtime) -> AsyncIterat
         deps.telemetry.log.info("stopped")
 
 
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches an address."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def require_tls(name: str, runtime: Runtime) -> None:
+    """Raise ``ConfigError`` for an address or an endpoint beyond this machine that would be in plain text."""
+    if not runtime.tls_dir and not is_loopback(runtime.host):
+        raise ConfigError(
+            f"{TLS_SETTING}: {name} listens on {runtime.host} and runtime.tls_required is set: set {TLS_SETTING} "
+            f"({TLS_VARIABLE}), or listen on 127.0.0.1",
+            metadata={"field": TLS_SETTING},
+        )
+    for service, url in runtime.endpoints.items():
+        parts = urlsplit(url)
+        hosts = [target.rpartition(":")[0] for target in parts.netloc.split(",") if target]
+        if parts.scheme == "grpc" and not all(is_loopback(host) for host in hosts):
+            field = f"runtime.endpoints.{service}"
+            raise ConfigError(
+                f"{field}: {url} is in plain text and runtime.tls_required is set: use grpcs://",
+                metadata={"field": field},
+            )
+
+
+def watch_certificate(telemetry: Telemetry, certificates: Certificates) -> None:
+    """Export until when the certificate is valid, for an alert before that."""
+    telemetry.export_value(
+        "fathom_certificate_expiry_timestamp_seconds",
+        "End of the certificate's validity.",
+        lambda: certificates.current().ends,
+    )
+
+
 def require_loopback(name: str, host: str, setting: str) -> None:
     """Raise ``ConfigError``, which names the missing setting, for an address that others than this machine reach."""
-    try:
-        is_loopback = ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        is_loopback = host == "localhost"
-    if not is_loopback:
+    if not is_loopback(host):
         variable = "FATHOM_" + setting.upper().replace(".", "_")
         raise ConfigError(
             f"{setting}: {name} listens on {host}, beyond this machine, and would not know its callers: set {setting} "

@@ -143,6 +143,7 @@ class Runs:
             request=request.SerializeToString(deterministic=True).hex(),
             tenant=call.tenant,
             traceparent=call.traceparent,
+            principal=call.principal,
             form=form,
             asked=None if understood.asked is None else asdict(understood.asked),
         )

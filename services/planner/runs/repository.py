@@ -47,6 +47,8 @@ class Header:
     form: str = ""
     """Form of the answer that the question asks for (``Form``); "" where the request names it or the protocol has none.
     """
+    principal: str = ""
+    """Who asked for the run; "" where callers are not identified."""
     asked: Mapping[str, Any] | None = None
     """The question as datafetch has read it, in the form of JSON (``restore_text``); None when nobody has read it."""
 
@@ -148,6 +150,15 @@ class RunRepository:
             raise NotFound("run", run_id) from None
         except TypeError as error:
             raise CorruptData(header_key(run_id), str(error)) from error
+
+    async def find_origin(self, header: Header) -> Header:
+        """Return the header of the run that a user asked, of which this one is a part or a branch; or this one.
+
+        Raises ``NotFound`` when it is gone.
+        """
+        while above := header.parent_run_id or header.branch_of.partition("@")[0]:
+            header = await self.get_header(above)
+        return header
 
     async def put_entry(self, header: Header, entry: Entry) -> None:
         """Write the run's entry in the index."""

@@ -39,6 +39,7 @@ from fathom.services.planner.proto.recording import recording_from_proto
 from fathom.services.planner.proto.window import settings_from_proto
 from fathom.services.planner.questions.model_routing import find_language_model
 from fathom.services.planner.questions.routing import Form
+from fathom.services.planner.runs.consent import note_asker
 from fathom.services.planner.runs.control import RunControl, request_stop
 from fathom.services.planner.runs.conversation import Conversation, load_conversation
 from fathom.services.planner.runs.log.events import EventLog, send_heartbeats
@@ -397,6 +398,7 @@ class Worker:
         await self._remember(header, replace(played.play, outcome=outcome))
         trajectory = trajectory_to_proto(episode, outcome, header.protocol_value, LANES[lane], played.steps)
         trajectory.leg, trajectory.parent_run_id = leg.number, header.parent_run_id
+        await note_asker(self.record, header, trajectory)
         trajectory.usage.cost = self.config.prices(header.model).cost(episode.usage)
         if episode.task.question != header.question:
             trajectory.question, trajectory.understood = header.question, episode.task.question

@@ -22,10 +22,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from fathom.core.call import AUTHORIZATION_HEADER
 from fathom.core.errors import FathomError, InvalidField, NotFound, Overloaded
+from fathom.core.identity import Tokens
 from fathom.services.retrieval.config import Config
 from fathom.services.retrieval.documents.model import Document
 from fathom.services.retrieval.engine import MAX_QUERIES, MAX_TOP_K, Engine
+from fathom.transport.rpc.door import read_bearer
 
 if TYPE_CHECKING:
     from fathom.services.retrieval.index.rerank import Reranker
@@ -37,7 +40,7 @@ SLICES_AT_ONCE = 8
 # Overload is 503 with Retry-After and not 429: clients of Search-R1 and verl retry 5xx alone.
 STATUS = {
     "INVALID_ARGUMENT": 422, "NOT_FOUND": 404, "RESOURCE_EXHAUSTED": 503, "UNAVAILABLE": 503,
-    "DEADLINE_EXCEEDED": 504, "FAILED_PRECONDITION": 412, "ABORTED": 409, "UNIMPLEMENTED": 501,
+    "UNAUTHENTICATED": 401, "DEADLINE_EXCEEDED": 504, "FAILED_PRECONDITION": 412, "ABORTED": 409, "UNIMPLEMENTED": 501,
 }  # fmt: skip
 PORT = re.compile(r":\d+$")
 Scored = list[tuple[Any, float]]
@@ -85,8 +88,17 @@ class KnownHosts:
 class HttpApi:
     """The routes of one engine. ``scorer`` is None without a reranker."""
 
-    def __init__(self, config: Config, engine: Engine, corpus: str = "", scorer: Reranker | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        engine: Engine,
+        corpus: str = "",
+        scorer: Reranker | None = None,
+        tokens: Tokens | None = None,
+    ) -> None:
+        """Create the routes; ``tokens`` verifies callers, None where identity is off."""
         self._config, self._engine, self._corpus, self._scorer = config, engine, corpus, scorer
+        self._tokens = tokens
 
     def make_app(self) -> Starlette:
         """Create the application."""
@@ -101,8 +113,14 @@ class HttpApi:
             ],
         )
 
+    def _admit(self, request: Request) -> None:
+        """Raise ``Unauthenticated`` for a token that is not valid, or missing where one is required."""
+        if self._tokens is not None and (self._config.http_require_token or AUTHORIZATION_HEADER in request.headers):
+            self._tokens.verify(read_bearer(request.headers), "retrieval")
+
     async def retrieve(self, request: Request) -> Any:
         """Return per query, in order, documents with or without scores; an invalid query has no documents."""
+        self._admit(request)
         body = await read_body(request, Retrieve)
         # Trainers send null or 0 for "your default".
         wanted = body.topk or self._config.http_top_k
@@ -116,6 +134,7 @@ class HttpApi:
 
     async def rerank(self, request: Request) -> Any:
         """Return each query's documents, best first."""
+        self._admit(request)
         body = await read_body(request, Rerank)
         if len(body.documents) != len(body.queries):
             raise InvalidField("documents", f"{len(body.documents)} lists for {len(body.queries)} queries")

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fathom.core.config import ConfigError
 from fathom.core.errors import MissingExtra
+from fathom.core.identity import SETTING, VARIABLE
 from fathom.hosting.deps import Deps
 from fathom.hosting.host import Runtime, hosting_http
 from fathom.services.retrieval.config import Config
@@ -53,7 +55,12 @@ class HttpServer:
         if scorer is not None:
             # Registered before the server: the stack closes in reverse, so requests end before their reranker.
             self._stack.push_async_callback(asyncio.to_thread, scorer.close)
-        service = HttpService("retrieval-http", HttpApi(self._config, self._engine, scorer=scorer).make_app())
+        tokens = self._deps.tokens
+        if self._config.http_require_token and tokens is None:
+            field = "retrieval.http_require_token"
+            raise ConfigError(f"{field}: tokens need {SETTING} ({VARIABLE})", metadata={"field": field})
+        app = HttpApi(self._config, self._engine, scorer=scorer, tokens=tokens).make_app()
+        service = HttpService("retrieval-http", app)
         runtime = Runtime(host=self._config.http_host, port=self._config.http_port)
         hosted = await self._stack.enter_async_context(hosting_http(service, self._deps, runtime))
         self.url = hosted.url

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
-from fathom.cli.doctor.cluster import OLDEST, TRAINING, examine_cluster, findings, numbers
+from fathom.cli.doctor.cluster import OLDEST, TRAINING, certificate, examine_cluster, findings, numbers, remedy_of
 from fathom.cli.doctor.findings import Finding
 from fathom.operations.cluster.api import Cluster, ReleasePlace
+from tests.support.certificates import DAY, Authority
 from tests.unit.cluster.apiserver import Failure, FakeApiServer, Object
 from tests.unit.cluster.recorded import event, put_event, waiting
 
@@ -213,3 +215,41 @@ def test_what_is_asked_for_is_what_the_charts_role_gives() -> None:
 def test_the_oldest_version_is_the_charts() -> None:
     chart = yaml.safe_load((Path(__file__).parents[3] / "charts" / "fathom" / "Chart.yaml").read_text())
     assert numbers(chart["kubeVersion"]) == OLDEST
+
+
+@pytest.mark.parametrize(
+    ("keys", "remedy"),
+    [
+        (["signing.pem", "public.pem"], "fathom identity keys x && kubectl create secret generic x --from-file=x"),
+        (["keys.jsonl"], "fathom identity api-key NAME TENANT --file keys.jsonl && kubectl create secret generic x"),
+        (["tls.crt", "tls.key", "ca.crt"], "certificates.issuer.name="),
+        (["user", "password"], "kubectl create secret generic x --from-literal=user=… --from-literal=password=…"),
+    ],
+)
+def test_a_missing_secret_is_made_by_the_command_that_makes_what_it_holds(keys: list[str], remedy: str) -> None:
+    assert remedy_of("x", keys).startswith(remedy)
+
+
+def test_certificates_are_shown_with_their_validity(tmp_path: Path) -> None:
+    authority, now = Authority.make(), time.time()
+    pem = (authority.issue(tmp_path, ends=20 * DAY) / "tls.crt").read_bytes()
+    found = certificate("fathom-planner-tls", pem)
+    assert (found.good, found.subject) == (True, "certificate/fathom-planner-tls")
+    assert found.detail.startswith("valid until 20")
+    soon = certificate("x", pem, now + 15 * 86_400)
+    assert (soon.good, soon.needed) == (False, False)
+    assert "which is soon" in soon.detail
+    assert certificate("x", pem, now + 21 * 86_400).detail.startswith("expired on")
+    assert certificate("x", pem, now - 2 * 86_400).detail == "is not valid yet"
+    assert "is no certificate" in certificate("x", b"junk").detail
+
+
+def test_a_release_with_certificates_has_them_examined(sound: FakeApiServer, cluster: Cluster, tmp_path: Path) -> None:
+    keys = ["tls.crt", "tls.key", "ca.crt"]
+    needs(sound, secrets={"fathom-planner-tls": keys})
+    folder = Authority.make().issue(tmp_path, begins=-2 * DAY, ends=-DAY)
+    data = {key: base64.b64encode((folder / key).read_bytes()).decode() for key in keys}
+    sound.put(f"{CORE}/secrets/fathom-planner-tls", {"metadata": {"name": "fathom-planner-tls"}, "data": data})
+    found = report(cluster)
+    assert found["secret/fathom-planner-tls"].good
+    assert found["certificate/fathom-planner-tls"].detail.startswith("expired on")

@@ -6,10 +6,21 @@ import json
 import stat
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from fathom.cli.main import app
-from fathom.core.identity import OPERATOR, VARIABLE, Tokens
+from fathom.core.errors import PermissionDenied, Unauthenticated
+from fathom.core.identity import (
+    ANY_SERVICE,
+    OPERATOR,
+    USER,
+    VARIABLE,
+    Tokens,
+    environment_credentials,
+    environment_tenant,
+    make_keys,
+)
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.users import Users
 
@@ -38,3 +49,21 @@ async def test_an_api_key_is_added_by_its_hash(tmp_path: Path) -> None:
     assert json.loads(file.read_text())["tenant"] == "fund-7"
     user = await Users.open(Config(api_keys_file=str(file))).identify(key)
     assert (user.name, user.tenant) == ("key:research", "fund-7")
+
+
+def test_a_program_calls_for_its_tokens_tenant_or_with_the_services_keys_for_any(tmp_path: Path) -> None:
+    private, public = make_keys()
+    (tmp_path / "signing.pem").write_text(private)
+    tokens = Tokens(public)
+    own = {"FATHOM_TOKEN": Tokens(private).sign("ann", ANY_SERVICE, role=USER, tenant="fund-7")}
+    assert environment_tenant(own) == environment_tenant(own, "fund-7") == "fund-7"
+    with pytest.raises(PermissionDenied, match="tenant 'fund-7', not of 'fund-8'"):
+        environment_tenant(own, "fund-8")
+    with pytest.raises(Unauthenticated, match="FATHOM_TOKEN"):
+        environment_tenant({"FATHOM_TOKEN": "no token"})
+
+    keys = {VARIABLE: str(tmp_path / "signing.pem")}
+    assert (environment_tenant(keys), environment_tenant(keys, "fund-8")) == ("default", "fund-8")
+    credentials = environment_credentials(keys, "fund-8")
+    assert credentials is not None
+    assert tokens.verify(credentials.token("planner"), "planner").tenant == "fund-8"

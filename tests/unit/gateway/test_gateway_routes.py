@@ -154,6 +154,19 @@ async def test_a_run_is_stopped_and_judged(door: Door) -> None:
     assert house.memory.feedback[0].tags == ["clear"]
 
 
+async def test_consent_is_stated_with_a_run_of_a_run_and_of_all(door: Door) -> None:
+    client, house = door
+    asked = {"question": "why?", "request_id": "run_1", "consent": "refused"}
+    assert (await client.post("/v1/runs", json=asked)).status_code == 202
+    assert house.planner.runs["run_1"].request.consent == trajectory.CONSENT_REFUSED
+    assert (await client.get("/v1/consent")).json() == {"consent": "", "of_run": False}
+    assert (await client.put("/v1/consent", json={"consent": "given"})).status_code == 204
+    assert (await client.get("/v1/consent")).json() == {"consent": "given", "of_run": False}
+    assert (await client.put("/v1/runs/run_1/consent", json={"consent": "refused"})).status_code == 204
+    assert (await client.get("/v1/runs/run_1/consent")).json() == {"consent": "refused", "of_run": True}
+    assert (await client.put("/v1/consent", json={"consent": "perhaps"})).status_code == 400
+
+
 async def test_a_run_that_waits_in_its_queue_is_accepted(open_with: Opened) -> None:
     async with open_with(start_timeout_s=0.05) as (client, house):
         house.planner.hold(before=1)

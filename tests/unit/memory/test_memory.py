@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from fathom.core import errors
-from fathom.services.memory.engine import Engine, Turn
+from fathom.services.memory.engine import Engine, Judgement, Turn
 
 
 @pytest.fixture
@@ -165,16 +165,16 @@ async def test_conversations_are_listed_renamed_pinned_deleted(engine: Engine) -
 
 async def test_deletion_takes_the_judgements_along(engine: Engine) -> None:
     await engine.append("r1", "c1", turn(1))
-    await engine.record_feedback("f1", "run_1", True, ["good"], "")
+    await engine.record_feedback("f1", Judgement("run_1", True, ["good"], ""))
     with pytest.raises(errors.Conflict):
-        await engine.record_feedback("f1", "run_1", False, ["good"], "")
+        await engine.record_feedback("f1", Judgement("run_1", False, ["good"], ""))
     await engine.delete("c1")
-    await engine.record_feedback("f1", "run_1", False, [], "the first one is gone, so this is no conflict")
+    await engine.record_feedback("f1", Judgement("run_1", False, [], "the first one is gone, so this is no conflict"))
 
 
 async def test_a_judgement_is_kept_once(engine: Engine, database: Path) -> None:
     for _ in range(2):
-        await engine.record_feedback("f1", "run_1", True, ["good", "清楚"], "")
+        await engine.record_feedback("f1", Judgement("run_1", True, ["good", "清楚"], ""))
     with closing(sqlite3.connect(database)) as db:
         stored = db.execute("select request, run, helpful, tags, comment from feedback").fetchall()
     assert stored == [("f1", "run_1", 1, '["good", "清楚"]', "")]
@@ -201,10 +201,10 @@ A_TURN = turn(1)
         (lambda e: e.list_conversations(1, "1"), "page_token"),
         (lambda e: e.update("c", "", None), "title"),
         (lambda e: e.update("c", "x" * 201, None), "title"),
-        (lambda e: e.record_feedback("f", "../x", True, [], ""), "run_id"),
-        (lambda e: e.record_feedback("f", "run", True, [""], ""), "tags"),
-        (lambda e: e.record_feedback("f", "run", True, ["x"] * 33, ""), "tags"),
-        (lambda e: e.record_feedback("f", "run", True, [], "x" * 10_001), "comment"),
+        (lambda e: e.record_feedback("f", Judgement("../x", True, [], "")), "run_id"),
+        (lambda e: e.record_feedback("f", Judgement("run", True, [""], "")), "tags"),
+        (lambda e: e.record_feedback("f", Judgement("run", True, ["x"] * 33, "")), "tags"),
+        (lambda e: e.record_feedback("f", Judgement("run", True, [], "x" * 10_001)), "comment"),
     ],
 )
 async def test_bad_input_is_named(engine: Engine, act: Callable[[Engine], Awaitable[Any]], field: str) -> None:

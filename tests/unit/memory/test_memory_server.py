@@ -59,6 +59,16 @@ async def test_conversations(servicer: MemoryServicer) -> None:
     assert (listed.id, listed.turns, listed.update_time.seconds > 1_700_000_000) == ("c", 1, True)
     feedback = pb.RecordFeedbackRequest(run_id="run_1", helpful=True, tags=["clear"], comment="good")
     assert await servicer.RecordFeedback(feedback, CALL) == pb.RecordFeedbackResponse()
+    mended = pb.RecordFeedbackRequest(run_id="run_1", helpful=False, edited_answer="It is *seven*.")
+    await servicer.RecordFeedback(mended, CALL)
+    first = await servicer.ListFeedback(pb.ListFeedbackRequest(page_size=1), CALL)
+    assert [(item.run_id, item.helpful, item.tags, item.comment) for item in first.feedback] == [
+        ("run_1", True, ["clear"], "good")
+    ]
+    rest = await servicer.ListFeedback(pb.ListFeedbackRequest(page_token=first.next_page_token), CALL)
+    assert [(item.helpful, item.edited_answer) for item in rest.feedback] == [(False, "It is *seven*.")]
+    assert rest.feedback[0].create_time.ToNanoseconds() >= first.feedback[0].create_time.ToNanoseconds() > 0
+    assert not rest.next_page_token
     assert (await servicer.DeleteConversation(pb.DeleteConversationRequest(conversation_id="c"), CALL)).turns == 1
 
 

@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from fathom.core.call import Call, calling
 from fathom.core.errors import NotFound
-from fathom.services.memory.engine import Engine, Turn
+from fathom.services.memory.engine import Engine, Judgement, Turn
 
 A, B, OPERATOR = Call.new(tenant="fund-7"), Call.new(tenant="fund-8"), Call.new()
 
@@ -26,7 +26,7 @@ async def engine(tmp_path: Path) -> AsyncIterator[Engine]:
 async def remember(engine: Engine, call: Call, answer: str) -> None:
     with calling(call):
         await engine.append("run_1", "conv_1", Turn("why?", "", answer, "run_1"))
-        await engine.record_feedback("fb_1", "run_1", True, [], answer)
+        await engine.record_feedback("fb_1", Judgement("run_1", True, (), answer))
 
 
 async def test_equal_ids_of_two_tenants_are_two_conversations(engine: Engine) -> None:
@@ -36,6 +36,7 @@ async def test_equal_ids_of_two_tenants_are_two_conversations(engine: Engine) ->
         with calling(call):
             (turn,), _ = await engine.list_turns("conv_1")
             assert (turn.answer, turn.run) == (f"of {call.tenant}", "run_1")
+            assert [item.comment for item in (await engine.list_feedback())[0]] == [f"of {call.tenant}"]
             window, _ = await engine.get_window("conv_1", 2, 10)
             assert window[0].answer == f"of {call.tenant}"
             (listed,), _ = await engine.list_conversations()
@@ -65,7 +66,7 @@ async def test_deleting_a_conversation_leaves_the_feedback_of_other_tenants(engi
         assert await engine.delete("conv_1") == 1
     with calling(A):
         # Known still: another judgement under its request id would be a conflict.
-        await engine.record_feedback("fb_1", "run_1", True, [], "same")
+        await engine.record_feedback("fb_1", Judgement("run_1", True, (), "same"))
         assert (await engine.list_conversations())[0][0].turns == 1
 
 

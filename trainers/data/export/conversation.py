@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from fathom.api.planner.v1.trajectory_pb2 import (
     PROTOCOL_SEARCH_R1,
+    PROTOCOL_WORKFLOW,
     TOOL_STATUS_FAILED,
     TOOL_STATUS_INVALID,
     Step,
@@ -24,6 +25,7 @@ ROLES: Mapping[int, str] = {
     policy.ROLE_ASSISTANT: "assistant",
     policy.ROLE_TOOL: "tool",
 }
+TOOLLESS = (PROTOCOL_SEARCH_R1, PROTOCOL_WORKFLOW)
 BAD = (TOOL_STATUS_FAILED, TOOL_STATUS_INVALID)
 
 
@@ -59,8 +61,8 @@ class Said:
 class Conversation:
     """The messages one model saw in sequence, ending with its last message.
 
-    ``part`` counts the compactions before it. ``tools`` is whether tools were offered; Search-R1's tag protocol has
-    none.
+    ``part`` counts the conversations of the episode before it. ``tools`` is whether tools were offered; Search-R1's tag
+    protocol and the stages of a workflow have none.
     """
 
     run_id: str
@@ -73,6 +75,10 @@ class Conversation:
     def messages(self) -> list[policy.Message]:
         return [item.message for item in self.said]
 
+    def before(self, place: int) -> Conversation:
+        """Return the conversation up to, and without, one of its messages."""
+        return replace(self, said=self.said[:place])
+
     @property
     def loss_message_count(self) -> int:
         """Return the number of messages that carry loss."""
@@ -80,19 +86,25 @@ class Conversation:
 
 
 def conversations(trajectory: Trajectory, *, keep_failed: bool = False) -> list[Conversation]:
-    """Split a trajectory at context compactions; each sampled message is a target in exactly one conversation.
+    """Split a trajectory into its segments; each sampled message is a target in exactly one conversation.
 
-    A completion all of whose calls failed or were malformed is shown but not a target, unless ``keep_failed``. Raises
-    ``InvalidField`` for a compaction that refers to a missing message.
+    A segment begins at a compaction, and where a stage of a workflow begins with a prompt of its own, so that each
+    target stands behind the messages that the model saw when it was sampled. A completion all of whose calls failed or
+    were malformed is shown but not a target, unless ``keep_failed``. Raises ``InvalidField`` for a compaction that
+    refers to a missing message.
     """
     everything: list[policy.Message] = []
     parts: list[tuple[list[Said], list[Step]]] = [([], [])]
+    stage = ""
     for step in trajectory.steps:
         everything += step.new_messages
+        fresh, stage = step.HasField("stage") and step.stage.name != stage, step.stage.name
         # The model saw another beginning from here on: what follows is a conversation of its own.
         if step.HasField("compaction"):
             # Shown again and not learned again: each of these was a target in the conversation before.
             parts.append(([Said(message) for message in view(step, everything)], []))
+        elif fresh:
+            parts.append(([Said(message) for message in step.new_messages], []))
         else:
             parts[-1][0].extend(Said(message) for message in step.new_messages)
         # Numbered with the given messages: compactions refer to both by their place.
@@ -101,7 +113,7 @@ def conversations(trajectory: Trajectory, *, keep_failed: bool = False) -> list[
         parts[-1][0].append(Said(spoken, keep_failed or worthwhile(step), step.index))
         parts[-1][1].append(step)
     return [
-        Conversation(trajectory.run_id, number, tuple(said), tuple(steps), trajectory.protocol != PROTOCOL_SEARCH_R1)
+        Conversation(trajectory.run_id, number, tuple(said), tuple(steps), trajectory.protocol not in TOOLLESS)
         for number, (said, steps) in enumerate(parts)
         if steps
     ]
@@ -133,23 +145,6 @@ def worthwhile(step: Step) -> bool:
     """Return whether the step made no calls or at least one of them worked."""
     statuses = [result.status for result in step.tool_results]
     return not statuses or any(status not in BAD for status in statuses)
-
-
-def with_question(conversation: Conversation, scrub: Callable[[str], str]) -> Conversation:
-    """Apply ``scrub`` to all user messages of the conversation."""
-    said = [
-        replace(item, message=rewritten(item.message, scrub)) if item.message.role == policy.ROLE_USER else item
-        for item in conversation.said
-    ]
-    return replace(conversation, said=tuple(said))
-
-
-def rewritten(message: policy.Message, scrub: Callable[[str], str]) -> policy.Message:
-    """Return a copy of the message with scrubbed content."""
-    copy = policy.Message()
-    copy.CopyFrom(message)
-    copy.content = scrub(message.content)
-    return copy
 
 
 def tools_of(specs: Sequence[policy.ToolSpec]) -> list[dict[str, Any]]:

@@ -1,34 +1,32 @@
-"""Export of trajectories from the object store to JSONL files for SFT, DPO and PPO."""
+"""Export of trajectories from the object store to training data: JSONL for SFT, DPO and PPO, parquet for RL."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from google.protobuf.message import DecodeError
 
-from fathom.api.common.v1 import common_pb2 as common
+from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1.trajectory_pb2 import Trajectory
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.core.errors import CorruptData, InvalidField
-from fathom.trainers.data.export.choose import (
-    NotTrainable,
-    Pair,
-    for_policy_gradient,
-    pairs,
-    redact_personal_data,
-    successful,
-)
-from fathom.trainers.data.export.conversation import Conversation, Said, conversations, tools_of, with_question
+from fathom.domain.consent import SHADOW_PREFIX, Consent, ConsentRecords, asker_of
+from fathom.trainers.data.export.choose import NotTrainable, for_policy_gradient, successful
+from fathom.trainers.data.export.conversation import Conversation, Said, conversations, tools_of
+from fathom.trainers.data.export.feedback import UnusableEdit, edited, is_liked, preferences
+from fathom.trainers.data.export.pairs import Pair, corrections, siblings
+from fathom.trainers.data.export.prompts import RlPrompts
+from fathom.trainers.data.export.scrub import Scrubber
 from fathom.trainers.data.export.tokens import Renderer, Tokens, read_sampled_ids, render_ids
 from fathom.transport.store import ObjectStore
 
-Kind = Literal["sft", "dpo", "ppo"]
-SOURCES = ("rollouts/", "runs/trajectories/")
+Kind = Literal["sft", "dpo", "ppo", "rl"]
+ROLLOUTS, RUNS = "rollouts/", "runs/trajectories/"
 SUFFIX = ".pb"
 """Key suffix of trajectories; other objects beside them are internal to the planner."""
 
@@ -37,8 +35,8 @@ SUFFIX = ".pb"
 class Wanted:
     """Options of an export.
 
-    ``model`` is the model to be trained, whose token ids are written; without it only messages are. ``production`` is
-    the operator's confirmation that users have consented: without it no run of a user is exported.
+    ``model`` is the model to be trained, whose token ids are written; without it only messages are. ``production``
+    includes users' runs, of which only those with consent are exported.
     """
 
     kind: Kind
@@ -49,6 +47,25 @@ class Wanted:
     prefix: str = ""
     """Restricts the export to keys with this prefix, e.g. ``rollouts/rollout-1/``."""
     tools: Sequence[policy.ToolSpec] = ()
+    judged: Mapping[str, memory.Feedback] = field(default_factory=dict)
+    """The last judgement of each run by its user."""
+    grader: str = "f1"
+    """Grader of RL prompts, which compares with the answer that a user approved."""
+    scrubber: Scrubber = field(default_factory=Scrubber)
+
+    def dislikes(self, run_id: str) -> bool:
+        """Return whether the run's user judged its answer as unhelpful, or wrote another one."""
+        found = self.judged.get(run_id)
+        return found is not None and not is_liked(found)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A recorded episode; ``group`` is the key that the episodes of one task share, ``is_run`` says it is a user's."""
+
+    trajectory: Trajectory
+    is_run: bool
+    group: str
 
 
 @dataclass
@@ -61,59 +78,85 @@ class Exported:
     left_out: Counter[str] = field(default_factory=Counter)
 
 
-async def read_trajectories(store: ObjectStore, wanted: Wanted) -> AsyncIterator[Trajectory]:
-    """Yield the recorded trajectories by key; raises ``CorruptData`` naming one that cannot be read."""
-    for source in SOURCES:
+async def read_trajectories(store: ObjectStore, wanted: Wanted) -> AsyncIterator[Stored]:
+    """Yield the recorded episodes by key; raises ``CorruptData`` naming one that cannot be read."""
+    for source in (ROLLOUTS, RUNS):
         if wanted.prefix and not (wanted.prefix.startswith(source) or source.startswith(wanted.prefix)):
             continue
-        for item in await store.list(wanted.prefix if wanted.prefix.startswith(source) else source):
-            if not item.key.endswith(SUFFIX):
-                continue
+        listed = await store.list(wanted.prefix if wanted.prefix.startswith(source) else source)
+        # Shadow evaluation plays users' questions again: they are theirs still, and no rollouts of a training.
+        shadows = ROLLOUTS + SHADOW_PREFIX
+        items = [item for item in listed if item.key.endswith(SUFFIX) and not item.key.startswith(shadows)]
+        if source == RUNS:
+            # Each end of a run has the whole of it: the last one counts, and by its folder each run is read once.
+            items = list({item.key.rpartition("/")[0] or item.key: item for item in items}.values())
+        for item in items:
             try:
-                yield Trajectory.FromString(await store.get(item.key, item.sha256))
+                found = Trajectory.FromString(await store.get(item.key, item.sha256))
             except DecodeError as error:
                 raise CorruptData(item.key, str(error)) from error
+            yield Stored(found, source == RUNS, f"{item.key.rpartition('/')[0]}#{found.task_index}")
 
 
 async def export(store: ObjectStore, wanted: Wanted, target: Path, renderer: Renderer | None) -> Exported:
-    """Write ``target`` atomically.
+    """Write ``target`` atomically; without any row nothing is written, and a file that is there stays.
 
-    Raises ``NotTrainable`` for a PPO export of an episode without ids or log-probabilities, and ``InvalidField`` for a
-    PPO export without a model.
+    ``store`` is the view of one tenant, whose episodes alone are read. Raises ``NotTrainable`` for a PPO export of an
+    episode without ids or log-probabilities, and ``InvalidField`` for a PPO export without a model, or a target that
+    cannot hold the kind.
     """
     if wanted.kind == "ppo" and not wanted.model:
         raise InvalidField("model", "PPO learns from its own samples: name the model")
     done = Exported()
-    found = [item async for item in read_trajectories(store, wanted) if is_allowed(item, wanted, done)]
-    rows = {"sft": sft_rows, "dpo": dpo_rows, "ppo": ppo_rows}[wanted.kind](found, wanted, renderer, done)
     target.parent.mkdir(parents=True, exist_ok=True)
+    found = read_allowed(store, wanted, done)
+    if wanted.kind == "rl":
+        prompts = RlPrompts(wanted.judged, wanted.grader, wanted.scrubber)
+        async for item in found:
+            if reason := prompts.add(item.trajectory, is_run=item.is_run):
+                done.left_out[reason] += 1
+        done.rows = prompts.write(target)
+        return done
+    rows = {"sft": sft_rows, "dpo": dpo_rows, "ppo": ppo_rows}[wanted.kind](found, wanted, renderer, done)
     part = target.with_name(f".{target.name}.part")
-    with part.open("w", encoding="utf-8") as lines:
-        async for row in rows:
-            lines.write(json.dumps(row, ensure_ascii=False) + "\n")
-            done.rows += 1
-    part.replace(target)
+    try:
+        with part.open("w", encoding="utf-8") as lines:
+            async for row in rows:
+                lines.write(json.dumps(row, ensure_ascii=False) + "\n")
+                done.rows += 1
+        if done.rows:
+            part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
     return done
 
 
-def is_allowed(trajectory: Trajectory, wanted: Wanted, done: Exported) -> bool:
-    """Return whether the trajectory may be exported; a user's run without consent is counted as left out."""
-    if trajectory.lane == common.LANE_INTERACTIVE and not wanted.production:
-        done.left_out["a user's run, and consent was not given"] += 1
-        return False
-    return True
+async def read_allowed(store: ObjectStore, wanted: Wanted, done: Exported) -> AsyncIterator[Stored]:
+    """Yield the episodes that may be exported; users' runs without consent are counted as left out."""
+    consents = ConsentRecords(store)
+    async for item in read_trajectories(store, wanted):
+        if item.is_run and not wanted.production:
+            done.left_out["a user's run, and --production was not given"] += 1
+        elif item.is_run and (await consents.find(asker_of(item.trajectory)))[0] is not Consent.GIVEN:
+            done.left_out["a user's run, and its user has not consented"] += 1
+        else:
+            yield item
 
 
 async def sft_rows(
-    found: Iterable[Trajectory], wanted: Wanted, renderer: Renderer | None, done: Exported
+    found: AsyncIterator[Stored], wanted: Wanted, renderer: Renderer | None, done: Exported
 ) -> AsyncIterator[dict[str, Any]]:
     """Yield one row per conversation of each successful episode."""
-    for trajectory in found:
-        if not successful(trajectory, wanted.least_reward):
+    async for item in found:
+        trajectory = item.trajectory
+        if not successful(trajectory, wanted.least_reward, is_run=item.is_run):
             done.left_out["it did not succeed"] += 1
             continue
+        if item.is_run and wanted.dislikes(trajectory.run_id):
+            done.left_out["its user was not content with the answer"] += 1
+            continue
         for plain in conversations(trajectory):
-            conversation = with_question(plain, redact_personal_data)
+            conversation, _ = wanted.scrubber.clean(plain)
             if not conversation.loss_message_count:
                 done.left_out["it has nothing to learn"] += 1
                 continue
@@ -141,22 +184,60 @@ async def by_template(conversation: Conversation, renderer: Renderer | None) -> 
 
 
 async def dpo_rows(
-    found: Sequence[Trajectory], wanted: Wanted, renderer: Renderer | None, done: Exported
+    found: AsyncIterator[Stored], wanted: Wanted, renderer: Renderer | None, done: Exported
 ) -> AsyncIterator[dict[str, Any]]:
     """Yield one row per preference pair."""
-    for pair in pairs(found, wanted.margin):
-        prompt = with_question(pair.conversation, redact_personal_data)
+    async for pair in find_pairs(found, wanted, done):
+        prompt, (chosen, rejected) = wanted.scrubber.clean(
+            pair.conversation, pair.chosen.message, pair.rejected.message
+        )
+        clean = replace(
+            pair,
+            conversation=prompt,
+            chosen=replace(pair.chosen, message=chosen),
+            rejected=replace(pair.rejected, message=rejected),
+        )
         row: dict[str, Any] = {
-            "id": f"{prompt.run_id}#{pair.rejected.step}",
-            "why": pair.why,
+            "id": f"{prompt.run_id}#{clean.rejected.step}",
+            "why": clean.why,
             "prompt": [item.chat() for item in prompt.said],
-            "chosen": pair.chosen.chat(),
-            "rejected": pair.rejected.chat(),
+            "chosen": [clean.chosen.chat()],
+            "rejected": [clean.rejected.chat()],
             "tools": tools_of(wanted.tools) if prompt.tools else [],
         }
         if renderer is not None:
-            row |= await pair_ids(prompt, pair, renderer)
+            row |= await pair_ids(prompt, clean, renderer)
         yield row
+
+
+async def find_pairs(found: AsyncIterator[Stored], wanted: Wanted, done: Exported) -> AsyncIterator[Pair]:
+    """Yield the pairs of all episodes; in memory are one group of rollouts, and the runs that users have judged."""
+    group: list[Trajectory] = []
+    name, judged = "", list[Trajectory]()
+    async for item in found:
+        for pair in corrections(item.trajectory):
+            yield pair
+        if item.is_run:
+            judged += [item.trajectory] if item.trajectory.run_id in wanted.judged else []
+            continue
+        if item.group != name:
+            for pair in siblings(group, wanted.margin):
+                yield pair
+            name, group = item.group, []
+        group.append(item.trajectory)
+    for pair in siblings(group, wanted.margin):
+        yield pair
+    for run in judged:
+        if answer := wanted.judged[run.run_id].edited_answer:
+            try:
+                yield edited(run, answer)
+            except UnusableEdit as error:
+                done.left_out[error.message] += 1
+    for preferred in preferences(judged, wanted.judged):
+        if preferred is None:
+            done.left_out["two answers to its question follow different messages"] += 1
+        else:
+            yield preferred
 
 
 async def pair_ids(prompt: Conversation, pair: Pair, renderer: Renderer) -> dict[str, Any]:
@@ -180,17 +261,22 @@ def append_target(prompt: Conversation, said: Said) -> Conversation:
 
 
 async def ppo_rows(
-    found: Iterable[Trajectory], wanted: Wanted, renderer: Renderer | None, done: Exported
+    found: AsyncIterator[Stored], wanted: Wanted, renderer: Renderer | None, done: Exported
 ) -> AsyncIterator[dict[str, Any]]:
     """Yield one row per conversation with ids and log-probabilities as sampled.
 
     The first episode without them raises ``NotTrainable``.
     """
-    for trajectory in found:
+    async for item in found:
+        trajectory = item.trajectory
         for conversation in conversations(for_policy_gradient(trajectory, wanted.model), keep_failed=True):
             tokens = read_sampled_ids(conversation, wanted.model)
             if tokens is None:
                 raise NotTrainable(trajectory.run_id, "steps", "has no sampled ids: not for PPO")
+            # Ids are exactly what was sampled: nothing can be taken out of them.
+            if wanted.scrubber.find(conversation.messages):
+                done.left_out["its ids hold personal data or a key"] += 1
+                continue
             log_probs = [
                 value
                 for step in conversation.steps

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import time
+from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -24,9 +27,12 @@ from fathom.operations.cluster.api import (
 )
 from fathom.operations.cluster.pending import Observed, reasons
 from fathom.operations.cluster.rayjob import full_name
+from fathom.transport.tls import CERTIFICATE, read_validity
 
 # The oldest Kubernetes version that the chart supports.
 OLDEST = (1, 29)
+# cert-manager renews a certificate of 90 days a month before its end; in the last week something is wrong.
+RENEWAL_S = 7 * 86_400.0
 # The KubeRay version that the chart is tested with.
 OPERATOR = (1, 7)
 DEPLOYMENTS, STATEFULSETS = Resource("apps", "v1", "deployments"), Resource("apps", "v1", "statefulsets")
@@ -40,7 +46,7 @@ ENFORCE = "pod-security.kubernetes.io/enforce"
 BRINGS: Mapping[str, str] = {
     "ray.io": "KubeRay's operator", "kueue.x-k8s.io": "Kueue", "keda.sh": "KEDA",
     "monitoring.coreos.com": "the Prometheus operator", "external-secrets.io": "External Secrets",
-    "gateway.networking.k8s.io": "the Gateway API",
+    "gateway.networking.k8s.io": "the Gateway API", "cert-manager.io": "cert-manager",
 }  # fmt: skip
 # Network plugins that enforce NetworkPolicies, by the prefixes of their DaemonSets' names.
 CLOSES = ("calico", "cilium", "antrea", "kube-router", "weave", "kindnet", "ovn", "canal", "aws-node")
@@ -251,8 +257,40 @@ def secrets(release: Release) -> Iterator[Finding]:
             continue
         missing = sorted(set(keys) - (there or set()))
         detail = "missing" if there is None else f"without {', '.join(missing)}" if missing else ", ".join(keys)
-        made = " ".join(f"--from-literal={key}=…" for key in keys)
-        yield Finding(f"secret/{name}", not missing, detail, f"kubectl create secret generic {name} {made}")
+        yield Finding(f"secret/{name}", not missing, detail, remedy_of(name, keys))
+        if CERTIFICATE in keys and not missing:
+            yield certificate(name, b64decode(held["data"][CERTIFICATE]))
+
+
+def remedy_of(name: str, keys: Sequence[str]) -> str:
+    """Return the command that makes a Secret: by our own commands where these make what it holds."""
+    create = f"kubectl create secret generic {name}"
+    if "signing.pem" in keys:
+        return f"fathom identity keys {name} && {create} --from-file={name}"
+    if "keys.jsonl" in keys:
+        return f"fathom identity api-key NAME TENANT --file keys.jsonl && {create} --from-file=keys.jsonl"
+    if CERTIFICATE in keys:
+        return f"certificates.issuer.name= of a cert-manager in the values, or {create} --from-file=FOLDER of " + (
+            ", ".join(keys)
+        )
+    return f"{create} {' '.join(f'--from-literal={key}=…' for key in keys)}"
+
+
+def certificate(name: str, pem: bytes, now: float | None = None) -> Finding:
+    """Check the validity of a certificate; one that ends soon is a warning: it should have been renewed by now."""
+    subject, remedy = f"certificate/{name}", f"kubectl describe certificate,secret {name}: who renews it?"
+    try:
+        begins, ends = read_validity(pem)
+    except ValueError as error:
+        return Finding(subject, False, f"is no certificate: {error}", remedy)
+    now = time.time() if now is None else now
+    until = f"{datetime.fromtimestamp(ends, UTC):%Y-%m-%d %H:%M UTC}"
+    if not begins <= now < ends:
+        return Finding(subject, False, f"expired on {until}" if ends <= now else "is not valid yet", remedy)
+    soon = ends - now < RENEWAL_S
+    return Finding(
+        subject, not soon, f"valid until {until}" + (", which is soon" if soon else ""), remedy, needed=False
+    )
 
 
 def classes(release: Release) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ from fathom.cli.doctor.findings import Finding, print_findings
 from fathom.cli.plugins import load_checks, load_model_check
 from fathom.clients.local import read_endpoints
 from fathom.core.errors import FathomError
+from fathom.transport.tls import VARIABLE, Certificates, channel_credentials, config_error
 
 # Module, extra that brings it, what is lost without it, whether the local stack needs it.
 MODULES = (
@@ -41,6 +42,7 @@ def examine(home: Path) -> int:
         [
             *check_packages(),
             *check_programs(),
+            *check_certificate(),
             *asyncio.run(run_checks()),
             *check_bundles(home),
             *asyncio.run(check_services(home)),
@@ -131,12 +133,39 @@ async def check_health(name: str, url: str, metrics: str = "") -> Finding:
     """Health of a service over gRPC, with the address of its metrics where it is known."""
     remedy = f"see the log of {name} (.fathom/logs on this machine), then restart it"
     # Without the client and its retries: what is asked is the state at this moment.
-    async with grpc.aio.insecure_channel(url.removeprefix("grpc://")) as channel:
+    try:
+        opened = open_channel(url)
+    except FathomError as error:
+        return Finding(name, False, f"{url}: {error.message}", f"set {VARIABLE} to a folder with a valid certificate")
+    async with opened as channel:
         try:
             request = health_pb2.HealthCheckRequest(service="ready")
             reply = await health_pb2_grpc.HealthStub(channel).Check(request, timeout=2.0)
         except grpc.aio.AioRpcError as error:
-            return Finding(name, False, f"{url}: {error.code().name}", remedy)
+            # Why a connection fails says more than that it does, e.g. of a certificate.
+            return Finding(name, False, f"{url}: {error.code().name} {error.details() or ''}".strip(), remedy)
     state = health_pb2.HealthCheckResponse.ServingStatus.Name(reply.status)
     detail = f"{url} {state}" + (f", metrics at {metrics}" if metrics else "")
     return Finding(name, state == "SERVING", detail, remedy)
+
+
+def open_channel(url: str) -> grpc.aio.Channel:
+    """Open a channel to a service; for ``grpcs://`` with the certificates of this process. Raises ``ConfigError``."""
+    target = url.rpartition("://")[2]
+    if not url.startswith("grpcs://"):
+        return grpc.aio.insecure_channel(target)
+    certificates = Certificates.open(os.environ.get(VARIABLE, ""))
+    if certificates is None:
+        raise config_error("is not set, and the service speaks mutual TLS")
+    return grpc.aio.secure_channel(target, channel_credentials(certificates.current()))
+
+
+def check_certificate() -> Iterator[Finding]:
+    """Check the certificates of this process, where it has any."""
+    folder = os.environ.get(VARIABLE, "")
+    if folder:
+        try:
+            ends = Certificates(Path(folder)).current().describe_end()
+            yield Finding("certificate", True, f"{folder} valid until {ends}")
+        except FathomError as error:
+            yield Finding("certificate", False, error.message, "renew it; SECURITY.md says what the folder holds")

@@ -15,7 +15,6 @@ RUNS = "RUNS"
 EVENTS = "EVENTS"
 ROLLOUTS = "ROLLOUTS"
 TRAJECTORIES = "TRAJECTORIES"
-FEEDBACK = "FEEDBACK"
 WEIGHTS = "WEIGHTS"
 DEAD_LETTERS = "DEAD_LETTERS"
 SERVING = "SERVING"
@@ -33,7 +32,6 @@ DEAD_RUNS = "planner-dead-runs"
 ALL_EVENTS = "fathom.events.*"
 ALL_DEAD = "fathom.dead.>"
 ALL_TRAJECTORIES = "fathom.trajectories.*.*"
-ALL_FEEDBACK = "fathom.feedback.*"
 GIVEN_UP_ADVISORIES = "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.>"
 TERMINATED_ADVISORIES = "$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.>"
 
@@ -211,7 +209,6 @@ def make_streams(ack_wait_s: float, max_deliver: int | None) -> tuple[Stream, ..
             max_messages=MAX_QUEUED_TASKS,
         ),
         Stream(TRAJECTORIES, (ALL_TRAJECTORIES,), Retention.LIMITS, max_age_s=30 * DAY_S),
-        Stream(FEEDBACK, (ALL_FEEDBACK,), Retention.LIMITS, max_age_s=365 * DAY_S),
         # A replica that starts late needs the latest notices of each model, however old they are.
         Stream(WEIGHTS, ("fathom.weights.*",), Retention.LIMITS, max_per_subject=64),
         Stream(

@@ -94,6 +94,7 @@ DECLARED: Mapping[str, Mapping[str, Access]] = MappingProxyType(
             "RecordStance": writes("stance.entity"),
             "ListStances": reads("entities"),
             "RecordFeedback": writes("run_id"),
+            "ListFeedback": reads(),
         },
         "planner": {
             "Run": writes("request_id"),
@@ -105,6 +106,8 @@ DECLARED: Mapping[str, Mapping[str, Access]] = MappingProxyType(
             "GetRun": reads("run_id"),
             "ListRuns": reads(),
             "UpdateTodo": writes("run_id"),
+            "SetConsent": writes("run_id"),
+            "GetConsent": reads("run_id"),
             "RouteQuestion": SHARED,
             "ListTools": SHARED,
             "Rollout": writes("request_id"),

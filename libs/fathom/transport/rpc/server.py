@@ -17,6 +17,7 @@ from fathom.transport.rpc.dispatch import Dispatcher
 from fathom.transport.rpc.requests import decode, decode_each
 from fathom.transport.sockets import PortInUse
 from fathom.transport.status import to_status
+from fathom.transport.tls import Certificates, server_credentials
 
 SERVER_OPTIONS = (
     # One more byte than a client may send, so that the typed error comes before the transport's own.
@@ -39,11 +40,24 @@ HEALTH_NAMES = ("", "live", "ready", "startup")
 class GrpcServer:
     """A ``grpc.aio`` server for one dispatcher; ``port`` is known after ``start``."""
 
-    def __init__(self, dispatcher: Dispatcher, host: str, port: int) -> None:
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        host: str,
+        port: int,
+        certificates: Certificates | None = None,
+        health_port: int = -1,
+    ) -> None:
+        """Create a server; with certificates it speaks mutual TLS, and health also without on ``health_port``.
+
+        The kubelet's probes have no certificate. A ``health_port`` of 0 picks any free one, -1 opens none.
+        """
         self._dispatcher = dispatcher
-        self._host, self.port = host, port
+        self._host, self.port, self.health_port = host, port, health_port
+        self._certificates = certificates
         self._server = grpc.aio.server(options=SERVER_OPTIONS)
         self._health = health.aio.HealthServicer()
+        self._probed = grpc.aio.server(options=SERVER_OPTIONS) if health_port >= 0 else None
         self._facts: set[str] = set()
 
     async def start(self) -> None:
@@ -54,11 +68,22 @@ class GrpcServer:
         names = (full_name, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
         await self.set_serving(False)
-        try:
-            self.port = self._server.add_insecure_port(f"{self._host}:{self.port}")
-        except RuntimeError as error:
-            raise PortInUse(self._dispatcher.service.name, self._host, self.port) from error
+        self.port = self._bind(self._server, self.port, self._certificates)
+        if self._probed is not None:
+            health_pb2_grpc.add_HealthServicer_to_server(self._health, self._probed)
+            self.health_port = self._bind(self._probed, self.health_port, None)
+            await self._probed.start()
         await self._server.start()
+
+    def _bind(self, server: grpc.aio.Server, port: int, certificates: Certificates | None) -> int:
+        """Bind a port and return it, the one that was found for 0; raise ``PortInUse``."""
+        address = f"{self._host}:{port}"
+        try:
+            if certificates is None:
+                return int(server.add_insecure_port(address))
+            return int(server.add_secure_port(address, server_credentials(certificates)))
+        except RuntimeError as error:
+            raise PortInUse(self._dispatcher.service.name, self._host, port) from error
 
     async def set_serving(self, serving: bool) -> None:
         """Set the readiness of the service and its facts; "live" stays SERVING as long as the process answers."""
@@ -78,6 +103,8 @@ class GrpcServer:
     async def stop(self, grace_s: float) -> None:
         """Refuse new calls, let running ones finish for ``grace_s`` seconds, then close."""
         await self._server.stop(grace_s)
+        if self._probed is not None:
+            await self._probed.stop(0)
 
 
 def generic_handler(dispatcher: Dispatcher) -> grpc.GenericRpcHandler:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
+from fathom.api.memory.v1.memory_pb2 import RecordFeedbackRequest
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.policy.v1.policy_pb2 import DetokenizeRequest
-from fathom.clients import Clients
+from fathom.cli.main import app
+from fathom.clients import Clients, connect
 from fathom.clients.runs import run
 from fathom.services.local import Endpoints
 from fathom.trainers.data.compress_file import compress_file
 from fathom.trainers.data.export.choose import NotTrainable
 from fathom.trainers.data.export.files import Wanted, export
 from fathom.trainers.data.export.tokens import PolicyRenderer, turn_end
+from fathom.trainers.data.records import read
 from fathom.transport.store import open_store
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
@@ -72,14 +78,28 @@ async def test_a_rollout_becomes_sft_rows_whose_rendering_is_what_was_sampled(st
 async def test_a_users_run_needs_consent_and_cannot_train_ppo_of_another_model(stack: Stack, tmp_path: Path) -> None:
     endpoints, clients = stack
     store = open_store(endpoints.store)
-    events = [event async for event in run(clients, pb.RunRequest(request_id="export-run", question=QUESTION))]
+    request = pb.RunRequest(request_id="export-run", question=QUESTION)
+    events = [event async for event in run(clients, request)]
     assert events[-1].finished.answer.markdown
     prefix = "runs/trajectories/export-run"
     # A user's run is left out, and counted as left out, unless the operator says that it may be used.
     done = await export(store, Wanted("sft", prefix=prefix), tmp_path / "none.jsonl", None)
     assert (done.rows, sum(done.left_out.values())) == (0, 1)
-    done = await export(store, Wanted("sft", prefix=prefix, production=True), tmp_path / "one.jsonl", None)
-    assert done.rows == 1
+    wanted = Wanted("sft", prefix=prefix, production=True)
+    done = await export(store, wanted, tmp_path / "none.jsonl", None)
+    assert (done.rows, dict(done.left_out)) == (0, {"a user's run, and its user has not consented": 1})
+    assert not (tmp_path / "none.jsonl").exists(), "nothing was found, so nothing is written"
+
+    given, refused = trajectory.CONSENT_GIVEN, trajectory.CONSENT_REFUSED
+    await clients.planner.set_consent(pb.SetConsentRequest(consent=given))
+    assert (await export(store, wanted, tmp_path / "one.jsonl", None)).rows == 1, "all runs of the caller"
+    await clients.planner.set_consent(pb.SetConsentRequest(run_id="export-run", consent=refused))
+    found = await clients.planner.get_consent(pb.GetConsentRequest(run_id="export-run"))
+    assert (found.consent, found.of_run) == (refused, True)
+    assert (await export(store, wanted, tmp_path / "none.jsonl", None)).rows == 0, "but not this one"
+    await clients.planner.set_consent(pb.SetConsentRequest(consent=refused))
+    await clients.planner.set_consent(pb.SetConsentRequest(run_id="export-run", consent=given))
+    assert (await export(store, wanted, tmp_path / "one.jsonl", None)).rows == 1
     # Log-probabilities of one model say nothing about another: PPO's ratio would be made of both.
     with pytest.raises(NotTrainable, match="'rules', not 'tiny'"):
         await export(store, Wanted("ppo", "tiny", prefix=prefix, production=True), tmp_path / "ppo.jsonl", None)
@@ -109,3 +129,31 @@ async def test_thinking_gets_shorter_by_the_policys_own_tokens(stack: Stack, tmp
     text = (await clients.policy.detokenize(DetokenizeRequest(model="rules", token_ids=learned))).text
     assert "The headquarters of PepsiCo are what I need." in text
     assert "Answer the question" not in text
+
+
+async def test_the_command_reads_one_tenant_and_fails_when_it_finds_nothing(stack: Stack, tmp_path: Path) -> None:
+    endpoints, _ = stack
+    (tmp_path / "endpoints.json").write_text(endpoints.to_json())
+    clients = connect(endpoints.services, tenant="fund-7")
+    try:
+        request = pb.RunRequest(request_id="export-tenant", question=QUESTION, consent=trajectory.CONSENT_GIVEN)
+        assert [event async for event in run(clients, request)][-1].finished.answer.markdown
+        feedback = RecordFeedbackRequest(run_id="export-tenant", helpful=True)
+        await clients.memory.record_feedback(feedback)
+    finally:
+        await clients.close()
+
+    def export_as(tenant: str, kind: str, target: Path) -> Result:
+        command = ["export", kind, "--production", "--target", str(target), "--home", str(tmp_path)]
+        return CliRunner().invoke(app, [*command, "--prefix", "runs/trajectories/export-tenant", "--tenant", tenant])
+
+    # In a thread: the command has an event loop of its own.
+    found = await asyncio.to_thread(export_as, "fund-7", "rl", tmp_path / "own.parquet")
+    assert found.exit_code == 0, found.output
+    (record,) = read(tmp_path / "own.parquet")
+    assert (record.id, record.question) == ("export-tenant", QUESTION)
+    for tenant in ("fund-8", "default"):
+        none = await asyncio.to_thread(export_as, tenant, "sft", tmp_path / "none.jsonl")
+        assert none.exit_code == 1
+        assert "nothing was found" in none.output
+        assert not (tmp_path / "none.jsonl").exists()

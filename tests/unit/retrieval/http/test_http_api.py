@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fathom.core.errors import Overloaded
+from fathom.core.identity import SERVICE, Tokens, make_keys
 from fathom.services.retrieval.config import Config
 from fathom.services.retrieval.engine import Engine
 from fathom.services.retrieval.http.api import HttpApi
@@ -31,8 +32,8 @@ class Lengths:
 async def connect(engine: Engine) -> AsyncIterator[Connect]:
     opened: list[httpx.AsyncClient] = []
 
-    def client(scorer: Lengths | None = None, **settings: Any) -> httpx.AsyncClient:
-        app = HttpApi(Config(**settings), engine, scorer=scorer).make_app()
+    def client(scorer: Lengths | None = None, tokens: Tokens | None = None, **settings: Any) -> httpx.AsyncClient:
+        app = HttpApi(Config(**settings), engine, scorer=scorer, tokens=tokens).make_app()
         opened.append(httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost"))
         return opened[-1]
 
@@ -64,6 +65,25 @@ async def test_with_scores_as_the_client_reads_it(connect: Connect) -> None:
     assert second[0]["document"] == {"id": "zh", "contents": '"银行股"\n银行股上涨。投资者关注利率。'}
     title, _, text = first[0]["document"]["contents"].partition("\n")
     assert (title, text.startswith("Bank profits rose in 2001.")) == ('"Bank profits"', True)
+
+
+@pytest.mark.parametrize("path", ["/retrieve", "/rerank"])
+async def test_a_token_is_verified_when_it_is_shown_and_required_where_the_operator_says_so(
+    connect: Connect, path: str
+) -> None:
+    tokens, strangers = Tokens(make_keys()[0]), Tokens(make_keys()[0])
+    body = {"queries": ["bank"], "documents": [["a", "bb"]]}
+    own = {"authorization": "Bearer " + tokens.sign("trainer", "retrieval", role=SERVICE)}
+    wrong = {"authorization": "Bearer " + strangers.sign("trainer", "retrieval", role=SERVICE)}
+    for required, without in ((False, 200), (True, 401)):
+        client = connect(Lengths(), tokens=tokens, http_require_token=required)
+        assert (await client.post(path, json=body)).status_code == without
+        assert (await client.post(path, json=body, headers=own)).status_code == 200
+        refused = await client.post(path, json=body, headers=wrong)
+        assert (refused.status_code, refused.json()["reason"]) == (401, "UNAUTHENTICATED")
+        assert (await client.get("/health")).status_code == 200
+    # Without keys nobody is identified, and a token means nothing.
+    assert (await connect(Lengths()).post(path, json=body, headers=wrong)).status_code == 200
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

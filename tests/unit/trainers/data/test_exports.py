@@ -13,16 +13,12 @@ from fathom.api.common.v1 import common_pb2 as common
 from fathom.api.planner.v1 import trajectory_pb2 as pb
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.core.errors import CorruptData, InvalidField
-from fathom.trainers.data.export.choose import (
-    NotTrainable,
-    corrections,
-    for_policy_gradient,
-    pairs,
-    redact_personal_data,
-    successful,
-)
+from fathom.domain.consent import Consent, ConsentRecords
+from fathom.trainers.data.export.choose import NotTrainable, for_policy_gradient, successful
 from fathom.trainers.data.export.conversation import conversations
 from fathom.trainers.data.export.files import Wanted, export
+from fathom.trainers.data.export.pairs import corrections, pairs
+from fathom.trainers.data.export.scrub import redact_personal_data
 from fathom.trainers.data.export.tokens import Tokens, read_sampled_ids, render_ids, turn_end
 from fathom.trainers.learners import tiny
 from fathom.transport.store.memory import MemoryStore
@@ -180,9 +176,9 @@ def test_success_is_a_reward_or_an_answer_without_doubt() -> None:
     assert successful(episode("r", *TWO_STEPS), 1.0)
     assert not successful(episode("r", *TWO_STEPS, reward=0.9), 1.0)
     asked = episode("r", *TWO_STEPS, reward=0.0, lane=common.LANE_INTERACTIVE)
-    assert successful(asked, 1.0)
+    assert successful(asked, 1.0, is_run=True)
     asked.answer.findings.add(kind=pb.FINDING_KIND_NUMBER)
-    assert not successful(asked, 1.0)
+    assert not successful(asked, 1.0, is_run=True)
     stopped = episode("r", *TWO_STEPS)
     stopped.stop_reason = pb.STOP_REASON_BUDGET
     assert not successful(stopped, 1.0)
@@ -284,7 +280,7 @@ async def test_the_sft_file(tmp_path: Path) -> None:
     # Of three records one is exported, and for each of the others the reason is counted.
     assert (done.rows, dict(done.left_out)) == (
         1,
-        {"a user's run, and consent was not given": 1, "it did not succeed": 1},
+        {"a user's run, and --production was not given": 1, "it did not succeed": 1},
     )
     assert row["id"] == "roll-0-0#0"
     assert row["exact"] is True
@@ -293,6 +289,7 @@ async def test_the_sft_file(tmp_path: Path) -> None:
     assert sum(row["loss_mask"]) == done.learned_tokens == 7
     assert row["messages"][2]["tool_calls"][0]["function"] == {"name": "search", "arguments": "{}"}
     assert row["tools"][0]["function"]["name"] == "search"
+    await ConsentRecords(store).put_run("user-1", Consent.GIVEN, "")
     await export(store, Wanted("sft", "m", production=True), tmp_path / "all.jsonl", ByTemplate())
     user = next(row for row in lines(tmp_path / "all.jsonl") if row["id"] == "user-1#0")
     # With consent the user's run is exported, without the address.

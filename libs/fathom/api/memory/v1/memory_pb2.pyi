@@ -266,19 +266,53 @@ class ListStancesResponse(_message.Message):
     def __init__(self, stances: _Optional[_Iterable[_Union[Stance, _Mapping]]] = ...) -> None: ...
 
 class RecordFeedbackRequest(_message.Message):
-    __slots__ = ("request_id", "run_id", "helpful", "tags", "comment")
+    __slots__ = ("request_id", "run_id", "helpful", "tags", "comment", "edited_answer")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     HELPFUL_FIELD_NUMBER: _ClassVar[int]
     TAGS_FIELD_NUMBER: _ClassVar[int]
     COMMENT_FIELD_NUMBER: _ClassVar[int]
+    EDITED_ANSWER_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     run_id: str
     helpful: bool
     tags: _containers.RepeatedScalarFieldContainer[str]
     comment: str
-    def __init__(self, request_id: _Optional[str] = ..., run_id: _Optional[str] = ..., helpful: bool = ..., tags: _Optional[_Iterable[str]] = ..., comment: _Optional[str] = ...) -> None: ...
+    edited_answer: str
+    def __init__(self, request_id: _Optional[str] = ..., run_id: _Optional[str] = ..., helpful: bool = ..., tags: _Optional[_Iterable[str]] = ..., comment: _Optional[str] = ..., edited_answer: _Optional[str] = ...) -> None: ...
 
 class RecordFeedbackResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class ListFeedbackRequest(_message.Message):
+    __slots__ = ("page_size", "page_token")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class Feedback(_message.Message):
+    __slots__ = ("run_id", "helpful", "tags", "comment", "edited_answer", "create_time")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    HELPFUL_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    COMMENT_FIELD_NUMBER: _ClassVar[int]
+    EDITED_ANSWER_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    helpful: bool
+    tags: _containers.RepeatedScalarFieldContainer[str]
+    comment: str
+    edited_answer: str
+    create_time: _timestamp_pb2.Timestamp
+    def __init__(self, run_id: _Optional[str] = ..., helpful: bool = ..., tags: _Optional[_Iterable[str]] = ..., comment: _Optional[str] = ..., edited_answer: _Optional[str] = ..., create_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class ListFeedbackResponse(_message.Message):
+    __slots__ = ("feedback", "next_page_token")
+    FEEDBACK_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    feedback: _containers.RepeatedCompositeFieldContainer[Feedback]
+    next_page_token: str
+    def __init__(self, feedback: _Optional[_Iterable[_Union[Feedback, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...

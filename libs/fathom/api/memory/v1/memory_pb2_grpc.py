@@ -100,6 +100,11 @@ class MemoryServiceStub(object):
                 request_serializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.RecordFeedbackRequest.SerializeToString,
                 response_deserializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.RecordFeedbackResponse.FromString,
                 _registered_method=True)
+        self.ListFeedback = channel.unary_unary(
+                '/fathom.api.memory.v1.MemoryService/ListFeedback',
+                request_serializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.ListFeedbackRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.ListFeedbackResponse.FromString,
+                _registered_method=True)
 
 
 class MemoryServiceServicer(object):
@@ -198,6 +203,13 @@ class MemoryServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListFeedback(self, request, context):
+        """Lists judgements of answers, oldest first; the last one of a run is what its user thinks.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_MemoryServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -265,6 +277,11 @@ def add_MemoryServiceServicer_to_server(servicer, server):
                     servicer.RecordFeedback,
                     request_deserializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.RecordFeedbackRequest.FromString,
                     response_serializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.RecordFeedbackResponse.SerializeToString,
+            ),
+            'ListFeedback': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListFeedback,
+                    request_deserializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.ListFeedbackRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.ListFeedbackResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -619,6 +636,33 @@ class MemoryService(object):
             '/fathom.api.memory.v1.MemoryService/RecordFeedback',
             fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.RecordFeedbackRequest.SerializeToString,
             fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.RecordFeedbackResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListFeedback(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.memory.v1.MemoryService/ListFeedback',
+            fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.ListFeedbackRequest.SerializeToString,
+            fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.ListFeedbackResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -88,7 +88,7 @@ class Recording(_message.Message):
     def __init__(self, name: _Optional[str] = ..., mode: _Optional[_Union[RecordingMode, str]] = ...) -> None: ...
 
 class RunRequest(_message.Message):
-    __slots__ = ("request_id", "question", "conversation_id", "protocol", "model", "as_of", "budget", "sampling", "window", "prompts", "effort", "table_ids", "history", "instructions", "recording")
+    __slots__ = ("request_id", "question", "conversation_id", "protocol", "model", "as_of", "budget", "sampling", "window", "prompts", "effort", "table_ids", "history", "instructions", "recording", "consent")
     class PromptsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -111,6 +111,7 @@ class RunRequest(_message.Message):
     HISTORY_FIELD_NUMBER: _ClassVar[int]
     INSTRUCTIONS_FIELD_NUMBER: _ClassVar[int]
     RECORDING_FIELD_NUMBER: _ClassVar[int]
+    CONSENT_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     question: str
     conversation_id: str
@@ -126,7 +127,8 @@ class RunRequest(_message.Message):
     history: _containers.RepeatedCompositeFieldContainer[_policy_pb2.Message]
     instructions: str
     recording: Recording
-    def __init__(self, request_id: _Optional[str] = ..., question: _Optional[str] = ..., conversation_id: _Optional[str] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., window: _Optional[_Union[_trajectory_pb2.Window, _Mapping]] = ..., prompts: _Optional[_Mapping[str, str]] = ..., effort: _Optional[_Union[Effort, str]] = ..., table_ids: _Optional[_Iterable[str]] = ..., history: _Optional[_Iterable[_Union[_policy_pb2.Message, _Mapping]]] = ..., instructions: _Optional[str] = ..., recording: _Optional[_Union[Recording, _Mapping]] = ...) -> None: ...
+    consent: _trajectory_pb2.Consent
+    def __init__(self, request_id: _Optional[str] = ..., question: _Optional[str] = ..., conversation_id: _Optional[str] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., window: _Optional[_Union[_trajectory_pb2.Window, _Mapping]] = ..., prompts: _Optional[_Mapping[str, str]] = ..., effort: _Optional[_Union[Effort, str]] = ..., table_ids: _Optional[_Iterable[str]] = ..., history: _Optional[_Iterable[_Union[_policy_pb2.Message, _Mapping]]] = ..., instructions: _Optional[str] = ..., recording: _Optional[_Union[Recording, _Mapping]] = ..., consent: _Optional[_Union[_trajectory_pb2.Consent, str]] = ...) -> None: ...
 
 class RunStarted(_message.Message):
     __slots__ = ("run_id", "conversation_id", "question", "model", "attempt", "protocol", "effort", "capped", "given", "form")
@@ -493,6 +495,34 @@ class TodoItem(_message.Message):
     text: str
     state: str
     def __init__(self, text: _Optional[str] = ..., state: _Optional[str] = ...) -> None: ...
+
+class SetConsentRequest(_message.Message):
+    __slots__ = ("request_id", "run_id", "consent")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    CONSENT_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    run_id: str
+    consent: _trajectory_pb2.Consent
+    def __init__(self, request_id: _Optional[str] = ..., run_id: _Optional[str] = ..., consent: _Optional[_Union[_trajectory_pb2.Consent, str]] = ...) -> None: ...
+
+class SetConsentResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetConsentRequest(_message.Message):
+    __slots__ = ("run_id",)
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    def __init__(self, run_id: _Optional[str] = ...) -> None: ...
+
+class GetConsentResponse(_message.Message):
+    __slots__ = ("consent", "of_run")
+    CONSENT_FIELD_NUMBER: _ClassVar[int]
+    OF_RUN_FIELD_NUMBER: _ClassVar[int]
+    consent: _trajectory_pb2.Consent
+    of_run: bool
+    def __init__(self, consent: _Optional[_Union[_trajectory_pb2.Consent, str]] = ..., of_run: bool = ...) -> None: ...
 
 class UpdateTodoRequest(_message.Message):
     __slots__ = ("request_id", "run_id", "items")

@@ -75,6 +75,16 @@ class PlannerServiceStub(object):
                 request_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListRunsRequest.SerializeToString,
                 response_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListRunsResponse.FromString,
                 _registered_method=True)
+        self.SetConsent = channel.unary_unary(
+                '/fathom.api.planner.v1.PlannerService/SetConsent',
+                request_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.SetConsentRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.SetConsentResponse.FromString,
+                _registered_method=True)
+        self.GetConsent = channel.unary_unary(
+                '/fathom.api.planner.v1.PlannerService/GetConsent',
+                request_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.GetConsentRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.GetConsentResponse.FromString,
+                _registered_method=True)
         self.UpdateTodo = channel.unary_unary(
                 '/fathom.api.planner.v1.PlannerService/UpdateTodo',
                 request_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.UpdateTodoRequest.SerializeToString,
@@ -175,6 +185,23 @@ class PlannerServiceServicer(object):
 
     def ListRuns(self, request, context):
         """Lists runs, newest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SetConsent(self, request, context):
+        """Records whether runs may become training data: one run, or all runs of the caller that say nothing themselves.
+        The latest statement counts. A run's holds for the runs that it delegated and for its branches, too.
+        Errors: NOT_FOUND, INVALID_ARGUMENT (consent), PERMISSION_DENIED (given for a run that somebody else asked).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetConsent(self, request, context):
+        """Tells whether runs may become training data, and who says so: the run, or the one who asked it.
+        Errors: NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -284,6 +311,16 @@ def add_PlannerServiceServicer_to_server(servicer, server):
                     servicer.ListRuns,
                     request_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListRunsRequest.FromString,
                     response_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListRunsResponse.SerializeToString,
+            ),
+            'SetConsent': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetConsent,
+                    request_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.SetConsentRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.SetConsentResponse.SerializeToString,
+            ),
+            'GetConsent': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetConsent,
+                    request_deserializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.GetConsentRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.GetConsentResponse.SerializeToString,
             ),
             'UpdateTodo': grpc.unary_unary_rpc_method_handler(
                     servicer.UpdateTodo,
@@ -538,6 +575,60 @@ class PlannerService(object):
             '/fathom.api.planner.v1.PlannerService/ListRuns',
             fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListRunsRequest.SerializeToString,
             fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.ListRunsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetConsent(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.planner.v1.PlannerService/SetConsent',
+            fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.SetConsentRequest.SerializeToString,
+            fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.SetConsentResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetConsent(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.planner.v1.PlannerService/GetConsent',
+            fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.GetConsentRequest.SerializeToString,
+            fathom_dot_api_dot_planner_dot_v1_dot_planner__pb2.GetConsentResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -20,6 +20,12 @@ class Protocol(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     PROTOCOL_SEARCH_R1: _ClassVar[Protocol]
     PROTOCOL_AUTO: _ClassVar[Protocol]
 
+class Consent(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CONSENT_UNSPECIFIED: _ClassVar[Consent]
+    CONSENT_GIVEN: _ClassVar[Consent]
+    CONSENT_REFUSED: _ClassVar[Consent]
+
 class ToolStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     TOOL_STATUS_UNSPECIFIED: _ClassVar[ToolStatus]
@@ -78,6 +84,9 @@ PROTOCOL_RESEARCH: Protocol
 PROTOCOL_WORKFLOW: Protocol
 PROTOCOL_SEARCH_R1: Protocol
 PROTOCOL_AUTO: Protocol
+CONSENT_UNSPECIFIED: Consent
+CONSENT_GIVEN: Consent
+CONSENT_REFUSED: Consent
 TOOL_STATUS_UNSPECIFIED: ToolStatus
 TOOL_STATUS_OK: ToolStatus
 TOOL_STATUS_EMPTY: ToolStatus
@@ -440,7 +449,7 @@ class Finding(_message.Message):
     def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ..., kind: _Optional[_Union[FindingKind, str]] = ..., text: _Optional[str] = ..., cited: _Optional[_Iterable[int]] = ..., detail: _Optional[str] = ..., found_in: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Trajectory(_message.Message):
-    __slots__ = ("run_id", "question", "protocol", "steps", "answer", "stop_reason", "error", "token_ids", "mask", "log_probs", "reward", "reward_components", "version_min", "version_max", "task_index", "sample_index", "exact", "lane", "usage", "hash", "segments", "max_context_tokens", "prompts", "leg", "parent_run_id", "culprit", "given", "error_code", "understood")
+    __slots__ = ("run_id", "question", "protocol", "steps", "answer", "stop_reason", "error", "token_ids", "mask", "log_probs", "reward", "reward_components", "version_min", "version_max", "task_index", "sample_index", "exact", "lane", "usage", "hash", "segments", "max_context_tokens", "prompts", "leg", "parent_run_id", "culprit", "given", "error_code", "understood", "principal", "consent", "origin_run_id")
     class RewardComponentsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -484,6 +493,9 @@ class Trajectory(_message.Message):
     GIVEN_FIELD_NUMBER: _ClassVar[int]
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     UNDERSTOOD_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    CONSENT_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_RUN_ID_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     question: str
     protocol: Protocol
@@ -513,4 +525,7 @@ class Trajectory(_message.Message):
     given: _containers.RepeatedCompositeFieldContainer[Material]
     error_code: str
     understood: str
-    def __init__(self, run_id: _Optional[str] = ..., question: _Optional[str] = ..., protocol: _Optional[_Union[Protocol, str]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., stop_reason: _Optional[_Union[StopReason, str]] = ..., error: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., mask: _Optional[_Iterable[int]] = ..., log_probs: _Optional[_Iterable[float]] = ..., reward: _Optional[float] = ..., reward_components: _Optional[_Mapping[str, float]] = ..., version_min: _Optional[int] = ..., version_max: _Optional[int] = ..., task_index: _Optional[int] = ..., sample_index: _Optional[int] = ..., exact: bool = ..., lane: _Optional[_Union[_common_pb2.Lane, str]] = ..., usage: _Optional[_Union[_common_pb2.Usage, _Mapping]] = ..., hash: _Optional[str] = ..., segments: _Optional[_Iterable[_Union[Segment, _Mapping]]] = ..., max_context_tokens: _Optional[int] = ..., prompts: _Optional[_Mapping[str, str]] = ..., leg: _Optional[int] = ..., parent_run_id: _Optional[str] = ..., culprit: _Optional[str] = ..., given: _Optional[_Iterable[_Union[Material, _Mapping]]] = ..., error_code: _Optional[str] = ..., understood: _Optional[str] = ...) -> None: ...
+    principal: str
+    consent: Consent
+    origin_run_id: str
+    def __init__(self, run_id: _Optional[str] = ..., question: _Optional[str] = ..., protocol: _Optional[_Union[Protocol, str]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., stop_reason: _Optional[_Union[StopReason, str]] = ..., error: _Optional[str] = ..., token_ids: _Optional[_Iterable[int]] = ..., mask: _Optional[_Iterable[int]] = ..., log_probs: _Optional[_Iterable[float]] = ..., reward: _Optional[float] = ..., reward_components: _Optional[_Mapping[str, float]] = ..., version_min: _Optional[int] = ..., version_max: _Optional[int] = ..., task_index: _Optional[int] = ..., sample_index: _Optional[int] = ..., exact: bool = ..., lane: _Optional[_Union[_common_pb2.Lane, str]] = ..., usage: _Optional[_Union[_common_pb2.Usage, _Mapping]] = ..., hash: _Optional[str] = ..., segments: _Optional[_Iterable[_Union[Segment, _Mapping]]] = ..., max_context_tokens: _Optional[int] = ..., prompts: _Optional[_Mapping[str, str]] = ..., leg: _Optional[int] = ..., parent_run_id: _Optional[str] = ..., culprit: _Optional[str] = ..., given: _Optional[_Iterable[_Union[Material, _Mapping]]] = ..., error_code: _Optional[str] = ..., understood: _Optional[str] = ..., principal: _Optional[str] = ..., consent: _Optional[_Union[Consent, str]] = ..., origin_run_id: _Optional[str] = ...) -> None: ...

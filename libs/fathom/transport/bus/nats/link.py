@@ -29,13 +29,14 @@ from nats.js.errors import APIError, BadRequestError, NotFoundError
 
 from fathom.core.config import ConfigError
 from fathom.core.deadline import time_limit
-from fathom.core.errors import DeadlineExceeded, DependencyFailed, NotReady
+from fathom.core.errors import DeadlineExceeded, DependencyFailed, FathomError, NotReady
 from fathom.core.retry import RetryPolicy, retry
 from fathom.transport.bus.base import Backlog, StreamState
 from fathom.transport.bus.claim import MAX_HEADER_BYTES, THRESHOLD
 from fathom.transport.bus.nats.cancellation import restore_cancellation
 from fathom.transport.bus.serving import LOGGER
 from fathom.transport.bus.streams import Bucket, Durable, Retention, Stream, Topology
+from fathom.transport.tls import Certificates, load_into
 
 # Seconds for the first connection, of all servers of the URL together; each try of one ends after CONNECT_TIMEOUT_S.
 OPEN_TIMEOUT_S = 10.0
@@ -61,8 +62,9 @@ class Unconfirmed(NotReady):
 class Link:
     """A connected client with JetStream; ``connected`` is set while a server is reachable."""
 
-    def __init__(self, replicas: int) -> None:
+    def __init__(self, replicas: int, trust: Trust | None = None) -> None:
         self.client = Client()
+        self._trust = trust
         self.connected = asyncio.Event()
         # Counts the connections; a reader that sees it change has perhaps missed messages and begins anew.
         self.epoch = 0
@@ -71,15 +73,17 @@ class Link:
 
     @classmethod
     async def open(cls, url: str) -> Link:
-        """Connect to ``nats://host:port[,host:port]?replicas=1&ca=FILE``; raises as ``open_bus`` does.
+        """Connect to ``nats://host:port[,host:port]?replicas=1&ca=FILE&tls=FOLDER``; raises as ``open_bus`` does.
+
+        ``ca`` is trusted in addition to the system's authorities; ``tls`` has the certificate to show.
 
         Without a login in the URL, ``NATS_USER`` and ``NATS_PASSWORD`` are used, which may hold any character.
         """
-        servers, replicas, ca = read_url(url)
-        trust = trusting(ca) if ca else None
-        link = cls(replicas)
+        servers, replicas, ca, folder = read_url(url)
+        trust = Trust(ca, Certificates.open(folder)) if ca or folder else None
+        link = cls(replicas, trust)
         try:
-            await link._connect(servers, trust)
+            await link._connect(servers, trust.context if trust is not None else None)
         except (TimeoutError, NatsError, OSError) as error:
             with suppress(AssertionError):  # nats-py's, for a client that never had a connection
                 await link.client.close()
@@ -256,6 +260,12 @@ class Link:
         self.connected.clear()
         if not self.is_closed:
             self._log.warning("bus: disconnected")
+            if self._trust is not None:
+                try:
+                    self._trust.renew()
+                except FathomError as error:
+                    # The handshake says so again, each time that it is tried, until the files are right.
+                    self._log.warning("bus: certificates were not taken over: %s", error.message)
 
     async def _on_reconnect(self) -> None:
         self.epoch += 1
@@ -263,16 +273,37 @@ class Link:
         self._log.warning("bus: reconnected")
 
 
-def read_url(url: str) -> tuple[list[str], int, str]:
-    """Parse a bus URL into server URLs, number of stream replicas and CA file; raise ``ConfigError`` if malformed."""
+class Trust:
+    """TLS of one connection: whom it trusts, and what it shows, renewed before each reconnection."""
+
+    def __init__(self, ca: str, certificates: Certificates | None) -> None:
+        """Create with a CA file and certificates, of which one may be missing; raise ``ConfigError``."""
+        self._certificates = certificates
+        self.context = trusting(ca) if ca else ssl.create_default_context()
+        self.renew()
+
+    def renew(self) -> None:
+        """Take over a rotated certificate; raise ``NotReady`` for an expired one, and ``ConfigError``."""
+        if self._certificates is not None:
+            load_into(self.context, self._certificates)
+
+
+def read_url(url: str) -> tuple[list[str], int, str, str]:
+    """Parse a bus URL into server URLs, number of stream replicas, CA file and folder of certificates.
+
+    Raises ``ConfigError`` if malformed.
+    """
     parts = urlsplit(url)
     query = parse_qs(parts.query)
-    replicas, ca = query.pop("replicas", ["1"])[-1], query.pop("ca", [""])[-1]
+    replicas, ca, folder = (
+        query.pop(name, [usual])[-1] for name, usual in (("replicas", "1"), ("ca", ""), ("tls", ""))
+    )
     if not parts.netloc or query or replicas not in ("1", "3", "5"):
         raise ConfigError(
-            "bus_url: expected nats://host:port[,host:port]?replicas=1|3|5&ca=FILE", metadata={"field": "bus_url"}
+            "bus_url: expected nats://host:port[,host:port]?replicas=1|3|5&ca=FILE&tls=FOLDER",
+            metadata={"field": "bus_url"},
         )
-    return [urlunsplit((parts.scheme, host, "", "", "")) for host in parts.netloc.split(",")], int(replicas), ca
+    return [urlunsplit((parts.scheme, host, "", "", "")) for host in parts.netloc.split(",")], int(replicas), ca, folder
 
 
 def trusting(ca: str) -> ssl.SSLContext:
