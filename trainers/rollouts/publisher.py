@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from fathom.api.common.v1 import common_pb2
 from fathom.api.policy.v1.policy_pb2 import MODEL_STATE_FAILED, GetModelRequest, LoadWeightsRequest, Model
 from fathom.clients import Clients
 from fathom.core.errors import DeadlineExceeded, DependencyFailed, NotFound
-from fathom.domain.weights.manifest import publish
+from fathom.domain.weights.manifest import WeightFile, write_manifest
+from fathom.trainers.store_files import StoredFiles, StoreFolder, check_uploaded
 from fathom.transport.store import ObjectStore
 from fathom.transport.store.refs import to_ref
 
@@ -34,14 +33,16 @@ class Publisher:
 
     clients: Clients
     store: ObjectStore
+    url: str
+    """Of ``store``; ranks open it by themselves."""
     model: str
     lanes: tuple[str, ...] = ()
     timeout_s: float = 120.0
     version: int = 0
     """Last published version; 0 before the first."""
 
-    async def publish(self, write: Callable[[Path], None]) -> int:
-        """Publish the files that ``write`` puts into a folder as the next version, and wait until it is served.
+    async def publish(self, write: Callable[[StoreFolder], StoredFiles]) -> int:
+        """Publish the files that ``write`` uploads as the next version, and wait until it is served.
 
         Raises ``DependencyFailed("policy")`` when loading fails and ``DeadlineExceeded`` when the version is not served
         in time; in both cases the previous version stays in service.
@@ -51,11 +52,14 @@ class Publisher:
         if not self.version:
             self.version = await self.newest()
         version = self.version + 1
-        with TemporaryDirectory() as folder:
-            # Gathering and writing take seconds; episodes in flight are read on this event loop meanwhile.
-            await asyncio.to_thread(write, Path(folder))
-            # The manifest is uploaded after its files: who sees it can read all of them.
-            manifest = await publish(self.store, Path(folder), self.model, version)
+        # Keys begin with checksums: another attempt at this number never changes what an earlier manifest lists.
+        target = StoreFolder(self.url, f"weights/{self.model}/{version}", by_content=True)
+        # Gathering and writing take seconds; episodes in flight are read on this event loop meanwhile.
+        files = await asyncio.to_thread(write, target)
+        await check_uploaded(self.store, files)
+        listed = [WeightFile(name, one.key, one.size_bytes, one.sha256) for name, one in files.items()]
+        # The manifest is written after its files: who sees it can read all of them.
+        manifest = await write_manifest(self.store, self.model, version, listed)
         request = LoadWeightsRequest(
             # Derived from the content: a repeated request for the same weights is the same request to the service.
             request_id=f"weights-{manifest.sha256[:32]}",

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.clients import Clients
@@ -129,16 +130,20 @@ async def test_primes_own_entry_runs_its_example(stack: Stack, tmp_path: Path) -
     before_and_after = {"reward_model/dpo_acc_before", "reward_model/dpo_acc", "reward_model/dpo_acc_abs"}
     assert expected | before_and_after <= metrics.keys()
     assert not [name for name in metrics if name.startswith(("critic/vf", "critic/values"))]
-    kept = StoreCheckpoints(open_store(endpoints.store), output.name)
-    assert await asyncio.to_thread(kept.load, tmp_path / "checkpoint")
-    assert sorted(path.name for path in (tmp_path / "checkpoint").iterdir()) == ["actor", "reward"]
+    kept = StoreCheckpoints(open_store(endpoints.store), endpoints.store, output.name)
+    found = await asyncio.to_thread(kept.load)
+    assert found is not None
+    assert {name.split("/")[0] for name in found.folder.files} == {"actor", "reward"}
+    await asyncio.to_thread(found.folder.fetch_all, tmp_path / "checkpoint")
     config = fill_vocabulary(load_settings("prime", [example], overrides), [])
     start = load_model(config.model, config.trainer.seed).state_dict()
-    for part, weights in (("actor", "module"), ("reward", "phi")):
-        state = torch.load(tmp_path / "checkpoint" / part / "rank-00000.pt", weights_only=False)["learner"][weights]
-        found = {name.removeprefix("language_model."): value for name, value in state.items()}
-        assert found.keys() == start.keys(), "the language model's parameters and no others"
-        assert not all(torch.equal(value, found[name]) for name, value in start.items()), f"{part} has not learned"
+    for part in ("actor", "reward"):
+        dcp_to_torch_save(tmp_path / "checkpoint" / part, tmp_path / f"{part}.pt")
+        state = torch.load(tmp_path / f"{part}.pt", weights_only=False)
+        weights = {name.removeprefix("module."): value for name, value in state.items() if name.startswith("module.")}
+        learned = {name.removeprefix("language_model."): value for name, value in weights.items()}
+        assert learned.keys() == start.keys(), "the language model's parameters and no others"
+        assert not all(torch.equal(value, learned[name]) for name, value in start.items()), f"{part} has not learned"
 
 
 def test_files_alone_are_enough_for_sft_and_dpo(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def scene(root: Path, algorithm: str, *overrides: str) -> tuple[RayPPOTrainer, l
     context = TrainingContext(
         Rollouts(ModelSampler(model, tokenizer), tokenizer, GenerationConfig.from_config(config)),
         Prompts(records([fact.task for fact in FACTS], "train"), seed=2),
-        checkpoints=StoreCheckpoints(open_store(f"file://{root / 'store'}"), "toy"),
+        checkpoints=StoreCheckpoints(open_store(f"file://{root / 'store'}"), f"file://{root / 'store'}", "toy"),
         on_step=lambda step, metrics: seen.append(dict(metrics)),
     )
     reward = RewardManager(tokenizer, 0, 0.1)
