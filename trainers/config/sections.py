@@ -136,7 +136,7 @@ class RolloutConfig(Settings):
     """Search-R1: replaces the protocol's instruction."""
     publish_lanes: tuple[Literal["interactive", "evaluation", "training"], ...] = ()
     """Lanes that new weights serve; empty means all."""
-    publish_timeout_s: float = Field(default=120.0, gt=0)
+    publish_timeout_s: float = Field(default=600.0, gt=0)
     """Time limit for the policy service to serve new weights, in seconds."""
     record: bool = True
     """Record each batch in the output folder, for replay."""
@@ -238,6 +238,8 @@ class TrainerConfig(Settings):
     """Resume from the latest checkpoint, from ``resume_path``, or not at all."""
     resume_path: str | None = Field(default=None, coerce_numbers_to_str=True)
     """Step of the checkpoint to resume from."""
+    resume_changed: bool = False
+    """Go on from the checkpoint of a training with other settings, which is refused otherwise."""
     world_size: int = Field(default=1, ge=1)
     """Number of ranks of each learner; 1 runs in this process unless ``use_ray``."""
     use_ray: bool = False
