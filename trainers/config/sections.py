@@ -23,7 +23,10 @@ class DataConfig(Settings):
     max_prompt_length: int = Field(default=1024, ge=1)
     """Maximum prompt length."""
     max_response_length: int = Field(default=512, ge=1)
-    """Maximum response length, all turns together."""
+    """Length from which a response counts as cut off, in metrics and in PRIME's filter, all turns together.
+
+    What bounds an episode are ``rollout.max_turns`` and ``rollout.max_tokens``.
+    """
     train_batch_size: int = Field(default=64, ge=1)
     """Prompts per step."""
     val_batch_size: int | None = Field(default=None, ge=1)
@@ -33,11 +36,11 @@ class DataConfig(Settings):
     seed: int = 7
     """Seed of that order."""
     truncation: Literal["error", "left", "right"] = "error"
-    """Treatment of a prompt that is too long and not filtered out."""
+    """Of verl's files; nothing here reads it: the planner refuses a prompt that does not fit its window."""
     filter_overlong_prompts: bool = True
-    """Drop prompts that are too long."""
+    """Of verl's files; nothing here reads it, see ``truncation``."""
     return_raw_chat: bool = False
-    """Return the messages in addition to their ids."""
+    """Of verl's files; nothing here reads it: prompts are always messages."""
     oversample_factor: float = Field(default=1.0, ge=1)
     """Prompts drawn per prompt trained on (PRIME: 4.0)."""
     filter_accuracy: bool = False
