@@ -162,9 +162,18 @@ READERS: tuple[Reader, ...] = (
 )  # fmt: skip
 
 
-def check_settings_are_read(name: str, config: TrainConfig, given: Mapping[str, Any]) -> None:
-    """Raise ``ConfigError`` naming the first given setting that this training would not read, and what would."""
+def check_settings_are_read(
+    name: str, config: TrainConfig, given: Mapping[str, Any], without: TrainConfig | None = None
+) -> None:
+    """Raise ``ConfigError`` naming the first given setting that this training would not read, and what would.
+
+    A value that is the same in ``without``, the settings without those given, changes nothing and is let through: the
+    effective settings that a run has written can be given again.
+    """
+    now, before = config.model_dump(by_alias=True), (without.model_dump(by_alias=True) if without else {})
     for setting in list_settings(given):
+        if without is not None and find_value(now, setting) == find_value(before, setting):
+            continue
         readers = [one for one in READERS if setting in one.settings]
         if any(one.applies(name, config) for one in readers):
             continue
@@ -174,6 +183,14 @@ def check_settings_are_read(name: str, config: TrainConfig, given: Mapping[str, 
             f"{setting}: is not read by {name} with rollout.source {config.rollout.source}; {why}. Leave it out",
             metadata={"field": setting},
         )
+
+
+def find_value(tree: Mapping[str, Any], setting: str) -> Any:
+    """Return the value of a dotted name."""
+    value: Any = tree
+    for part in setting.split("."):
+        value = value[part]
+    return value
 
 
 def drop_unread(name: str, config: TrainConfig, settings: Mapping[str, Any], path: str = "") -> dict[str, Any]:

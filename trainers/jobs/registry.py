@@ -104,9 +104,10 @@ def load_settings(name: str, files: Sequence[Path], overrides: Sequence[str]) ->
         merge(both, task)
         # It is one file for all algorithms: each takes what it reads.
         merge(values, drop_unread(name, build_config(both), task))
+    without = build_config(values)
     merge(values, given)
     config = build_config(values)
-    check_settings_are_read(name, config, given)
+    check_settings_are_read(name, config, given, without)
     return config
 
 

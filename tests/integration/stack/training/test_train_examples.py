@@ -26,6 +26,7 @@ from fathom.trainers.learners.models import load_model
 from fathom.trainers.monitor.loggers import read_lines
 from fathom.trainers.prime import main_prime
 from fathom.transport.store import open_store
+from tests.support.read_settings import keep_read
 
 on_the_stack = pytest.mark.asyncio(loop_scope="package")
 Stack = tuple[Endpoints, Clients]
@@ -77,7 +78,7 @@ async def test_an_example_takes_its_first_step(
     if name == "interpreter":
         write_tasks(Bundle(tables_dir.parent), tmp_path / "tasks", 8)
         more = [f"data.train_files={[str(tmp_path / 'tasks' / 'code' / 'train.parquet')]}"]
-    config = load_settings(name, [EXAMPLES / f"{name}.yaml"], settings(name, output, *more))
+    config = load_settings(name, [EXAMPLES / f"{name}.yaml"], keep_read(name, settings(name, output, *more)))
     run = Run(name, config, Place(endpoints.services, endpoints.store), lambda *_: None, Interruption())
     outcome = await asyncio.to_thread(run.train)
     assert outcome.steps == 1
@@ -123,7 +124,7 @@ async def test_primes_own_entry_runs_its_example(stack: Stack, tmp_path: Path) -
     home = {"services": dict(endpoints.services), "gateway": "", "nats": "", "store": endpoints.store}
     (tmp_path / "endpoints.json").write_text(json.dumps(home))
     example, output = EXAMPLES / "prime.yaml", tmp_path / f"prime-{tmp_path.name}"
-    overrides = settings("prime", output, "actor.optim.lr=0.01", "reward_model.optim.lr=0.01")
+    overrides = keep_read("prime", settings("prime", output, "actor.optim.lr=0.01", "reward_model.optim.lr=0.01"))
     await asyncio.to_thread(main_prime.main, ["--config", str(example), "--home", str(tmp_path), *overrides])
     [metrics] = read_lines(output / "metrics.jsonl").values()
     expected = {"acc", "actor/pg_loss", "filter/pass_rate", "reward_model/dpo_loss", "reward_model/grad_norm"}

@@ -92,10 +92,10 @@ def test_examples_set_nothing_in_vain(example: Path) -> None:
         ("grpo", "data.return_raw_chat=true", "no part of a training reads it"),
         ("grpo", "rollout.staleness=4", "rollout.mode async"),
         ("grpo", "critic.optim.lr=0.1", "adv_estimator gae"),
-        ("grpo", "reward_model.enable=false", "prime"),
+        ("grpo", "reward_model.beta_train=0.5", "prime"),
         ("ppo", "algorithm.kl_target=0.2", "algorithm.kl_ctrl adaptive"),
         ("grpo", "reward.format_score=0.5", "reward.manager search_r1"),
-        ("dpo", "rollout.n=4", "RL"),
+        ("dpo", "rollout.n=8", "RL"),
         ("sft", "imitation.beta=0.2", "dpo"),
     ],
 )
@@ -104,6 +104,13 @@ def test_what_would_not_be_read_is_refused_by_name(name: str, override: str, why
     with pytest.raises(ConfigError, match=f"{setting}: is not read by {name}.*{why}") as told:
         load_settings(name, [], [*DATA, override])
     assert told.value.metadata["field"] == setting
+
+
+def test_the_settings_that_a_run_has_written_can_be_given_again(tmp_path: Path) -> None:
+    """They have every setting, most of them as they are anyway."""
+    config = load_settings("grpo", [], [*DATA, "actor.optim.lr=0.1"])
+    (tmp_path / "config.yaml").write_text(config.to_yaml())
+    assert load_settings("grpo", [tmp_path / "config.yaml"], []) == config
 
 
 def test_the_page_of_settings_is_the_tables() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ NOT_REACHED = {
 
 
 @pytest.fixture
-def recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
+def recorded(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """The dotted names of the settings that are read, but for the reads of the settings' own checks."""
     found, paths, alive = set[str](), dict[int, str](), list[Any]()
 
@@ -47,7 +46,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
         return value
 
     monkeypatch.setattr(Settings, "__getattribute__", record, raising=False)
-    yield found
+    return found
 
 
 def test_a_training_looks_at_every_setting_that_it_is_said_to_read(recorded: set[str], tmp_path: Path) -> None:
