@@ -76,7 +76,7 @@ def test_of_the_built_in_task_each_algorithm_takes_what_it_reads() -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_set_nothing_in_vain(example: Path) -> None:
-    load_settings(example.stem, [example], [])
+    assert load_settings(example.stem, [example], []).trainer.output != TrainConfig().trainer.output
 
 
 @pytest.mark.parametrize(

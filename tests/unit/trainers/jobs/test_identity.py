@@ -40,9 +40,9 @@ async def test_who_wants_it_goes_on_or_begins_anew(override: str) -> None:
 
 async def test_length_place_and_pace_may_change() -> None:
     store = open_store("memory://")
-    await claim_for(store, "grpo", load_config([], ["trainer.output=run"]))
+    first = await claim_for(store, "grpo", load_config([], ["trainer.output=run"]))
     more = ["trainer.total_training_steps=9", "trainer.world_size=2", "rollout.timeout_s=5", "collapse.window=2"]
-    await claim_for(store, "grpo", load_config([], ["trainer.output=run", *more]))
+    assert await claim_for(store, "grpo", load_config([], ["trainer.output=run", *more])) == first
 
 
 async def test_data_are_compared_by_what_they_hold(tmp_path: Path) -> None:
