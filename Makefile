@@ -15,7 +15,7 @@ FLOOR_LIBS := 76
 FLOOR_SERVICES := 79
 QUESTION ?= Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020
 
-.PHONY: help run demo test coverage test-latest unit lint workflows fmt types proto proto-check chart manifests images kind-up kind-down deploy smoke bench house docs data setup dev doctor clean locks sbom release-check
+.PHONY: help run demo test coverage test-latest unit lint workflows fmt types proto proto-check chart manifests images kind-up kind-down deploy smoke bench house docs settings data setup dev doctor clean locks sbom release-check
 
 help: ## Lists the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-13s %s\n", $$1, $$2}'
@@ -82,6 +82,9 @@ chart: dev ## Writes the chart's schema and README anew from its values
 
 manifests: dev ## Writes deploy/k8s anew from the chart
 	"$(BIN)/python" deploy/manifests.py generate
+
+settings: dev ## Writes docs/settings.md anew from the settings of trainings
+	"$(BIN)/python" docs/settings.py >docs/settings.md
 
 images: ## Builds the three images with buildah or docker (BUILDER, BASE, TAG, ENGINE: deploy/images.py)
 	$(PYTHON) deploy/images.py $(TARGETS)

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from fathom.core.errors import InvalidField
 from fathom.trainers.batch import DataProto
 from fathom.trainers.objectives.terms import LossTerm
+from fathom.trainers.store_files import StoredFiles, StoredFolder, StoreFolder
 
 Metrics = dict[str, float]
 
@@ -95,10 +95,10 @@ class RolloutSource(Protocol):
         """
         ...
 
-    def publish(self, write: Callable[[Path], None]) -> int:
+    def publish(self, write: Callable[[StoreFolder], StoredFiles]) -> int:
         """Publish new weights and return their version.
 
-        ``write`` fills a folder with safetensors, config and tokenizer.
+        ``write`` uploads safetensors, config and tokenizer into a folder of the object store.
         """
         ...
 
@@ -108,11 +108,15 @@ class RolloutSource(Protocol):
 
 
 class Learner(Protocol):
-    """Checkpointing of a worker group; folders hold at least one file per rank, and methods are called on all ranks."""
+    """Files of a worker group: ranks read and write the object store by themselves, since they share no disk."""
 
-    def save_checkpoint(self, folder: Path) -> None: ...
+    def upload(self, method: str, target: StoreFolder) -> StoredFiles:
+        """Call a method of every rank's worker that writes a folder, such as ``export``, and upload the files."""
+        ...
 
-    def load_checkpoint(self, folder: Path) -> None: ...
+    def restore(self, source: StoredFolder) -> None:
+        """Load on every rank what ``upload("save_checkpoint", …)`` stored, on any number of ranks."""
+        ...
 
 
 class ActorGroup(Learner, Protocol):
@@ -128,10 +132,6 @@ class ActorGroup(Learner, Protocol):
 
     def update_policy(self, data: DataProto) -> Metrics:
         """Run all mini-batches and epochs of one step; return metrics under ``actor/``."""
-        ...
-
-    def export(self, folder: Path) -> None:
-        """Save weights, config and tokenizer for an inference engine."""
         ...
 
 
@@ -167,15 +167,23 @@ class RewardFunction(Protocol):
     def __call__(self, data: DataProto) -> Any: ...
 
 
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint's files, which those who load them fetch, and the loop's state."""
+
+    folder: StoredFolder
+    state: Mapping[str, Any]
+
+
 class Checkpoints(Protocol):
     """Checkpoint storage: checkpoints are atomic, and the newest is found again after a crash at any moment."""
 
-    def save(self, step: int, folder: Path, state: Mapping[str, Any]) -> None:
-        """Save the folder's files and ``state`` (plain JSON) as the checkpoint of ``step``."""
+    def save(self, step: int, write: Callable[[StoreFolder], StoredFiles], state: Mapping[str, Any]) -> None:
+        """Save the files that ``write`` uploads, and ``state`` (plain JSON), as the checkpoint of ``step``."""
         ...
 
-    def load(self, folder: Path, name: str | None = None) -> Mapping[str, Any] | None:
-        """Load the newest checkpoint, or the named one, into the folder and return its state.
+    def load(self, name: str | None = None) -> Checkpoint | None:
+        """Return the newest checkpoint, or the named one.
 
         Returns None when there is none; raises ``NotFound`` for an unknown name.
         """

@@ -13,10 +13,9 @@ import argparse
 import asyncio
 import json
 import random
-import shutil
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -151,9 +150,9 @@ class Work:
         target = self.output / "answers" / f"{name}.jsonl"
         if target.exists():
             return
-        publisher = Publisher(self.clients, self.store, model, timeout_s=900.0)
+        publisher = Publisher(self.clients, self.store, self.endpoints.store, model, timeout_s=900.0)
         if weights is not None:
-            await publisher.publish(copy_from(weights))
+            await publisher.publish(lambda target: target.upload(weights))
         version = await publisher.newest() if model == LEARNER else 0
         started = time.monotonic()
         episodes = await self.play(model, questions, "em", rollout_id=f"{self.output.name}-{name}", version=version)
@@ -228,16 +227,6 @@ def draw_pairs(pairs: list[Any], count: int) -> tuple[list[Any], list[Any]]:
     """Draw ``count`` pairs; return them and the rest."""
     mixed = random.Random(7).sample(pairs, len(pairs))
     return mixed[:count], mixed[count:]
-
-
-def copy_from(folder: Path) -> Callable[[Path], None]:
-    """Return a function that copies the folder's files into another folder."""
-
-    def copy(target: Path) -> None:
-        for path in folder.iterdir():
-            shutil.copy(path, target)
-
-    return copy
 
 
 def write_report(output: Path) -> None:

@@ -22,6 +22,7 @@ from fathom.services.policy.backends import open_backend
 from fathom.services.policy.config import Config
 from fathom.services.policy.metrics import AdmissionMetrics, PolicyMetrics
 from fathom.services.policy.model import Item, ModelInfo, Occupancy, Request, validate_request
+from fathom.services.policy.serving.background_loads import BackgroundLoads
 from fathom.services.policy.serving.deduplication import Generations
 from fathom.services.policy.serving.downloads import Downloads
 from fathom.services.policy.serving.loaded_model import LoadedModel, create_admission
@@ -67,6 +68,7 @@ class Engine:
         self._metrics = PolicyMetrics.register(registry or CollectorRegistry())
         self._models = {name: self._create_versions(name) for name in config.models}
         self._generations = Generations(self._sample, config.kept_completions)
+        self._loading = BackgroundLoads()
         self._reconciler = ServingReconciler(
             self._models,
             self._create_versions,
@@ -113,6 +115,7 @@ class Engine:
 
     async def close(self) -> None:
         self._generations.cancel()
+        await self._loading.close()
         await self._reconciler.close()
         await asyncio.gather(*(versions.close() for versions in self._models.values()))
 
@@ -244,10 +247,12 @@ class Engine:
         version: int,
         lanes: Collection[Lane] = (),
         percent: int = 100,
+        wait_s: float = 0.0,
     ) -> Activation:
         """Activate a published version in ``lanes`` (none: all), creating a model of that name if there is none.
 
-        Without a manifest, uses the one published last under this number.
+        Without a manifest, uses the one published last under this number. With ``wait_s`` an activation that takes
+        longer goes on in the background, and ``NotReady`` is raised; the same call again joins it.
         Raises ``InvalidField``, ``NotFound``, ``CorruptData``, ``Conflict``, or ``FailedPrecondition`` when the engine
         does not support weight updates. On any error the previous version stays active.
         """
@@ -260,7 +265,14 @@ class Engine:
         # Version 0 is the model as configured, which no manifest describes.
         if version < (0 if manifest is None else 1):
             raise InvalidField("policy_version", "must be at least 1")
-        versions, previous = await self._reconciler.activate(name, version, manifest, lanes, percent)
+        if wait_s < 0:
+            raise InvalidField("wait_ms", "must not be negative")
+        activate = partial(self._reconciler.activate, name, version, manifest, lanes, percent)
+        versions, previous = await (
+            self._loading.join((name, version, manifest, frozenset(lanes), percent), activate, wait_s)
+            if wait_s
+            else activate()
+        )
         return Activation(versions.info, previous, round((time.monotonic() - started) * 1000))
 
 

@@ -85,6 +85,7 @@ class PolicyServicer:
             [lane_from_proto(lane) for lane in request.lanes],
             # Proto3 cannot tell 0 from unset, and a share of 0 percent would be no activation.
             request.percent or 100,
+            request.wait_ms / 1000,
         )
         return pb.LoadWeightsResponse(
             model=model_to_proto(loaded.model),

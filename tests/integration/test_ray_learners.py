@@ -13,6 +13,7 @@ from fathom.core.errors import DependencyFailed, InvalidField, NotReady
 from fathom.trainers.learners.ranks.groups import LocalGroup, RayGroup
 from fathom.trainers.learners.workers import ActorWorker, CriticWorker
 from fathom.trainers.prime.prime_fsdp_workers import PRIMERewardModelWorker
+from fathom.trainers.store_files import StoredFolder, StoreFolder
 from tests.integration.dying_rank import DiesOnUpdate
 from tests.unit.trainers.learners.test_learners import batch, settings
 
@@ -30,15 +31,17 @@ def test_two_ranks_make_the_step_of_one(tmp_path: Path) -> None:
         alone, together = one.update_policy(data), two.update_policy(data)
         # Sums over ranks are added in another order; a wrong divisor would be a factor of two.
         assert together["actor/grad_norm"] == pytest.approx(alone["actor/grad_norm"], rel=1e-4)
-        one.export(tmp_path / "one")
-        two.export(tmp_path / "two")
+        for name, group in (("one", one), ("two", two)):
+            target = StoreFolder((tmp_path / "store").as_uri(), name)
+            StoredFolder(target.url, group.upload("export", target)).fetch_all(tmp_path / name)
         from safetensors.torch import load_file
 
         left, right = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
         assert max(float((left[key] - right[key]).abs().max()) for key in left) < 1e-4
-        two.save_checkpoint(tmp_path / "checkpoint")
-        assert sorted(path.name for path in (tmp_path / "checkpoint").iterdir()) == ["rank-00000.pt", "rank-00001.pt"]
-        two.load_checkpoint(tmp_path / "checkpoint")
+        target = StoreFolder((tmp_path / "store").as_uri(), "checkpoint")
+        files = two.upload("save_checkpoint", target)
+        assert sorted(files) == [".metadata", "__0_0.distcp", "__1_0.distcp"]
+        two.restore(StoredFolder(target.url, files))
         with pytest.raises(InvalidField, match="cannot be dealt"):
             # Six rows, in groups that two ranks cannot share evenly.
             two.compute_log_prob(batch()[:6])

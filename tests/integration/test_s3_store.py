@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fathom.core.config import ConfigError
-from fathom.core.errors import CorruptData, DependencyFailed, InvalidField, NotFound
+from fathom.core.errors import Conflict, CorruptData, DependencyFailed, InvalidField, NotFound
 from fathom.core.ids import sha256
 from fathom.core.retry import RetryPolicy
 from fathom.transport.sockets import reserved_port
@@ -53,6 +53,16 @@ async def test_objects_come_back_with_their_records(s3: Served) -> None:
     assert head is not None
     assert (head.key, head.size_bytes, head.sha256) == (stored.key, stored.size_bytes, stored.sha256)
     assert (s3.folder / stored.key).read_bytes() == data
+
+
+@needs_rclone
+async def test_a_key_is_created_once(s3: Served) -> None:
+    """rclone does not know the condition, so here it is the look before and after that decides."""
+    made = await s3.store.create("claims/7", b"first", "text/plain")
+    assert await s3.store.create("claims/7", b"first", "text/plain") == made
+    with pytest.raises(Conflict, match="claims/7"):
+        await s3.store.create("claims/7", b"second")
+    assert await s3.store.get("claims/7", made.sha256) == b"first"
 
 
 @needs_rclone

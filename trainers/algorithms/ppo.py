@@ -13,16 +13,16 @@ epoch is trained on exactly once.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
+from functools import partial
 from typing import Any
 
-from fathom.core.errors import Conflict, InvalidField, NotReady
+from fathom.core.errors import Conflict, CorruptData, InvalidField, NotReady
 from fathom.trainers.algorithms.algorithm import Algorithm
 from fathom.trainers.algorithms.context import TrainingContext, check_finite, measure_time
 from fathom.trainers.algorithms.validation import score_validation
 from fathom.trainers.batch import DataProto
 from fathom.trainers.batch_ops import extend_loss_mask
-from fathom.trainers.checkpoints import restore_checkpoint, save_checkpoint
+from fathom.trainers.checkpoints import restore_checkpoint
 from fathom.trainers.config import TrainConfig
 from fathom.trainers.interfaces import (
     ActorGroup,
@@ -36,6 +36,7 @@ from fathom.trainers.interfaces import (
 )
 from fathom.trainers.objectives.kl import kl_controller
 from fathom.trainers.objectives.old_policy import old_log_probs, warning
+from fathom.trainers.store_files import StoredFiles, StoredFolder, StoreFolder
 
 
 class PPO(Algorithm):
@@ -265,7 +266,7 @@ class RayPPOTrainer:
 
     def publish(self) -> None:
         """Publish the actor's weights to the samplers."""
-        self.rollouts.publish(self.actor.export)
+        self.rollouts.publish(partial(self.actor.upload, "export"))
 
     def validate(self) -> Metrics:
         """Compute the mean score by data source over the validation prompts.
@@ -302,16 +303,21 @@ class RayPPOTrainer:
     def save_checkpoint(self) -> None:
         """Save learners and loop state atomically."""
         if self.context.checkpoints is not None:
-            save_checkpoint(self.context.checkpoints, self.step, self._write, self.state())
+            self.context.checkpoints.save(self.step, self._write, self.state())
 
-    def _write(self, folder: Path) -> None:
+    def _write(self, target: StoreFolder) -> StoredFiles:
+        found = StoredFiles()
         for part, group in self.learners().items():
-            (folder / part).mkdir()
-            group.save_checkpoint(folder / part)
+            files = group.upload("save_checkpoint", target.part(part))
+            # Without this part the checkpoint could not be loaded, and the one before it would be deleted for it.
+            if not files:
+                raise CorruptData(f"{target.prefix}/{part}", "has no files: the learner has written none")
+            found |= files.below(part)
+        return found
 
-    def _read(self, folder: Path) -> None:
+    def _read(self, source: StoredFolder) -> None:
         for part, group in self.learners().items():
-            group.load_checkpoint(folder / part)
+            group.restore(source.part(part))
 
     def load_checkpoint(self) -> None:
         """Restore the configured checkpoint; without one, start at step 0.

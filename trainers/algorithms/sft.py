@@ -7,9 +7,9 @@ with another loss.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from fathom.trainers.algorithms.context import TrainingDiverged
 from fathom.trainers.batch import DataProto
-from fathom.trainers.checkpoints import restore_checkpoint, save_checkpoint
+from fathom.trainers.checkpoints import restore_checkpoint
 from fathom.trainers.config.tree import TrainConfig
 from fathom.trainers.data.dataset import pad_id
 from fathom.trainers.data.loader import EpochOrder
@@ -30,8 +30,7 @@ from fathom.trainers.learners.models import export, load_model, load_tokenizer
 from fathom.trainers.learners.networks import Placement, PolicyNetwork, device_of
 from fathom.trainers.learners.stepping import Stepper
 from fathom.trainers.objectives.preference_loss import sft_loss
-
-OBJECTIVE = "objective.json"
+from fathom.trainers.store_files import StoreTransfer
 
 
 class Named(Protocol):
@@ -99,6 +98,19 @@ class Imitation:
         return None
 
 
+class ImitationLearner(StoreTransfer):
+    """Checkpoint files of the one learner, in this process."""
+
+    def __init__(self, stepper: Stepper) -> None:
+        self.worker, self.stepper = self, stepper
+
+    def save_checkpoint(self, folder: Path) -> None:
+        checkpoint.save(folder, self.stepper.state())
+
+    def load_checkpoint(self, folder: Path, fetch: checkpoint.Fetch = checkpoint.is_here) -> None:
+        checkpoint.load(folder, self.stepper.state(), fetch)
+
+
 @dataclass
 class ImitationTrainer(Generic[R]):
     """Training loop over ``rows`` in a seeded order, resuming from the newest of ``checkpoints``.
@@ -126,6 +138,7 @@ class ImitationTrainer(Generic[R]):
         self.total_steps = every if most is None else min(every, most)
         self.network = PolicyNetwork(self.model, Placement.of(self.config), 1)
         self.stepper = Stepper(self.network, self.config.actor.optim, self.total_steps)
+        self.learner = ImitationLearner(self.stepper)
 
     def fit(self) -> dict[str, float]:
         """Train to the last step; return the last metrics, with those of the held-out rows under ``val/``."""
@@ -197,21 +210,17 @@ class ImitationTrainer(Generic[R]):
     def save_checkpoint(self) -> None:
         """Save model, optimiser, schedule, random state and position atomically."""
         if self.checkpoints is not None:
-            save_checkpoint(self.checkpoints, self.done, self._write, {"step": self.done, **self.identity()})
-
-    def _write(self, folder: Path) -> None:
-        checkpoint.save(folder, self.stepper)
-        (folder / OBJECTIVE).write_text(json.dumps(self.objective.state()), encoding="utf-8")
-
-    def _read(self, folder: Path) -> None:
-        checkpoint.load(folder, self.stepper)
-        self.objective.load_state(json.loads((folder / OBJECTIVE).read_text(encoding="utf-8")))
+            state = {"step": self.done, **self.identity(), "objective": self.objective.state()}
+            self.checkpoints.save(self.done, partial(self.learner.upload, "save_checkpoint"), state)
 
     def resume(self) -> None:
         """Restore the newest checkpoint, or that of step ``trainer.resume_path``; without one, start at step 0."""
         if self.checkpoints is not None:
-            state = restore_checkpoint(self.checkpoints, self.config.trainer, self.identity(), self._read)
-            self.done = int(state["step"]) if state else 0
+            read = self.learner.restore
+            state = restore_checkpoint(self.checkpoints, self.config.trainer, self.identity(), read)
+            if state is not None:
+                self.done = int(state["step"])
+                self.objective.load_state(state["objective"])
 
 
 class SftTrainer(ImitationTrainer[Row]):

@@ -23,7 +23,10 @@ class DataConfig(Settings):
     max_prompt_length: int = Field(default=1024, ge=1)
     """Maximum prompt length."""
     max_response_length: int = Field(default=512, ge=1)
-    """Maximum response length, all turns together."""
+    """Length from which a response counts as cut off, in metrics and in PRIME's filter, all turns together.
+
+    What bounds an episode are ``rollout.max_turns`` and ``rollout.max_tokens``.
+    """
     train_batch_size: int = Field(default=64, ge=1)
     """Prompts per step."""
     val_batch_size: int | None = Field(default=None, ge=1)
@@ -33,11 +36,11 @@ class DataConfig(Settings):
     seed: int = 7
     """Seed of that order."""
     truncation: Literal["error", "left", "right"] = "error"
-    """Treatment of a prompt that is too long and not filtered out."""
+    """Of verl's files; nothing here reads it: the planner refuses a prompt that does not fit its window."""
     filter_overlong_prompts: bool = True
-    """Drop prompts that are too long."""
+    """Of verl's files; nothing here reads it, see ``truncation``."""
     return_raw_chat: bool = False
-    """Return the messages in addition to their ids."""
+    """Of verl's files; nothing here reads it: prompts are always messages."""
     oversample_factor: float = Field(default=1.0, ge=1)
     """Prompts drawn per prompt trained on (PRIME: 4.0)."""
     filter_accuracy: bool = False
@@ -136,7 +139,7 @@ class RolloutConfig(Settings):
     """Search-R1: replaces the protocol's instruction."""
     publish_lanes: tuple[Literal["interactive", "evaluation", "training"], ...] = ()
     """Lanes that new weights serve; empty means all."""
-    publish_timeout_s: float = Field(default=120.0, gt=0)
+    publish_timeout_s: float = Field(default=600.0, gt=0)
     """Time limit for the policy service to serve new weights, in seconds."""
     record: bool = True
     """Record each batch in the output folder, for replay."""
@@ -238,6 +241,8 @@ class TrainerConfig(Settings):
     """Resume from the latest checkpoint, from ``resume_path``, or not at all."""
     resume_path: str | None = Field(default=None, coerce_numbers_to_str=True)
     """Step of the checkpoint to resume from."""
+    resume_changed: bool = False
+    """Go on from the checkpoint of a training with other settings, which is refused otherwise."""
     world_size: int = Field(default=1, ge=1)
     """Number of ranks of each learner; 1 runs in this process unless ``use_ray``."""
     use_ray: bool = False

@@ -90,8 +90,13 @@ def load_config(files: Sequence[Path] = (), overrides: Sequence[str] = ()) -> Tr
     Raises ``ConfigError`` naming key and origin: for an unreadable file, an unknown key (with the nearest known one),
     an invalid value, or contradictory settings.
     """
+    return build_config(merge_layers(files, overrides))
+
+
+def build_config(values: Mapping[str, Any]) -> TrainConfig:
+    """Build the settings from merged values; raises ``ConfigError`` naming the key."""
     try:
-        return TrainConfig.model_validate(merge_layers(files, overrides))
+        return TrainConfig.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
         path = ".".join(str(part) for part in first["loc"])

@@ -1,6 +1,6 @@
 """Artifacts of a training job: stage inputs from, and upload outputs to, the object store.
 
-Pods have no persistent disk. A data file or model folder written as ``store:KEY`` is downloaded before the training;
+Pods have no persistent disk. A data file written as ``store:KEY`` is downloaded before the training;
 its outputs are uploaded to ``training/<name of the output folder>/`` afterwards. Checkpoints are written to the store
 directly (``fathom.trainers.checkpoints``), and metrics are uploaded during training, so a killed job loses nothing
 it needs to resume.
@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
 
 from fathom.core.errors import FathomError, NotFound
 from fathom.trainers.config import TrainConfig
 from fathom.trainers.monitor.loggers import METRICS
-from fathom.transport.store import ObjectStore, open_store
+from fathom.trainers.store_files import with_store
+from fathom.transport.store import ObjectStore
 
 SCHEME = "store:"
 PREFIX = "training"
@@ -28,16 +28,17 @@ LEFT_OUT = frozenset({BROUGHT, "rollouts"})
 """Folders that are not uploaded: downloaded inputs, and recorded rollout batches, which are many and large."""
 # Each upload sends the whole file, so it must be rare beside a step, and often enough for a curve that is watched.
 EVERY_S = 60.0
-R = TypeVar("R")
 
 
 def stage_inputs(config: TrainConfig, url: str) -> TrainConfig:
-    """Download ``store:`` inputs and return settings with local paths.
+    """Download ``store:`` data files, which the driver alone reads, and return settings with local paths.
+
+    Models are fetched by the learners, where they run (``fathom.trainers.learners.stored_models``).
 
     Raises ``NotFound`` for a key without objects.
     """
     data = config.data
-    if not any(str(place).startswith(SCHEME) for place in (*data.train_files, *data.val_files, config.model.path)):
+    if not any(str(place).startswith(SCHEME) for place in (*data.train_files, *data.val_files)):
         return config
 
     async def download(store: ObjectStore) -> TrainConfig:
@@ -46,10 +47,7 @@ def stage_inputs(config: TrainConfig, url: str) -> TrainConfig:
             name: tuple([await download_input(store, str(place), folder) for place in getattr(data, name)])
             for name in ("train_files", "val_files")
         }
-        model = {"path": str(await download_input(store, config.model.path, folder))}
-        return config.model_copy(
-            update={"data": data.model_copy(update=files), "model": config.model.model_copy(update=model)}
-        )
+        return config.model_copy(update={"data": data.model_copy(update=files)})
 
     return asyncio.run(with_store(url, download))
 
@@ -108,15 +106,6 @@ def list_outputs(output: Path) -> Iterable[tuple[str, Path]]:
         # Inputs lie in the store already, and rollouts are read where they were recorded.
         if path.is_file() and relative.parts[0] not in LEFT_OUT:
             yield relative.as_posix(), path
-
-
-async def with_store(url: str, work: Callable[[ObjectStore], Awaitable[R]]) -> R:
-    """Open the store, run ``work`` with it, and close it."""
-    store = open_store(url)
-    try:
-        return await work(store)
-    finally:
-        await store.close()
 
 
 async def download_input(store: ObjectStore, place: str, folder: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -22,9 +23,14 @@ WORKERS: Mapping[Role, Any] = MappingProxyType(
 )
 
 
-def select_group_factory(config: TrainConfig) -> WorkerGroupFactory:
-    """Return the factory of worker groups: Ray when configured or for several ranks, otherwise this process."""
-    return RayGroup if config.trainer.use_ray or config.trainer.world_size > 1 else LocalGroup
+def select_group_factory(config: TrainConfig, store_url: str = "") -> WorkerGroupFactory:
+    """Return the factory of worker groups: Ray when configured or for several ranks, otherwise this process.
+
+    Groups fetch models of ``store:`` keys from ``store_url``.
+    """
+    group: Any = RayGroup if config.trainer.use_ray or config.trainer.world_size > 1 else LocalGroup
+    factory: WorkerGroupFactory = partial(group, store_url=store_url) if store_url else group
+    return factory
 
 
 def build_trainer(
@@ -33,6 +39,7 @@ def build_trainer(
     context: TrainingContext,
     reward_fn: RewardFunction | None = None,
     val_reward_fn: RewardFunction | None = None,
+    store_url: str = "",
 ) -> RayPPOTrainer:
     """Build the trainer of an algorithm, with its settings, the standard workers and the algorithm's own."""
     config = algorithm.config
@@ -45,7 +52,7 @@ def build_trainer(
         tokenizer,
         workers,
         pools,
-        select_group_factory(config),
+        select_group_factory(config, store_url),
         reward_fn,
         val_reward_fn,
         context=context,

@@ -31,12 +31,15 @@ from fathom.trainers.data.prompt_sampler import Prompts
 from fathom.trainers.data.records import read_all
 from fathom.trainers.interfaces import Metrics, RolloutSource
 from fathom.trainers.jobs import assembly
+from fathom.trainers.jobs.identity import claim_for
 from fathom.trainers.jobs.registry import build_algorithm, find
 from fathom.trainers.learners.models import load_model, load_tokenizer
+from fathom.trainers.learners.stored_models import fetch_models
 from fathom.trainers.monitor.collapse import CollapseDetector, TrainingCollapsed
 from fathom.trainers.monitor.loggers import Logger, make_loggers
 from fathom.trainers.monitor.report import write_report
 from fathom.trainers.rollouts import PlannerRollouts
+from fathom.trainers.rollouts.lease import Holder, Lease, acquire
 from fathom.trainers.rollouts.loop_thread import LoopThread
 from fathom.trainers.rollouts.publisher import Publisher
 from fathom.trainers.rollouts.recording import Recording
@@ -44,6 +47,7 @@ from fathom.trainers.rollouts.replayed import ReplayedRollouts
 from fathom.trainers.search_r1.generation_config import GenerationConfig
 from fathom.trainers.search_r1.rollouts import SearchR1Rollouts
 from fathom.trainers.search_r1.sampler import ModelSampler
+from fathom.trainers.store_files import StoreFolder
 from fathom.transport.store import ObjectStore, open_store
 
 Row = Mapping[str, Any]
@@ -91,6 +95,8 @@ class Outcome:
         """Format the result as one line."""
         shown = ("critic/score/mean", "acc", "val/test_score", "response_length/mean", "actor/entropy", "val/loss")
         found = [f"{name} {self.metrics[name]:.3f}" for name in shown if name in self.metrics]
+        if not self.metrics:
+            return f"ended before, at step {self.steps}: nothing to do; {self.report}"
         return f"{self.steps} steps; {', '.join(found)}; {self.report}"
 
 
@@ -132,48 +138,74 @@ class Run:
             for logger in self._loggers:
                 logger.close()
             report = write_report(output, f"{self.name}: {config.model.name}", config.to_yaml(), self.notes)
-        return Outcome(self.step, self.last, report)
+        return Outcome(self.step or self._trainer.total_steps, self.last, report)
 
     def _assemble(self, stack: ExitStack) -> Any:
         """Build the trainer and its dependencies; everything to be closed is pushed on ``stack``."""
         config = self.config
         loop = stack.enter_context(LoopThread())
         if find(self.name).from_files:
-            kept = loop.call(open_store_in_loop(self.place.store or config.trainer.output.resolve().as_uri()))
+            url = self.place.store or config.trainer.output.resolve().as_uri()
+            kept = loop.call(open_store_in_loop(url))
             stack.callback(lambda: loop.call(kept.close()))
-            return find(self.name).load()(config, self._on_step, open_checkpoints(config, kept, loop))
+            loop.call(claim_for(kept, self.name, config))
+            checkpoints = open_checkpoints(config, kept, url, loop)
+            return find(self.name).load()(fetch_models(config, self.place.store), self._on_step, checkpoints)
         clients, store = loop.call(open_services(self.place))
         stack.callback(lambda: loop.call(close_services(clients, store)))
         train, validation = read_prompts(config.data)
         config = self.config = fill_vocabulary(config, [*train, *validation])
+        loop.call(claim_for(store, self.name, config))
         algorithm: Algorithm = build_algorithm(self.name, config)
         self.notes += algorithm.notes()
         train, validation = (loop.call(algorithm.prepare_prompts(rows, clients)) for rows in (train, validation))
         if config.trainer.use_ray or config.trainer.world_size > 1:
             stack.callback(start_ray(config, len(algorithm.roles())))
-        tokenizer = load_tokenizer(config.model)
+        # Here only the tokenizer is needed: each learner fetches its model where it runs.
+        tokenizer = load_tokenizer(fetch_models(config, self.place.store, weights=False).model)
         context = TrainingContext(
-            self._source(algorithm, loop, clients, store, tokenizer),
+            self._source(algorithm, stack, loop, clients, store, tokenizer),
             Prompts(train, config.data.shuffle, config.data.seed),
             Prompts(validation, shuffle=False) if validation else None,
-            open_checkpoints(config, store, loop),
+            open_checkpoints(config, store, self.place.store, loop),
             self._on_step,
             self._warn,
             CollapseDetector(config.collapse, algorithm.collapse_signals()),
         )
-        trainer = assembly.build_trainer(algorithm, tokenizer, context)
+        trainer = assembly.build_trainer(algorithm, tokenizer, context, store_url=self.place.store)
         stack.callback(trainer.close)  # a job's Ray cluster, or one that others use, outlives the training
         return trainer
 
+    def _hold_name(self, stack: ExitStack, loop: LoopThread, store: ObjectStore) -> Lease:
+        """Acquire and renew the lease of the model's name until the run ends; raises ``Conflict`` naming the holder."""
+        holder = Holder.of_this_process(self.config.trainer.output.name)
+
+        async def hold() -> Lease:
+            lease = await acquire(store, self.config.model.name, holder)
+            lease.start()
+            return lease
+
+        lease = loop.call(hold())
+        stack.callback(lambda: loop.call(lease.release()))
+        return lease
+
     def _source(
-        self, algorithm: Algorithm, loop: LoopThread, clients: Clients, store: ObjectStore, tokenizer: Any
+        self,
+        algorithm: Algorithm,
+        stack: ExitStack,
+        loop: LoopThread,
+        clients: Clients,
+        store: ObjectStore,
+        tokenizer: Any,
     ) -> RolloutSource:
         config = self.config
         rollout, folder = config.rollout, config.trainer.output / "rollouts"
         if rollout.source == "in_process":
             # A copy of its own: the learner's is wrapped, sharded or on other ranks, and changes within a step.
-            sampler = ModelSampler(load_model(config.model, config.trainer.seed), tokenizer)
-            return SearchR1Rollouts(sampler, tokenizer, GenerationConfig.from_config(config))
+            own = fetch_models(config, self.place.store).model
+            sampler = ModelSampler(load_model(own, config.trainer.seed), tokenizer)
+            exchange = StoreFolder(self.place.store, f"exchange/{config.trainer.output.name}")
+            return SearchR1Rollouts(sampler, tokenizer, GenerationConfig.from_config(config), exchange)
         pad = int(tokenizer.pad_token_id or 0)
         if rollout.replay is not None:
             recording = Recording(folder_store(rollout.replay), "batches")
@@ -184,7 +216,15 @@ class Run:
                 pad,
                 config.reward.manager == "service",
             )
-        publisher = Publisher(clients, store, config.model.name, rollout.publish_lanes, rollout.publish_timeout_s)
+        publisher = Publisher(
+            clients,
+            store,
+            self.place.store,
+            config.model.name,
+            rollout.publish_lanes,
+            rollout.publish_timeout_s,
+            lease=self._hold_name(stack, loop, store),
+        )
         return PlannerRollouts(
             config,
             clients,
@@ -220,9 +260,9 @@ def read_prompts(data: DataConfig) -> tuple[list[Row], list[Row]]:
     return list(records(some, COMPARISON)), list(records(others, COMPARISON))
 
 
-def open_checkpoints(config: TrainConfig, store: ObjectStore, loop: LoopThread) -> StoreCheckpoints:
-    """Return the checkpoints of the training named by its output folder."""
-    return StoreCheckpoints(store, config.trainer.output.name, config.trainer.keep_checkpoints, loop.call)
+def open_checkpoints(config: TrainConfig, store: ObjectStore, url: str, loop: LoopThread) -> StoreCheckpoints:
+    """Return the checkpoints, in the store at ``url``, of the training named by its output folder."""
+    return StoreCheckpoints(store, url, config.trainer.output.name, config.trainer.keep_checkpoints, loop.call)
 
 
 async def open_store_in_loop(url: str) -> ObjectStore:

@@ -97,7 +97,8 @@ def upload_results(config: TrainConfig, store: str) -> None:
 def read_settings(wanted: argparse.Namespace) -> TrainConfig:
     """Load the settings of a command line; raises ``NotFound`` for the algorithm, ``ConfigError`` naming the key."""
     # First, so that the command line may still say otherwise.
-    overrides = ["trainer.use_ray=true", *wanted.overrides]
+    # Trainings from files are one learner in this process.
+    overrides = [*([] if find(wanted.algorithm).from_files else ["trainer.use_ray=true"]), *wanted.overrides]
     if not wanted.settings:
         return load_settings(wanted.algorithm, wanted.config, overrides)
     # As a file, because layers are files: origin and line of a wrong setting are reported for it like for any other.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +11,9 @@ from types import MappingProxyType
 from typing import Any
 
 from fathom.core.errors import NotFound, NotImplementedYet
-from fathom.trainers.config import TrainConfig, load_config
-from fathom.trainers.config.tree import merge_layers
+from fathom.trainers.config import TrainConfig
+from fathom.trainers.config.readers import check_settings_are_read, drop_unread
+from fathom.trainers.config.tree import build_config, merge, merge_layers
 
 FOLDER = Path(__file__).parents[1]
 BUILT_IN_TASK = FOLDER / "config" / "presets" / "comparison.yaml"
@@ -91,15 +93,22 @@ def build_algorithm(name: str, config: TrainConfig) -> Any:
 def load_settings(name: str, files: Sequence[Path], overrides: Sequence[str]) -> TrainConfig:
     """Load settings: the algorithm's defaults, those of the built-in task if it is used, the files, the overrides.
 
-    Raises ``ConfigError`` naming the key.
+    Raises ``ConfigError`` naming the key, also of a given setting that this algorithm or source would not read.
     """
-    chosen = find(name)
-    layers = [chosen.defaults] if chosen.defaults.exists() else []
-    if not chosen.needs_data and is_built_in_task(merge_layers(files, overrides)):
+    chosen, given = find(name), merge_layers(files, overrides)
+    values = merge_layers([chosen.defaults] if chosen.defaults.exists() else [])
+    if not chosen.needs_data and is_built_in_task(given):
         # Without it the defaults, which are for real models, would not fit: the protocol's instruction alone is longer
         # than a tiny model's window, and a step wants more prompts than the task has.
-        layers.append(BUILT_IN_TASK)
-    return load_config([*layers, *files], overrides)
+        task, both = merge_layers([BUILT_IN_TASK]), copy.deepcopy(values)
+        merge(both, task)
+        # It is one file for all algorithms: each takes what it reads.
+        merge(values, drop_unread(name, build_config(both), task))
+    without = build_config(values)
+    merge(values, given)
+    config = build_config(values)
+    check_settings_are_read(name, config, given, without)
+    return config
 
 
 def is_built_in_task(settings: Mapping[str, Any]) -> bool:

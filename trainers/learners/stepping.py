@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,11 +14,9 @@ from torch.nn.utils import clip_grad_norm_
 
 from fathom.core.errors import InvalidField
 from fathom.trainers.config.learning import BatchingConfig, OptimConfig
+from fathom.trainers.learners.checkpoint import LearnerState
 from fathom.trainers.learners.ranks.fsdp import (
-    load_module,
-    load_optimizer,
     max_over_ranks,
-    own_parts,
     sum_gradients,
     sum_over_ranks,
     world,
@@ -69,21 +66,9 @@ class Stepper:
         """Return the learning rate of the next step."""
         return float(self.schedule.get_last_lr()[0])
 
-    def state(self) -> dict[str, Any]:
-        """Return everything the next step depends on, with this rank's shard of each sharded tensor."""
-        return {
-            # Each rank saves its own shard: gathering a large model on one rank would need the memory that sharding
-            # saves.
-            "module": own_parts(self.module.state_dict()),
-            "optimizer": own_parts(self.optimizer.state_dict()),
-            "schedule": self.schedule.state_dict(),
-        }
-
-    def load_state(self, state: Mapping[str, Any]) -> None:
-        """Load a state; raises ``RuntimeError`` or ``KeyError`` when it belongs to another model."""
-        load_module(self.module, state["module"])
-        load_optimizer(self.optimizer, state["optimizer"])
-        self.schedule.load_state_dict(state["schedule"])
+    def state(self) -> LearnerState:
+        """Return everything the next step depends on."""
+        return LearnerState(self.module, self.optimizer, self.schedule)
 
 
 def learning_rate(config: OptimConfig, total_steps: int | None, step: int) -> float:

@@ -10,6 +10,7 @@ from fathom.trainers.batch import DataProto
 from fathom.trainers.config import TrainConfig
 from fathom.trainers.learners import checkpoint
 from fathom.trainers.learners.actor import Actor
+from fathom.trainers.learners.checkpoint import Fetch
 from fathom.trainers.learners.critic import Critic
 from fathom.trainers.learners.models import export, export_adapter, load_model, load_tokenizer
 from fathom.trainers.learners.networks import Placement
@@ -46,10 +47,10 @@ class ActorWorker:
         export_adapter(self.learner.network, self.config, folder)
 
     def save_checkpoint(self, folder: Path) -> None:
-        checkpoint.save(folder, self.learner.stepper)
+        checkpoint.save(folder, self.learner.stepper.state())
 
-    def load_checkpoint(self, folder: Path) -> None:
-        checkpoint.load(folder, self.learner.stepper)
+    def load_checkpoint(self, folder: Path, fetch: Fetch = checkpoint.is_here) -> None:
+        checkpoint.load(folder, self.learner.stepper.state(), fetch)
 
 
 class CriticWorker:
@@ -66,10 +67,10 @@ class CriticWorker:
         return self.learner.update_critic(data)
 
     def save_checkpoint(self, folder: Path) -> None:
-        checkpoint.save(folder, self.learner.stepper)
+        checkpoint.save(folder, self.learner.stepper.state())
 
-    def load_checkpoint(self, folder: Path) -> None:
-        checkpoint.load(folder, self.learner.stepper)
+    def load_checkpoint(self, folder: Path, fetch: Fetch = checkpoint.is_here) -> None:
+        checkpoint.load(folder, self.learner.stepper.state(), fetch)
 
 
 class ReferenceWorker:

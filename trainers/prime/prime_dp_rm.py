@@ -7,8 +7,7 @@ columns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, distributed
@@ -23,10 +22,12 @@ from fathom.domain.process_reward.rewards import largest_return, prime_norm
 from fathom.domain.process_reward.sequences import Sequences
 from fathom.trainers.batch import DataProto
 from fathom.trainers.config.learning import RewardModelConfig
+from fathom.trainers.learners.checkpoint import LearnerState
 from fathom.trainers.learners.forward import split_largest
 from fathom.trainers.learners.networks import device_of
 from fathom.trainers.learners.ranks import fsdp
 from fathom.trainers.learners.ranks.fsdp import sum_gradients, sum_over_ranks, world
+from fathom.trainers.learners.stepping import learning_rate
 
 NEEDS_GROUPS = ("dpo", "bon_acc", "bon_rm")
 
@@ -41,7 +42,13 @@ class DataParallelPRIMERewardModel(ImplicitRewardModel):
     """
 
     def __init__(
-        self, config: RewardModelConfig, reward_module: Module, ref_module: Module | None, *, shard: bool = False
+        self,
+        config: RewardModelConfig,
+        reward_module: Module,
+        ref_module: Module | None,
+        *,
+        shard: bool = False,
+        total_steps: int | None = None,
     ) -> None:
         self.config = config
         optim = config.optim
@@ -71,6 +78,9 @@ class DataParallelPRIMERewardModel(ImplicitRewardModel):
         # The shared model takes no betas of its own; AdamW reads them at each step, so that setting them afterwards is
         # in time.
         self.optimizer.param_groups[0]["betas"] = optim.betas
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(
+            self.optimizer, lambda step: learning_rate(optim, total_steps, step)
+        )
 
     def _forward_micro_batch(self, data: DataProto) -> Tensor:
         """Return q [B, T] with gradient through phi only, 0 outside the mask."""
@@ -113,6 +123,8 @@ class DataParallelPRIMERewardModel(ImplicitRewardModel):
         if self.config.loss_type in NEEDS_GROUPS:
             groups = Groups(data.tensor("Q_bc"), data.tensor("acc_bc"))
         found = self.update(batch, outcome, samples(data), self.reference_log_probs(data), groups)
+        # Once per training step, however many mini-batches it has, like the schedules of the other learners.
+        self.schedule.step()
         return pack_scores(found, data), dict(found.metrics)
 
     def build_input(self, data: DataProto) -> Sequences:
@@ -150,17 +162,9 @@ class DataParallelPRIMERewardModel(ImplicitRewardModel):
         found = clip_grad_norm_(self.phi.parameters(), self.learning.grad_clip)
         return float(found.full_tensor() if isinstance(found, DTensor) else found)
 
-    def state(self) -> dict[str, Any]:
-        """Return the state dict, with this rank's shard in place of each sharded tensor."""
-        return {name: fsdp.own_parts(value) for name, value in super().state().items()}
-
-    def load_state(self, state: Mapping[str, Any]) -> None:
-        """Load this rank's shards.
-
-        Raises ``RuntimeError`` or ``ValueError`` when the state belongs to another model.
-        """
-        fsdp.load_module(self.phi, state["phi"])
-        fsdp.load_optimizer(self.optimizer, state["optimizer"])
+    def learner_state(self) -> LearnerState:
+        """Return everything the next update depends on; the shared model's own ``state`` knows no shards."""
+        return LearnerState(self.phi, self.optimizer, self.schedule)
 
     def rows_together(self, rows: int) -> int:
         """Return the number of mini-batch rows summed over all ranks."""

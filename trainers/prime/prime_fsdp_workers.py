@@ -10,6 +10,7 @@ from fathom.trainers.batch import DataProto
 from fathom.trainers.config import TrainConfig
 from fathom.trainers.config.sections import ModelConfig
 from fathom.trainers.learners import checkpoint
+from fathom.trainers.learners.checkpoint import Fetch
 from fathom.trainers.learners.models import load_model
 from fathom.trainers.learners.ranks.fsdp import world
 from fathom.trainers.learners.stepping import shares_of_all
@@ -43,7 +44,8 @@ class PRIMERewardModelWorker:
         if settings.ref_type == "freeze":
             reference = load_model(at(self.config.model, settings.ref_path or settings.path), seed).to(device)
         shard = self.config.trainer.strategy == "fsdp2"
-        self.model = DataParallelPRIMERewardModel(settings, phi, reference, shard=shard)
+        steps = self.config.trainer.total_training_steps
+        self.model = DataParallelPRIMERewardModel(settings, phi, reference, shard=shard, total_steps=steps)
 
     def compute_rm_score(self, data: DataProto) -> DataProto:
         """Compute ``rm_scores`` and ``q``, both [B, T]."""
@@ -54,10 +56,10 @@ class PRIMERewardModelWorker:
         return with_metrics(*self.model.update_rm(data))
 
     def save_checkpoint(self, folder: Path) -> None:
-        checkpoint.save(folder, self.model)
+        checkpoint.save(folder, self.model.learner_state())
 
-    def load_checkpoint(self, folder: Path) -> None:
-        checkpoint.load(folder, self.model)
+    def load_checkpoint(self, folder: Path, fetch: Fetch = checkpoint.is_here) -> None:
+        checkpoint.load(folder, self.model.learner_state(), fetch)
 
 
 def at(config: ModelConfig, path: str | None) -> ModelConfig:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from dataclasses import dataclass, field
 
 from fathom.api.common.v1 import common_pb2
 from fathom.api.policy.v1.policy_pb2 import MODEL_STATE_FAILED, GetModelRequest, LoadWeightsRequest, Model
 from fathom.clients import Clients
-from fathom.core.errors import DeadlineExceeded, DependencyFailed, NotFound
-from fathom.domain.weights.manifest import publish
+from fathom.core.errors import Conflict, DeadlineExceeded, DependencyFailed, NotFound, NotReady
+from fathom.core.ids import new_id
+from fathom.domain.weights.manifest import WeightFile, write_manifest
+from fathom.trainers.rollouts.lease import Lease
+from fathom.trainers.store_files import StoredFiles, StoreFolder, check_uploaded
 from fathom.transport.store import ObjectStore
 from fathom.transport.store.refs import to_ref
 
@@ -23,6 +25,9 @@ LANES = {
 }
 # Loading takes seconds; a tenth costs the step nothing and the service ten small calls a second.
 ASK_AGAIN_S = 0.1
+# A call returns well before its own limit, however slow the machine: by then loading is known to be under way.
+WAIT_S, CALL_S = 5.0, 60.0
+CLAIM = "claim.json"
 
 
 @dataclass
@@ -34,14 +39,19 @@ class Publisher:
 
     clients: Clients
     store: ObjectStore
+    url: str
+    """Of ``store``; ranks open it by themselves."""
     model: str
     lanes: tuple[str, ...] = ()
-    timeout_s: float = 120.0
+    timeout_s: float = 600.0
     version: int = 0
     """Last published version; 0 before the first."""
+    lease: Lease | None = None
+    """Of the model's name; None where nobody else can publish."""
+    process: str = field(default_factory=lambda: new_id("publisher"))
 
-    async def publish(self, write: Callable[[Path], None]) -> int:
-        """Publish the files that ``write`` puts into a folder as the next version, and wait until it is served.
+    async def publish(self, write: Callable[[StoreFolder], StoredFiles]) -> int:
+        """Publish the files that ``write`` uploads as the next version, and wait until it is served.
 
         Raises ``DependencyFailed("policy")`` when loading fails and ``DeadlineExceeded`` when the version is not served
         in time; in both cases the previous version stays in service.
@@ -51,11 +61,15 @@ class Publisher:
         if not self.version:
             self.version = await self.newest()
         version = self.version + 1
-        with TemporaryDirectory() as folder:
-            # Gathering and writing take seconds; episodes in flight are read on this event loop meanwhile.
-            await asyncio.to_thread(write, Path(folder))
-            # The manifest is uploaded after its files: who sees it can read all of them.
-            manifest = await publish(self.store, Path(folder), self.model, version)
+        await self.claim(version)
+        # Keys begin with checksums: another attempt at this number never changes what an earlier manifest lists.
+        target = StoreFolder(self.url, f"weights/{self.model}/{version}", by_content=True)
+        # Gathering and writing take seconds; episodes in flight are read on this event loop meanwhile.
+        files = await asyncio.to_thread(write, target)
+        await check_uploaded(self.store, files)
+        listed = [WeightFile(name, one.key, one.size_bytes, one.sha256) for name, one in files.items()]
+        # The manifest is written after its files: who sees it can read all of them.
+        manifest = await write_manifest(self.store, self.model, version, listed)
         request = LoadWeightsRequest(
             # Derived from the content: a repeated request for the same weights is the same request to the service.
             request_id=f"weights-{manifest.sha256[:32]}",
@@ -63,22 +77,60 @@ class Publisher:
             manifest=to_ref(manifest),
             policy_version=version,
             lanes=[LANES[lane] for lane in self.lanes],
+            wait_ms=round(WAIT_S * 1000),
         )
-        await self.clients.policy.load_weights(request, timeout_s=self.timeout_s)
+        await self.load(request)
         await self.wait_until_served(version)
         # Only once it is served: after a failure the next attempt uses the same number again.
         self.version = version
         return version
+
+    async def claim(self, version: int) -> None:
+        """Claim a version's number; raises ``Conflict`` naming the training that has it."""
+        if self.lease is not None:
+            self.lease.check()
+        holder = self.lease.holder if self.lease is not None else None
+        # Equal for every attempt of this process, so that a number claimed before a failure is still its own.
+        mine = {"training": holder.training, "process": holder.process} if holder else {"process": self.process}
+        key = f"weights/{self.model}/{version}/{CLAIM}"
+        try:
+            await self.store.create(key, json.dumps(mine).encode(), "application/json")
+        except Conflict as error:
+            other = json.loads(await self.store.get(key))
+            named = other.get("training", other["process"])
+            raise Conflict(
+                f"version {version} of model {self.model!r} was published by training {named!r} meanwhile: two"
+                " trainings cannot publish under one name, choose another model.name for one of them",
+                metadata={"field": "model.name", "training": named},
+            ) from error
+
+    async def load(self, request: LoadWeightsRequest) -> None:
+        """Let policy load a version, asking again while it does; raises ``DeadlineExceeded`` after ``timeout_s``.
+
+        One long call would be lost, with the loading, on a machine that is slower than its time limit.
+        """
+        message = f"policy has not loaded version {request.policy_version} of {self.model} in {self.timeout_s:g} s"
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                while True:
+                    try:
+                        await self.clients.policy.load_weights(request, timeout_s=CALL_S)
+                        return
+                    # Loading goes on, or the answer was late: the same call again joins the same loading.
+                    except (NotReady, DeadlineExceeded):
+                        await asyncio.sleep(ASK_AGAIN_S)
+        except TimeoutError as error:
+            raise DeadlineExceeded(message, metadata={"culprit": "policy"}) from error
 
     async def newest(self) -> int:
         """Return the highest version known for the model, in the store or in service.
 
         Resumed runs continue counting from it.
         """
-        stored = await self.store.list(f"weights/{self.model}/")
-        # Both places count: a version may be uploaded and not served when a training is killed, or served from another
-        # store.
-        published = [int(part) for item in stored if (part := item.key.split("/")[2]).isdigit()]
+        stored = await self.store.keys(f"weights/{self.model}/")
+        # Both places count: a version may be claimed or uploaded and not served when a training is killed, or served
+        # from another store.
+        published = [int(part) for key in stored if (part := key.split("/")[2]).isdigit()]
         try:
             model = await self._model()
         except NotFound:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from fathom.core.errors import NotFound
 from fathom.trainers.batch import DataProto
@@ -14,6 +13,7 @@ from fathom.trainers.rollouts.pool import Counts
 from fathom.trainers.rollouts.recording import Recording
 from fathom.trainers.rollouts.requests import SamplingSettings
 from fathom.trainers.rollouts.source import episode_metrics, prompt_rows
+from fathom.trainers.store_files import StoredFiles, StoreFolder
 
 
 @dataclass
@@ -60,7 +60,7 @@ class ReplayedRollouts:
         data = to_data(groups, prompts.meta_info | {"metrics": episode_metrics(groups, version, Counts())}, self.pad)
         return data if self.graded else drop_scores(data)
 
-    def publish(self, write: Callable[[Path], None]) -> int:
+    def publish(self, write: Callable[[StoreFolder], StoredFiles]) -> int:
         """Increment the version without publishing: no model samples during a replay."""
         self._version += 1
         return self._version

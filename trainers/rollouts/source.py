@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1.trajectory_pb2 import STOP_REASON_FINISHED, TOOL_STATUS_INVALID, Trajectory
@@ -29,6 +28,7 @@ from fathom.trainers.rollouts.pool import Counts, Job, Pool
 from fathom.trainers.rollouts.publisher import Publisher
 from fathom.trainers.rollouts.recording import Recording
 from fathom.trainers.rollouts.requests import MAX_TASKS, SamplingSettings, rollout_request
+from fathom.trainers.store_files import StoredFiles, StoreFolder
 
 
 def prompt_rows(prompts: DataProto) -> list[Row]:
@@ -127,7 +127,7 @@ class PlannerRollouts:
         data = to_data(groups, prompts.meta_info | {"metrics": metrics}, self.pad)
         return data if self.config.reward.manager == "service" else drop_scores(data)
 
-    def publish(self, write: Callable[[Path], None]) -> int:
+    def publish(self, write: Callable[[StoreFolder], StoredFiles]) -> int:
         """Publish new weights and advance the pool to their version."""
 
         async def publish_and_advance() -> int:

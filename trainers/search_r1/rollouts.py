@@ -6,7 +6,9 @@ Production uses ``fathom.trainers.rollouts``, which goes through the planner ser
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from fathom.core.errors import InvalidField
@@ -16,6 +18,7 @@ from fathom.trainers.search_r1.generation_config import GenerationConfig
 from fathom.trainers.search_r1.sampler import ModelSampler
 from fathom.trainers.search_r1.statistics import rollout_metrics
 from fathom.trainers.search_r1.tokens import Tokens
+from fathom.trainers.store_files import StoredFiles, StoredFolder, StoreFolder
 
 KEPT = ("uid", "data_source", "reward_model", "extra_info")
 
@@ -26,8 +29,12 @@ class SearchR1Rollouts:
     ahead = 0
     manager_class = LLMGenerationManager
 
-    def __init__(self, sampler: ModelSampler, tokenizer: Any, config: GenerationConfig) -> None:
+    def __init__(
+        self, sampler: ModelSampler, tokenizer: Any, config: GenerationConfig, exchange: StoreFolder | None = None
+    ) -> None:
+        """Keep the parts; learners upload new weights into ``exchange``, by default a temporary folder of this disk."""
         self.sampler, self.tokenizer, self.config = sampler, tokenizer, config
+        self.exchange = exchange
         self.version = 0
 
     def pending(self) -> list[str]:
@@ -66,9 +73,12 @@ class SearchR1Rollouts:
         tokens = Tokens.from_rows(rows, int(self.tokenizer.pad_token_id), left=True)
         return prompts.with_tensors(input_ids=tokens.ids, attention_mask=tokens.mask)
 
-    def publish(self, write: Callable[[Path], None]) -> int:
+    def publish(self, write: Callable[[StoreFolder], StoredFiles]) -> int:
         """Load new weights into the sampler and return the new version."""
-        self.sampler.load(write)
+        with TemporaryDirectory() as name:
+            exchange = self.exchange or StoreFolder(Path(name).as_uri(), "weights")
+            uploaded = StoredFolder(exchange.url, write(exchange))
+            self.sampler.load(partial(uploaded.fetch, "model.safetensors"))
         self.version += 1
         return self.version
 

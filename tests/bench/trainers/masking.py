@@ -43,6 +43,7 @@ SETTINGS = (
     "actor.optim.lr=5e-4", "actor.ppo_epochs=2", "actor.ppo_mini_batch_size=8", "actor.ppo_micro_batch_size_per_gpu=64",
     "critic.optim.lr=1e-3", "critic.ppo_epochs=2", "critic.ppo_mini_batch_size=8",
     "critic.ppo_micro_batch_size_per_gpu=64", "trainer.test_freq=5", "trainer.resume_mode=disable",
+    "rollout.source=in_process", "reward.manager=search_r1", "retriever.url=http://127.0.0.1:9/retrieve",
 )  # fmt: skip
 
 

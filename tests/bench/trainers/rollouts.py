@@ -80,7 +80,9 @@ def measure(seed: int, staleness: int, learn_s: float, steps: int = STEPS) -> Me
         overrides += ["rollout.importance_cap=2.0"]
     planner = ScriptedPlanner(Tools(seed), PLACES)
     with SimulatedLoopThread() as bridge:
-        publisher = Publisher(cast(Any, ScriptedClients(planner)), open_store("memory://"), "sim", version=1)
+        publisher = Publisher(
+            cast(Any, ScriptedClients(planner)), open_store("memory://"), "memory://", "sim", version=1
+        )
 
         async def publish(write: Any) -> int:
             planner.version += 1

@@ -20,6 +20,7 @@ from fathom.services.local import Endpoints
 from fathom.trainers.interfaces import Metrics
 from fathom.trainers.jobs.registry import load_settings
 from tests.integration.learning.toy import overrides, toy_stack, toy_trainer, warm_model
+from tests.support.read_settings import keep_read
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 SEEDS = [int(seed) for seed in os.environ.get("FATHOM_PROOF_SEEDS", "7").split(",")]
@@ -44,7 +45,7 @@ def warm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 async def test_reward_alone_teaches_to_search(endpoints: Endpoints, warm: tuple[int, Path], algorithm: str) -> None:
     seed, folder = warm
     settings = [*overrides(folder, seed), f"model.name=toy-{algorithm}-{seed}", f"trainer.total_training_steps={STEPS}"]
-    config = load_settings(algorithm, (), settings)
+    config = load_settings(algorithm, (), keep_read(algorithm, settings))
     seen: list[Metrics] = []
 
     def work() -> None:

@@ -122,12 +122,14 @@ def toy_trainer(algorithm: str, config: TrainConfig, endpoints: Endpoints, seen:
             return connect(endpoints.services), open_store(endpoints.store)
 
         clients, store = loop.call(open_services())
-        rollouts = PlannerRollouts(config, clients, Publisher(clients, store, config.model.name), loop)
+        rollouts = PlannerRollouts(config, clients, Publisher(clients, store, endpoints.store, config.model.name), loop)
         context = TrainingContext(
             rollouts,
             Prompts(records([fact.task for fact in training], "train"), seed=config.data.seed),
             Prompts(records([fact.task for fact in held_out], "held_out"), shuffle=False),
-            StoreCheckpoints(store, f"{config.model.name}-{algorithm}-{config.trainer.seed}", call=loop.call),
+            StoreCheckpoints(
+                store, endpoints.store, f"{config.model.name}-{algorithm}-{config.trainer.seed}", call=loop.call
+            ),
             lambda step, metrics: seen.append(dict(metrics)),
         )
         try:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fathom.core.config import ConfigError
-from fathom.core.errors import CorruptData, DependencyFailed, InvalidField, NotFound
+from fathom.core.errors import Conflict, CorruptData, DependencyFailed, InvalidField, NotFound
 from fathom.core.ids import sha256
 from fathom.transport.store import ObjectStore, StoredObject, open_store
 from fathom.transport.store.refs import from_ref, read_ref, to_ref
@@ -47,6 +47,22 @@ async def test_put_replaces(store: ObjectStore) -> None:
     await store.put("a", b"long before")
     after = await store.put("a", b"after", "text/plain")
     assert (await store.get("a"), await store.head("a"), await store.list("")) == (b"after", after, [after])
+
+
+async def test_a_key_is_created_once(store: ObjectStore) -> None:
+    made = await store.create("claims/7", b"first", "text/plain")
+    assert made == await store.head("claims/7")
+    # An answer that was lost: the same bytes again are the same object.
+    assert await store.create("claims/7", b"first", "text/plain") == made
+    with pytest.raises(Conflict, match="claims/7"):
+        await store.create("claims/7", b"second")
+    assert await store.get("claims/7") == b"first"
+
+
+async def test_of_many_who_create_one_key_one_succeeds(store: ObjectStore) -> None:
+    found = await asyncio.gather(*(store.create("one", b"%d" % n) for n in range(8)), return_exceptions=True)
+    assert sum(isinstance(item, StoredObject) for item in found) == 1
+    assert sum(isinstance(item, Conflict) for item in found) == 7
 
 
 async def test_what_is_not_there(store: ObjectStore) -> None:

@@ -5,7 +5,7 @@ Gradients are summed, not averaged, over ranks: every loss is already divided by
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -110,55 +110,3 @@ def device_kind() -> str:
     """Return the device type that the ranks' collectives use."""
     # NCCL reduces tensors on its devices only, gloo those of the CPU.
     return "cuda" if distributed.get_backend() == "nccl" else "cpu"
-
-
-def own_parts(tree: Any) -> Any:
-    """Return a state with every sharded tensor replaced by this rank's shard."""
-    if isinstance(tree, DTensor):
-        # A copy: the shard is a view of memory that the next step overwrites.
-        return tree.to_local().detach().clone()
-    if isinstance(tree, Mapping):
-        return {name: own_parts(value) for name, value in tree.items()}
-    if isinstance(tree, list | tuple):
-        return type(tree)(own_parts(value) for value in tree)
-    return tree
-
-
-@torch.no_grad()
-def load_module(module: Module, parts: Mapping[str, Tensor]) -> None:
-    """Load the ``own_parts`` of a module's state; raises ``RuntimeError`` when it is another module's."""
-    state = module.state_dict()
-    # Checked before anything is copied, so that a checkpoint of another model leaves the module as it was.
-    if state.keys() != parts.keys():
-        raise RuntimeError(f"state does not fit: {sorted(state.keys() ^ parts.keys())[:5]}")
-    for name, value in state.items():
-        into = value.to_local() if isinstance(value, DTensor) else value
-        # Shards of another number of ranks have other shapes: a resume needs as many ranks as the training had.
-        if into.shape != parts[name].shape:
-            raise RuntimeError(f"{name} has shape {list(into.shape)}, the state's {list(parts[name].shape)}")
-        # In place: the optimiser holds these very tensors.
-        into.copy_(parts[name])
-
-
-def load_optimizer(optimizer: torch.optim.Optimizer, parts: Mapping[str, Any]) -> None:
-    """Load the ``own_parts`` of an optimiser's state; raises ``ValueError`` when it is another optimiser's."""
-    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    state = {
-        place: {name: sharded_like(parameters[place], value) for name, value in found.items()}
-        for place, found in parts["state"].items()
-    }
-    optimizer.load_state_dict({"state": state, "param_groups": parts["param_groups"]})
-
-
-def sharded_like(parameter: Tensor, value: Any) -> Any:
-    """Wrap a rank's shard as a sharded tensor like ``parameter``; return anything else unchanged."""
-    # AdamW's step counter is a scalar tensor, the same on all ranks and never sharded.
-    if not isinstance(parameter, DTensor) or not isinstance(value, Tensor) or value.dim() == 0:
-        return value
-    return DTensor.from_local(
-        value.to(parameter.to_local().device),
-        parameter.device_mesh,
-        parameter.placements,
-        shape=parameter.shape,
-        stride=parameter.stride(),
-    )

@@ -17,18 +17,22 @@ import torch
 from fathom.core.errors import DependencyFailed, InvalidField, NotReady
 from fathom.trainers.batch import DataProto
 from fathom.trainers.config import TrainConfig
+from fathom.trainers.learners.stored_models import fetch_models
+from fathom.trainers.store_files import StoredFiles, StoredFolder, StoreFolder, StoreTransfer
 
 # What Ray reserves, not what a rank may use: asking for more would keep ranks from being placed on small machines.
 RANK_CPUS = 1
 
 
-class LocalGroup:
+class LocalGroup(StoreTransfer):
     """One worker in this process; used for a single rank, and when Ray is not installed."""
 
-    def __init__(self, worker: Callable[[TrainConfig], Any], config: TrainConfig, ranks: int = 1) -> None:
+    def __init__(
+        self, worker: Callable[[TrainConfig], Any], config: TrainConfig, ranks: int = 1, store_url: str = ""
+    ) -> None:
         if ranks != 1:
             raise InvalidField("trainer.world_size", f"is {ranks}; without Ray there is one rank")
-        self.worker = worker(config)
+        self.worker = worker(fetch_models(config, store_url))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.worker, name)
@@ -45,7 +49,9 @@ class RayGroup:
     (immediately when a local cluster is too small), and ``DependencyFailed`` naming worker and rank when a rank dies.
     """
 
-    def __init__(self, worker: Callable[[TrainConfig], Any], config: TrainConfig, ranks: int) -> None:
+    def __init__(
+        self, worker: Callable[[TrainConfig], Any], config: TrainConfig, ranks: int, store_url: str = ""
+    ) -> None:
         import ray
         from ray.util.placement_group import placement_group
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
@@ -73,8 +79,13 @@ class RayGroup:
         strategy = PlacementGroupSchedulingStrategy(self._placement)
         actor: Any = ray.remote(num_cpus=RANK_CPUS, num_gpus=needs.get("GPU", 0), scheduling_strategy=strategy)(Rank)
         # All at once: what takes long is that each imports torch.
-        self._actors: list[Any] = [actor.remote(worker, config) for _ in range(ranks)]
-        address = ray.get(self._actors[0].address.remote(), timeout=config.trainer.schedule_timeout_s)
+        self._actors: list[Any] = [actor.remote(worker, config, store_url) for _ in range(ranks)]
+        try:
+            address = ray.get(self._actors[0].address.remote(), timeout=config.trainer.schedule_timeout_s)
+        except ray.exceptions.GetTimeoutError:
+            self.close()
+            seconds = config.trainer.schedule_timeout_s
+            raise NotReady(f"{self._name}: rank 0 was placed and did not start within {seconds:g} s") from None
         # Rank 0's address goes to all, and all join at once: the rendezvous ends when every rank is there.
         self._sharing = self._call("join", [(address, rank, ranks) for rank in range(ranks)])[0]
 
@@ -116,6 +127,17 @@ class RayGroup:
                 raise error.as_instanceof_cause() from error  # type: ignore[no-untyped-call]
         return [found[rank] for rank in range(len(self._actors))]
 
+    def upload(self, method: str, target: StoreFolder) -> StoredFiles:
+        """Let every rank write files by ``method`` and upload them from where it runs; return all of them."""
+        found = StoredFiles()
+        for files in self._call("upload", [(method, target)] * len(self._actors)):
+            found |= files
+        return found
+
+    def restore(self, source: StoredFolder) -> None:
+        """Let every rank fetch and load its part of a checkpoint."""
+        self._call("restore", [(source,)] * len(self._actors))
+
     def close(self) -> None:
         """Kill the ranks and release their resources."""
         for actor in self._actors:
@@ -128,12 +150,12 @@ def count_devices(resources: Mapping[str, float]) -> dict[str, float]:
     return {kind: resources.get(kind, 0.0) for kind in ("CPU", "GPU")}
 
 
-class Rank:
-    """One process of a group."""
+class Rank(StoreTransfer):
+    """One process of a group; on its node there is nothing of the driver's disk."""
 
-    def __init__(self, worker: Callable[[TrainConfig], Any], config: TrainConfig) -> None:
-        self._make, self._config = worker, config
-        self._worker: Any = None
+    def __init__(self, worker: Callable[[TrainConfig], Any], config: TrainConfig, store_url: str) -> None:
+        self._make, self._config, self._store_url = worker, config, store_url
+        self.worker: Any = None
 
     def address(self) -> str:
         """Return a free host:port for the process group's rendezvous."""
@@ -145,7 +167,8 @@ class Rank:
     def call(self, name: str, *arguments: Any) -> Any:
         if name == "join":
             return self._join(*arguments)
-        return getattr(self._worker, name)(*arguments)
+        # Transfers are the rank's, everything else is its worker's.
+        return getattr(self if name in ("upload", "restore") else self.worker, name)(*arguments)
 
     def _join(self, address: str, rank: int, ranks: int) -> int:
         # Ranks on one machine would each start as many threads as it has cores, and spend their time waiting for one
@@ -160,8 +183,8 @@ class Rank:
             timeout=timedelta(seconds=self._config.trainer.collective_timeout_s),
         )
         # After the process group: building the worker shards its parameters, which needs all ranks.
-        self._worker = self._make(self._config)
-        return int(getattr(self._worker, "sharing", 1))
+        self.worker = self._make(fetch_models(self._config, self._store_url))
+        return int(getattr(self.worker, "sharing", 1))
 
 
 def shard_by_group(data: DataProto, ranks: int) -> list[torch.Tensor]:

@@ -18,6 +18,7 @@ import json
 import re
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -145,12 +146,32 @@ async def publish(
     whole = {} if delta_to is None else {file.path: file for file in (await read_manifest(store, delta_to)).files}
     files = []
     for path in paths:
-        if not FILE_NAME.fullmatch(path.name) or path.name == MANIFEST_NAME:
-            raise InvalidField("folder", f"{path.name!r} is no name that can be published")
+        checked_name(path.name)
         # The manifest comes after all of them: whoever can read it finds every file that it names.
         files.append(await put_file(store, path, f"weights/{model}/{version}", whole.get(path.name)))
+    return await write_manifest(store, model, version, files, base)
+
+
+async def write_manifest(
+    store: ObjectStore, model: str, version: int, files: Sequence[WeightFile], base: StoredObject | None = None
+) -> StoredObject:
+    """Write the manifest of files that are already in the store, and return its record.
+
+    Raises ``InvalidField`` when there are no weights among them, or a name that no reader would accept.
+    """
+    if not any(file.path.endswith(".safetensors") for file in files):
+        raise InvalidField("files", f"version {version} of {model} has no .safetensors file: {[f.path for f in files]}")
+    for file in files:
+        checked_name(file.path)
     manifest = WeightManifest(model, version, datetime.now(UTC).isoformat(), tuple(files), base).to_json()
     return await store.put(f"weights/{model}/{version}/manifest-{sha256(manifest)[:16]}.json", manifest)
+
+
+def checked_name(name: str) -> str:
+    """Return the name of a file to be published; raises ``InvalidField("folder")`` for one that is no plain name."""
+    if not FILE_NAME.fullmatch(name) or name == MANIFEST_NAME:
+        raise InvalidField("folder", f"{name!r} is no name that can be published")
+    return name
 
 
 async def is_adapter(store: ObjectStore, ref: StoredObject) -> bool:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Protocol
 
-from fathom.core.errors import CorruptData, InvalidField
+from fathom.core.errors import Conflict, CorruptData, InvalidField
 from fathom.core.ids import sha256 as digest
 
 # S3 allows 1,024 bytes in a key; file systems mostly 255 in a name, hence 200 per segment, which leaves room for the
@@ -39,6 +39,13 @@ class ObjectStore(Protocol):
 
     async def put(self, key: str, data: bytes, content_type: str = "application/octet-stream") -> StoredObject:
         """Store ``data`` under ``key``, replacing any existing object."""
+        ...
+
+    async def create(self, key: str, data: bytes, content_type: str = "application/octet-stream") -> StoredObject:
+        """Store ``data`` under a key that does not exist yet; of several writers one succeeds.
+
+        Storing equal bytes again succeeds, as after a lost answer. Raises ``Conflict`` when there are other bytes.
+        """
         ...
 
     async def get(self, key: str, sha256: str | None = None) -> bytes:
@@ -91,6 +98,11 @@ def checked_prefix(prefix: str) -> str:
     if len(prefix) > MAX_KEY_LENGTH or not PREFIX_PATTERN.fullmatch(prefix):
         raise InvalidField("prefix", f"{prefix[:80]!r} starts no valid key")
     return prefix
+
+
+def taken(key: str) -> Conflict:
+    """Return the error for a key that another writer has created."""
+    return Conflict(f"object {key!r} exists already", metadata={"key": key})
 
 
 def verify(key: str, data: bytes, *expected: str | None) -> bytes:

@@ -13,12 +13,13 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from fathom.core.errors import CorruptData, DependencyFailed, NotFound
 from fathom.core.ids import sha256 as digest
-from fathom.transport.store.base import StoredObject, checked_key, checked_prefix, verify
+from fathom.transport.store.base import StoredObject, checked_key, checked_prefix, taken, verify
 
 # "~" is no character of a key, so the object "a" (file "a~") never collides with the folder of "a/b".
 SUFFIX = "~"
@@ -36,6 +37,9 @@ class FolderStore:
 
     async def put(self, key: str, data: bytes, content_type: str = "application/octet-stream") -> StoredObject:
         return await in_thread(self._put, checked_key(key), bytes(data), content_type)
+
+    async def create(self, key: str, data: bytes, content_type: str = "application/octet-stream") -> StoredObject:
+        return await in_thread(partial(self._put, create=True), checked_key(key), bytes(data), content_type)
 
     async def get(self, key: str, sha256: str | None = None) -> bytes:
         return await in_thread(self._get, checked_key(key), sha256)
@@ -60,7 +64,7 @@ class FolderStore:
     def _path(self, key: str) -> Path:
         return self._root / (key + SUFFIX)
 
-    def _put(self, key: str, data: bytes, content_type: str) -> StoredObject:
+    def _put(self, key: str, data: bytes, content_type: str, *, create: bool = False) -> StoredObject:
         stored = StoredObject(key, len(data), digest(data), content_type)
         record = {"size_bytes": stored.size_bytes, "sha256": stored.sha256, "content_type": content_type}
         path = self._path(key)
@@ -75,7 +79,14 @@ class FolderStore:
                 file.flush()
                 # Before the rename: otherwise a power failure could leave the new name with an empty file.
                 os.fsync(file.fileno())
-            temporary.replace(path)
+            if create:
+                # A link, unlike a rename, fails when the name is there: of two writers one gets it.
+                os.link(temporary, path)
+            else:
+                temporary.replace(path)
+        except FileExistsError:
+            if self._get(key, None) != data:
+                raise taken(key) from None
         finally:
             temporary.unlink(missing_ok=True)
         sync_folder(path.parent)

@@ -22,7 +22,7 @@ from fathom.core.config import ConfigError
 from fathom.core.errors import DependencyFailed, FathomError, NotFound
 from fathom.core.ids import sha256 as digest
 from fathom.core.retry import RetryPolicy, retry
-from fathom.transport.store.base import StoredObject, checked_key, checked_prefix, verify
+from fathom.transport.store.base import StoredObject, checked_key, checked_prefix, taken, verify
 
 CULPRIT = "object store"
 CHECKSUM = "sha256"
@@ -111,6 +111,11 @@ class S3Store:
         data = bytes(data)
         return await self._run(key, lambda: self._put(key, data, content_type))
 
+    async def create(self, key: str, data: bytes, content_type: str = "application/octet-stream") -> StoredObject:
+        checked_key(key)
+        data = bytes(data)
+        return await self._run(key, lambda: self._create(key, data, content_type))
+
     async def get(self, key: str, sha256: str | None = None) -> bytes:
         checked_key(key)
         return await self._run(key, lambda: self._get(key, sha256))
@@ -162,6 +167,33 @@ class S3Store:
             part_size=min(max(len(data), MIN_PART_BYTES), MAX_PART_BYTES),
         )
         return StoredObject(key, len(data), checksum, content_type)
+
+    def _create(self, key: str, data: bytes, content_type: str) -> StoredObject:
+        stored = StoredObject(key, len(data), digest(data), content_type)
+        headers = {"If-None-Match": "*", "Content-Type": content_type, f"x-amz-meta-{CHECKSUM}": stored.sha256}
+        # Looked at before and after, too: a service that does not know the condition would write over the first one.
+        if not self._is_here(stored):
+            try:
+                # minio-py has no public way to send a condition.
+                self._client._put_object(self._bucket, key, data, headers)
+            except S3Error as error:
+                # 412, or 409 of AWS when two writers come at the same moment.
+                if error.code not in ("PreconditionFailed", "ConditionalRequestConflict"):
+                    raise
+            self._is_here(stored)
+        return stored
+
+    def _is_here(self, stored: StoredObject) -> bool:
+        """Return whether these bytes are stored; raise ``Conflict`` when others are."""
+        try:
+            found = self._head(stored.key)
+        except S3Error as error:
+            if error.code in ("NoSuchKey", "NoSuchObject"):
+                return False
+            raise
+        if found.sha256 != stored.sha256:
+            raise taken(stored.key)
+        return True
 
     def _get(self, key: str, sha256: str | None) -> bytes:
         response = self._client.get_object(self._bucket, key)

@@ -6,8 +6,8 @@ import builtins
 from dataclasses import replace
 
 from fathom.core.call import DEFAULT_TENANT, current_tenant
-from fathom.core.errors import NotFound
-from fathom.transport.store.base import ObjectStore, StoredObject
+from fathom.core.errors import Conflict, NotFound
+from fathom.transport.store.base import ObjectStore, StoredObject, taken
 
 PREFIX = "tenants/"
 
@@ -26,6 +26,13 @@ class TenantStore:
 
     async def put(self, key: str, data: bytes, content_type: str = "application/octet-stream") -> StoredObject:
         return self._strip_folder(await self._store.put(self._bind_key(key), data, content_type))
+
+    async def create(self, key: str, data: bytes, content_type: str = "application/octet-stream") -> StoredObject:
+        try:
+            return self._shown(await self._store.create(self._bound(key), data, content_type))
+        except Conflict:
+            # The message would name the folder that the tenant is not to know of.
+            raise taken(key) from None
 
     async def get(self, key: str, sha256: str | None = None) -> bytes:
         try:

@@ -148,7 +148,7 @@ async def test_grpo_on_the_interpreter_takes_real_steps(stack: Stack, tmp_path: 
 
             async def open_rollouts() -> PlannerRollouts:
                 own = connect(endpoints.services)
-                publisher = Publisher(own, store, config.model.name)
+                publisher = Publisher(own, store, endpoints.store, config.model.name)
                 return PlannerRollouts(
                     config, own, publisher, bridge, records, grade=CodeGrader(own, config.interpreter)
                 )

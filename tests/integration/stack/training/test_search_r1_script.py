@@ -58,8 +58,8 @@ async def test_two_steps_from_settings_to_checkpoint(stack: tuple[Endpoints, Cli
     assert set(steps) == {0, 1, 2}
     assert "val/test_score" in steps[2]
     assert {"critic/vf_loss", "actor/pg_loss", "actor/reward_kl_penalty", "mismatch/prob_diff/max"} <= steps[2].keys()
-    checkpoints = StoreCheckpoints(open_store(endpoints.store), output.name)
-    assert await asyncio.to_thread(checkpoints.load, tmp_path / "checkpoint")
+    checkpoints = StoreCheckpoints(open_store(endpoints.store), endpoints.store, output.name)
+    assert await asyncio.to_thread(checkpoints.load)
     await run_script(tmp_path, output, "trainer.total_training_steps=3")
     rows = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows][-1] == 3

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.clients import Clients
@@ -25,6 +26,7 @@ from fathom.trainers.learners.models import load_model
 from fathom.trainers.monitor.loggers import read_lines
 from fathom.trainers.prime import main_prime
 from fathom.transport.store import open_store
+from tests.support.read_settings import keep_read
 
 on_the_stack = pytest.mark.asyncio(loop_scope="package")
 Stack = tuple[Endpoints, Clients]
@@ -76,7 +78,7 @@ async def test_an_example_takes_its_first_step(
     if name == "interpreter":
         write_tasks(Bundle(tables_dir.parent), tmp_path / "tasks", 8)
         more = [f"data.train_files={[str(tmp_path / 'tasks' / 'code' / 'train.parquet')]}"]
-    config = load_settings(name, [EXAMPLES / f"{name}.yaml"], settings(name, output, *more))
+    config = load_settings(name, [EXAMPLES / f"{name}.yaml"], keep_read(name, settings(name, output, *more)))
     run = Run(name, config, Place(endpoints.services, endpoints.store), lambda *_: None, Interruption())
     outcome = await asyncio.to_thread(run.train)
     assert outcome.steps == 1
@@ -122,23 +124,27 @@ async def test_primes_own_entry_runs_its_example(stack: Stack, tmp_path: Path) -
     home = {"services": dict(endpoints.services), "gateway": "", "nats": "", "store": endpoints.store}
     (tmp_path / "endpoints.json").write_text(json.dumps(home))
     example, output = EXAMPLES / "prime.yaml", tmp_path / f"prime-{tmp_path.name}"
-    overrides = settings("prime", output, "actor.optim.lr=0.01", "reward_model.optim.lr=0.01")
+    overrides = keep_read("prime", settings("prime", output, "actor.optim.lr=0.01", "reward_model.optim.lr=0.01"))
     await asyncio.to_thread(main_prime.main, ["--config", str(example), "--home", str(tmp_path), *overrides])
     [metrics] = read_lines(output / "metrics.jsonl").values()
     expected = {"acc", "actor/pg_loss", "filter/pass_rate", "reward_model/dpo_loss", "reward_model/grad_norm"}
     before_and_after = {"reward_model/dpo_acc_before", "reward_model/dpo_acc", "reward_model/dpo_acc_abs"}
     assert expected | before_and_after <= metrics.keys()
     assert not [name for name in metrics if name.startswith(("critic/vf", "critic/values"))]
-    kept = StoreCheckpoints(open_store(endpoints.store), output.name)
-    assert await asyncio.to_thread(kept.load, tmp_path / "checkpoint")
-    assert sorted(path.name for path in (tmp_path / "checkpoint").iterdir()) == ["actor", "reward"]
+    kept = StoreCheckpoints(open_store(endpoints.store), endpoints.store, output.name)
+    found = await asyncio.to_thread(kept.load)
+    assert found is not None
+    assert {name.split("/")[0] for name in found.folder.files} == {"actor", "reward"}
+    await asyncio.to_thread(found.folder.fetch_all, tmp_path / "checkpoint")
     config = fill_vocabulary(load_settings("prime", [example], overrides), [])
     start = load_model(config.model, config.trainer.seed).state_dict()
-    for part, weights in (("actor", "module"), ("reward", "phi")):
-        state = torch.load(tmp_path / "checkpoint" / part / "rank-00000.pt", weights_only=False)["learner"][weights]
-        found = {name.removeprefix("language_model."): value for name, value in state.items()}
-        assert found.keys() == start.keys(), "the language model's parameters and no others"
-        assert not all(torch.equal(value, found[name]) for name, value in start.items()), f"{part} has not learned"
+    for part in ("actor", "reward"):
+        dcp_to_torch_save(tmp_path / "checkpoint" / part, tmp_path / f"{part}.pt")
+        state = torch.load(tmp_path / f"{part}.pt", weights_only=False)
+        weights = {name.removeprefix("module."): value for name, value in state.items() if name.startswith("module.")}
+        learned = {name.removeprefix("language_model."): value for name, value in weights.items()}
+        assert learned.keys() == start.keys(), "the language model's parameters and no others"
+        assert not all(torch.equal(value, learned[name]) for name, value in start.items()), f"{part} has not learned"
 
 
 def test_files_alone_are_enough_for_sft_and_dpo(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,10 +12,13 @@ from fathom.trainers.algorithms.algorithm import Algorithm
 from fathom.trainers.algorithms.context import TrainingContext
 from fathom.trainers.algorithms.ppo import PPO, RayPPOTrainer
 from fathom.trainers.batch import DataProto
+from fathom.trainers.checkpoints import StoreCheckpoints
 from fathom.trainers.config import TrainConfig, load_config
 from fathom.trainers.data.prompt_sampler import Prompts
 from fathom.trainers.interfaces import Metrics, ResourcePoolManager, Role
 from fathom.trainers.objectives.terms import LossTerm
+from fathom.trainers.store_files import StoredFiles, StoreFolder, StoreTransfer
+from fathom.transport.store import open_store
 
 RECORDS = [
     {
@@ -82,7 +83,7 @@ class ScriptedSource:
         found = episodes(oldest, oldest.meta_info["n"])
         return self.change(found) if self.change else found
 
-    def publish(self, write: Callable[[Path], None]) -> int:
+    def publish(self, write: Callable[[StoreFolder], StoredFiles]) -> int:
         self.calls.append("publish")
         self.version += 1
         return self.version
@@ -91,11 +92,11 @@ class ScriptedSource:
         self.calls.append("close")
 
 
-class ScriptedGroup:
+class ScriptedGroup(StoreTransfer):
     """Every learner in one; its state is a count of its updates."""
 
     def __init__(self, role: Role, calls: list[str]) -> None:
-        self.role, self.calls, self.updates = role, calls, 0
+        self.role, self.calls, self.updates, self.worker = role, calls, 0, self
         self.trained: list[DataProto] = []
         self.terms: tuple[LossTerm, ...] = ()
         self.metrics: Metrics = {}
@@ -135,29 +136,23 @@ class ScriptedGroup:
     def save_checkpoint(self, folder: Path) -> None:
         (folder / "updates").write_text(str(self.updates))
 
-    def load_checkpoint(self, folder: Path) -> None:
+    def load_checkpoint(self, folder: Path, fetch: Callable[[str], None]) -> None:
+        fetch("updates")
         self.updates = int((folder / "updates").read_text())
 
 
-class FolderCheckpoints:
-    """Checkpoints in a folder, the newest by number."""
+class CountedCheckpoints(StoreCheckpoints):
+    """Checkpoints in a store below ``root``, all of them kept."""
 
     def __init__(self, root: Path, calls: list[str]) -> None:
-        self.root, self.calls = root, calls
+        super().__init__(
+            open_store((root / "store").resolve().as_uri()), (root / "store").resolve().as_uri(), "toy", 99
+        )
+        object.__setattr__(self, "calls", calls)
 
-    def save(self, step: int, folder: Path, state: Mapping[str, Any]) -> None:
-        self.calls.append("save")
-        shutil.copytree(folder, self.root / f"{step:06d}")
-        (self.root / f"{step:06d}" / "state.json").write_text(json.dumps(state))
-
-    def load(self, folder: Path, name: str | None = None) -> Mapping[str, Any] | None:
-        found = sorted(self.root.iterdir()) if self.root.exists() else []
-        chosen = self.root / name if name else (found[-1] if found else None)
-        if chosen is None:
-            return None
-        shutil.copytree(chosen, folder, dirs_exist_ok=True)
-        state: dict[str, Any] = json.loads((chosen / "state.json").read_text())
-        return state
+    def save(self, step: int, write: Callable[[StoreFolder], StoredFiles], state: Mapping[str, Any]) -> None:
+        vars(self)["calls"].append("save")
+        super().save(step, write, state)
 
 
 class Scene:
@@ -182,7 +177,7 @@ class Scene:
             self.source,
             Prompts(RECORDS, seed=3),
             Prompts(RECORDS, shuffle=False),
-            FolderCheckpoints(root / "checkpoints", self.calls),
+            CountedCheckpoints(root, self.calls),
             lambda step, metrics: self.steps.append((step, dict(metrics))),
         )
         pools = ResourcePoolManager({"all": 1}, dict.fromkeys(Role, "all"))

@@ -26,13 +26,15 @@ from fathom.trainers.search_r1.rollouts import SearchR1Rollouts
 from fathom.trainers.search_r1.sampler import ModelSampler
 from fathom.transport.store import open_store
 from tests.support.lookups import Lookup, find_documents, format_documents, lookups, vocabulary
+from tests.support.read_settings import keep_read
 
 FACTS = lookups()[:6]
 SMALL = (
     f"model.vocabulary={list(vocabulary())}", "model.hidden=16", "model.layers=1", "data.train_batch_size=3",
     "data.max_prompt_length=96", "rollout.n=2", "rollout.max_turns=1", "rollout.max_tokens=4", "rollout.max_obs_length=24",
     "actor.ppo_mini_batch_size=3", "critic.ppo_mini_batch_size=3", "actor.optim.lr=1e-3", "trainer.save_freq=1",
-    "actor.optim.lr_warmup_steps_ratio=0.5", "trainer.test_freq=0",
+    "actor.optim.lr_warmup_steps_ratio=0.5", "trainer.test_freq=0", "rollout.source=in_process",
+    "reward.manager=search_r1", "retriever.url=http://127.0.0.1:9/retrieve",
 )  # fmt: skip
 
 
@@ -49,7 +51,7 @@ class Rollouts(SearchR1Rollouts):
 
 
 def settings(algorithm: str, *overrides: str) -> TrainConfig:
-    return load_settings(algorithm, (), [*SMALL, *overrides])
+    return load_settings(algorithm, (), keep_read(algorithm, [*SMALL, *overrides]))
 
 
 def scene(root: Path, algorithm: str, *overrides: str) -> tuple[RayPPOTrainer, list[Metrics]]:
@@ -60,7 +62,7 @@ def scene(root: Path, algorithm: str, *overrides: str) -> tuple[RayPPOTrainer, l
     context = TrainingContext(
         Rollouts(ModelSampler(model, tokenizer), tokenizer, GenerationConfig.from_config(config)),
         Prompts(records([fact.task for fact in FACTS], "train"), seed=2),
-        checkpoints=StoreCheckpoints(open_store(f"file://{root / 'store'}"), "toy"),
+        checkpoints=StoreCheckpoints(open_store(f"file://{root / 'store'}"), f"file://{root / 'store'}", "toy"),
         on_step=lambda step, metrics: seen.append(dict(metrics)),
     )
     reward = RewardManager(tokenizer, 0, 0.1)

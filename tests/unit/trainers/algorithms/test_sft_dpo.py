@@ -77,7 +77,7 @@ def test_padding_changes_no_log_probability() -> None:
 
 
 def open_checkpoints(folder: Path, keep: int = 3) -> StoreCheckpoints:
-    return StoreCheckpoints(open_store(folder.as_uri()), "run", keep)
+    return StoreCheckpoints(open_store(folder.as_uri()), folder.as_uri(), "run", keep)
 
 
 def test_the_loss_is_the_mean_over_target_tokens_alone(tmp_path: Path) -> None:

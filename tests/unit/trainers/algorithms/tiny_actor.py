@@ -13,11 +13,13 @@ from fathom.trainers.batch import DataProto
 from fathom.trainers.config import TrainConfig
 from fathom.trainers.interfaces import Metrics
 from fathom.trainers.learners import tiny
+from fathom.trainers.learners.checkpoint import Fetch, is_here
 from fathom.trainers.objectives.policy_loss import Totals, token_log_probs
 from fathom.trainers.objectives.terms import LossInput, LossTerm, clipped_loss
+from fathom.trainers.store_files import StoreTransfer
 
 
-class TinyActor:
+class TinyActor(StoreTransfer):
     """One optimiser step per batch."""
 
     def __init__(self, config: TrainConfig, words: Sequence[str]) -> None:
@@ -25,7 +27,7 @@ class TinyActor:
         model = config.model
         self.config, self.tokenizer = config, tiny.build_tokenizer(words)
         self.model = tiny.build_model(words, model.hidden, model.layers, config.trainer.seed, model.window)
-        self.loss = clipped_loss(config.actor)
+        self.loss, self.worker = clipped_loss(config.actor), self
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=config.actor.optim.lr, weight_decay=0.0)
 
     def use_loss(self, terms: Sequence[LossTerm]) -> None:
@@ -64,7 +66,8 @@ class TinyActor:
     def save_checkpoint(self, folder: Path) -> None:
         torch.save({"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}, folder / "actor.pt")
 
-    def load_checkpoint(self, folder: Path) -> None:
+    def load_checkpoint(self, folder: Path, fetch: Fetch = is_here) -> None:
+        fetch("actor.pt")
         state = torch.load(folder / "actor.pt", weights_only=True)
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from fathom.core.config import ConfigError
-from fathom.core.errors import NotFound
+from fathom.core.errors import InvalidField, NotFound
 from fathom.trainers.config import load_config
 from fathom.trainers.jobs.artifacts import MetricsUploader, stage_inputs, upload_outputs
 from fathom.trainers.jobs.ray_job import main, parse_arguments, read_settings
+from fathom.trainers.learners.stored_models import fetch_models
 from fathom.transport.store import open_store
 
 
@@ -25,7 +27,10 @@ def put(url: str, key: str, data: bytes = b"x") -> None:
     asyncio.run(open_store(url).put(key, data))
 
 
-def test_data_and_model_of_the_store_become_local(url: str, tmp_path: Path) -> None:
+def test_data_and_model_of_the_store_become_local(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Data where the driver is, models wherever a learner is, once per node and content."""
+    (tmp_path / "node").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "node"))
     put(url, "exports/sft.jsonl", b"{}\n")
     put(url, "training/sft/model/config.json", b"{}")
     put(url, "training/sft/model/weights/a.safetensors", b"w")
@@ -37,7 +42,17 @@ def test_data_and_model_of_the_store_become_local(url: str, tmp_path: Path) -> N
     brought = stage_inputs(config, url)
     assert brought.data.train_files[0].read_bytes() == b"{}\n"
     assert brought.data.val_files == (Path("/here/val.jsonl"),)
-    assert (Path(brought.model.path) / "weights" / "a.safetensors").read_bytes() == b"w"
+    assert brought.model.path == "store:training/sft/model", "the driver fetches no weights"
+    first = Path(fetch_models(brought, url).model.path)
+    assert first.is_relative_to(tmp_path / "node")
+    assert (first / "weights" / "a.safetensors").read_bytes() == b"w"
+    assert Path(fetch_models(brought, url).model.path) == first
+    small = Path(fetch_models(brought, url, weights=False).model.path)
+    assert [path.name for path in small.rglob("*")] == ["config.json"], "enough for a tokenizer"
+    put(url, "training/sft/model/weights/a.safetensors", b"new")
+    assert (Path(fetch_models(brought, url).model.path) / "weights" / "a.safetensors").read_bytes() == b"new"
+    with pytest.raises(InvalidField, match=r"model\.path.*no store"):
+        fetch_models(brought, "")
 
 
 def test_a_key_that_holds_nothing_is_named(url: str, tmp_path: Path) -> None:

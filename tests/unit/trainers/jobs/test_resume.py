@@ -7,6 +7,7 @@ import os
 import random
 import signal
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import torch
 
 from fathom.trainers.checkpoints import StoreCheckpoints
 from fathom.trainers.data.prompt_sampler import Prompts
+from fathom.trainers.learners.ranks.groups import LocalGroup
 from fathom.trainers.learners.workers import ActorWorker
 from fathom.transport.store import open_store
 from fathom.transport.store.base import StoredObject
@@ -27,7 +29,7 @@ STEPS_PER_EPOCH = GROUPS // PER_STEP
 
 @dataclass
 class KillingStore:
-    """A store whose process ends by SIGKILL when a file of this step is there and its manifest is not yet."""
+    """A store whose process ends by SIGKILL when the files of this step are there and its manifest is not yet."""
 
     inner: Any
     step: int
@@ -36,9 +38,9 @@ class KillingStore:
         return getattr(self.inner, name)
 
     async def put(self, key: str, data: bytes, content_type: str = "application/octet-stream") -> StoredObject:
-        stored: StoredObject = await self.inner.put(key, data, content_type)
-        if f"/{self.step:08d}/" in key:
+        if key.endswith(f"/{self.step:08d}/manifest.json"):
             os.kill(os.getpid(), signal.SIGKILL)
+        stored: StoredObject = await self.inner.put(key, data, content_type)
         return stored
 
 
@@ -51,16 +53,18 @@ def train(root: Path, until: int, killed_at: int = 0) -> tuple[int, dict[str, to
     random.seed(5)
     np.random.seed(5)
     torch.manual_seed(5)
-    store: Any = open_store(f"file://{root / 'store'}")
-    kept = StoreCheckpoints(KillingStore(store, killed_at) if killed_at else store, "toy", 2)
-    worker = ActorWorker(settings("actor.optim.lr_warmup_steps=3", "trainer.total_training_steps=4"))
+    url = f"file://{root / 'store'}"
+    store: Any = open_store(url)
+    kept = StoreCheckpoints(KillingStore(store, killed_at) if killed_at else store, url, "toy", 2)
+    group = LocalGroup(ActorWorker, settings("actor.optim.lr_warmup_steps=3", "trainer.total_training_steps=4"))
+    worker = group.worker
     prompts = Prompts(
         [{"group": group} for group in range(GROUPS)], collate=lambda rows: {"group": [row["group"] for row in rows]}
     )
-    state = kept.load(root / "from")
-    if state is not None:
-        worker.load_checkpoint(root / "from" / "actor")
-    first = int(state["step"]) if state else 0
+    found = kept.load()
+    if found is not None:
+        group.restore(found.folder)
+    first = int(found.state["step"]) if found else 0
     for step in range(first, until):
         chosen = {f"g{group}" for group in prompts.batch(step, PER_STEP).array("group").tolist()}
         rows = batch()
@@ -68,8 +72,7 @@ def train(root: Path, until: int, killed_at: int = 0) -> tuple[int, dict[str, to
         noise = torch.randn(rows.tensor("advantages").shape) * random.random() * float(np.random.rand())
         rows = rows.with_tensors(advantages=rows.tensor("advantages") + noise)
         worker.update_policy(rows.union(worker.compute_log_prob(rows).select(["old_log_probs"])))
-        worker.save_checkpoint(root / f"save-{step}" / "actor")
-        kept.save(step + 1, root / f"save-{step}", {"step": step + 1})
+        kept.save(step + 1, partial(group.upload, "save_checkpoint"), {"step": step + 1})
     return first, worker.learner.model.state_dict()
 
 

@@ -70,7 +70,8 @@ def training(root: Path, mode: str, bridge: Any, seed: int, kill: Callable[[str]
         f"trainer.total_epochs={EPOCHS}", "trainer.save_freq=1", "trainer.test_freq=0", "trainer.val_before_train=false",
         *(AHEAD if mode == "async" else []),
     ])  # fmt: skip
-    store: Any = open_store((root / "store").resolve().as_uri())
+    url = (root / "store").resolve().as_uri()
+    store: Any = open_store(url)
     recording = Recording(store, "rollouts")
     if replay:
         rollouts: Any = ReplayedRollouts(recording, bridge, BOUND if mode == "async" else 0)
@@ -79,7 +80,7 @@ def training(root: Path, mode: str, bridge: Any, seed: int, kill: Callable[[str]
         rollouts = source(Planner(seed), bridge, config, recording)
         killing = KillingStore(store, 0)
         cast(Any, killing).put = put_until(store, kill)
-        kept = StoreCheckpoints(cast(Any, killing), "toy", 2, bridge.call)
+        kept = StoreCheckpoints(cast(Any, killing), url, "toy", 2, bridge.call)
     rows = [{"data_source": "toy", "question": f"question {row}", "reward_model": {}} for row in range(ROWS)]
     context = TrainingContext(rollouts, Prompts(rows, seed=3), None, kept)
     return assembly.build_trainer(GRPO(config), load_tokenizer(config.model), context)

@@ -229,7 +229,7 @@ def test_random_state_is_part_of_a_checkpoint(tmp_path: Path) -> None:
     worker.load_checkpoint(tmp_path)
     assert torch.equal(torch.rand(3), wanted)
     with pytest.raises(FileNotFoundError):
-        checkpoint.load(tmp_path / "nothing", worker.learner.stepper)
+        checkpoint.load(tmp_path / "nothing", worker.learner.stepper.state())
 
 
 def test_what_is_exported_is_what_was_trained(tmp_path: Path) -> None:

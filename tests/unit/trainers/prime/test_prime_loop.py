@@ -17,17 +17,18 @@ from fathom.trainers.config import load_config
 from fathom.trainers.data.prompt_sampler import Prompts
 from fathom.trainers.interfaces import ResourcePoolManager, Role
 from fathom.trainers.prime.prime_ray_trainer import RayPRIMETrainer
+from fathom.trainers.store_files import StoreTransfer
 from tests.unit.trainers.algorithms.scripted import RECORDS, ScriptedGroup, ScriptedSource
 
 ORDER = ["generate", "old_log_prob"]
 
 
-class ScriptedRewardModel:
+class ScriptedRewardModel(StoreTransfer):
     """Scores that tell how often it has learned."""
 
     def __init__(self, calls: list[str]) -> None:
         # Its scores say in which order it was asked: 1 before its first lesson, 2 after one.
-        self.calls, self.learned = calls, 0
+        self.calls, self.learned, self.worker = calls, 0, self
         self.seen: list[DataProto] = []
 
     def scores(self, data: DataProto) -> DataProto:
@@ -49,7 +50,8 @@ class ScriptedRewardModel:
     def save_checkpoint(self, folder: Path) -> None:
         (folder / "state").write_text(str(self.learned))
 
-    def load_checkpoint(self, folder: Path) -> None:
+    def load_checkpoint(self, folder: Path, fetch: Any) -> None:
+        fetch("state")
         self.learned = int((folder / "state").read_text())
 
 

@@ -72,7 +72,7 @@ def source(
     planner: ScriptedPlanner, bridge: SimulatedLoopThread, config: TrainConfig, recording: Recording | None = None
 ) -> Any:
     clients = cast(Any, ScriptedClients(planner))
-    publisher = Publisher(clients, open_store("memory://"), "tiny", version=planner.version)
+    publisher = Publisher(clients, open_store("memory://"), "memory://", "tiny", version=planner.version)
 
     async def publish(write: Any) -> int:  # without a policy: versions count, nothing is written
         planner.version += 1

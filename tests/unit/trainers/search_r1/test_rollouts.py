@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from fathom.trainers.learners.forward import response_tokens
 from fathom.trainers.search_r1 import RewardManager
 from fathom.trainers.search_r1.rollouts import SearchR1Rollouts
 from fathom.trainers.search_r1.sampler import ModelSampler, sample_ids
+from fathom.trainers.store_files import StoredFiles, StoreFolder
 from tests.support.lookups import lookups, vocabulary
 from tests.unit.trainers.search_r1.scripts import settings
 
@@ -72,8 +74,10 @@ def test_new_weights_are_taken_and_nothing_is_submitted_ahead() -> None:
     rollouts, other = source(), tiny.build_model(WORDS, 32, 2, 99, 256)
     before = rollouts.generate(prompts(temperature=0.0)).tensor("responses")
 
-    def write(folder: Path) -> None:
-        tiny.save(other, TOKENIZER, folder)
+    def write(target: StoreFolder) -> StoredFiles:
+        with TemporaryDirectory() as name:
+            tiny.save(other, TOKENIZER, Path(name))
+            return target.upload(Path(name))
 
     assert rollouts.publish(write) == 1
     after = rollouts.generate(prompts(temperature=0.0)).tensor("responses")

@@ -273,20 +273,22 @@ class ListModelsResponse(_message.Message):
     def __init__(self, models: _Optional[_Iterable[_Union[Model, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class LoadWeightsRequest(_message.Message):
-    __slots__ = ("request_id", "model", "manifest", "policy_version", "lanes", "percent")
+    __slots__ = ("request_id", "model", "manifest", "policy_version", "lanes", "percent", "wait_ms")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     MANIFEST_FIELD_NUMBER: _ClassVar[int]
     POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
     LANES_FIELD_NUMBER: _ClassVar[int]
     PERCENT_FIELD_NUMBER: _ClassVar[int]
+    WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     model: str
     manifest: _common_pb2.ObjectRef
     policy_version: int
     lanes: _containers.RepeatedScalarFieldContainer[_common_pb2.Lane]
     percent: int
-    def __init__(self, request_id: _Optional[str] = ..., model: _Optional[str] = ..., manifest: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ..., policy_version: _Optional[int] = ..., lanes: _Optional[_Iterable[_Union[_common_pb2.Lane, str]]] = ..., percent: _Optional[int] = ...) -> None: ...
+    wait_ms: int
+    def __init__(self, request_id: _Optional[str] = ..., model: _Optional[str] = ..., manifest: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ..., policy_version: _Optional[int] = ..., lanes: _Optional[_Iterable[_Union[_common_pb2.Lane, str]]] = ..., percent: _Optional[int] = ..., wait_ms: _Optional[int] = ...) -> None: ...
 
 class LoadWeightsResponse(_message.Message):
     __slots__ = ("model", "previous_version", "duration_ms")

@@ -1,0 +1,232 @@
+"""Who reads each setting, and when: a setting that the chosen algorithm and source do not read is refused by name.
+
+A setting that is taken and ignored looks like one that has been tried. The table names the module that reads it; a test
+looks it up there, and ``docs/settings.md`` is generated from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fathom.core.config import ConfigError
+from fathom.trainers.config.tree import TrainConfig
+
+FROM_FILES = ("sft", "dpo")
+NOBODY = "nobody"
+Applies = Callable[[str, TrainConfig], bool]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A module below ``trainers`` that reads settings, when ``applies``; ``when`` says so in words."""
+
+    module: str
+    settings: tuple[str, ...]
+    when: str = ""
+    applies: Applies = lambda name, config: True
+
+
+def plays(name: str, config: TrainConfig) -> bool:
+    """Return whether episodes are played or replayed, which SFT and DPO do without."""
+    return name not in FROM_FILES
+
+
+def asks_planner(name: str, config: TrainConfig) -> bool:
+    return plays(name, config) and config.rollout.source == "planner" and config.rollout.replay is None
+
+
+def plays_in_process(name: str, config: TrainConfig) -> bool:
+    return plays(name, config) and config.rollout.source == "in_process"
+
+
+def is_ahead(name: str, config: TrainConfig) -> bool:
+    return plays(name, config) and config.rollout.mode == "async"
+
+
+def has_critic(name: str, config: TrainConfig) -> bool:
+    return plays(name, config) and config.algorithm.adv_estimator == "gae" and name != "prime"
+
+
+def is_named(*names: str) -> Applies:
+    return lambda name, config: name in names
+
+
+def trains_on_ray(name: str, config: TrainConfig) -> bool:
+    return plays(name, config) and (config.trainer.use_ray or config.trainer.world_size > 1)
+
+
+def penalises_kl(name: str, config: TrainConfig) -> bool:
+    return plays(name, config) and config.algorithm.use_kl_in_reward
+
+
+def below(section: str, names: str) -> tuple[str, ...]:
+    return tuple(f"{section}.{name}" for name in names.split())
+
+
+OPTIM = "lr weight_decay betas lr_scheduler_type lr_warmup_steps lr_warmup_steps_ratio min_lr_ratio grad_clip"
+BATCHING = "ppo_micro_batch_size_per_gpu use_dynamic_bsz ppo_max_token_len_per_gpu"
+READERS: tuple[Reader, ...] = (
+    Reader("jobs/launch.py", below("data", "train_files val_files prompt_key shuffle seed"), "RL", plays),
+    Reader("algorithms/sft.py", below("data", "train_files val_files shuffle seed train_batch_size"),
+           "sft, dpo", is_named(*FROM_FILES)),
+    Reader("algorithms/algorithm.py", below("data", "train_batch_size max_response_length"), "RL", plays),
+    Reader("algorithms/validation.py", below("data", "val_batch_size"), "RL", plays),
+    Reader("search_r1/generation_config.py", below("data", "max_prompt_length")
+           + below("rollout", "max_start_length max_obs_length") + ("algorithm.no_think_rl",)
+           + below("retriever", "url topk"), "rollout.source in_process", plays_in_process),
+    Reader("prime/prime_ray_trainer.py", below("data", "oversample_factor filter_accuracy accuracy_lower_bound"
+           " accuracy_upper_bound filter_truncate stable_sort") + below("algorithm", "reward_dpo_coef reward_gt_coef")
+           + below("reward_model", "update"), "prime", is_named("prime")),
+    Reader("prime/prime_dp_rm.py", below("reward_model", "loss_type bon_reduction beta_train lambda prime_use_gt"
+           " prime_granularity include_last_token prime_norm norm_scope mini_batch_size micro_batch_size_per_gpu"
+           " use_dynamic_bsz max_token_len_per_gpu") + below("reward_model.optim", "lr weight_decay betas grad_clip"),
+           "prime", is_named("prime")),
+    Reader("learners/stepping.py", below("reward_model.optim", "lr_scheduler_type lr_warmup_steps"
+           " lr_warmup_steps_ratio min_lr_ratio"), "prime", is_named("prime")),
+    Reader("prime/prime_fsdp_workers.py", below("reward_model",
+           "path ref_path ref_type ulysses_sequence_parallel_size"), "prime", is_named("prime")),
+    Reader("config/tree.py", ("reward_model.enable",), "prime", is_named("prime")),
+    Reader("learners/models.py", below("model", "path cache hidden layers window vocabulary lora_rank lora_alpha"
+           " enable_gradient_checkpointing")),
+    Reader("learners/networks.py", below("model", "dtype") + below("trainer", "strategy")),
+    Reader("learners/lora.py", below("model", "lora_targets"), "model.lora_rank above 0",
+           lambda name, config: config.model.lora_rank > 0),
+    Reader("jobs/launch.py", ("model.name",)),
+    Reader("algorithms/ppo.py", (*below("rollout", "n temperature top_p"), "algorithm.state_masking"), "RL", plays),
+    Reader("algorithms/validation.py", ("rollout.val_temperature",), "RL", plays),
+    Reader("jobs/launch.py", below("rollout", "source mode replay"), "RL", plays),
+    Reader("rollouts/requests.py", below("rollout", "max_turns max_tokens protocol stop system_prompt final_turn"),
+           "rollout.source planner", asks_planner),
+    Reader("rollouts/requests.py", below("reward", "grader parameters"), "rollout.source planner", asks_planner),
+    Reader("search_r1/generation_config.py", below("rollout", "max_turns max_tokens"), "rollout.source in_process",
+           plays_in_process),
+    Reader("config/tree.py", ("rollout.protocol",), "RL", plays),
+    Reader("rollouts/requests.py", ("rollout.tools",), "rollout.protocol research",
+           lambda name, config: asks_planner(name, config) and config.rollout.protocol == "research"),
+    Reader("rollouts/source.py", below("rollout", "timeout_s attempts concurrency episodes_per_s transport"),
+           "rollout.source planner", asks_planner),
+    Reader("jobs/launch.py", below("rollout", "publish_lanes publish_timeout_s record"), "rollout.source planner",
+           asks_planner),
+    Reader("rollouts/source.py", below("rollout", "staleness group_versions max_restarts"), "rollout.mode async",
+           is_ahead),
+    Reader("objectives/old_policy.py", ("rollout.importance_cap", "algorithm.bypass_mode"), "RL", plays),
+    Reader("learners/stepping.py", below("actor.optim", OPTIM)),
+    Reader("learners/forward.py", below("actor", BATCHING)),
+    Reader("learners/stepping.py", below("actor", "ppo_mini_batch_size ulysses_sequence_parallel_size"), "RL", plays),
+    Reader("learners/actor.py", below("actor", "ppo_epochs"), "RL", plays),
+    Reader("objectives/terms.py", below("actor", "clip_ratio_low clip_ratio_high clip_ratio_c entropy_coeff use_kl_loss"
+           " loss_agg_mode"), "RL", plays),
+    Reader("objectives/terms.py", below("actor", "kl_loss_coef kl_loss_type"), "actor.use_kl_loss",
+           lambda name, config: plays(name, config) and config.actor.use_kl_loss),
+    Reader("learners/stepping.py", below("critic.optim", OPTIM) + below("critic", "ppo_mini_batch_size"
+           " ulysses_sequence_parallel_size"), "adv_estimator gae", has_critic),
+    Reader("learners/forward.py", below("critic", BATCHING), "adv_estimator gae", has_critic),
+    Reader("learners/critic.py", below("critic", "ppo_epochs cliprange_value loss_agg_mode"), "adv_estimator gae",
+           has_critic),
+    Reader("algorithms/algorithm.py", ("trainer.critic_warmup",), "adv_estimator gae", has_critic),
+    Reader("jobs/assembly.py", ("reward.manager",), "RL", plays),
+    Reader("jobs/assembly.py", below("reward", "grader parameters timeout_s num_examine"), "reward.manager prime",
+           lambda name, config: plays(name, config) and config.reward.manager == "prime"),
+    Reader("jobs/assembly.py", below("reward", "format_score parity_answer_extraction num_examine"),
+           "reward.manager search_r1",
+           lambda name, config: plays(name, config) and config.reward.manager == "search_r1"),
+    Reader("algorithms/algorithm.py", below("algorithm", "adv_estimator use_kl_in_reward"), "RL", plays),
+    # One value for all estimators in the call; which of them the estimator multiplies by is the estimator's affair.
+    Reader("algorithms/algorithm.py", below("algorithm", "gamma lam norm_adv_by_std_in_grpo"), "RL", plays),
+    Reader("algorithms/algorithm.py", ("algorithm.kl_penalty",), "algorithm.use_kl_in_reward", penalises_kl),
+    Reader("objectives/kl.py", below("algorithm", "kl_ctrl kl_coef"), "algorithm.use_kl_in_reward", penalises_kl),
+    Reader("objectives/kl.py", below("algorithm", "kl_target kl_horizon"), "algorithm.kl_ctrl adaptive",
+           lambda name, config: penalises_kl(name, config) and config.algorithm.kl_ctrl == "adaptive"),
+    Reader("algorithms/sft.py", below("trainer", "total_epochs total_training_steps test_freq val_before_train"
+           " save_freq seed device"), "sft, dpo", is_named(*FROM_FILES)),
+    Reader("algorithms/ppo.py", below("trainer", "total_epochs total_training_steps test_freq val_before_train"
+           " save_freq seed"), "RL", plays),
+    Reader("learners/workers.py", ("trainer.device",), "RL", plays),
+    Reader("jobs/launch.py", below("trainer", "keep_checkpoints loggers output")),
+    Reader("checkpoints.py", below("trainer", "resume_mode resume_path")),
+    Reader("jobs/identity.py", ("trainer.resume_changed",)),
+    Reader("jobs/assembly.py", below("trainer", "world_size use_ray"), "RL", plays),
+    Reader("learners/ranks/groups.py", below("trainer", "schedule_timeout_s collective_timeout_s"),
+           "several ranks or Ray", trains_on_ray),
+    Reader("monitor/collapse.py", below("collapse", "enable window patience entropy_floor entropy_ceiling kl_ceiling"
+           " length_share invalid_ceiling reward_share"), "RL", plays),
+    Reader("algorithms/code_interpreter.py", below("interpreter", "style_weight length_weight hack_weight task_weight"
+           " answer_grader cost_per_call normalise length_share"), "interpreter", is_named("interpreter")),
+    Reader("data/sequences.py", below("imitation", "max_length truncation"), "sft, dpo", is_named(*FROM_FILES)),
+    Reader("algorithms/dpo.py", below("imitation", "beta loss_type label_smoothing sft_weight"), "dpo",
+           is_named("dpo")),
+    Reader("algorithms/brpo.py", below("brpo", "references style votes tie skew max_failed timeout_s"), "brpo",
+           is_named("brpo")),
+)  # fmt: skip
+
+
+def check_settings_are_read(
+    name: str, config: TrainConfig, given: Mapping[str, Any], without: TrainConfig | None = None
+) -> None:
+    """Raise ``ConfigError`` naming the first given setting that this training would not read, and what would.
+
+    A value that is the same in ``without``, the settings without those given, changes nothing and is let through: the
+    effective settings that a run has written can be given again.
+    """
+    now, before = config.model_dump(by_alias=True), (without.model_dump(by_alias=True) if without else {})
+    for setting in list_settings(given):
+        if without is not None and find_value(now, setting) == find_value(before, setting):
+            continue
+        readers = [one for one in READERS if setting in one.settings]
+        if any(one.applies(name, config) for one in readers):
+            continue
+        conditions = sorted({one.when for one in readers})
+        why = f"it is read with {' or '.join(conditions)}" if conditions else "no part of a training reads it"
+        raise ConfigError(
+            f"{setting}: is not read by {name} with rollout.source {config.rollout.source}; {why}. Leave it out",
+            metadata={"field": setting},
+        )
+
+
+def find_value(tree: Mapping[str, Any], setting: str) -> Any:
+    """Return the value of a dotted name."""
+    value: Any = tree
+    for part in setting.split("."):
+        value = value[part]
+    return value
+
+
+def drop_unread(name: str, config: TrainConfig, settings: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    """Return the settings without those that this training would not read."""
+    found: dict[str, Any] = {}
+    for key, value in settings.items():
+        where = f"{path}{key}"
+        if isinstance(value, Mapping) and where not in MAPPINGS:
+            if some := drop_unread(name, config, value, f"{where}."):
+                found[key] = some
+        elif any(where in one.settings and one.applies(name, config) for one in READERS):
+            found[key] = value
+    return found
+
+
+MAPPINGS = frozenset({"reward.parameters"})
+"""Settings that are mappings themselves."""
+
+
+def list_settings(tree: Mapping[str, Any], path: str = "") -> list[str]:
+    """Return the dotted names of a tree's settings."""
+    found: list[str] = []
+    for key, value in tree.items():
+        where = f"{path}{key}"
+        nested = isinstance(value, Mapping) and where not in MAPPINGS
+        found += list_settings(value, f"{where}.") if nested else [where]
+    return found
+
+
+def format_table(defaults: Mapping[str, Any], presets: Sequence[str], values: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the Markdown table of all settings: default, each preset's value, who reads it and when."""
+    lines = [f"| setting | default | presets | read by | when |\n|{'---|' * 5}"]
+    for setting, default in defaults.items():
+        given = ", ".join(f"{preset}: `{values[preset][setting]}`" for preset in presets if setting in values[preset])
+        readers = [one for one in READERS if setting in one.settings]
+        modules = ", ".join(dict.fromkeys(f"`{one.module}`" for one in readers)) or NOBODY
+        when = "; ".join(dict.fromkeys(one.when or "always" for one in readers)) or "refused"
+        lines.append(f"| `{setting}` | `{default}` | {given} | {modules} | {when} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,140 @@
+"""Files that learners exchange through the object store, read and written by the process that needs them.
+
+The driver and the ranks of a training share no disk: a rank uploads what it has written into a folder of its own, and
+the driver gets keys and checksums, which it lists in a manifest. Everything here can be sent to another process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fathom.core.errors import CorruptData, InvalidField
+from fathom.core.ids import sha256
+from fathom.transport.store import ObjectStore, StoredObject, open_store
+
+R = TypeVar("R")
+
+
+class StoredFiles(dict[str, StoredObject]):
+    """Stored objects by file name, relative to the folder that was uploaded."""
+
+    def below(self, folder: str) -> StoredFiles:
+        """Return the files with ``folder`` in front of their names."""
+        return StoredFiles({f"{folder}/{name}": stored for name, stored in self.items()})
+
+
+@dataclass(frozen=True)
+class StoreFolder:
+    """A key prefix in the store at ``url``, into which a process uploads files.
+
+    With ``by_content`` keys begin with a checksum, so that an object never changes once it is written.
+    """
+
+    url: str = field(repr=False)
+    """Not shown: the URL of a store may hold a password."""
+    prefix: str
+    by_content: bool = False
+
+    def part(self, name: str) -> StoreFolder:
+        """Return a folder in this folder."""
+        return StoreFolder(self.url, f"{self.prefix}/{name}", self.by_content)
+
+    def upload(self, folder: Path) -> StoredFiles:
+        """Upload all files of a local folder; call outside any event loop."""
+        paths = sorted(path for path in folder.rglob("*") if path.is_file())
+
+        async def put(store: ObjectStore) -> StoredFiles:
+            found = StoredFiles()
+            # One at a time: all files of a large model together need not fit into memory.
+            for path in paths:
+                name, data = path.relative_to(folder).as_posix(), await asyncio.to_thread(path.read_bytes)
+                start = f"{sha256(data)[:16]}-" if self.by_content else ""
+                # A key has no name that begins with a dot, as torch's index of a checkpoint does.
+                found[name] = await store.put(f"{self.prefix}/{start}{name.removeprefix('.')}", data)
+            return found
+
+        return asyncio.run(with_store(self.url, put))
+
+
+@dataclass(frozen=True)
+class StoredFolder:
+    """Uploaded files in the store at ``url``, which a process fetches one by one."""
+
+    url: str = field(repr=False)
+    files: StoredFiles
+
+    def part(self, name: str) -> StoredFolder:
+        """Return the files of a folder in this folder; raises ``CorruptData`` when there are none."""
+        found = {key.removeprefix(f"{name}/"): one for key, one in self.files.items() if key.startswith(f"{name}/")}
+        if not found:
+            raise CorruptData(name, f"has no files; there are {sorted(self.files)}")
+        return StoredFolder(self.url, StoredFiles(found))
+
+    def fetch(self, name: str, folder: Path) -> None:
+        """Download one file into a local folder, verified, unless it is there; call outside any event loop.
+
+        Raises ``CorruptData`` for a file that is not listed, or whose checksum differs.
+        """
+        path = folder / name
+        if path.exists():
+            return
+        if name not in self.files:
+            raise CorruptData(name, f"is not among the stored files {sorted(self.files)}")
+        stored = self.files[name]
+
+        async def get(store: ObjectStore) -> bytes:
+            return await store.get(stored.key, stored.sha256)
+
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(asyncio.run(with_store(self.url, get)))
+
+    def fetch_all(self, folder: Path) -> None:
+        """Download every file."""
+        for name in self.files:
+            self.fetch(name, folder)
+
+
+class StoreTransfer:
+    """Uploads and restores of one learner in this process; ``worker`` writes and reads local folders."""
+
+    worker: Any
+
+    def upload(self, method: str, target: StoreFolder) -> StoredFiles:
+        """Call ``method`` of the worker with an empty folder, and upload what it has written there."""
+        with tempfile.TemporaryDirectory() as name:
+            getattr(self.worker, method)(Path(name))
+            return target.upload(Path(name))
+
+    def restore(self, source: StoredFolder) -> None:
+        """Let the worker load a checkpoint, fetching the files that it asks for."""
+        with tempfile.TemporaryDirectory() as name:
+            self.worker.load_checkpoint(Path(name), lambda file: source.fetch(file, Path(name)))
+
+
+async def check_uploaded(store: ObjectStore, files: StoredFiles) -> None:
+    """Check that this process's store has what the ranks say they have uploaded.
+
+    Raises ``InvalidField("store_url")``: ranks on another node, given a folder as the store, write to their own disk.
+    """
+    for name, stored in files.items():
+        found = await store.head(stored.key)
+        if found is None or found.sha256 != stored.sha256:
+            raise InvalidField(
+                "store_url",
+                f"the learners wrote {name} to {stored.key}, which is not in the driver's store:"
+                " learners on several nodes need a store that all of them reach, such as s3://",
+            )
+
+
+async def with_store(url: str, work: Callable[[ObjectStore], Awaitable[R]]) -> R:
+    """Open the store, run ``work`` with it, and close it."""
+    store = open_store(url)
+    try:
+        return await work(store)
+    finally:
+        await store.close()
