@@ -335,6 +335,12 @@ class Admission:
             return paced
         return max(paced, self._seconds * (before + 1) / self._open_to(lane))
 
+    def must_wait(self, lane: Lane, units: int = 1) -> bool:
+        """Return whether a request that comes now would not be admitted at once."""
+        reserved = min(max(units, 1), self.limits.units) if self.limits.units else max(units, 1)
+        is_paced = self.limits.per_second > 0 and asyncio.get_running_loop().time() < self._next_start
+        return is_paced or bool(len(self._queue)) or not self._fits(lane, reserved)
+
     def _refuse_late(self, lane: Lane, within_s: float) -> None:
         """Raise ``Overloaded`` for a request that would be given up before its turn."""
         call = current_call()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from prometheus_client import Gauge, Histogram
 
-from fathom.core.admission import Admission, Claimant, Limits
+from fathom.core.admission import Admission, Claimant, Limits, Place
 from fathom.core.call import Lane
 from fathom.services.planner.model.waits import Waits
 
@@ -35,6 +37,25 @@ class GateMetrics:
         self._waiting.set(sum(admission.waiting.values()))
 
 
+@dataclass(eq=False)
+class SharedPlace:
+    """A place of equal calls, taken by the first of them and given back by the last."""
+
+    taking: asyncio.Task[Place]
+    users: int = 0
+
+    def give_back(self) -> None:
+        """Release the place, also when it is being taken just now."""
+        self.taking.cancel()
+        self.taking.add_done_callback(release_taken)
+
+
+def release_taken(taking: asyncio.Task[Place]) -> None:
+    """Release the place of a task that has taken one."""
+    if not taking.cancelled() and taking.exception() is None:
+        taking.result().release()
+
+
 class Gates:
     """One admission queue per tool; the wait counts neither towards the call's deadline nor the episode's."""
 
@@ -55,22 +76,51 @@ class Gates:
         self._most, self._by_tool, self._rates, self._wait_s = most, by_tool, rates or {}, wait_s
         self._waiting, self._waits = waiting, waits
         self._gates: dict[str, Admission] = {}
+        self._shared: dict[tuple[str, str, Lane], SharedPlace] = {}
 
     @asynccontextmanager
-    async def hold(self, tool: str, run: str, waits: Waits) -> AsyncIterator[None]:
-        """Hold a place for one call of a run inside the block; raise ``Overloaded`` when too many wait."""
+    async def hold(self, tool: str, run: str, waits: Waits, key: str = "") -> AsyncIterator[None]:
+        """Hold a place for one call of a run inside the block; raise ``Overloaded`` when too many wait.
+
+        Calls with the same ``key``, of which one goes upstream for all, share a place; "" shares with none.
+        """
         most = self._by_tool.get(tool, self._most)
         if not most:
             yield
             return
         # Made on first use: names of external tools are known only when their servers have been listed.
         gate = self._gates.get(tool) or self._gates.setdefault(tool, self._open(tool, most))
+        if key:
+            async with self._share(gate, (tool, key), run, waits):
+                yield
+            return
         with waits.waiting():
             place = await gate.acquire(Claimant.current(run))
         try:
             yield
         finally:
             place.release()
+
+    @asynccontextmanager
+    async def _share(self, gate: Admission, key: tuple[str, str], run: str, waits: Waits) -> AsyncIterator[None]:
+        """Hold the place of all calls with this key inside the block."""
+        claimant = Claimant.current(run)
+        # Not over lanes: a person would stand in the queue behind a training that asks the same.
+        name = (*key, claimant.lane)
+        shared = self._shared.get(name)
+        if shared is None:
+            shared = self._shared[name] = SharedPlace(asyncio.ensure_future(gate.acquire(claimant)))
+        shared.users += 1
+        try:
+            with waits.waiting():
+                # Shielded: a caller that is cancelled leaves its turn to the others.
+                await asyncio.shield(shared.taking)
+            yield
+        finally:
+            shared.users -= 1
+            if not shared.users:
+                del self._shared[name]
+                shared.give_back()
 
     def _open(self, tool: str, most: int) -> Admission:
         limits = Limits(

@@ -21,6 +21,7 @@ from fathom.services.planner.tools.tool import (
     NumberedReply,
     OutcomeUnknown,
     Reply,
+    SharingTool,
     SourceFailed,
     Tool,
     shorten,
@@ -187,7 +188,14 @@ class Registry:
     async def _run_gated(self, call_id: str, tool: Tool, arguments: Mapping[str, object]) -> Reply | NumberedReply:
         if self._bounds.gates is None:
             return await self._run_within_deadline(call_id, tool, arguments)
-        async with self._bounds.gates.hold(tool.name, self._bounds.run, self.waits):
+        if isinstance(tool, SharingTool):
+            held = tool.find_held(call_id, arguments)
+            if held is not None:
+                return held
+            key = tool.make_key(arguments)
+        else:
+            key = ""
+        async with self._bounds.gates.hold(tool.name, self._bounds.run, self.waits, key):
             return await self._run_within_deadline(call_id, tool, arguments)
 
     async def _run_within_deadline(
