@@ -96,6 +96,8 @@ class ResourcesFactory:
             metrics.wait_seconds,
             config.calls_per_second_by_tool,
             config.rollout_patience_s,
+            # Others' servers: what they can do at once is not known here.
+            frozenset(f"{server.name}_{tool}" for server in config.mcp_servers for tool in server.tools).__contains__,
         )
         return cls(config, deps, metrics, windows, mounts, gates, catalogue, classifier, measures)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -12,13 +12,17 @@ from prometheus_client import Gauge, Histogram
 
 from fathom.core.admission import Admission, Claimant, Limits, Place
 from fathom.core.call import Lane
+from fathom.core.errors import FathomError, is_retryable
 from fathom.services.planner.model.waits import Waits
+from fathom.services.planner.tools.tool import SourceFailed
 
 # Calls that wait per place. More would wait longer than an episode lasts, and are refused with a delay instead.
 WAITING_PER_PLACE = 64
 # An eighth of the places is kept for people, for a minute after each of their calls: training has the rest, and all of
 # it while nobody is there.
 RESERVED_SHARE, RESERVE_S = 8, 60.0
+# Whatever its latency: with one place alone nothing would show that an upstream has become faster.
+LEAST_PLACES = 2
 
 
 class GateMetrics:
@@ -43,17 +47,16 @@ class SharedPlace:
 
     taking: asyncio.Task[Place]
     users: int = 0
+    is_dropped: bool = False
 
     def give_back(self) -> None:
         """Release the place, also when it is being taken just now."""
         self.taking.cancel()
-        self.taking.add_done_callback(release_taken)
+        self.taking.add_done_callback(self._release)
 
-
-def release_taken(taking: asyncio.Task[Place]) -> None:
-    """Release the place of a task that has taken one."""
-    if not taking.cancelled() and taking.exception() is None:
-        taking.result().release()
+    def _release(self, taking: asyncio.Task[Place]) -> None:
+        if not taking.cancelled() and taking.exception() is None:
+            taking.result().release(is_dropped=self.is_dropped)
 
 
 class Gates:
@@ -67,12 +70,15 @@ class Gates:
         waits: Histogram,
         rates: Mapping[str, float] | None = None,
         wait_s: float = math.inf,
+        is_unknown: Callable[[str], bool] = lambda tool: False,
     ) -> None:
         """Allow ``most`` concurrent calls per tool, or the number in ``by_tool``; 0 sets no limit.
 
         ``rates`` has calls per second by tool, for upstreams that count them; ``wait_s`` is the longest wait in
-        seconds.
+        seconds. ``is_unknown`` says of which tools nobody knows the capacity: unless they are in ``by_tool``, their
+        latency sets the number up to ``most``.
         """
+        self._is_unknown = is_unknown
         self._most, self._by_tool, self._rates, self._wait_s = most, by_tool, rates or {}, wait_s
         self._waiting, self._waits = waiting, waits
         self._gates: dict[str, Admission] = {}
@@ -96,10 +102,14 @@ class Gates:
             return
         with waits.waiting():
             place = await gate.acquire(Claimant.current(run))
+        is_dropped = False
         try:
             yield
+        except FathomError as error:
+            is_dropped = is_retryable(error) and not isinstance(error, SourceFailed)
+            raise
         finally:
-            place.release()
+            place.release(is_dropped=is_dropped)
 
     @asynccontextmanager
     async def _share(self, gate: Admission, key: tuple[str, str], run: str, waits: Waits) -> AsyncIterator[None]:
@@ -116,6 +126,9 @@ class Gates:
                 # Shielded: a caller that is cancelled leaves its turn to the others.
                 await asyncio.shield(shared.taking)
             yield
+        except FathomError as error:
+            shared.is_dropped = is_retryable(error) and not isinstance(error, SourceFailed)
+            raise
         finally:
             shared.users -= 1
             if not shared.users:
@@ -130,5 +143,6 @@ class Gates:
             wait_s=self._wait_s,
             reserved=-(-most // RESERVED_SHARE) if most > 1 else 0,
             reserve_s=RESERVE_S,
+            least=LEAST_PLACES if tool not in self._by_tool and self._is_unknown(tool) else 0,
         )
         return Admission(f"tool {tool!r}", limits, GateMetrics(tool, self._waiting, self._waits), "calls")

@@ -85,8 +85,8 @@ def find_wrong(item: trajectory.Trajectory, rounds: int) -> str:
 
 def find_wrong_answer(markdown: str, rounds: int) -> str:
     """Return an answer that does not count each of its cells once; "" for the right one."""
-    said = re.search(r"Counted \[([\d, ]*)\]", markdown)
-    counted = [int(number) for number in said.group(1).split(",")] if said and said.group(1) else []
+    said = re.search(r"Counted ([\d ]+) in all", markdown)
+    counted = [int(number) for number in said.group(1).split()] if said else []
     return "" if counted == count_expected(rounds) else f"answers {markdown[:200]!r}"
 
 
@@ -161,8 +161,8 @@ class Trainer:
 class People:
     """Questions that come one after the other, whatever becomes of those before them."""
 
-    def __init__(self, clients: Clients, account: Account) -> None:
-        self._clients, self._account = clients, account
+    def __init__(self, clients: Clients, account: Account, prefix: str = "person") -> None:
+        self._clients, self._account, self._prefix = clients, account, prefix
         self._asking: set[asyncio.Task[None]] = set()
         self.asked: list[str] = []
         self.seconds: list[float] = []
@@ -174,7 +174,7 @@ class People:
             await asyncio.sleep(every_s)
 
     def ask(self) -> None:
-        name = f"run_person{len(self.asked):05d}"
+        name = f"run_{self._prefix}{len(self.asked):05d}"
         self.asked.append(name)
         asking = asyncio.create_task(self._ask(name))
         self._asking.add(asking)
