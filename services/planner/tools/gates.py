@@ -71,14 +71,15 @@ class Gates:
         rates: Mapping[str, float] | None = None,
         wait_s: float = math.inf,
         is_unknown: Callable[[str], bool] = lambda tool: False,
+        govern: Callable[[str, Admission], Admission] = lambda name, gate: gate,
     ) -> None:
         """Allow ``most`` concurrent calls per tool, or the number in ``by_tool``; 0 sets no limit.
 
         ``rates`` has calls per second by tool, for upstreams that count them; ``wait_s`` is the longest wait in
         seconds. ``is_unknown`` says of which tools nobody knows the capacity: unless they are in ``by_tool``, their
-        latency sets the number up to ``most``.
+        latency sets the number up to ``most``. ``govern`` puts a tool's gate under its quota.
         """
-        self._is_unknown = is_unknown
+        self._is_unknown, self._govern = is_unknown, govern
         self._most, self._by_tool, self._rates, self._wait_s = most, by_tool, rates or {}, wait_s
         self._waiting, self._waits = waiting, waits
         self._gates: dict[str, Admission] = {}
@@ -145,4 +146,5 @@ class Gates:
             reserve_s=RESERVE_S,
             least=LEAST_PLACES if tool not in self._by_tool and self._is_unknown(tool) else 0,
         )
-        return Admission(f"tool {tool!r}", limits, GateMetrics(tool, self._waiting, self._waits), "calls")
+        gate = Admission(f"tool {tool!r}", limits, GateMetrics(tool, self._waiting, self._waits), "calls")
+        return self._govern(f"tool.{tool}", gate)

@@ -2,6 +2,7 @@
 
 from fathom.core.admission.admission import MAX_RETRY_S, Admission, AdmissionObserver, Limits, Place
 from fathom.core.admission.queue import OLDEST_EVERY, Claimant, LaneQueue, Turn
+from fathom.core.admission.quota import Quota
 
 __all__ = [
     "MAX_RETRY_S",
@@ -12,5 +13,6 @@ __all__ = [
     "LaneQueue",
     "Limits",
     "Place",
+    "Quota",
     "Turn",
 ]

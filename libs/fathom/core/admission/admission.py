@@ -17,6 +17,7 @@ from typing import Protocol
 
 from fathom.core.admission.gradient import GradientLimit
 from fathom.core.admission.queue import ORDER, Claimant, LaneQueue, Turn, keys_of
+from fathom.core.admission.quota import Quota
 from fathom.core.call import Lane, current_call
 from fathom.core.errors import Overloaded
 
@@ -80,6 +81,7 @@ class Admission:
         """Create the queue; ``name`` and ``noun`` say in refusals what is full, and of what."""
         self._name, self.limits, self._observer, self._noun = name, limits, observer, noun
         self._gradient = GradientLimit(limits.least, limits.running) if limits.least else None
+        self._quota = Quota()
         self._held: Counter[tuple[str, ...]] = Counter()
         self._queue = LaneQueue(self._held)
         self._running, self._units, self._people = 0, 0, 0
@@ -97,8 +99,23 @@ class Admission:
 
     @property
     def places(self) -> int:
-        """Return how many requests may run at once, by the limits or by the upstream's latency."""
+        """Return how many requests may run at once: by the quota, the upstream's latency or the limits."""
+        if self._quota.running is not None:
+            return self._quota.running
         return self.limits.running if self._gradient is None else self._gradient.places
+
+    @property
+    def per_second(self) -> float:
+        """Return how many requests may begin per second; 0 sets no limit."""
+        return self.limits.per_second if self._quota.per_second is None else self._quota.per_second
+
+    def set_quota(self, quota: Quota) -> None:
+        """Replace the limits at once by those of a quota; what runs goes on, and a quota of 0 refuses what waits."""
+        self._quota = quota
+        if quota.running == 0:
+            self._queue.refuse_all(self._shed)
+        self._grant()
+        self._show()
 
     @property
     def running(self) -> int:
@@ -175,9 +192,9 @@ class Admission:
     def expect_wait_s(self, lane: Lane) -> float:
         """Return the expected wait of a request that comes now, by the rate and by what is known of durations."""
         before, paced = self._waits_before(lane), 0.0
-        if self.limits.per_second:
+        if self.per_second:
             until_next = max(0.0, self._next_start - asyncio.get_running_loop().time())
-            paced = until_next + before / self.limits.per_second
+            paced = until_next + before / self.per_second
         if not self._ended or (self._fits(lane, 1) and not before):
             return paced
         return max(paced, self._seconds * (before + 1) / self._open_to(lane))
@@ -185,7 +202,7 @@ class Admission:
     def must_wait(self, lane: Lane, units: int = 1) -> bool:
         """Return whether a request that comes now would not be admitted at once."""
         reserved = min(max(units, 1), self.limits.units) if self.limits.units else max(units, 1)
-        is_paced = self.limits.per_second > 0 and asyncio.get_running_loop().time() < self._next_start
+        is_paced = self.per_second > 0 and asyncio.get_running_loop().time() < self._next_start
         return is_paced or bool(len(self._queue)) or not self._fits(lane, reserved)
 
     def _refuse_late(self, lane: Lane, within_s: float) -> None:
@@ -198,7 +215,7 @@ class Admission:
 
     async def _take_turn(self, turn: Turn, within_s: float) -> None:
         lane = turn.claimant.lane
-        if self._is_full_for(turn.claimant):
+        if self._quota.running == 0 or self._is_full_for(turn.claimant):
             raise self._shed(lane)
         self._queue.push(turn)
         self._grant()
@@ -231,6 +248,8 @@ class Admission:
     def _shed(self, lane: Lane) -> Overloaded:
         if self._observer is not None:
             self._observer.on_shed(lane)
+        if self._quota.running == 0:
+            return Overloaded(f"{self._name}: its quota is 0, nobody may use it", MAX_RETRY_S)
         units = f" with {self._units:,} reserved" if self.limits.units else ""
         places = f"{self._running} of {self.places} places are taken by {self._noun}{units}"
         text = f"{self._name}: {places}, {len(self._queue)} are waiting"
@@ -268,15 +287,15 @@ class Admission:
         # small ones behind it, or it would wait forever.
         while (turn := self._queue.next(self._is_open_to)) is not None and self._fits(turn.claimant.lane, turn.units):
             now = asyncio.get_running_loop().time()
-            if self.limits.per_second and now < self._next_start:
+            if self.per_second and now < self._next_start:
                 self._grant_later(self._next_start - now)
                 return
             self._queue.pop(turn)
             # Its caller was cancelled in the same step of the event loop and has not removed the turn yet.
             if turn.granted.done():
                 continue
-            if self.limits.per_second:
-                self._next_start = max(now, self._next_start) + 1 / self.limits.per_second
+            if self.per_second:
+                self._next_start = max(now, self._next_start) + 1 / self.per_second
             self._running += 1
             self._people += turn.claimant.lane is Lane.INTERACTIVE
             self._units += turn.units

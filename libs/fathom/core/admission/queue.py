@@ -157,6 +157,15 @@ class LaneQueue:
         self._turns += 1
         self._queues[turn.claimant.lane].pop(turn, self._turns)
 
+    def refuse_all(self, refuse: Callable[[Lane], Exception]) -> None:
+        """Remove all queued requests, each with the error of its lane."""
+        for lane, queue in self._queues.items():
+            while len(queue):
+                turn = queue.peek()
+                queue.remove(turn)
+                if not turn.granted.done():
+                    turn.granted.set_exception(refuse(lane))
+
     def make_room(self, claimant: Claimant) -> Turn | None:
         """Remove and return a request that must go for a new one; None when the new one must go itself."""
         lane = claimant.lane
