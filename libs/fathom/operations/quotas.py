@@ -6,19 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Any, Optional
 
 import typer
 
-from fathom.clients.local import read_endpoints
 from fathom.core.admission import Quota
 from fathom.core.config import load
 from fathom.core.errors import InvalidField
-from fathom.hosting.host import Runtime
-from fathom.transport.bus import open_bus
-from fathom.transport.bus.base import KeyValue
-from fathom.transport.bus.streams import QUOTAS
-from fathom.transport.store import open_store
 
 Home = Annotated[Path, typer.Option(help="Folder with the local stack.", envvar="FATHOM_LOCAL_HOME")]
 Name = Annotated[str, typer.Argument(help="tool.NAME or model.NAME, e.g. tool.python.")]
@@ -28,8 +22,15 @@ app = typer.Typer(help="Quotas of tools and models, in each replica.", no_args_i
 
 
 @asynccontextmanager
-async def open_bucket(home: Path) -> AsyncIterator[KeyValue]:
+async def open_bucket(home: Path) -> AsyncIterator[Any]:
     """Open the quotas of the bus in FATHOM_RUNTIME_*, or of the local stack."""
+    # Imported here: the command line must set its environment before gRPC is imported.
+    from fathom.clients.local import read_endpoints
+    from fathom.hosting.host import Runtime
+    from fathom.transport.bus import open_bus
+    from fathom.transport.bus.streams import QUOTAS
+    from fathom.transport.store import open_store
+
     runtime = load(Runtime, "runtime")
     url, store = runtime.bus_url, runtime.store_url
     if url == "memory://":

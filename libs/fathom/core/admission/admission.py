@@ -197,7 +197,7 @@ class Admission:
             paced = until_next + before / self.per_second
         if not self._ended or (self._fits(lane, 1) and not before):
             return paced
-        return max(paced, self._seconds * (before + 1) / self._open_to(lane))
+        return max(paced, self._seconds * (before + 1) / max(1, self._open_to(lane)))
 
     def must_wait(self, lane: Lane, units: int = 1) -> bool:
         """Return whether a request that comes now would not be admitted at once."""
@@ -206,7 +206,9 @@ class Admission:
         return is_paced or bool(len(self._queue)) or not self._fits(lane, reserved)
 
     def _refuse_late(self, lane: Lane, within_s: float) -> None:
-        """Raise ``Overloaded`` for a request that would be given up before its turn."""
+        """Raise ``Overloaded`` for a request that would be given up before its turn, or that a quota refuses."""
+        if self._quota.running == 0:
+            raise self._shed(lane)
         call = current_call()
         remaining = math.inf if call is None or (left := call.remaining_s()) is None else left
         # Early, so that a caller asks again later or elsewhere and the queue holds only what will be served.
@@ -215,7 +217,7 @@ class Admission:
 
     async def _take_turn(self, turn: Turn, within_s: float) -> None:
         lane = turn.claimant.lane
-        if self._quota.running == 0 or self._is_full_for(turn.claimant):
+        if self._is_full_for(turn.claimant):
             raise self._shed(lane)
         self._queue.push(turn)
         self._grant()
