@@ -44,13 +44,13 @@ class Sample:
 def list_processes(root: int) -> list[int]:
     """Return a process and all below it."""
     parents: dict[int, list[int]] = {}
-    for entry_path in Path("/proc").iterdir():
+    for process in Path("/proc").glob("[0-9]*"):
         try:
             # The name in brackets may hold anything: what follows the last bracket is state and parent.
-            parent = int((entry_path / "stat").read_text().rpartition(")")[2].split()[1])
-        except (OSError, ValueError, IndexError):  # no process, or one that has just ended
+            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:  # it has just ended
             continue
-        parents.setdefault(parent, []).append(int(entry_path.name))
+        parents.setdefault(parent, []).append(int(process.name))
     found, index = [root], 0
     while index < len(found):
         found += parents.get(found[index], [])

@@ -36,6 +36,8 @@ class CountingModel(ScriptedModel):
     """Says the next call of a question; the connections of some replies break or stall."""
 
     is_faulty = False
+    reply_s = 0.0
+    """Time that each reply takes."""
     replies = broken = stalled = 0
 
     def answer(self, body: Mapping[str, Any]) -> tuple[dict[str, Any], str, int]:
@@ -73,6 +75,8 @@ class CountingModel(ScriptedModel):
         if self.is_faulty and self.replies % STALLS_EVERY == 0:
             self.stalled += 1
             await asyncio.sleep(STALL_S)
+        if self.reply_s:
+            await asyncio.sleep(self.reply_s)
         # Whoever asked was killed meanwhile.
         with suppress(ConnectionError, asyncio.IncompleteReadError):
             await super().reply(reader, writer)

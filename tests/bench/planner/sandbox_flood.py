@@ -1,13 +1,13 @@
 """Users' questions that compute in the real sandbox, alone and beside 72 training episodes that do so too.
 
-A scripted model decides at once, so that the sandbox and its gate decide. Seconds of a question, p50 and p99; and of
-the episodes, how many came back as samples, how many of them were spoilt by a failure of ours.
+The scripted model takes ``REPLY_S`` for a reply, in which an episode holds its session: the sessions decide, and not
+this machine's processors. Seconds of a question, p50 and p99; and of the episodes, how many came back as samples, how
+many of them were spoilt by a failure of ours.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import statistics
 import tempfile
 from contextlib import aclosing
@@ -25,8 +25,8 @@ from tests.integration.stack.scripted_model import entry
 
 # Three requests of a trainer, as it was when every question beside them was refused its session.
 REQUESTS, TASKS = 3, 24
-ROUNDS, PERSON_EVERY_S = 8, 1.0
-QUESTIONS = int(os.environ.get("FLOOD_QUESTIONS", "40"))
+ROUNDS, REPLY_S = 8, 3.0
+QUESTIONS, PERSON_EVERY_S = 12, 2.0
 
 
 async def train(clients: Clients, number: int, account: Account) -> None:
@@ -45,23 +45,24 @@ async def train(clients: Clients, number: int, account: Account) -> None:
             account.check_sample((request.request_id, item.task_index, item.sample_index), item, ROUNDS)
 
 
-async def ask(clients: Clients, account: Account, prefix: str, flood: list[asyncio.Task[None]]) -> list[float]:
-    """Return the seconds of users' questions, each asked when the one before has its answer."""
+async def ask(clients: Clients, account: Account, prefix: str, many: int = QUESTIONS) -> list[float]:
+    """Return the seconds of users' questions that come one after the other, each beside those before it."""
     people = People(clients, account, prefix)
-    for _ in range(QUESTIONS):
+    for _ in range(many):
         people.ask()
-        await people.leave()
-        if prefix == "beside" and all(task.done() for task in flood):
-            break
+        await asyncio.sleep(PERSON_EVERY_S)
+    await people.leave()
     return people.seconds
 
 
 async def measure(clients: Clients, trainers: Clients, account: Account) -> tuple[list[float], list[float]]:
     """Return the seconds of questions alone and beside the flood."""
-    await ask(clients, account, "warm", [])
-    alone = await ask(clients, account, "alone", [])
+    await ask(clients, account, "warm", 1)
+    alone = await ask(clients, account, "alone")
     flood = [asyncio.create_task(train(trainers, number, account)) for number in range(REQUESTS)]
-    beside = await ask(clients, account, "beside", flood)
+    # Behind the rush in which all episodes begin: those that hold a session now hold it while people come.
+    await asyncio.sleep(REPLY_S)
+    beside = await ask(clients, account, "beside")
     await asyncio.gather(*flood)
     return alone, beside
 
@@ -69,6 +70,7 @@ async def measure(clients: Clients, trainers: Clients, account: Account) -> tupl
 async def run() -> None:
     """Needs the bundled data under ``.fathom`` (``make data``)."""
     account, model = Account(), CountingModel()
+    model.reply_s = REPLY_S
     with tempfile.TemporaryDirectory() as folder:
         async with model.running() as address:
             home = lay_out(Path(folder) / "home", HOME)
