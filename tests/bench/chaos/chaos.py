@@ -32,7 +32,7 @@ SERVICES = {"FATHOM_PLANNER_HEARTBEAT_S": "0.5", "FATHOM_RUNTIME_ACK_WAIT_S": "8
 
 @dataclass(frozen=True)
 class Plan:
-    """How long it is done, and what: ``names`` are the faults, all for none."""
+    """How long it is done, and what: ``names`` are faults to be made once each; none makes all over and over."""
 
     steps: int = 10_000
     pause_s: float = 5.0
@@ -101,6 +101,8 @@ async def play(plan: Plan, trainer: Trainer, people: People, faults: Faults) -> 
         coming = beside.create_task(people.come(PERSON_EVERY_S))
         failing = beside.create_task(faults.make(plan.names, plan.pause_s))
         await trainer.train(plan.steps)
+        if plan.names:
+            await failing
         coming.cancel()
         failing.cancel()
 

@@ -67,9 +67,10 @@ class Faults:
         return [fault for fault in mixed if fault is not None]
 
     async def make(self, names: tuple[str, ...], pause_s: float) -> None:
-        """Make the faults with these names over and over, all for none, until cancelled."""
-        chosen = [fault for fault in self.list_all() if not names or fault[0] in names]
-        for name, make in itertools.cycle(chosen):
+        """Make the faults with these names once each; for none, all of them over and over, until cancelled."""
+        every = self.list_all()
+        chosen = [(name, dict(every)[name]) for name in names]
+        for name, make in chosen or itertools.cycle(every):
             started = time.monotonic()
             await make()
             await self.stack.until_serving(RECOVERY_S)

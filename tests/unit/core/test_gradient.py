@@ -7,7 +7,7 @@ import random
 
 from fathom.core.admission import Admission, Claimant, Limits
 from fathom.core.admission.gradient import GradientLimit
-from tests.support.clock import simulate_time
+from tests.support.clock import pass_time, simulate_time
 
 
 class Upstream:
@@ -19,7 +19,7 @@ class Upstream:
     async def serve(self, draw: random.Random) -> None:
         self.running += 1
         self.most = max(self.most, self.running)
-        await asyncio.sleep(draw.uniform(0.8, 1.2) * max(1.0, self.running / self.capacity))
+        await pass_time(draw.uniform(0.8, 1.2) * max(1.0, self.running / self.capacity))
         self.running -= 1
         self.served += 1
 
@@ -35,7 +35,7 @@ async def flood(admission: Admission, upstream: Upstream, seconds: float) -> flo
                 await upstream.serve(draw)
 
     async def count() -> int:
-        await asyncio.sleep(seconds / 2)
+        await pass_time(seconds / 2)
         upstream.most = 0
         return upstream.served
 

@@ -10,8 +10,8 @@ from tests.bench.chaos.chaos import Plan, hurt
 from tests.integration.stack.conftest import prepare
 
 pytestmark = pytest.mark.slow
-# One of each kind, and those that hold what could be lost: the queue, the runs, the sessions.
-FAULTS = ("kill -9 nats", "kill -9 planner", "kill -9 sandbox", "stall policy", "store away", "duplicate and reorder")
+# Some of each kind, and those that hold what could be lost: the queue, the runs, the sessions.
+FAULTS = ("duplicate and reorder", "kill -9 nats", "kill -9 sandbox", "store away", "kill -9 planner")
 
 
 async def test_faults_beside_training_and_people_lose_duplicate_and_spoil_nothing(
@@ -19,6 +19,6 @@ async def test_faults_beside_training_and_people_lose_duplicate_and_spoil_nothin
 ) -> None:
     home = prepare(tmp_path / "home", tables_dir, corpus_dir)
     (home / "models").symlink_to(models_dir)
-    account, faults = await hurt(home, Plan(steps=320, pause_s=0.5, rounds=10, names=FAULTS, limit_s=300.0))
+    account, faults = await hurt(home, Plan(steps=160, pause_s=1.0, rounds=10, names=FAULTS, limit_s=300.0))
     assert account.is_within_bounds(), account.describe()
-    assert (account.steps >= 320, account.people > 0, len(faults.made) >= 4) == (True, True, True)
+    assert (account.steps >= 160, account.people > 0, set(FAULTS) <= faults.made.keys()) == (True, True, True)
