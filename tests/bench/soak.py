@@ -1,8 +1,8 @@
 """Mixed traffic for a long time at one stack: are memory and descriptors flat?
 
 People's questions with Python, training episodes and their groups, lists and reads, one after the other and at once.
-``SOAK_S`` is its time in seconds (600). Memory of all processes and descriptors of this one are sampled; flat means
-that the slope over the second half, which has warm caches, is below ``GROWTH`` of the level within an hour.
+``SOAK_S`` is its time in seconds (600). Memory and descriptors of the processes that last (services, bus, supervisor of
+the sandbox) are sampled; flat means that the slope over the second half, which has warm caches, is below ``GROWTH`` of the level within an hour.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def list_processes(root: int) -> list[int]:
     return found
 
 
-def measure(since: float) -> Sample:
-    """Measure this process and all below it."""
+def measure(since: float, processes: Sequence[int]) -> Sample:
+    """Measure processes."""
     pages = descriptors = 0
-    for pid in list_processes(os.getpid()):
+    for pid in processes:
         try:
             # Proportional figures would be truer of what processes share, and cost a walk over all their pages.
             pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
@@ -80,8 +80,10 @@ def compute_growth(times: Sequence[float], levels: Sequence[float]) -> float:
 async def sample(samples: list[Sample]) -> None:
     """Measure until cancelled."""
     since = time.monotonic()
+    # Those that last. Kernels come and go with the traffic, and their number says nothing about leaks.
+    processes = list_processes(os.getpid())
     while True:
-        samples.append(await asyncio.to_thread(measure, since))
+        samples.append(await asyncio.to_thread(measure, since, processes))
         await asyncio.sleep(SAMPLE_EVERY_S)
 
 
