@@ -2,7 +2,8 @@
 
 People's questions with Python, training episodes and their groups, lists and reads, one after the other and at once.
 ``SOAK_S`` is its time in seconds (600). Memory and descriptors of the processes that last (services, bus, supervisor of
-the sandbox) are sampled; flat means that the slope over the second half, which has warm caches, is below ``GROWTH`` of the level within an hour.
+the sandbox) are sampled; flat means that the slope over the second half, which has warm caches, is below ``GROWTH`` of
+the level within an hour.
 """
 
 from __future__ import annotations
