@@ -25,7 +25,7 @@ from tests.integration.stack.scripted_model import entry
 
 # Three requests of a trainer, as it was when every question beside them was refused its session.
 REQUESTS, TASKS = 3, 24
-ROUNDS, REPLY_S = 8, 3.0
+ROUNDS, REPLY_S = 8, 1.5
 QUESTIONS, PERSON_EVERY_S = 12, 2.0
 
 
