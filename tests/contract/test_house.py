@@ -13,10 +13,16 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.conftest import order_file
+
 ROOT = Path(__file__).resolve().parents[2]
 SERVICES = ("datafetch", "gateway", "memory", "planner", "policy", "retrieval", "reward", "sandbox")
 SLEEPS = ("time.sleep", "asyncio.sleep", "anyio.sleep", "trio.sleep")
 CLOCKS = ("time.time", "time.monotonic", "time.perf_counter")
+# A source without these words breaks no rule about them; parsing only the others spares the suite half a minute.
+SLEEP_WORDS = re.compile(r"sleep|wait_for_timeout")
+CLOCK_WORDS = re.compile(r"^\s*(import|from)\b.*\btime\b", re.MULTILINE)
+BARE_IMPORTS = re.compile(r"\b(from|import)\s+\.*(services|trainers)\b|\bimport\b.*,\s*(services|trainers)\b")
 MAY_SLEEP = {
     "support/waiting.py": "the one place where tests poll",
     "integration/cluster/cluster.py": "plays the kubelet, with the periods and back-offs of the manifests",
@@ -109,10 +115,10 @@ def test_every_service_has_the_same_inside(name: str) -> None:
 def test_services_and_trainers_are_imported_below_fathom_alone() -> None:
     """A wheel has no package as general as ``services``; in a checkout both would be found, and be two modules."""
     wrong = [
-        f"{path.relative_to(ROOT)}:{node.lineno}"
+        f"{room}/{path}:{node.lineno}"
         for room in ("libs", "services", "trainers", "tests", "examples", "deploy")
-        for path in (ROOT / room).rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for path, tree in parse_sources(room, BARE_IMPORTS).items()
+        for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom | ast.Import)
         for name in ([node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
         if name and name.split(".")[0] in ("services", "trainers")
@@ -130,11 +136,16 @@ def test_an_unknown_setting_stops_a_service_with_its_name(name: str, tmp_path: P
     assert "Traceback" not in done.stderr
 
 
-def parse_tests() -> dict[str, ast.Module]:
-    """Return the syntax trees of all tests but the benchmarks, by path below ``tests``."""
-    folder = ROOT / "tests"
-    paths = (path for path in folder.rglob("*.py") if path.relative_to(folder).parts[0] != "bench")
-    return {str(path.relative_to(folder)): ast.parse(path.read_text()) for path in paths}
+def parse_sources(room: str, words: re.Pattern[str]) -> dict[str, ast.Module]:
+    """Return the syntax trees of the sources below a folder that have the words in them, by path below it."""
+    folder = ROOT / room
+    sources = {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in folder.rglob("*.py")}
+    return {path: ast.parse(source) for path, source in sources.items() if words.search(source)}
+
+
+def parse_tests(words: re.Pattern[str]) -> dict[str, ast.Module]:
+    """Return the same for all tests but the benchmarks."""
+    return {path: tree for path, tree in parse_sources("tests", words).items() if Path(path).parts[0] != "bench"}
 
 
 def imported_names(tree: ast.Module) -> dict[str, str]:
@@ -182,13 +193,32 @@ def find_timed_assertions(tree: ast.Module) -> list[int]:
 
 def test_no_test_sleeps_to_wait_for_something() -> None:
     """Wait with ``tests.support.waiting.eventually``, or simulate the time with ``tests.support.clock``."""
-    found = {path: lines for path, tree in parse_tests().items() if (lines := find_sleeps(tree))}
+    found = {path: lines for path, tree in parse_tests(SLEEP_WORDS).items() if (lines := find_sleeps(tree))}
     assert found.keys() == MAY_SLEEP.keys(), found
 
 
 def test_no_assertion_is_about_real_time() -> None:
     """What a loaded machine does late is not wrong: simulate the time, or measure it in ``tests/bench``."""
-    assert {path: lines for path, tree in parse_tests().items() if (lines := find_timed_assertions(tree))} == {}
+    trees = parse_tests(CLOCK_WORDS)
+    assert {path: lines for path, tree in trees.items() if (lines := find_timed_assertions(tree))} == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "is_found"),
+    [
+        ("import services", True),
+        ("from trainers.learners import tiny", True),
+        ("import os, trainers.data as data", True),
+        ("from fathom.services import local", False),
+    ],
+)
+def test_imports_outside_fathom_are_seen(source: str, is_found: bool) -> None:
+    assert bool(BARE_IMPORTS.search(source)) == is_found
+
+
+@pytest.mark.parametrize("line", ["import os, time", "import time as clock", "    from time import monotonic as now"])
+def test_every_way_to_a_clock_is_seen(line: str) -> None:
+    assert CLOCK_WORDS.search(f"import os\n{line}\n")
 
 
 def test_the_rules_of_time_see_through_other_names() -> None:
@@ -255,3 +285,14 @@ def test_no_test_gets_a_second_try() -> None:
     second_try = re.compile("|".join((r"--re" r"runs", r"rerun" r"failures", r"mark\.fl" r"aky", r"-ra" r"R\b")))
     files = [*(ROOT / "tests").rglob("*.py"), *(ROOT / ".ci").iterdir(), ROOT / "pyproject.toml", ROOT / "Makefile"]
     assert [str(path) for path in files if second_try.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_the_files_on_the_shared_stack_follow_each_other() -> None:
+    """Otherwise each worker starts the stack twice: for the slow files and for the others."""
+    slow = {"unit/trainers/test_a.py", "integration/stack/runs/test_b.py", "integration/test_c.py"}
+    others = {"unit/core/test_d.py", "integration/stack/test_e.py", "integration/bus/test_f.py", "e2e/test_g.py"}
+    order = sorted(slow | others, key=lambda path: (order_file(ROOT / "tests" / path, is_slow=path in slow), path))
+    assert order == [
+        "integration/test_c.py", "integration/stack/runs/test_b.py", "integration/stack/test_e.py", "e2e/test_g.py",
+        "integration/bus/test_f.py", "unit/trainers/test_a.py", "unit/core/test_d.py",
+    ]  # fmt: skip

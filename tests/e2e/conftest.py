@@ -1,4 +1,4 @@
-"""The page of a whole stack in processes of its own, as ``fathom up`` runs it."""
+"""One browser for all tests, and the page of a whole stack in processes of its own, as ``fathom up`` runs it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,35 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, async_playwright
 
+from tests.e2e.pages import ARGUMENTS, CHROMIUM
 from tests.support.waiting import wait_until
 
 READY_S = 90.0
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def chromium() -> AsyncIterator[Browser]:
+    """Start the browser once: its start costs as much processor time as a test."""
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        await browser.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def browser(chromium: Browser) -> AsyncIterator[Browser]:
+    """Return a browser without pages; what the test opened and stored in it is gone afterwards."""
+    assert not chromium.contexts
+    yield chromium
+    for context in chromium.contexts:
+        await context.close()
 
 
 @pytest.fixture(scope="session")

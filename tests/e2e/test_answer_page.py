@@ -7,16 +7,18 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from playwright.async_api import Page, Route, expect
+from playwright.async_api import Browser, Page, Route, expect
 
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as pb
+from tests.e2e.pages import CHROMIUM, Watched, ask, open_page
 from tests.e2e.replay import serve_script
 from tests.e2e.script import HOSTILE, Script, draw_figure
-from tests.e2e.test_page import CHROMIUM, Watched, ask, browser, open_page
 
-__all__ = ["browser"]
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one"),
+]
 
 REQUEST = planner.RunRequest(request_id="run_1", question="why?")
 TEXT = """## Result 📈
@@ -57,11 +59,11 @@ def make_script() -> Script:
 
 
 @asynccontextmanager
-async def show_answer(browser: object, script: Script) -> AsyncIterator[Watched]:
+async def show_answer(browser: Browser, script: Script) -> AsyncIterator[Watched]:
     """Show the page with the run's answer on it; at the end nothing was asked for outside and nothing went wrong."""
     expect.set_options(timeout=20_000)
     async with serve_script(script) as house:
-        watched = await open_page(browser, house.url)  # type: ignore[arg-type]
+        watched = await open_page(browser, house.url)
         await ask(watched.page)
         await expect(watched.page.locator(".trace.over")).to_be_visible()
         yield watched
@@ -81,7 +83,7 @@ async def card(page: Page, anchor: str) -> str:
     return await page.locator("#card").inner_text()
 
 
-async def test_what_does_not_hold_is_underlined_and_says_why(browser: object) -> None:
+async def test_what_does_not_hold_is_underlined_and_says_why(browser: Browser) -> None:
     async with show_answer(browser, make_script()) as watched:
         page = watched.page
         await expect(page.locator(".answer .doubt.number")).to_have_text("999.9 %")
@@ -94,7 +96,7 @@ async def test_what_does_not_hold_is_underlined_and_says_why(browser: object) ->
         assert "\ue000" not in await page.locator(".answer").inner_text()
 
 
-async def test_marks_are_there_again_after_a_reload(browser: object) -> None:
+async def test_marks_are_there_again_after_a_reload(browser: Browser) -> None:
     async with show_answer(browser, make_script()) as watched:
         page = watched.page
         await expect(page.locator(".answer .doubt.number")).to_be_visible()
@@ -104,7 +106,7 @@ async def test_marks_are_there_again_after_a_reload(browser: object) -> None:
         await expect(page.locator(".answer .broken-figure")).to_contain_text("KeyError: 'Date'")
 
 
-async def test_a_conversation_opened_while_the_reload_still_reads_it_is_shown_once(browser: object) -> None:
+async def test_a_conversation_opened_while_the_reload_still_reads_it_is_shown_once(browser: Browser) -> None:
     async with show_answer(browser, make_script()) as watched:
         page, asked, late = watched.page, asyncio.Queue[str](), asyncio.Event()
 
@@ -125,7 +127,7 @@ async def test_a_conversation_opened_while_the_reload_still_reads_it_is_shown_on
         await expect(page.locator(".turn")).to_have_count(1)
 
 
-async def test_an_answer_that_comes_after_the_reader_left_is_not_shown(browser: object) -> None:
+async def test_an_answer_that_comes_after_the_reader_left_is_not_shown(browser: Browser) -> None:
     async with show_answer(browser, make_script()) as watched:
         page, asked, late = watched.page, asyncio.Event(), asyncio.Event()
 
@@ -144,7 +146,7 @@ async def test_an_answer_that_comes_after_the_reader_left_is_not_shown(browser: 
         await expect(page.locator("#welcome")).to_be_visible()
 
 
-async def test_a_failed_figure_is_a_chip_with_its_code_beside_the_table(browser: object) -> None:
+async def test_a_failed_figure_is_a_chip_with_its_code_beside_the_table(browser: Browser) -> None:
     async with show_answer(browser, make_script()) as watched:
         page = watched.page
         await expect(page.locator(".answer .broken-figure .chip")).to_contain_text("KeyError: 'Date'")
@@ -153,7 +155,7 @@ async def test_a_failed_figure_is_a_chip_with_its_code_beside_the_table(browser:
         await expect(page.locator('#panel-body [data-number="5"]')).to_contain_text("sheet_1['Date']")
 
 
-async def test_citations_show_the_cell_the_printed_line_and_the_sentence(browser: object) -> None:
+async def test_citations_show_the_cell_the_printed_line_and_the_sentence(browser: Browser) -> None:
     async with show_answer(browser, make_script()) as watched:
         page = watched.page
         await expect(page.locator(".answer .table tbody tr").first).to_be_visible()
@@ -163,7 +165,7 @@ async def test_citations_show_the_cell_the_printed_line_and_the_sentence(browser
         await expect(page.locator("#card .mono")).to_have_text("2015-01-02 · AAA.close_adj: 100")
 
 
-async def test_an_inline_figure_hovers_zooms_and_toggles(browser: object) -> None:
+async def test_an_inline_figure_hovers_zooms_and_toggles(browser: Browser) -> None:
     async with show_answer(browser, make_script()) as watched:
         page = watched.page
         figure = page.locator(".answer .plotly-figure")
@@ -192,7 +194,7 @@ async def test_an_inline_figure_hovers_zooms_and_toggles(browser: object) -> Non
         )
 
 
-async def test_hostile_text_is_inert_with_marks_in_it(browser: object) -> None:
+async def test_hostile_text_is_inert_with_marks_in_it(browser: Browser) -> None:
     text = (
         HOSTILE + "\n\n\ue0000\ue002<script>window.hacked=1</script>\ue003 <figure onload=window.hacked=1>12.5</figure>"
     )
@@ -212,13 +214,13 @@ async def test_hostile_text_is_inert_with_marks_in_it(browser: object) -> None:
         )
 
 
-async def test_a_draft_is_shown_as_one_and_goes_when_a_check_takes_it_back(browser: object) -> None:
+async def test_a_draft_is_shown_as_one_and_goes_when_a_check_takes_it_back(browser: Browser) -> None:
     script = Script(drafts=["AAA returned 999.9 % [3], which nobody expected."])
     expect.set_options(timeout=20_000)
     async with serve_script(script) as house:
         before = next(index for index, event in enumerate(script.events(REQUEST)) if event.HasField("answer_replaced"))
         house.planner.hold(before + 1)
-        watched = await open_page(browser, house.url)  # type: ignore[arg-type]
+        watched = await open_page(browser, house.url)
         page = watched.page
         await ask(page)
         await expect(page.locator(".answer.draft")).to_contain_text("AAA returned 999.9 %")
@@ -232,7 +234,7 @@ async def test_a_draft_is_shown_as_one_and_goes_when_a_check_takes_it_back(brows
         await page.context.close()
 
 
-async def test_a_report_is_said_to_be_one_in_the_trace(browser: object) -> None:
+async def test_a_report_is_said_to_be_one_in_the_trace(browser: Browser) -> None:
     script = make_script()
     script.form = planner.ANSWER_FORM_REPORT
     async with show_answer(browser, script) as watched:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Browser, expect
 
+from tests.e2e.pages import CHROMIUM
 from tests.e2e.script import Script, draw_figure
 from tests.e2e.test_answer_page import show_answer
-from tests.e2e.test_page import CHROMIUM, browser
 
-__all__ = ["browser"]
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one"),
+]
 
 NOTE = "each value over that of 2015-01-02, times 100"
 
@@ -29,7 +31,7 @@ def show(*figures: dict[str, Any]) -> Script:
     return Script(answer=answer, days=300, figures=list(figures))
 
 
-async def test_a_chart_says_below_how_it_was_computed_and_from_where(browser: object) -> None:
+async def test_a_chart_says_below_how_it_was_computed_and_from_where(browser: Browser) -> None:
     figure = draw_figure(Script(days=300))
     figure["layout"]["meta"] = {"note": NOTE}
     async with show_answer(browser, show(figure)) as watched:
@@ -37,7 +39,7 @@ async def test_a_chart_says_below_how_it_was_computed_and_from_where(browser: ob
         await expect(below).to_have_text(f"{NOTE} · source: synthetic 1.0 · data as of 2020-10-15")
 
 
-async def test_the_log_scale_is_offered_where_values_lie_far_apart(browser: object) -> None:
+async def test_the_log_scale_is_offered_where_values_lie_far_apart(browser: Browser) -> None:
     figures = (
         line([1, 10, 90], "steep"),
         line([1, 2, 3], "flat"),
@@ -56,7 +58,7 @@ async def test_the_log_scale_is_offered_where_values_lie_far_apart(browser: obje
         await page.wait_for_function("() => document.querySelector('.plot').layout.yaxis.type !== 'log'")
 
 
-async def test_panels_above_each_other_get_room_and_a_figure_without_values_says_so(browser: object) -> None:
+async def test_panels_above_each_other_get_room_and_a_figure_without_values_says_so(browser: Browser) -> None:
     panels = line([1, 2, 3], "panels", yaxis={"domain": [0.55, 1]}, yaxis2={"domain": [0, 0.45], "anchor": "x"})
     panels["data"].append({**panels["data"][0], "yaxis": "y2"})
     async with show_answer(browser, show(line([1, 2, 3], "one"), panels, line([], "empty"))) as watched:

@@ -6,75 +6,30 @@ The page is replayed from a script; ``test_stack_page.py`` takes the same journe
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, async_playwright, expect
+from playwright.async_api import Browser, Page, expect
 
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from tests.e2e.pages import CHROMIUM, ask, open_page
 from tests.e2e.replay import ReplayHouse, serve_script
 from tests.e2e.script import HOSTILE, QUESTION, Script, draw_figure
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-ARGUMENTS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one"),
+]
 
 
-@pytest_asyncio.fixture
-async def browser() -> AsyncIterator[Browser]:
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield browser
-        await browser.close()
-
-
-@pytest_asyncio.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def house() -> AsyncIterator[ReplayHouse]:
     script = Script()
     script.figures = [draw_figure(script)]
     async with serve_script(script) as found:
         yield found
-
-
-class Watched:
-    """A page with what it asked for outside and what it complained about."""
-
-    def __init__(self, page: Page, base: str) -> None:
-        self.page, self._base = page, base
-        self.outside: list[str] = []
-        self.complaints: list[str] = []
-        page.on("request", self._request)
-        page.on("console", self._console)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-
-    def _request(self, request: Request) -> None:
-        if not request.url.startswith((self._base, "data:", "blob:")):
-            self.outside.append(request.url)
-
-    def _console(self, message: ConsoleMessage) -> None:
-        if message.type == "error":
-            self.complaints.append(message.text)
-
-
-async def open_page(browser: Browser, url: str, *, width: int = 1440, height: int = 900, **options: str) -> Watched:
-    context: BrowserContext = await browser.new_context(
-        viewport={"width": width, "height": height}, locale=options.get("locale", "en-US"), color_scheme="light"
-    )
-    context.set_default_timeout(20_000)
-    watched = Watched(await context.new_page(), url.split("/?")[0])
-    await watched.page.goto(url)
-    return watched
-
-
-async def ask(page: Page, question: str = QUESTION) -> None:
-    await page.locator("#question").fill(question)
-    await page.locator("#question").press("Enter")
 
 
 async def journey(page: Page, question: str, timeout_ms: int) -> None:
@@ -142,6 +97,7 @@ async def test_one_question_is_asked_answered_and_inspected(browser: Browser, ho
 
 
 async def test_the_intent_is_shown_before_the_result_and_a_reload_goes_on(browser: Browser, house: ReplayHouse) -> None:
+    # With the first tool under way: its intent is known, and its result is not.
     house.planner.hold(before=8)
     page = (await open_page(browser, house.url)).page
     await ask(page)
@@ -150,6 +106,7 @@ async def test_the_intent_is_shown_before_the_result_and_a_reload_goes_on(browse
     await expect(page.locator(".trace .stop")).to_be_visible()
     await page.reload()
     await expect(line).to_have_text("get the daily prices of AAA, BBB and CCC")
+    # The reload follows the run that is there, and asks nothing again.
     assert len(house.planner.runs) == 1
     house.planner.release()
     await expect(page.locator(".answer h2")).to_have_text("AAA returned more, BBB fell less deeply")
@@ -163,6 +120,7 @@ async def test_a_stream_that_breaks_is_taken_up(browser: Browser, house: ReplayH
     page = (await open_page(browser, house.url)).page
     await ask(page)
     await expect(page.locator(".trace.over")).to_contain_text("Done · 5 steps")
+    # Taken up behind what had come, instead of from the start.
     assert house.planner.watched[-1] > 0
 
 
@@ -184,12 +142,14 @@ async def test_hostile_markup_stays_text(browser: Browser) -> None:
         assert await watched.page.evaluate("window.hacked") is None
         assert await watched.page.locator("#thread :is(script, img, svg, iframe)").count() == 0
         hrefs = await watched.page.locator(".answer a").evaluate_all("links => links.map(link => link.href)")
+        # A picture in the answer becomes a link: loading it would tell a stranger's server who reads what.
         assert hrefs == ["https://example.com/x.png"]
         assert watched.outside == []
 
 
 async def test_a_refused_question_says_why(browser: Browser, house: ReplayHouse) -> None:
     page = (await open_page(browser, house.url)).page
+    # One more than the gateway's limit; the page has none of its own, which could differ.
     await ask(page, "x" * 8_001)
     await expect(page.locator("#problem")).to_contain_text("question: has 8,001 characters")
     assert house.planner.asked == []
@@ -205,6 +165,7 @@ async def test_the_embedded_page_has_no_chrome_and_no_sideways_scroll(
     await ask(page)
     await expect(page.locator(".plotly-figure .nsewdrag").first).to_be_visible(timeout=20_000)
     await expect(page.locator(".answer .table tbody tr").first).to_be_visible()
+    # Wide tables and figures scroll within themselves; either of these would move the whole page.
     for place in ("document.documentElement", "document.getElementById('thread')"):
         assert await page.evaluate(f"{place}.scrollWidth <= {place}.clientWidth"), place
     await page.locator(".answer .cite").first.click()
@@ -234,6 +195,7 @@ async def test_a_conversation_is_opened_again_and_deleted(browser: Browser, hous
     await expect(page.locator(".turn")).to_have_count(0)
     await page.locator(".entry .open").click()
     await expect(page.locator(".turn .answer h2")).to_have_count(2)
+    # Deleting asks first, and Playwright dismisses dialogs that nobody answers.
     page.on("dialog", lambda dialog: dialog.accept())
     await page.locator(".entry").hover()
     await page.locator(".entry .remove").click()
@@ -248,6 +210,7 @@ async def test_the_todo_list_is_live_and_editable_while_the_run_runs(browser: Br
     await ask(page)
     await expect(page.locator(".trace .row")).to_have_count(3, timeout=20_000)
     run_id = next(iter(house.planner.runs))
+    # Markup in an item is text, as in an answer.
     plan = [planner.TodoItem(text="prices", state="done"), planner.TodoItem(text="<b>drawdown</b>", state="open")]
     await house.planner.tell(run_id, todo_changed=planner.TodoChanged(items=plan))
     entries = page.locator(".todo li")
@@ -297,6 +260,7 @@ async def test_kinds_of_thought_the_meter_and_the_compaction_are_shown(browser: 
     kinds = ("argument decomposition", "viewpoint attack", "data insight", "logical attribution", "plain")
     for kind in kinds:
         await house.planner.tell(run_id, thought=planner.Thought(text=f"a {kind}", kind=kind))
+    # Longer than what is shown unfolded, with its conclusion at the end.
     long = "I weigh prices. " * 40 + "So growth comes first."
     await house.planner.tell(run_id, thought=planner.Thought(text=long, kind="reasoning"))
     folded = page.locator('.trace details[data-kind="reasoning"]')
@@ -318,10 +282,10 @@ async def test_kinds_of_thought_the_meter_and_the_compaction_are_shown(browser: 
     await expect(page.locator(".row.mark")).to_contain_text("hybrid · 2 steps · 18,500 → 9,000 tokens")
 
 
-async def test_the_window_policy_is_a_setting_that_stays(browser: object) -> None:
+async def test_the_window_policy_is_a_setting_that_stays(browser: Browser) -> None:
     expect.set_options(timeout=20_000)
     async with serve_script(Script(days=30)) as house:
-        watched = await open_page(browser, house.url)  # type: ignore[arg-type]
+        watched = await open_page(browser, house.url)
         page = watched.page
         await page.select_option("#window", "delete")
         await ask(page)

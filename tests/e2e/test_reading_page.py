@@ -7,17 +7,19 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Browser, Page, expect
 
 from fathom.api.datafetch.v1 import datafetch_pb2 as datafetch
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as pb
+from tests.e2e.pages import CHROMIUM, Watched, ask, open_page
 from tests.e2e.replay import ReplayHouse, serve_script
 from tests.e2e.script import SHEET_ID, Script
-from tests.e2e.test_page import CHROMIUM, Watched, ask, browser, open_page
 
-__all__ = ["browser"]
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH: browser tests need one"),
+]
 
 ASKED = "How volatile was 📈 Apple in 2020, weekly?"
 THOUGHT = "I weigh weekly against daily prices. " * 12 + "Daily is all there is."
@@ -53,11 +55,11 @@ def make_script() -> Script:
 
 
 @asynccontextmanager
-async def show(browser: object, script: Script, **options: str) -> AsyncIterator[tuple[Page, ReplayHouse]]:
+async def show(browser: Browser, script: Script, **options: str) -> AsyncIterator[tuple[Page, ReplayHouse]]:
     """Show the page with the run's answer; at the end nothing was asked for outside and nothing went wrong."""
     expect.set_options(timeout=20_000)
     async with serve_script(script) as house:
-        watched: Watched = await open_page(browser, house.url, **options)  # type: ignore[arg-type]
+        watched: Watched = await open_page(browser, house.url, **options)
         await ask(watched.page, ASKED)
         await expect(watched.page.locator(".trace.over")).to_be_visible()
         yield watched.page, house
@@ -66,7 +68,7 @@ async def show(browser: object, script: Script, **options: str) -> AsyncIterator
         await watched.page.context.close()
 
 
-async def test_the_reading_is_a_line_of_chips_and_what_is_not_covered_comes_first(browser: object) -> None:
+async def test_the_reading_is_a_line_of_chips_and_what_is_not_covered_comes_first(browser: Browser) -> None:
     async with show(browser, make_script()) as (page, _):
         line = page.get_by_role("group", name="Read as: Apple (AAPL) · volatile · weekly · 2020")
         await expect(line).to_contain_text("Read as:")
@@ -79,7 +81,7 @@ async def test_the_reading_is_a_line_of_chips_and_what_is_not_covered_comes_firs
         await expect(page.locator(".answer > *").first).to_have_text("Not covered: weekly (the values are daily).")
 
 
-async def test_a_chip_that_is_changed_asks_anew_with_that_slot_changed(browser: object) -> None:
+async def test_a_chip_that_is_changed_asks_anew_with_that_slot_changed(browser: Browser) -> None:
     """By keyboard alone; a question half written in the composer stays."""
     async with show(browser, make_script()) as (page, house):
         await page.locator("#question").fill("a later question")
@@ -95,7 +97,7 @@ async def test_a_chip_that_is_changed_asks_anew_with_that_slot_changed(browser: 
         await expect(page.locator("#question")).to_have_value("a later question")
 
 
-async def test_a_chip_left_with_escape_or_unchanged_asks_nothing(browser: object) -> None:
+async def test_a_chip_left_with_escape_or_unchanged_asks_nothing(browser: Browser) -> None:
     async with show(browser, make_script()) as (page, house):
         weekly = page.locator(".reading button", has_text="weekly")
         await weekly.click()
@@ -111,7 +113,7 @@ async def test_a_chip_left_with_escape_or_unchanged_asks_nothing(browser: object
         assert len(house.planner.asked) == 1
 
 
-async def test_the_reading_and_the_page_speak_the_readers_language(browser: object) -> None:
+async def test_the_reading_and_the_page_speak_the_readers_language(browser: Browser) -> None:
     async with show(browser, make_script(), locale="zh-CN") as (page, _):
         await expect(page.locator(".reading")).to_contain_text("理解为：")
         await expect(page.get_by_role("button", name=re.compile("weekly: 未涵盖"))).to_be_visible()
@@ -120,7 +122,7 @@ async def test_the_reading_and_the_page_speak_the_readers_language(browser: obje
         await expect(page.get_by_role("button", name=re.compile("weekly: not covered"))).to_be_visible()
 
 
-async def test_a_table_is_attached_named_and_sent_with_the_question(browser: object) -> None:
+async def test_a_table_is_attached_named_and_sent_with_the_question(browser: Browser) -> None:
     async with show(browser, make_script()) as (page, house):
         file = {"name": "prices.csv", "mimeType": "text/csv", "buffer": b"date,a\n2020-01-02,1\n"}
         async with page.expect_file_chooser() as chooser:
@@ -139,7 +141,7 @@ async def test_a_table_is_attached_named_and_sent_with_the_question(browser: obj
 
 
 @pytest.mark.parametrize("locale", ["en-US", "zh-CN"])
-async def test_the_effort_is_chosen_beside_the_question_and_goes_with_it(browser: object, locale: str) -> None:
+async def test_the_effort_is_chosen_beside_the_question_and_goes_with_it(browser: Browser, locale: str) -> None:
     names = {"en-US": ["Standard", "Quick", "Deep"], "zh-CN": ["标准", "快速", "深入"]}[locale]
     async with show(browser, make_script(), locale=locale) as (page, house):
         select = page.get_by_label("Effort" if locale == "en-US" else "投入", exact=True)
@@ -154,7 +156,7 @@ async def test_the_effort_is_chosen_beside_the_question_and_goes_with_it(browser
     assert efforts == [planner.EFFORT_STANDARD, planner.EFFORT_QUICK, planner.EFFORT_DEEP]
 
 
-async def test_a_thought_is_folded_and_never_in_the_answer(browser: object) -> None:
+async def test_a_thought_is_folded_and_never_in_the_answer(browser: Browser) -> None:
     """While the run is followed, and from its record after a reload."""
     async with show(browser, make_script()) as (page, _):
         for _again in range(2):
@@ -172,7 +174,7 @@ async def test_a_thought_is_folded_and_never_in_the_answer(browser: object) -> N
 @pytest.mark.parametrize(
     ("locale", "label"), [("en-US", "Which question do you mean?"), ("zh-CN", "您指的是哪个问题？")]
 )
-async def test_a_question_back_offers_its_options_as_buttons(browser: object, locale: str, label: str) -> None:
+async def test_a_question_back_offers_its_options_as_buttons(browser: Browser, locale: str, label: str) -> None:
     lead = "Please say which question you mean: “it” can mean several things."
     text = "\n".join([lead, *(f"- {option}" for option in OPTIONS)])
     script = Script(answer=text, days=30, clarification=pb.Clarification(reference="it", options=OPTIONS))

@@ -28,6 +28,8 @@ def cluster() -> Iterator[None]:
         # Ray gives its workers the priority of background work. Beside busy programs they get a thirtieth of a
         # processor, and their start outlasts every deadline.
         os.environ.setdefault("RAY_worker_niceness", "0")
+        # Otherwise it starts a worker for each of the six places at once, and most of them never get work.
+        os.environ.setdefault("RAY_prestart_worker_first_driver", "0")
     ray.init(**own, logging_level=logging.ERROR, runtime_env=runtime)
     yield
     ray.shutdown()

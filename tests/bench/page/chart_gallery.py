@@ -20,9 +20,9 @@ from playwright.async_api import async_playwright, expect
 from fathom.services.sandbox.supervisor.events import Display, Event, Outcome
 from fathom.services.sandbox.supervisor.session import Session
 from tests.bench.sandbox import engine
+from tests.e2e.pages import ARGUMENTS, CHROMIUM, ask, open_page
 from tests.e2e.replay import serve_script
 from tests.e2e.script import Script
-from tests.e2e.test_page import ARGUMENTS, CHROMIUM, ask, open_page
 from tests.integration.sandbox.conftest import sheet
 
 TABLES = Path(".fathom/data/tables")

@@ -51,11 +51,11 @@ class Limits:
 class AdmissionObserver(Protocol):
     """Receiver of what happens at an admission, such as metrics."""
 
-    def on_admitted(self, lane: Lane, waited_s: float) -> None: ...
+    def record_admission(self, lane: Lane, waited_s: float) -> None: ...
 
-    def on_shed(self, lane: Lane) -> None: ...
+    def record_refusal(self, lane: Lane) -> None: ...
 
-    def on_changed(self, admission: Admission) -> None: ...
+    def record_change(self, admission: Admission) -> None: ...
 
 
 class Place:
@@ -186,7 +186,7 @@ class Admission:
         await self._take_turn(turn, within_s)
         now = asyncio.get_running_loop().time()
         if self._observer is not None:
-            self._observer.on_admitted(claimant.lane, now - started)
+            self._observer.record_admission(claimant.lane, now - started)
         return Place(self, claimant, reserved, now)
 
     def expect_wait_s(self, lane: Lane) -> float:
@@ -249,7 +249,7 @@ class Admission:
 
     def _shed(self, lane: Lane) -> Overloaded:
         if self._observer is not None:
-            self._observer.on_shed(lane)
+            self._observer.record_refusal(lane)
         if self._quota.running == 0:
             return Overloaded(f"{self._name}: its quota is 0, nobody may use it", MAX_RETRY_S)
         units = f" with {self._units:,} reserved" if self.limits.units else ""
@@ -334,7 +334,7 @@ class Admission:
 
     def _show(self) -> None:
         if self._observer is not None:
-            self._observer.on_changed(self)
+            self._observer.record_change(self)
 
 
 def is_broken(future: asyncio.Future[None]) -> bool:

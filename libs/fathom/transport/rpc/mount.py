@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
@@ -16,11 +17,14 @@ from fathom.transport.status import STATUS_HEADER, to_status
 
 async def mount(dispatcher: Dispatcher, bus: Bus) -> list[Closable]:
     """Serve every unary method on its subject; close the returned subscriptions to drain."""
-    return [
-        await bus.serve(rpc_subject(method.service, method.name), method.service, reply(dispatcher, method))
-        for method in dispatcher.contract.methods.values()
-        if method.unary
-    ]
+    # Together: each waits until the server has seen its subscription, and a service has up to thirty of them.
+    return await asyncio.gather(
+        *(
+            bus.serve(rpc_subject(method.service, method.name), method.service, reply(dispatcher, method))
+            for method in dispatcher.contract.methods.values()
+            if method.unary
+        )
+    )
 
 
 def reply(dispatcher: Dispatcher, method: Method) -> Callable[[Message], Awaitable[Message]]:

@@ -27,6 +27,9 @@ CAUSE_FOLLOWS = re.compile(
 CAUSE_PRECEDES = re.compile(r"\b(?:led\s+to|caused|triggered|prompted)\b(?!\s+by\b)|导致|引发|促使", re.IGNORECASE)
 # Where a cause ends: at punctuation, a citation, or a conjunction that turns to something else.
 CLAUSE_END = re.compile(r"[,;:，；。：]|\[\d|\.(?:\s|$)|\b(?:while|whereas|although|but)\b|而|但", re.IGNORECASE)
+LATIN_WORD = re.compile(r"[A-Za-z]+")
+# A dateline or a heading such as "NEW YORK" or 快讯 is too short to tell an event.
+FEWEST_WORDS = 2.5
 # A document rarely uses the very words of the answer; one that has fewer than half of them is about something else.
 SHARE_OF_WORDS = 0.5
 
@@ -52,10 +55,15 @@ def find_causes(sentence: Sentence, labels: ClauseLabels, may_tell_events: bool)
         return found
     for clause in clauses:
         # A part such as "employers" says too little by itself, and a long clause too much: both have to tell an event.
-        if labels.has_label(clause.text, EXPLAINED):
+        if count_words(clause.text) >= FEWEST_WORDS and labels.has_label(clause.text, EXPLAINED):
             told = [part for part in clause.parts if labels.has_label(sentence.text[slice(*part)], EXPLAINED)]
             found += [part for part in told if not any(part[0] < end and start < part[1] for start, end in found)]
     return found
+
+
+def count_words(text: str) -> float:
+    """Return the number of words of a text; a Chinese one has about two characters."""
+    return len(LATIN_WORD.findall(text)) + len(re.findall(f"[{HAN}]", text)) / 2
 
 
 def find_cause(text: str) -> tuple[int, int] | None:

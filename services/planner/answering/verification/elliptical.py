@@ -19,11 +19,17 @@ MONTHS_OF = {"year": 12, "quarter": 3, "month": 1, "年": 12, "季度": 3, "季"
 # Case counts: "may" and "march" in lower case are no months.
 BARE_MONTH = re.compile(
     rf"\b(?P<en>{NAMES})\b|(?:(?P<shift>同年|当年|次年|翌年|上年|去年)|(?<![年\d个]))"
-    rf"(?P<zh>1[0-2]|[1-9]|十[一二]?|[{ONE_TO_NINE}])月(?!\d)"
+    rf"(?P<zh>1[0-2]|[1-9]|十[一二]?|[{ONE_TO_NINE}])月(?!\d{{1,2}}日)"
 )
 # A quarter whose year stands elsewhere in the text: "the second quarter", Q2, 二季度.
 BARE_QUARTER = re.compile(
     r"\b(?P<en>first|second|third|fourth)[ -]quarter\b|\bQ(?P<q>[1-4])\b|第?(?P<zh>[一二三四1-4])季度", re.IGNORECASE
+)
+# "of the third", "in the fourth": a quarter where another one is named in full.
+QUARTER = re.compile(r"\bquarters?\b|\bQ[1-4]\b", re.IGNORECASE)
+BARE_ORDINAL = re.compile(
+    r"\b(?:in|of|from|to|than|by) the (?P<en>first|second|third|fourth)\b(?=\s*(?:[,;.:()\[]|$|and\b|to\b|from\b))",
+    re.IGNORECASE,
 )
 YEAR_SHIFTS = {"次年": 1, "翌年": 1, "上年": -1, "去年": -1}
 # "two years later", "the month before", "the previous quarter".
@@ -85,7 +91,7 @@ def find_nearest(place: int, dated: Sequence[Moment]) -> Moment:
 def find_bare(text: str, dated: Sequence[Moment], taken: Sequence[Moment]) -> list[Moment]:
     """Return the months and quarters without a year, in the year of the nearest date."""
     out = []
-    for pattern in (BARE_MONTH, BARE_QUARTER):
+    for pattern in (BARE_MONTH, BARE_QUARTER, *([BARE_ORDINAL] if QUARTER.search(text) else [])):
         for match in pattern.finditer(text):
             if any(match.start() < old.stop and old.start < match.end() for old in taken):
                 continue

@@ -9,12 +9,13 @@ from difflib import SequenceMatcher
 from fathom.domain.text.months import MONTH_NAMES
 from fathom.domain.text.scripts import HAN
 from fathom.domain.text.stop_words import FUNCTION_WORDS
+from fathom.services.planner.answering.verification.comparison.relations import find_relations
 from fathom.services.planner.answering.verification.evidence import Line, Source
 from fathom.services.planner.model.episode import MaterialKind
 
 UP = (
     r"(?:rose|risen?|rises|rising|gain(?:ed|s)?|increas(?:e|ed|es|ing)|climb(?:ed|s)?|grew|grown|grows|jumped|surged|soared|"
-    r"advanced|appreciated|up|higher|上涨|上升|增长|增加|攀升|走高|提高|涨)"
+    r"advanced|appreciated|(?<!gave )(?<!give )(?<!given )(?<!giving )up|higher|上涨|上升|增长|增加|攀升|走高|提高|涨)"
 )
 DOWN = (
     r"(?:fell|fallen?|falls|falling|declin(?:e|ed|es|ing)|drop(?:ped|s)?|decreas(?:e|ed|es|ing)|lost|loses|slid|sank|slumped|contracted|"
@@ -88,6 +89,9 @@ def find_direction(text: str, position: int) -> int:
     """Return the direction stated around a position: 1 (up), -1 (down) or 0; the nearest word before it wins."""
     # The direction belongs to the clause of the number: in "Apple fell, Microsoft rose 3 %" it is the second one.
     clause = re.split(r"[,;，；。:：]|\b(?:and|but|while|whereas)\b", text[:position])[-1]
+    # "the 20 million jobs lost exceeded the 12 million won back": a verb of comparison parts both sides.
+    verbs = [one for one in find_relations(clause) if not one.needs_than and not one.is_superlative]
+    clause = clause[verbs[-1].end :] if verbs else clause
     last = [max((match.start() for match in pattern.finditer(clause)), default=-1) for pattern in DIRECTIONS]
     if last[0] != last[1]:
         return 1 if last[0] > last[1] else -1

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any
 
 from fathom.services.planner.answering.verification.dates import Moment
 from fathom.services.planner.answering.verification.evidence import Line, Series, Source, find_unit_scale
@@ -40,10 +39,8 @@ class Match:
     value: float = 0.0
 
 
-def find_matches(
-    number: Number, source: Source, times: Sequence[Moment], known: dict[str, tuple[str, ...]]
-) -> list[Match]:
-    """Return at most ``MAX_MATCHES`` occurrences in one source; derived values only when there are no direct ones.
+def find_matches(number: Number, source: Source, known: dict[str, tuple[str, ...]]) -> list[Match]:
+    """Return at most ``MAX_MATCHES`` occurrences in one source.
 
     An occurrence has a unit in which the number can be stated: "45%" is no price of 45 dollars.
     """
@@ -51,9 +48,6 @@ def find_matches(
     for series in source.series:
         if has_unit(number, series.unit):
             found.extend(match_series(number, source.number, series))
-    # Derived values are many, and a few of them equal any number by chance: only where nothing states it.
-    if not found and source.series:
-        found = list(derive_from_series(number, source, times))
     return found[:MAX_MATCHES]
 
 
@@ -154,8 +148,13 @@ def express_in(number: Number, in_percent: bool) -> tuple[tuple[float, float], .
 
 
 def list_scales(number: Number, series: Series) -> set[float]:
-    """Return the scales in which a column may hold a number: "142 million" are 142,000 of a column in thousands."""
-    return {series.scale} if number.scaled else {1.0, series.scale}
+    """Return the scales in which a column may hold a number: "142 million" are 142,000 of a column in thousands.
+
+    A number that names what it counts, as in "142,497 persons", states the full amount.
+    """
+    if number.scaled or (series.scale != 1.0 and (number.noun or number.currency)):
+        return {series.scale}
+    return {1.0, series.scale}
 
 
 def to_moments(day: date | None) -> tuple[Moment, ...]:
@@ -164,28 +163,6 @@ def to_moments(day: date | None) -> tuple[Moment, ...]:
 
 def find_entity(series: Series) -> frozenset[str]:
     return frozenset({series.entity}) if series.entity else frozenset()
-
-
-def derive_from_series(number: Number, source: Source, times: Sequence[Moment]) -> Iterator[Match]:
-    """Yield values derived from columns: row count, extremes, mean, and changes between the named dates."""
-    # "over 252 days": the length of a table is stated often and stands in no cell.
-    if not number.kind and number.decimals == 0 and number.value == source.rows:
-        yield Match(source.number, derived=True)
-    for series in source.series:
-        # A change of prices may be a percentage; an amount of money follows from no column of percentages.
-        if name_kind(number) not in ("", PERCENT) and not has_unit(number, series.unit):
-            continue
-        for low, high in find_windows(series, times):
-            part = series.values[low:high]
-            if len(part) == 0:
-                continue
-            in_percent = find_kind(series.unit) == PERCENT
-            hit = find_measure(
-                number, compute_measures(part, number, in_percent), list_scales(number, series), in_percent
-            )
-            if hit is not None:
-                opposite = hit * number.value < 0
-                yield Match(source.number, (), find_entity(series), opposite, None, "change", True, hit)
 
 
 def is_combined(number: Number, source: Source) -> bool:
@@ -214,53 +191,6 @@ def has_pair(number: Number, values: Sequence[float]) -> bool:
         made += [abs(left / right) for left, right in pairs if right]
     wanted = [(abs(value), tolerance) for value, tolerance in number.candidates()]
     return any(is_close(value, wanted) for value in made)
-
-
-def find_measure(number: Number, values: Sequence[float], scales: set[float], in_percent: bool) -> float | None:
-    """Return the first value that the number states, scaled; an unsigned number matches either sign."""
-    for value in values:
-        for scale in scales:
-            wanted = [(said / scale, slack / scale) for said, slack in express_in(number, in_percent)[:1]]
-            if is_close(value, wanted) or (not number.signed and is_close(-value, wanted)):
-                return value * scale
-    return None
-
-
-def compute_measures(part: Any, number: Number, in_percent: bool) -> list[float]:
-    """Return the measures of a slice of a column that a number can state: difference, mean, range, relative change.
-
-    The difference of two percentages is in percentage points, their relative change in percent.
-    """
-    first, last = float(part[0]), float(part[-1])
-    percent = number.kind == "%"
-    mean, differences = float(part.mean()), [last - first, float(part.max() - part.min())]
-    relative = [(last / first - 1) * (100 if percent else 1)] if first else []
-    if not in_percent:
-        # Percentage points and basis points are no differences of amounts.
-        return ([] if number.is_difference else relative) if number.kind else [*differences, mean, *relative]
-    if number.is_difference:
-        return [*differences, mean] if number.kind == "bp" else differences
-    return [mean, *relative] if percent else [*differences, mean, *relative]
-
-
-def find_windows(series: Series, times: Sequence[Moment]) -> set[tuple[int, int]]:
-    """Return index ranges of the column: all of it, each named period, and the spans between two of them."""
-    size = len(series.values)
-    out = {(0, size)}
-    if series.days is None:
-        return out
-    held = {}
-    for moment in times:
-        covered = [index for index, day in enumerate(series.days) if moment.covers(day)]
-        if covered:
-            held[moment] = (covered[0], covered[-1] + 1)
-    edges = sorted(held.values())
-    out.update(edges)
-    # A change of a month is one since the month before.
-    out.update((low - 1, high) for low, high in edges if low)
-    for left in edges:
-        out.update((start, right[1]) for right in edges for start in (left[0], left[1] - 1) if start < right[1])
-    return out
 
 
 def find_mentions(text: str, known: dict[str, tuple[str, ...]]) -> dict[str, int]:

@@ -12,12 +12,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from fathom.services.planner.answering.verification.causes import explain_missing_cause, find_causes, is_named_in
 from fathom.services.planner.answering.verification.claims import Sentence, parse_sentences
 from fathom.services.planner.answering.verification.clauses import ClauseLabels
-from fathom.services.planner.answering.verification.comparison.comparisons import ComparisonCheck
+from fathom.services.planner.answering.verification.comparison.comparisons import OF_THEM, ComparisonCheck
+from fathom.services.planner.answering.verification.comparison.derived import find_derived
 from fathom.services.planner.answering.verification.comparison.measuring import Tables
 from fathom.services.planner.answering.verification.dates import Moment, find_moments, find_ranges
 from fathom.services.planner.answering.verification.elliptical import complete_moments
@@ -52,7 +53,11 @@ BASE = re.compile(r"\b(?:from|against|after|compared with)\s*$|(?:从|由)\s*$",
 # Headers of columns whose numbers are percentages.
 PERCENT_MARKS = ("%", "％", "percent", "per cent", "百分")
 # Borders of clauses, within which an entity binds the numbers.
-CLAUSE = re.compile(r"[,;，；、。]|\b(?:while|whereas|and|but|versus|against|than)\b|而|但", re.IGNORECASE)
+# A colon is one before two values of both: "better than Apple: -2.7% versus -7.0%".
+CLAUSE = re.compile(
+    r"[,;，；、。]|:(?=[^:]*\b(?:versus|against|vs)\b)|\b(?:while|whereas|and|but|versus|against|than)\b|而|但",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,8 @@ class Verdict:
     found_in: tuple[int, ...] = ()
     held: float = 0.0
     """The value in the material if found there, else in the text."""
+    derived: bool = False
+    """True for a value that no cell or line holds, but that follows from a column."""
 
 
 class Verifier:
@@ -88,15 +95,16 @@ class Verifier:
         """Return all findings in the order of the text."""
         out: list[Finding] = []
         sentences = parse_sentences(markdown)
-        for sentence in sentences:
-            if not sentence.row:
-                out.extend(self._verify_sentence(sentence))
+        for before, sentence in pairwise([None, *sentences]):
+            if sentence is not None and not sentence.row:
+                is_near = before is not None and before.paragraph == sentence.paragraph
+                out.extend(self._verify_sentence(sentence, before if is_near else None))
         for _, cells in groupby((s for s in sentences if s.row), key=lambda cell: cell.paragraph):
             out.extend(self._verify_table(list(cells)))
         as_written = (replace(mark, text=markdown[mark.start : mark.end]) for mark in out)
         return tuple(sorted(as_written, key=lambda mark: (mark.start, mark.end)))
 
-    def _verify_sentence(self, sentence: Sentence) -> list[Finding]:
+    def _verify_sentence(self, sentence: Sentence, before: Sentence | None) -> list[Finding]:
         cited = [self._sources[number] for number in sentence.cited if number in self._sources]
         # Without a citation anything may support the sentence; that it lacks one is a finding of its own.
         read = cited or list(self._sources.values())
@@ -105,11 +113,14 @@ class Verifier:
             for moment in sentence.moments
             if (mark := self._verify_date(moment, sentence, read, bool(cited))) is not None
         ]
-        verdicts = [(number, self._verify_number(number, sentence, read)) for number in sentence.numbers]
+        verdicts = [(number, self._verify_number(number, sentence, read, before)) for number in sentence.numbers]
         held = [verdict.held for _, verdict in verdicts if verdict.accepted]
         shares = [verdict.held for number, verdict in verdicts if verdict.accepted and number.kind == "%"]
         for number, verdict in verdicts:
-            made = is_derived(number, held) and not lacks_points(number, shares)
+            lacking = lacks_points(number, shares)
+            made = is_derived(number, held) and not lacking
+            if verdict.derived and lacking:
+                verdict = Verdict(False, detail="the difference of two percentages is in percentage points")
             if not verdict.accepted and not (verdict.kind is not FindingKind.EVENT and made):
                 marks.append(self._make_finding(sentence, number.start, number.end, verdict))
         marks += self._verify_claims(sentence, read)
@@ -136,21 +147,25 @@ class Verifier:
             # A list of names says nothing of a cause, whatever the classifier makes of names that it does not know.
             if not is_named_in(words, self._names) and (why := explain_missing_cause(words, read)):
                 marks.append(self._make_finding(sentence, *cause, Verdict(False, FindingKind.EVENT, why)))
+        check = self._choose_check(read)
+        for false in check.find(sentence):
+            marks.append(
+                self._make_finding(sentence, false.start, false.end, Verdict(False, FindingKind.EVENT, false.why))
+            )
+        return marks
+
+    def _choose_check(self, read: Sequence[Source]) -> ComparisonCheck:
+        """Return the check of comparisons against some sources, or against all tables where these have none."""
         of_tables = [source for source in read if source.series]
         # A calculation is made from the tables of the run, and names neither their columns nor their days.
-        if not of_tables and not has_document:
+        if not of_tables and not any(source.kind is MaterialKind.PASSAGE for source in read):
             of_tables = [source for source in self._sources.values() if source.series]
         used = [*of_tables, *(source for source in read if not source.series)]
         # Answers cite the same few sources again and again.
         key = tuple(source.number for source in used)
         if key not in self._checks:
             self._checks[key] = ComparisonCheck(Tables(used, self._known), self._known)
-        check = self._checks[key]
-        for false in check.find(sentence):
-            marks.append(
-                self._make_finding(sentence, false.start, false.end, Verdict(False, FindingKind.EVENT, false.why))
-            )
-        return marks
+        return self._checks[key]
 
     def _verify_table(self, cells: Sequence[Sentence]) -> list[Finding]:
         """Return the findings of a Markdown table, each at its cell.
@@ -192,14 +207,26 @@ class Verifier:
         place = (sentence.start + start, sentence.start + end)
         return Finding(*place, verdict.kind, sentence.text[start:end], verdict.detail, sentence.cited, verdict.found_in)
 
-    def _verify_number(self, number: Number, sentence: Sentence, read: Sequence[Source]) -> Verdict:
+    def _verify_number(
+        self, number: Number, sentence: Sentence, read: Sequence[Source], before: Sentence | None = None
+    ) -> Verdict:
         if self._is_exempt(number, sentence):
             return Verdict(True, held=number.value)
         times = find_times(sentence)
-        found = [match for source in read for match in find_matches(number, source, times, self._known)]
-        if not found:
-            return self._judge_unfound(number, sentence, read, times)
-        return self._judge_found(number, sentence, found, times)
+        found = [match for source in read for match in find_matches(number, source, self._known)]
+        held = self._judge_found(number, sentence, found, times) if found else None
+        if held is not None and held.accepted:
+            return held
+        # The number of some other day may be the change or the average of the days that are named.
+        # "Which was steadier in 2017? Microsoft: its volatility was 14.8%": the period is that of the sentence before.
+        spoken_of = times or (find_times(before) if before else [])
+        named = self._choose_check(read).tables.find_series(sentence.text)
+        derived = [match for source in read for match in find_derived(number, source, spoken_of, named)]
+        if derived and (made := self._judge_found(number, sentence, derived, times)).accepted:
+            return replace(made, derived=True)
+        if held is not None:
+            return held
+        return made if derived else self._judge_unfound(number, sentence, read)
 
     def _is_exempt(self, number: Number, sentence: Sentence) -> bool:
         """Return whether a number needs no source.
@@ -218,9 +245,7 @@ class Verifier:
         named = (source.about for source in self._sources.values() if source.kind is not MaterialKind.PASSAGE)
         return plain and any(compare_numbers(number, held) is False for line in named for held in line.numbers)
 
-    def _judge_unfound(
-        self, number: Number, sentence: Sentence, read: Sequence[Source], times: Sequence[Moment]
-    ) -> Verdict:
+    def _judge_unfound(self, number: Number, sentence: Sentence, read: Sequence[Source]) -> Verdict:
         """Return the verdict of a number that the cited material lacks; accepted if a cited table could not be read."""
         # The number may stand in the rows that could not be read: no finding without certainty.
         if any(source.partial for source in read):
@@ -231,9 +256,7 @@ class Verifier:
             detail = f"the material has {number.text.rstrip('%％ ')} in {', '.join(units[:3])}, which is another unit"
             return Verdict(False, FindingKind.NUMBER, detail)
         others = [source for source in self._sources.values() if source not in read]
-        holding = tuple(
-            s.number for s in others if any(not m.derived for m in find_matches(number, s, times, self._known))
-        )
+        holding = tuple(source.number for source in others if find_matches(number, source, self._known))
         if sentence.cited and holding:
             return Verdict(
                 False,
@@ -273,6 +296,9 @@ class Verifier:
         cuts = [0, *(match.end() for match in CLAUSE.finditer(sentence.text)), len(sentence.text)]
         start = max(cut for cut in cuts if cut <= number.start)
         end = min(cut for cut in cuts if cut > number.start)
+        # "of the two shares about 47% against about 44%": the other one is not named.
+        if OF_THEM.search(sentence.text):
+            return frozenset()
         clause = find_mentions(sentence.text[start:end], self._known)
         # Two entities in one clause: the number may be of either.
         if len(clause) == 1:
@@ -304,7 +330,7 @@ class Verifier:
         if any(source.partial for source in read):
             return None
         year = [number for number in sentence.numbers if number.start == moment.start and len(moment.text) == 4]
-        if year and any(find_matches(year[0], source, (), self._known) for source in read):
+        if year and any(find_matches(year[0], source, self._known) for source in read):
             return None
         others = [source for source in self._sources.values() if source not in read]
         holding = tuple(s.number for s in others if any(is_confirmed(held, moment) for held in s.moments))

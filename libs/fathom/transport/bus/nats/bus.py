@@ -29,6 +29,9 @@ from fathom.transport.bus.serving import answer, drain, read_reply
 from fathom.transport.bus.streams import Topology, checked_subject, followed_stream
 from fathom.transport.store.base import ObjectStore
 
+# Seconds to subscribe at the start of a service. Longer than a call's, since nobody waits for it but the start: on a
+# machine with fifteen others at work a flush took more than two seconds, and the service ended.
+SERVE_TIMEOUT_S = 30
 # What the server says of a stream that takes no more.
 FULL = "maximum messages exceeded"
 
@@ -72,7 +75,7 @@ class NatsBus:
     async def serve(self, subject: str, queue: str, handler: Handler) -> Closable:
         serving = NatsServing(self._link, self._claims, handler)
         try:
-            async with asyncio.timeout(CALL_TIMEOUT_S):
+            async with asyncio.timeout(SERVE_TIMEOUT_S):
                 await self._link.up()
                 with restore_cancellation():
                     await serving.start(checked_subject(subject), queue)
@@ -183,7 +186,7 @@ class NatsServing:
     async def start(self, subject: str, queue: str) -> None:
         """Subscribe; return when the server routes requests here."""
         self._subscription = await self._link.client.subscribe(subject, queue=queue, cb=self._accept)
-        await self._link.client.flush()
+        await self._link.client.flush(timeout=SERVE_TIMEOUT_S)
 
     async def _accept(self, message: Msg) -> None:
         task = asyncio.create_task(self._reply(message))

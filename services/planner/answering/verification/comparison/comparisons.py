@@ -8,132 +8,115 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import date, timedelta
+from dataclasses import replace
 
 from fathom.services.planner.answering.verification.claims import Sentence
+from fathom.services.planner.answering.verification.comparison.extremes import (
+    LOCAL,
+    choose_candidate,
+    has_candidate,
+    is_extreme,
+    is_reached,
+    widen,
+    year_of,
+)
 from fathom.services.planner.answering.verification.comparison.measuring import (
     ANY,
     CHANGE,
-    DRAWDOWN,
     LEVEL,
+    MEAN,
     Tables,
     Values,
+    measure_all,
     measure_period,
-    name_period,
     split_periods,
+)
+from fathom.services.planner.answering.verification.comparison.multiples import (
+    Multiple,
+    compare_stated,
+    contradicts_values,
+    find_multiple,
+    split_sides,
+)
+from fathom.services.planner.answering.verification.comparison.order import find_disorder
+from fathom.services.planner.answering.verification.comparison.parts import (
+    EVERY,
+    JOINT,
+    PART,
+    Clause,
+    Falsehood,
+    cut,
+    find_scopes,
+    find_unit,
+    is_stated,
+    list_relations,
+    split_clauses,
+)
+from fathom.services.planner.answering.verification.comparison.readings import (
+    FALL,
+    choose_statistic,
+    contradicts,
+    drop_differences,
+    is_decline,
+    is_opposite,
+    measure_stated,
 )
 from fathom.services.planner.answering.verification.comparison.relations import LEVEL as BY_LEVEL
 from fathom.services.planner.answering.verification.comparison.relations import (
     MERIT,
     SIZE,
     Relation,
-    find_relations,
-    load_lexicon,
     split_operands,
 )
-from fathom.services.planner.answering.verification.dates import Moment, find_ranges
-from fathom.services.planner.answering.verification.elliptical import complete_moments, settle_days
+from fathom.services.planner.answering.verification.dates import Moment
 from fathom.services.planner.answering.verification.events import DIRECTIONS, NEGATION
 from fathom.services.planner.answering.verification.evidence import Series
 from fathom.services.planner.answering.verification.lookup import find_mentions
-from fathom.services.planner.answering.verification.numbers import Number, is_close
+from fathom.services.planner.answering.verification.numbers import Number
 from fathom.services.planner.answering.verification.units import PERCENT, find_kind, has_unit
 
 OPPOSITE = "the numbers say the opposite"
-# Where one comparison ends and the next begins; a full stop without a space behind it belongs to a number.
-CLAUSES = re.compile(r"[;；。]|\.\s|[,，]?\s*\b(?:while|whereas|but|although|though)\b|[,，]\s*(?:而|但)")
-PART = re.compile(r"[,，:：]")
 # "at the end of 2018", 2018年底: the last value and no mean.
 AT_END = re.compile(r"\bend(?:-|\s+)(?:of|\w+\b)|\byear-?end\b|[年季月]底|[年季月]末|期末", re.IGNORECASE)
 # The comparison must hold at every value of the period, not only between its ends.
 ALWAYS = re.compile(
     r"\bthroughout\b|\balways\b|\bat all times\b|\ball (?:year|through)\b|始终|一直|全年都", re.IGNORECASE
 )
-# Between ups and downs: "grew in 2007 and shrank in 2008".
-JOINT = re.compile(r"[,，]|\band\b|\bthen\b|而", re.IGNORECASE)
 # "higher than it had opened the year": compared with the beginning of the same period.
 BEGINNING = re.compile(r"\b(?:open(?:s|ed)|start(?:s|ed)|beg[aiu]n|begins)\b|年初|期初|开盘时", re.IGNORECASE)
-# "in each of the five years", 每个季度: the comparison holds for every period of this unit, not for their sum.
-EVERY = re.compile(
-    r"\b(?:every|each|all)\s+(?:single\s+|calendar\s+|the\s+)*(?:(?:two|three|four|five|six|ten|twelve)\s+)?"
-    r"(year|quarter|month|day)s?\b|[每各](?:一|个)*(?:自然)?(年|季度|月|日)|(?<=个)(年|季度|月)(?:份)?[^，。]{0,6}都",
-    re.IGNORECASE,
-)
-UNITS = {"年": "year", "季度": "quarter", "月": "month", "日": "day"}
 # "the highest of the two", 两只中: what is compared is named before, so the sentence need not name it again.
 OF_THEM = re.compile(
     r"\bof (?:the |all )?(?:two|three|four|five|all|both)\b|[两二三四五几](?:只|个|家|种|支|者)[^，。]{0,6}[中里]|两者",
     re.IGNORECASE,
 )
-# Things whose numbers are given as sizes without a sign: "a loss of 5%" is a change of -5 %.
-DECLINE = re.compile(r"\b(?:loss(?:es)?|drawdowns?|downturn|slump|plunge)\b|回撤|跌幅|降幅|亏损|损失", re.IGNORECASE)
-# Falls as things with a size: "the decline of October", "its loss", 跌幅.
-FALL = re.compile(
-    r"\b(?:the|an?|its|their|this|that|\w+'s?)\s+(?:\w+\s+)?(?:decline|drop|fall|decrease|loss|drawdown|slump|slide)\b|"
-    r"\bdrawdown\b|回撤|跌幅|降幅|亏损",
+# "from 1.7% in May to 1.2%", 由5.0%升至5.4%: the first value and the last one of a course.
+FROM, TO = (
+    re.compile(r"\bfrom\s+\W*$|[从由自][^，,；;]*$", re.IGNORECASE),
+    re.compile(r"\bto\s+\W*$|[到至]\W*$", re.IGNORECASE),
+)
+# Changes of pace, in which not a column but its rate goes up or down.
+PACES = (
+    re.compile(r"\b(?:quickened|accelerated)\b|加快|加速", re.IGNORECASE),
+    re.compile(r"\b(?:slowed|decelerated|eased)\b|放缓|减速", re.IGNORECASE),
+)
+# "No month had a higher rate than May", 没有一个月比5月高: May is the highest.
+NONE = re.compile(r"\b(?:no|never|none|not once)\b|没有(?:一|哪|任何)|从未|从来没有|无一", re.IGNORECASE)
+# "than the one before", 比上月: each period is compared with the period before it.
+ONE_BEFORE = re.compile(
+    r"^\s*(?:in |of |at )?(?:the |its )?(?:(?:one|month|quarter|year|day) before|previous|preceding|last\b)|^[上前]",
     re.IGNORECASE,
 )
+# "in these eleven years", "of the table", 样本中: all periods that there are.
+WHOLE = re.compile(
+    r"\b(?:of|in) (?:the|this) (?:table|sample|series|data)\b|\bon record\b|"
+    r"(?:[一二两三四五六七八九十这]|(?<!\d)\d{1,2})年(?:中|里|间|来|以来)|样本[中里内]|有记录以来",
+    re.IGNORECASE,
+)
+# Before and behind "any other": the periods that a superlative compares with.
+ANY_LATER = re.compile(r"\bany (?:later|following|subsequent)\b", re.IGNORECASE)
+ANY_EARLIER = re.compile(r"\bany (?:earlier|previous|preceding|prior)\b", re.IGNORECASE)
 # "every year except 2020": what follows is left out of the periods that are compared.
 EXCEPTION = re.compile(r"\b(?:except|apart from|other than|save for|but for|excluding)\b|除|以外", re.IGNORECASE)
-# Verbs and nouns of an extreme that may be one of several, and the periods around it above which it must stand.
-LOCAL, NEIGHBOURS, FEWEST_DAYS = ("peak", "trough", "bottom", "top", "见", "触", "探"), 4, 45
-# Readings of a change, which are negative in a fall.
-FALLING = ("relative", "difference", "inside", "average", DRAWDOWN)
-# Days of the longest period of each unit.
-LENGTHS = ((1, "day"), (31, "month"), (92, "quarter"), (366, "year"))
-
-
-@dataclass(frozen=True)
-class Clause:
-    """A part of a sentence with its offset in it, and the dates and numbers in it by offsets in the clause."""
-
-    start: int
-    text: str
-    moments: tuple[Moment, ...]
-    numbers: tuple[Number, ...]
-
-    def inside(self, span: tuple[int, int]) -> Clause:
-        """Return the part of a span."""
-        start, end = span
-        moments = tuple(shift(one, -start) for one in self.moments if start <= one.start < end)
-        numbers = tuple(one for one in self.numbers if start <= one.start - self.start < end)
-        return Clause(self.start + start, self.text[start:end], moments, numbers)
-
-
-@dataclass(frozen=True)
-class Falsehood:
-    """Words of a comparison, by offsets in the sentence, and why it does not hold."""
-
-    start: int
-    end: int
-    why: str
-
-
-def shift(moment: Moment, by: int) -> Moment:
-    """Return a moment at another offset."""
-    return Moment(moment.start + by, moment.stop + by, moment.text, moment.first, moment.last, moment.month_day)
-
-
-def split_clauses(sentence: Sentence) -> list[Clause]:
-    """Return the clauses of a sentence that a contrast parts, and those of a list of ups and downs."""
-    moments = settle_days(complete_moments(sentence.text, sentence.moments))
-    whole = Clause(0, sentence.text, tuple(moments), sentence.numbers)
-    out = []
-    for clause in cut(whole, CLAUSES):
-        both = all(pattern.search(clause.text) for pattern in DIRECTIONS)
-        out += cut(clause, JOINT) if both and not find_relations(clause.text) else [clause]
-    return out
-
-
-def cut(clause: Clause, pattern: re.Pattern[str]) -> list[Clause]:
-    """Return a clause cut at the matches of a pattern."""
-    edges = [0]
-    for match in pattern.finditer(clause.text):
-        edges += [match.start(), match.end()]
-    edges.append(len(clause.text))
-    spans = zip(edges[::2], edges[1::2], strict=True)
-    return [clause.inside(span) for span in spans if clause.text[slice(*span)].strip()]
 
 
 class ComparisonCheck:
@@ -141,38 +124,121 @@ class ComparisonCheck:
 
     def __init__(self, tables: Tables, known: dict[str, tuple[str, ...]]) -> None:
         """Create the check; ``known`` has the names of all entities of the run."""
-        self._tables, self._known = tables, known
+        self.tables, self._known = tables, known
 
     def find(self, sentence: Sentence) -> Iterator[Falsehood]:
         """Yield the comparisons that the numbers or tables contradict, at most one per clause."""
         for clause in split_clauses(sentence):
-            if NEGATION.search(clause.text) or EXCEPTION.search(clause.text):
+            if EXCEPTION.search(clause.text):
                 continue
-            relations = find_relations(clause.text)
-            # Of several comparisons each has a part of its own.
-            parts = cut(clause, PART) if len(relations) > 1 else [clause]
-            for part in parts:
-                if found := self._judge_clause(part, sentence):
+            if place := find_disorder(clause):
+                yield Falsehood(clause.start + place[0], clause.start + place[1], "the dates are in the other order")
+                continue
+            if multiple := find_multiple(clause.text):
+                # "less than five times" is no less than.
+                yield from [found for found in [self._judge_multiple(clause, multiple)] if found]
+                continue
+            relations = list_relations(clause)
+            if denied := NEGATION.search(self._hide(clause.text, relations)):
+                if found := self._judge_denied(clause, relations, denied, sentence):
                     yield found
-                    break
+                continue
+            # Of several comparisons each has a part of its own; an extreme may also be one side: "the largest rise
+            # exceeded the largest fall".
+            comparing = [align_merit(one, relations) for one in relations if not one.is_superlative]
+            if len(relations) > len(comparing) == 1 and (found := self._judge_relation(clause, comparing[0], sentence)):
+                yield found
+                continue
+            parts = cut(clause, PART) if len(relations) > 1 else [clause]
+            parts = [one for part in parts for one in (cut(part, JOINT) if len(list_relations(part)) > 1 else [part])]
+            yield from [found for part in parts if (found := self._judge_clause(part, sentence))][:1]
+
+    def _hide(self, text: str, relations: Sequence[Relation]) -> str:
+        """Return a text with blanks in place of words of comparison: some hold a negation, as 未及 does."""
+        for one in relations:
+            text = text[: one.start] + " " * (one.end - one.start) + text[one.end :]
+        return text
 
     def _judge_clause(self, clause: Clause, sentence: Sentence) -> Falsehood | None:
         """Return what is false of a clause with one comparison, or with a direction only."""
-        relations = find_relations(clause.text)
+        relations = list_relations(clause)
         if len(relations) == 1:
-            why = self._judge(clause, relations[0], sentence)
-            place = clause.start + relations[0].start, clause.start + relations[0].end
-            return Falsehood(*place, why) if why else None
-        return self._judge_direction(clause) if not relations else None
+            return self._judge_relation(clause, relations[0], sentence)
+        return judge_course(clause) or self._judge_direction(clause) if not relations else None
+
+    def _judge_relation(self, clause: Clause, relation: Relation, sentence: Sentence) -> Falsehood | None:
+        """Return the words of a comparison if it is false."""
+        why = self._judge(clause, relation, sentence)
+        return Falsehood(clause.start + relation.start, clause.start + relation.end, why) if why else None
+
+    def _judge_denied(
+        self, clause: Clause, relations: Sequence[Relation], denied: re.Match[str], sentence: Sentence
+    ) -> Falsehood | None:
+        """Return what is false of "no month was higher than May" and of "no close was above 34"; None for the rest."""
+        spans = split_operands(clause.text, relations[0]) if len(relations) == 1 else None
+        if spans is None or not NONE.match(clause.text, denied.start()) or denied.start() > relations[0].start:
+            return None
+        relation, (left, right) = self._orient(clause, relations[0]), (clause.inside(span) for span in spans)
+        scopes = find_scopes(right)
+        if has_candidate(scopes):
+            extreme = replace(relation, is_superlative=True, needs_than=False)
+            candidate = choose_candidate([one for one in scopes if one.first and one.last], relation)
+            why = self._judge_period(clause, extreme, candidate, [*find_scopes(left), candidate], sentence.text)
+        else:
+            why = self._judge_none(left, right, relation)
+        return Falsehood(clause.start + relation.start, clause.start + relation.end, why) if why else None
+
+    def _judge_none(self, left: Clause, right: Clause, relation: Relation) -> str:
+        """Return why a column does pass the bound that no value of it is said to pass."""
+        bounds = [one for one in right.numbers if is_stated(one) and not one.is_difference]
+        series, scopes = self.tables.find_series(left.text), find_scopes(left)
+        if len(bounds) != 1 or len(series) != 1 or len(scopes) != 1 or not has_unit(bounds[0], series[0].unit):
+            return ""
+        scale = series[0].scale if bounds[0].scaled else 1.0
+        days = zip(series[0].days or (), series[0].values, strict=True)
+        excess = [relation.sign * (value * scale - bounds[0].value) for day, value in days if scopes[0].covers(day)]
+        return f"{series[0].name} is there in {scopes[0].text}" if max(excess, default=0) > bounds[0].tolerance else ""
+
+    def _judge_multiple(self, clause: Clause, multiple: Multiple) -> Falsehood | None:
+        """Return a multiple, such as "more than twice", that the numbers or the tables do not have."""
+        has_ratio = compare_stated(clause, multiple)
+        if has_ratio is None:
+            has_ratio = not self._contradicts(clause, multiple)
+        place = clause.start + multiple.start, clause.start + multiple.end
+        return None if has_ratio else Falsehood(*place, "the numbers have another ratio")
+
+    def _contradicts(self, clause: Clause, multiple: Multiple) -> bool:
+        """Return whether the tables have no reading of a multiple of two sides, or of one column over time."""
+        relation = Relation(multiple.start, multiple.end, 1, BY_LEVEL)
+        if multiple.is_verb:
+            series = self.tables.find_series(clause.text) or self.tables.series
+            scopes = find_scopes(clause)
+            if len(series) != 1 or not scopes:
+                return False
+            if len(scopes) > 1:
+                ratios = list_ratios(series[0], scopes[0], scopes[-1])
+            else:
+                changes = drop_differences(measure_period(series[0], scopes[0], CHANGE))
+                ratios = [1 + value for value in changes.values()]
+            return bool(ratios) and not any(multiple.allows(ratio) for ratio in ratios)
+        sides = split_sides(clause, multiple)
+        found = self._find_sides(*sides) if sides else None
+        if sides is None or found is None:
+            return False
+        periods = [find_scopes(side) for side in sides]
+        if found[0] is found[1] and not all(periods):
+            return False
+        before, after = periods[0] or periods[1], periods[1] or periods[0]
+        statistic = choose_statistic(clause, relation)
+        one, other = (
+            (column, scopes[-1] if scopes else None, side)
+            for column, scopes, side in zip(found, (before, after), sides, strict=True)
+        )
+        return contradicts_values(*self._measure_sides(one, other, statistic), multiple)
 
     def _judge(self, clause: Clause, relation: Relation, sentence: Sentence) -> str:
         """Return why a comparison is false; "" when it holds or cannot be decided."""
-        is_adjective = relation.needs_than or relation.is_superlative
-        if relation.dimension == MERIT and is_adjective and self._is_adverse(clause):
-            # The higher rate of unemployment is the worse one; verbs such as 不及 compare the numbers as they are.
-            relation = replace(relation, sign=-relation.sign, dimension=BY_LEVEL)
-        if relation.dimension == BY_LEVEL and FALL.search(clause.text[: relation.end]):
-            relation = replace(relation, dimension=SIZE)
+        relation = self._orient(clause, relation)
         among = OF_THEM.search(clause.text) is not None or is_definite(clause, relation)
         if relation.is_superlative or (among and split_operands(clause.text, relation) is None):
             return self._judge_superlative(clause, relation, among, sentence)
@@ -181,12 +247,39 @@ class ComparisonCheck:
         if spans is None and not every:
             return ""
         left, right = (clause.inside(span) for span in spans or ((0, relation.start), (0, 0)))
+        if every and ONE_BEFORE.search(right.text):
+            return self._judge_steps(left, relation)
         if spans and (why := self._judge_bound(clause, left, right, relation)):
             return why
         numbers = [pick_number(left, clause, relation), pick_number(right, clause, relation)]
         if numbers[0] and numbers[1]:
             return OPPOSITE if contradicts(numbers[0], numbers[1], relation, is_decline(clause, relation)) else ""
         return self._compare_operands(clause, left, right, relation)
+
+    def _orient(self, clause: Clause, relation: Relation) -> Relation:
+        """Return a relation as one of values: the worse rate of unemployment is the higher one, a loss has a size."""
+        is_adjective = relation.needs_than or relation.is_superlative
+        if relation.dimension == MERIT and is_adjective and self._is_adverse(clause):
+            # Verbs such as 不及 compare the numbers as they are.
+            relation = replace(relation, sign=-relation.sign, dimension=BY_LEVEL)
+        if relation.dimension == BY_LEVEL and FALL.search(clause.text[: relation.end]):
+            relation = replace(relation, dimension=SIZE)
+        return relation
+
+    def _judge_steps(self, left: Clause, relation: Relation) -> str:
+        """Return why not each period of a unit is above, or below, the one before it."""
+        series, scopes, unit = (
+            self.tables.find_series(left.text) or self.tables.series,
+            find_scopes(left),
+            find_unit(left.text),
+        )
+        if len(series) != 1 or not scopes or not unit:
+            return ""
+        for period in split_periods(series[0], choose_widest(scopes), unit):
+            changes = measure_period(series[0], period, CHANGE)
+            if changes and all(relation.sign * value < 0 for value in changes.values()):
+                return f"{series[0].name} went the other way in {period.text}"
+        return ""
 
     def _compare_operands(self, clause: Clause, left: Clause, right: Clause, relation: Relation) -> str:
         """Return why the tables contradict a comparison of two entities, measures or periods."""
@@ -209,22 +302,40 @@ class ComparisonCheck:
         statistic = choose_statistic(clause, relation)
         falling = is_decline(clause, relation)
         for start, end in pairs:
-            mine, theirs = measure_period(one, start, statistic), measure_period(other, end, statistic)
+            mine, theirs = self._measure_sides((one, start, left), (other, end, right), statistic)
             if statistic in (LEVEL, ANY) and AT_END.search(clause.text):
                 mine, theirs = ({name: side[name] for name in side if name == "last"} for side in (mine, theirs))
-            if one is not other and PERCENT not in (find_kind(one.unit), find_kind(other.unit)):
-                # Differences of two prices say nothing of which rose more.
-                mine, theirs = drop_differences(mine), drop_differences(theirs)
-            if not start and not end and one.entity and other.entity:
-                printed = [self._tables.find_printed(side.entity, statistic) for side in (one, other)]
-                mine, theirs = (printed[0], printed[1]) if all(printed) else (mine, theirs)
             if is_opposite(mine, theirs, relation, falling):
                 return f"the tables say the opposite for {start.text if start and every else 'the period'}"
         return ""
 
+    def _measure_sides(
+        self,
+        one: tuple[Series, Moment | None, Clause],
+        other: tuple[Series, Moment | None, Clause],
+        statistic: str,
+    ) -> tuple[Values, Values]:
+        """Return the values of both sides, in the reading that a number beside one of them gives."""
+        told = [measure_stated(column, period, pick_values(side)) for column, period, side in (one, other)]
+        names = told[0].keys() & told[1].keys() or told[0].keys() or told[1].keys()
+        mine: Values
+        theirs: Values
+        if names:
+            found = [measure_all(column, period) for column, period, _ in (one, other)]
+            mine, theirs = ({name: value for name, value in side.items() if name in names} for side in found)
+        else:
+            mine, theirs = measure_period(*one[:2], statistic), measure_period(*other[:2], statistic)
+        if one[0] is not other[0] and PERCENT not in (find_kind(one[0].unit), find_kind(other[0].unit)):
+            # Differences of two prices say nothing of which rose more.
+            mine, theirs = drop_differences(mine), drop_differences(theirs)
+        if not one[1] and not other[1] and one[0].entity and other[0].entity:
+            printed = [self.tables.find_printed(column.entity, statistic) for column, _, _ in (one, other)]
+            mine, theirs = (printed[0], printed[1]) if all(printed) else (mine, theirs)
+        return mine, theirs
+
     def _is_adverse(self, clause: Clause) -> bool:
         """Return whether a clause is about measures of which less is better."""
-        series = self._tables.find_series(clause.text) or self._tables.series
+        series = self.tables.find_series(clause.text) or self.tables.series
         return bool(series) and all(one.is_adverse for one in series)
 
     def _judge_bound(self, clause: Clause, left: Clause, right: Clause, relation: Relation) -> str:
@@ -234,7 +345,7 @@ class ComparisonCheck:
         if relation.dimension != BY_LEVEL or len(named) != 1 or len(scopes) != 1 or pick_number(left, clause, relation):
             return self._judge_beginning(left, right, relation, scopes)
         behind = clause.text[relation.end : named[0].start - clause.start]
-        series = [one for one in self._tables.find_series(left.text) if has_unit(named[0], one.unit)]
+        series = [one for one in self.tables.find_series(left.text) if has_unit(named[0], one.unit)]
         # The number is the bound only right behind the words of comparison.
         if len(series) != 1 or any(char.isalnum() for char in re.sub(r"\b(?:than|the|level|of)\b", "", behind)):
             return ""
@@ -246,7 +357,7 @@ class ComparisonCheck:
 
     def _judge_beginning(self, left: Clause, right: Clause, relation: Relation, scopes: Sequence[Moment]) -> str:
         """Return why a column did not end a period higher, or lower, than it began it."""
-        series = self._tables.find_series(left.text) or self._tables.series
+        series = self.tables.find_series(left.text) or self.tables.series
         if not BEGINNING.search(right.text) or right.numbers or len(scopes) != 1 or len(series) != 1:
             return ""
         changes = measure_period(series[0], scopes[0], CHANGE)
@@ -255,15 +366,18 @@ class ComparisonCheck:
 
     def _find_sides(self, left: Clause, right: Clause) -> tuple[Series, Series] | None:
         """Return the column of each side; None unless each has exactly one, of one unit where they differ."""
-        first, second = self._tables.find_series(left.text), self._tables.find_series(right.text)
-        if len(first) > 1 and second and len({one.entity for one in self._tables.series}) > 1:
+        first, second = self.tables.find_series(left.text), self.tables.find_series(right.text)
+        if len(first) > 1 and second and len({one.entity for one in self.tables.series}) > 1:
             first = [one for one in first if one not in second] or first
-        if not first and not second and len(self._tables.series) == 1:
-            first = self._tables.series
+        if not first and not second and len(self.tables.series) == 1:
+            first = self.tables.series
+        # "three times its close of 2015": of whom the other side speaks.
+        if len(first) == 1 and first[0] in second and not find_mentions(right.text, self._known):
+            second = first
         # "Apple returned more in every year": more than the other one of two.
         if not second and not find_scopes(right) and len(first) == 1:
             same = [
-                one for one in self._tables.series if one.name.rpartition(".")[2] == first[0].name.rpartition(".")[2]
+                one for one in self.tables.series if one.name.rpartition(".")[2] == first[0].name.rpartition(".")[2]
             ]
             second = [one for one in same if one.entity != first[0].entity]
         first, second = first or second, second or first
@@ -275,33 +389,48 @@ class ComparisonCheck:
         """Return why what is called the highest or lowest is not."""
         named = list(find_mentions(clause.text, self._known))
         scopes = find_scopes(clause) or find_scopes(Clause(0, sentence.text, sentence.moments, ()))
-        pool = list(dict.fromkeys([*self._tables.entities]))
+        pool = list(dict.fromkeys([*self.tables.entities]))
+        among = among or relation.is_rank
         if len(named) == 1 and named[0] in pool and len(pool) > 1 and (among or not has_candidate(scopes)):
             return self._judge_entity(clause, relation, named[0], pool, scopes)
-        series = self._tables.find_series(clause.text) or self._tables.find_series(sentence.text) or self._tables.series
+        dated = [one for one in scopes if one.first and one.last]
         if not has_candidate(scopes):
             return ""
-        candidate = min(scopes, key=lambda moment: moment.days)
+        return self._judge_period(clause, relation, choose_candidate(dated, relation), scopes, sentence.text)
+
+    def _judge_period(
+        self, clause: Clause, relation: Relation, candidate: Moment, scopes: Sequence[Moment], context: str
+    ) -> str:
+        """Return why a period is not the highest or lowest one of its kind, or has another rank among them."""
+        series = self.tables.find_series(clause.text) or self.tables.find_series(context) or self.tables.series
         # The extreme of a spread is none of the columns that it is made of.
-        if self._tables.has_difference(series, candidate.text):
+        if self.tables.has_difference(series, candidate.text):
             return ""
-        whole = [one for one in scopes if one is not candidate and one.days > candidate.days]
-        readings: list[Moment | None] = [*whole] if whole else [year_of(candidate), None]
+        readings: list[Moment | None] = [one for one in scopes if one is not candidate and one.days > candidate.days]
+        readings = readings or [year_of(candidate), None]
+        if WHOLE.search(clause.text):
+            readings = [None]
+        elif ANY_LATER.search(clause.text):
+            readings = [replace(candidate, last=None)]
+        elif ANY_EARLIER.search(clause.text):
+            readings = [replace(candidate, first=None)]
         # "It peaked in May" may speak of one peak among several.
         if clause.text[relation.start : relation.end].lower().startswith(LOCAL):
             readings.append(widen(candidate))
-        statistic = choose_statistic(clause, relation)
+        statistic = choose_statistic(clause, relation, context)
         # A drawdown runs through periods and is none of their values.
-        if statistic not in (LEVEL, CHANGE, ANY):
+        if statistic not in (LEVEL, CHANGE, MEAN, ANY):
             return ""
+        # "the steepest fall came in May and the second steepest in June": the fall is named once.
+        falling, numbers = is_decline(clause, relation) or FALL.search(context) is not None, clause.numbers
         outcomes = [
-            is_extreme(one, candidate, scope, relation, statistic, is_decline(clause, relation))
+            is_extreme(one, candidate, scope, relation, ANY if is_rate(one, statistic) else statistic, falling, numbers)
             for one in series
             for scope in readings
         ]
         decided = [one for one in outcomes if one is not None]
         # "the highest close of 2018 was 55.64": the extreme inside of the period, no period among others.
-        if any(is_reached(one, candidate, relation, clause.numbers) for one in series):
+        if relation.rank == 1 and any(is_reached(one, candidate, relation, clause.numbers) for one in series):
             return ""
         return f"the tables have another one than {candidate.text}" if decided and not any(decided) else ""
 
@@ -313,14 +442,19 @@ class ComparisonCheck:
         period = scopes[-1] if scopes else None
         values = {}
         for entity in pool:
-            columns = [one for one in self._tables.series if one.entity == entity]
-            printed = self._tables.find_printed(entity, statistic) if period is None else {}
+            columns = [one for one in self.tables.series if one.entity == entity]
+            printed = self.tables.find_printed(entity, statistic) if period is None else {}
             values[entity] = printed or (measure_period(columns[0], period, statistic) if len(columns) == 1 else {})
-        falling = is_decline(clause, relation)
-        better = [
-            other for other in pool if other != name and is_opposite(values[name], values[other], relation, falling)
-        ]
-        return f"the tables say so of {better[0]}" if better else ""
+        columns = [one for one in self.tables.series if one.entity in pool]
+        if PERCENT not in {find_kind(one.unit) for one in columns}:
+            values = {entity: drop_differences(held) for entity, held in values.items()}
+        falling, mine = is_decline(clause, relation), values[name]
+        others = {entity: value for entity, value in values.items() if entity != name}
+        above = [entity for entity, value in others.items() if is_opposite(mine, value, relation, falling)]
+        below = [entity for entity, value in others.items() if is_opposite(value, mine, relation, falling)]
+        if len(above) < relation.rank <= len(pool) - len(below):
+            return ""
+        return f"the tables say so of {above[0]}" if above else f"the tables have {name} in another place"
 
     def _judge_direction(self, clause: Clause) -> Falsehood | None:
         """Return a rise or fall without a number that the columns do not show in its period."""
@@ -329,7 +463,7 @@ class ComparisonCheck:
             return None
         way, match = (1, ways[0]) if ways[0] else (-1, ways[1])
         scopes, unit = find_scopes(clause), find_unit(clause.text)
-        series = self._tables.find_series(clause.text) or (self._tables.series if len(self._tables.series) == 1 else [])
+        series = self.tables.find_series(clause.text) or (self.tables.series if len(self.tables.series) == 1 else [])
         if (
             match is None
             or not scopes
@@ -346,35 +480,60 @@ class ComparisonCheck:
         return None
 
 
+def pick_values(side: Clause) -> list[Number]:
+    """Return the only value of a side of a comparison; [] when there are several, which may be of anything."""
+    stated = [number for number in side.numbers if is_stated(number) and not number.is_difference]
+    return stated if len(stated) == 1 else []
+
+
+def judge_course(clause: Clause) -> Falsehood | None:
+    """Return a rise or fall that goes the other way between the two numbers that it states."""
+    stated = [one for one in clause.numbers if is_stated(one) and not one.is_difference]
+    ways = [
+        pattern.search(clause.text) or pace.search(clause.text) for pattern, pace in zip(DIRECTIONS, PACES, strict=True)
+    ]
+    if len(stated) != 2 or bool(ways[0]) == bool(ways[1]) or stated[0].kind != stated[1].kind:
+        return None
+    first, last = (clause.text[: one.start - clause.start] for one in stated)
+    way, match = (1, ways[0]) if ways[0] else (-1, ways[1])
+    if match is None or not FROM.search(first) or not TO.search(last):
+        return None
+    # "from 151.0 to 130.5 million": both are in millions.
+    start, end = (one.value * one.shared for one in stated)
+    is_false = way * (end - start) < 0 and (stated[0].scaled or stated[0].shared != 1.0) == stated[1].scaled
+    return Falsehood(clause.start + match.start(), clause.start + match.end(), OPPOSITE) if is_false else None
+
+
+def align_merit(relation: Relation, relations: Sequence[Relation]) -> Relation:
+    """Return a relation in the order of a superlative before it: the worst month is "ahead of" a better one."""
+    first = next((one for one in relations if one.is_superlative and one.start < relation.start), None)
+    if relation.dimension != MERIT or first is None or first.sign == 1:
+        return relation
+    return replace(relation, sign=-relation.sign, dimension=BY_LEVEL)
+
+
+def choose_widest(scopes: Sequence[Moment]) -> Moment:
+    """Return the longest of some periods, one with both ends if there is any."""
+    return max(scopes, key=lambda one: (bool(one.first and one.last), one.days))
+
+
+def is_rate(series: Series, statistic: str) -> bool:
+    """Return whether a change is what a column itself holds: CPI同比涨幅 is a level of the rate of inflation."""
+    return statistic == CHANGE and find_kind(series.unit) == PERCENT and not series.is_adverse
+
+
+def list_ratios(series: Series, start: Moment, end: Moment) -> list[float]:
+    """Return the ratios of a column's levels in two periods, from any reading of the first to any of the second."""
+    first, last = (
+        [value for name, value in measure_all(series, period).items() if name in ("last", "mean", "top", "bottom")]
+        for period in (start, end)
+    )
+    return [after / before for before in first for after in last if before]
+
+
 def is_definite(clause: Clause, relation: Relation) -> bool:
     """Return whether a comparative is one of two: "the deeper one"."""
     return relation.needs_than and re.search(r"\bthe $", clause.text[: relation.start], re.IGNORECASE) is not None
-
-
-def drop_differences(values: Values) -> Values:
-    """Return the values without absolute changes."""
-    return {name: value for name, value in values.items() if name != "difference"}
-
-
-def find_scopes(clause: Clause) -> list[Moment]:
-    """Return the periods of a clause, with a range in place of its two ends, in the order of the text."""
-    dated = [moment for moment in clause.moments if moment.first or moment.last]
-    ranges = [one for one in find_ranges(clause.text, dated) if one not in dated and not is_list(clause.text, one)]
-    out = [one for one in dated if not any(r.start <= one.start and one.stop <= r.stop for r in ranges)]
-    return sorted([*out, *ranges], key=lambda moment: moment.start)
-
-
-def is_list(text: str, found: Moment) -> bool:
-    """Return whether two dates are joined by "and" without "between": two periods and no range."""
-    joined = re.search(r"\band\b|[和与及、]", found.text) is not None
-    return joined and not re.search(r"\bbetween\b|[在从]", text[: found.start], re.IGNORECASE)
-
-
-def find_unit(text: str) -> str:
-    """Return the unit of "every year" or 各月; "" without one."""
-    match = EVERY.search(text)
-    word = next((group for group in match.groups() if group), "").lower() if match else ""
-    return UNITS.get(word, word)
 
 
 def pair_periods(
@@ -389,11 +548,6 @@ def pair_periods(
         # Months of two years go together in order, those of one by their name.
         if scopes[0] != scopes[1] or one.text == other.text:
             yield one, other
-
-
-def is_stated(number: Number) -> bool:
-    """Return whether a number is a value and no count."""
-    return bool(number.kind or number.decimals or number.scaled or number.currency or number.noun)
 
 
 def pick_number(side: Clause, clause: Clause, relation: Relation) -> Number | None:
@@ -415,101 +569,3 @@ def is_amount(number: Number, clause: Clause, relation: Relation) -> bool:
     between = clause.text[max(0, number.end - clause.start) : relation.start]
     before = number.end - clause.start <= relation.start
     return before and not between.strip() and clause.text[relation.start].isascii()
-
-
-def contradicts(left: Number, right: Number, relation: Relation, falling: bool) -> bool:
-    """Return whether two stated numbers of one kind say the opposite."""
-    if left.kind != right.kind or (left.currency and right.currency and left.currency != right.currency):
-        return False
-    values = {"stated": left.value}, {"stated": right.value}
-    # "fell 3 %, worse than 2 %": the signs are in the words.
-    if falling and relation.dimension == MERIT and left.value > 0 and right.value > 0:
-        values = {"stated": -left.value}, {"stated": -right.value}
-    return is_opposite(*values, relation, falling)
-
-
-def is_decline(clause: Clause, relation: Relation) -> bool:
-    """Return whether a clause is about falls, apart from its words of comparison."""
-    rest = clause.text[: relation.start] + " " + clause.text[relation.end :]
-    return DIRECTIONS[1].search(rest) is not None or DECLINE.search(rest) is not None
-
-
-def choose_statistic(clause: Clause, relation: Relation) -> str:
-    """Return the statistic that a clause compares; ``ANY`` for levels and changes where it says neither."""
-    rest = clause.text[: relation.start] + " " + clause.text[relation.end :]
-    # The adjective may name it: "more volatile".
-    if found := load_lexicon().find_statistic(clause.text if relation.dimension == SIZE else rest):
-        return found
-    if relation.dimension == MERIT or any(pattern.search(rest) for pattern in DIRECTIONS):
-        return CHANGE
-    return LEVEL if relation.dimension == BY_LEVEL else ANY
-
-
-def is_opposite(left: Values, right: Values, relation: Relation, falling: bool) -> bool:
-    """Return whether all readings of both sides contradict a relation; False without a common one."""
-    differences = []
-    for name in left.keys() & right.keys():
-        one, other = left[name], right[name]
-        if relation.dimension == SIZE and one < 0 and other < 0:
-            one, other = abs(one), abs(other)
-        elif relation.dimension == SIZE and falling and name in FALLING:
-            one, other = -one, -other
-        differences.append(relation.sign * (one - other))
-    return bool(differences) and all(one < 0 for one in differences)
-
-
-def has_candidate(scopes: Sequence[Moment]) -> bool:
-    """Return whether some period is short enough to be one of several."""
-    return any(moment.first and moment.last and moment.days <= LENGTHS[-1][0] for moment in scopes)
-
-
-def year_of(moment: Moment) -> Moment:
-    """Return the year around a period."""
-    first, last = moment.first or date.min, moment.last or date.max
-    return Moment(moment.start, moment.stop, moment.text, date(first.year, 1, 1), date(last.year, 12, 31))
-
-
-def widen(period: Moment) -> Moment:
-    """Return a period with several of its length before and behind it."""
-    first, last = period.first or date.min, period.last or date.max
-    around = timedelta(days=max(NEIGHBOURS * period.days, FEWEST_DAYS))
-    return Moment(period.start, period.stop, period.text, first - around, last + around)
-
-
-def is_reached(series: Series, period: Moment, relation: Relation, numbers: Sequence[Number]) -> bool:
-    """Return whether one of some numbers is the extreme value of a column inside a period of several values."""
-    days = series.days or ()
-    inside = [float(value) for day, value in zip(days, series.values, strict=True) if period.covers(day)]
-    if len(inside) < 2:
-        return False
-    extreme = max(inside) if relation.sign > 0 else min(inside)
-    candidates = [pair for number in numbers if is_stated(number) for pair in number.candidates()]
-    return any(is_close(extreme * scale, candidates) for scale in (1.0, series.scale))
-
-
-def is_extreme(
-    series: Series, candidate: Moment, scope: Moment | None, relation: Relation, statistic: str, falling: bool
-) -> bool | None:
-    """Return whether a period is the extreme one of its kind within a scope, in some reading; None if undecidable."""
-    unit = next(unit for length, unit in LENGTHS if candidate.days <= length)
-    periods = list(split_periods(series, scope, unit))
-    mine = [one for one in periods if candidate.covers(one.first or date.min)]
-    names = {name_period(day, unit) for day in (candidate.first, candidate.last) if day}
-    if len(names) != 1 or len(mine) != 1 or len(periods) < 2:
-        return None
-    values = {one.text: measure_period(series, one, statistic) for one in periods}
-    if statistic in (LEVEL, ANY):
-        for one in periods:
-            inside = [
-                float(value) for day, value in zip(series.days or (), series.values, strict=True) if one.covers(day)
-            ]
-            values[one.text] = {**values[one.text], "top": max(inside), "bottom": min(inside)}
-    # A fall is the larger the lower its change is.
-    sign = -relation.sign if relation.dimension == SIZE and falling and statistic == CHANGE else relation.sign
-    held = values.pop(mine[0].text)
-    outcomes = []
-    for name, value in held.items():
-        others = [other[name] for other in values.values() if name in other]
-        if others:
-            outcomes.append(all(sign * (value - other) >= 0 for other in others))
-    return any(outcomes) if outcomes else None

@@ -16,7 +16,7 @@ from fathom.services.planner.answering.verification.evidence import Series, Sour
 from fathom.services.planner.answering.verification.lookup import KEY, find_mentions
 from fathom.services.planner.model.episode import MaterialKind
 
-LEVEL, CHANGE, VOLATILITY, DRAWDOWN = "level", "change", "volatility", "drawdown"
+LEVEL, CHANGE, MEAN, VOLATILITY, DRAWDOWN = "level", "change", "mean", "volatility", "drawdown"
 ANY = ""
 Values = Mapping[str, float]
 """Values by the reading of the statistic: a month's level may be its last value or its mean."""
@@ -85,9 +85,24 @@ def measure_period(series: Series, period: Moment | None, statistic: str) -> Val
         return {DRAWDOWN: float((part / np.maximum.accumulate(part) - 1).min())}
     levels = {"last": float(part[-1]), "mean": float(part.mean())}
     changes = measure_change(series.values[max(0, low - len(part)) : low], part)
-    if statistic == LEVEL:
-        return levels
+    if statistic in (LEVEL, MEAN):
+        return levels if statistic == LEVEL else {"mean": levels["mean"]}
     return changes if statistic == CHANGE else {**levels, **changes}
+
+
+def measure_all(series: Series, period: Moment | None) -> Values:
+    """Return the values of all statistics of a column in a period, with its highest and lowest one."""
+    out = dict(measure_period(series, period, ANY))
+    if out:
+        for statistic in (VOLATILITY, DRAWDOWN):
+            out |= measure_period(series, period, statistic)
+        inside = [
+            value
+            for day, value in zip(series.days or (), series.values, strict=True)
+            if not period or period.covers(day)
+        ]
+        out |= {"top": float(max(inside)), "bottom": float(min(inside))}
+    return out
 
 
 def measure_volatility(part: Any) -> Values:

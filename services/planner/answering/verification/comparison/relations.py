@@ -11,19 +11,24 @@ from typing import Any
 
 import yaml
 
+from fathom.domain.text.numerals import ONE_TO_NINE, parse_numeral
 from fathom.domain.text.scripts import HAN
 
 FILE = Path(__file__).parent / "relations.yaml"
 LEVEL, SIZE, MERIT = "level", "size", "merit"
 MORE, LESS = "more", "less"
 SIGNS = {MORE: 1, LESS: -1}
-# No comparison: "at least", "more than half of", "one of the highest", "the second highest", 第二高, 最近, 最后.
+# No comparison: "at least", "more than half of", "one of the highest", 最近, 最后.
 IDIOM = re.compile(
     r"\bat (?:least|most)\b|\bmost of\b|\bmore than (?:half|\d|a|one|two|three)\b|\bmore or less\b|\bno longer\b|"
-    r"\b(?:second|third|fourth|fifth)[ -]\w+est\b|\bone of the \w+est\b|"
-    r"第[二三四五六][高低大小]|最大回撤|最近|最后|最终|最新|最多可|至少|至多|大多",
+    r"\bone of the \w+est\b|最大回撤|最近|最后|最终|最新|最多可|至少|至多|大多",
     re.IGNORECASE,
 )
+
+# Places in an order before a superlative, and within words of a rank.
+ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "次": 2}
+ORDINAL = re.compile(r"\b(second|third|fourth|fifth)[ -]$", re.IGNORECASE)
+ORDINAL_INSIDE = re.compile(rf"(second|third|fourth|fifth|(?<=第)[{ONE_TO_NINE}]|次)", re.IGNORECASE)
 
 # What a comparison begins with: "compared with July, ", 与7月相比.
 COMPARED = re.compile(
@@ -48,6 +53,10 @@ class Relation:
     dimension: str
     is_superlative: bool = False
     needs_than: bool = False
+    rank: int = 1
+    """Place in the order of a superlative: 2 for the second highest."""
+    is_rank: bool = False
+    """True for words of a rank, such as "came second", whose subject is one of several."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +65,9 @@ class Lexicon:
 
     patterns: tuple[tuple[re.Pattern[str], int, str, bool, bool], ...]
     statistics: Mapping[str, Sequence[str]]
+    ranks: Sequence[str]
+    multiples: tuple[tuple[re.Pattern[str], float, bool], ...]
+    """Patterns of multiples such as "half" and "doubled", each with its factor, and whether it is a verb."""
 
     def find_statistic(self, text: str) -> str:
         """Return the statistic that a text or a printed name is about; "" for none."""
@@ -68,7 +80,14 @@ def load_lexicon() -> Lexicon:
     """Load the words of comparison."""
     data = yaml.safe_load(FILE.read_text(encoding="utf-8"))
     patterns = [*list_english(data), *list_verbs(data), *list_chinese(data), *list_extremes(data)]
-    return Lexicon(tuple((re.compile(text, re.IGNORECASE), *rest) for text, *rest in patterns), data["statistics"])
+    multiples = tuple(
+        (re.compile(rf"\b(?:{word})\b" if word.isascii() else word, re.IGNORECASE), float(factor), kind == "verbs")
+        for kind, by_factor in data["multiples"].items()
+        for factor, words in by_factor.items()
+        for word in words
+    )
+    compiled = tuple((re.compile(text, re.IGNORECASE), *rest) for text, *rest in patterns)
+    return Lexicon(compiled, data["statistics"], data["ranks"], multiples)
 
 
 def list_english(data: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
@@ -110,6 +129,8 @@ def list_verbs(data: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
 
 def list_extremes(data: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
     """Yield verbs and nouns of an extreme value, which say that a period is the highest or lowest one."""
+    for word in data["ranks"]:
+        yield rf"\b(?:{word})\b" if word.isascii() else word, 1, SIZE, True, False
     for side, words in data["extremes"].items():
         for word in words:
             yield rf"\b{word}" if word.isascii() else word, SIGNS[side], LEVEL, True, False
@@ -120,7 +141,8 @@ def list_chinese(data: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
     for dimension, by_side in data["chinese_adjectives"].items():
         for side, words in by_side.items():
             one = "|".join(words)
-            yield rf"最(?:{one})", SIGNS[side], dimension, True, False
+            yield rf"(?:最|第[{ONE_TO_NINE}])(?:{one})", SIGNS[side], dimension, True, False
+            yield rf"没有[^，。；]{{1,30}}?(?:那么|这么|那样)(?:{one})", -SIGNS[side], dimension, False, False
             yield (
                 rf"(?<![环同占])比[^，。；比]{{1,30}}?(?:{one})|(?:更|较)(?:{one})",
                 SIGNS[side],
@@ -143,12 +165,28 @@ def find_relations(text: str) -> list[Relation]:
     for one in sorted(found, key=lambda one: (one.start - one.end, one.start)):
         if not any(one.start < other.end and other.start < one.end for other in out):
             out.append(one)
-    return sorted((raise_degree(one, text) for one in out), key=lambda one: one.start)
+    return sorted((raise_degree(read_rank(one, text), text) for one in out), key=lambda one: one.start)
+
+
+def read_rank(relation: Relation, text: str) -> Relation:
+    """Return a superlative with its place in the order: "the second highest", "came third", 排第四."""
+    if not relation.is_superlative:
+        return relation
+    before = ORDINAL.search(text[: relation.start])
+    is_rank = any(re.compile(word, re.IGNORECASE).match(text, relation.start) for word in load_lexicon().ranks)
+    relation = replace(relation, is_rank=is_rank)
+    inside = before or ORDINAL_INSIDE.search(text[relation.start : relation.end])
+    if inside is None:
+        return relation
+    rank = ORDINALS.get(inside[1].lower()) or parse_numeral(inside[1]) or 1
+    return replace(relation, rank=rank, start=before.start() if before else relation.start)
 
 
 def raise_degree(relation: Relation, text: str) -> Relation:
     """Return a comparative as a superlative where it compares with all others."""
     behind = text[relation.end :] if relation.needs_than else text[relation.start : relation.end]
+    if relation.needs_than and (than := re.search(r"\bthan\b", behind, re.IGNORECASE)):
+        behind = behind[than.start() :]
     return replace(relation, is_superlative=True, needs_than=False) if ANY_OTHER.search(behind) else relation
 
 
@@ -158,6 +196,8 @@ def split_operands(text: str, relation: Relation) -> tuple[tuple[int, int], tupl
     base = COMPARED.search(text[: relation.start])
     if base and not words.startswith("比") and not re.match(r"[^,;，；]*\bthan\b", text[relation.end :]):
         return (base.end(), relation.start), base.span("zh") if base["zh"] else base.span("en")
+    if words.startswith("没有"):
+        return (0, relation.start), (relation.start + 2, relation.end)
     if words.startswith("比"):
         return (0, relation.start), (relation.start + 1, relation.end)
     if relation.needs_than:

@@ -1,0 +1,162 @@
+"""Values that follow from a column of the material: changes, averages, drawdowns, volatility, annual rates.
+
+They support a number as its cells do, in whichever words it is told, but only over the periods that its sentence names
+and over the whole column: the more values are derived, the more numbers equal one of them by chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import date
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fathom.services.planner.answering.verification.dates import Moment
+from fathom.services.planner.answering.verification.evidence import Series, Source
+from fathom.services.planner.answering.verification.lookup import Match, express_in, find_entity, list_scales
+from fathom.services.planner.answering.verification.numbers import Number, is_close
+from fathom.services.planner.answering.verification.units import PERCENT, find_kind, has_unit, name_kind
+
+DAYS_A_YEAR = 365.25
+# Observations a year of daily, weekly, monthly, quarterly and annual data; markets are open on about 252 days.
+FREQUENCIES = (252, 52, 12, 4, 1)
+# Fewer changes give no standard deviation worth the name.
+FEWEST = 3
+
+
+class Window(NamedTuple):
+    """Rows ``low`` to ``high`` of a column; ``is_period`` unless its first row is the base of a change only."""
+
+    low: int
+    high: int
+    is_period: bool
+
+
+class Measure(NamedTuple):
+    """A derived value; the sign of a change is its direction, that of any other measure is none."""
+
+    value: float
+    is_change: bool = False
+
+
+def find_derived(
+    number: Number, source: Source, times: Sequence[Moment], named: Sequence[Series] = ()
+) -> Iterator[Match]:
+    """Yield the columns of a source, of the ``named`` ones if any, from which a value follows that a number states."""
+    # "over 252 days": the length of a table is stated often and stands in no cell.
+    if not number.kind and number.decimals == 0 and number.value == source.rows:
+        yield Match(source.number, derived=True)
+    for series in [one for one in source.series if any(one is other for other in named)] or source.series:
+        # A change of prices may be a percentage; an amount of money follows from no column of percentages.
+        if name_kind(number) not in ("", PERCENT) and not has_unit(number, series.unit):
+            continue
+        in_percent = find_kind(series.unit) == PERCENT
+        scales = list_scales(number, series)
+        windows = list_windows(series, times)
+        measures = [measure for one in windows for measure in compute_measures(series, one, number, in_percent)]
+        measures += compare_periods(series, windows, number, in_percent)
+        if (hit := find_measure(number, measures, scales, in_percent)) is not None:
+            value, is_change = hit
+            opposite = is_change and value * number.value < 0
+            key = "change" if is_change else ""
+            yield Match(source.number, (), find_entity(series), opposite, None, key, True, value)
+
+
+def find_measure(number: Number, measures: Sequence[Measure], scales: set[float], in_percent: bool) -> Measure | None:
+    """Return the first measure that the number states, scaled; an unsigned number matches either sign."""
+    for value, is_change in measures:
+        for scale in scales:
+            wanted = [(said / scale, slack / scale) for said, slack in express_in(number, in_percent)[:1]]
+            if is_close(value, wanted) or (not number.signed and is_close(-value, wanted)):
+                return Measure(value * scale, is_change)
+    return None
+
+
+def list_windows(series: Series, times: Sequence[Moment]) -> list[Window]:
+    """Return the windows of a column: all of it, each named period, and the spans between two of them."""
+    out = {Window(0, len(series.values), True)}
+    if series.days is None:
+        return list(out)
+    edges = set()
+    for moment in dict.fromkeys(times):
+        covered = [index for index, day in enumerate(series.days) if moment.covers(day)]
+        if covered:
+            edges.add((covered[0], covered[-1] + 1))
+    for low, high in edges:
+        out.add(Window(low, high, True))
+        # A change of a month is one since the month before.
+        if low:
+            out.add(Window(low - 1, high, False))
+        for start, end in edges:
+            for base in (low - 1, low, high - 1):
+                if 0 <= base < end and start > low:
+                    out.add(Window(base, end, base == low))
+    return sorted(out)
+
+
+def compute_measures(series: Series, window: Window, number: Number, in_percent: bool) -> list[Measure]:
+    """Return the measures of a window of a column that a number can state.
+
+    The difference of two percentages is in percentage points, their relative change in percent.
+    """
+    part = series.values[window.low : window.high]
+    if not len(part):
+        return []
+    first, last = float(part[0]), float(part[-1])
+    percent = number.kind == "%"
+    factor = 100 if percent else 1
+    differences = [Measure(last - first, True)]
+    relative = [Measure((last / first - 1) * factor, True)] if first else []
+    levels: list[Measure] = []
+    if window.is_period:
+        levels.append(Measure(float(part.mean())))
+        differences.append(Measure(float(part.max() - part.min())))
+        differences += [Measure(one, True) for one in find_extremes(np.diff(part))]
+        # Rates in percent have changes, but neither drawdowns nor annual rates of growth.
+        if not in_percent and (part > 0).all():
+            relative += compute_risk(series, window, factor)
+    if not in_percent:
+        # Percentage points and basis points are no differences of amounts.
+        return ([] if number.is_difference else relative) if number.kind else [*differences, *levels, *relative]
+    if number.is_difference:
+        return [*differences, *levels] if number.kind == "bp" else differences
+    return [*levels, *relative] if percent else [*differences, *levels, *relative]
+
+
+def compute_risk(series: Series, window: Window, factor: float) -> list[Measure]:
+    """Return the largest changes, the drawdown, the volatility and the annual rate of positive values."""
+    part = series.values[window.low : window.high]
+    steps = part[1:] / part[:-1] - 1
+    out = [Measure(one * factor, True) for one in find_extremes(steps)]
+    out.append(Measure(float((part / np.maximum.accumulate(part) - 1).min()) * factor))
+    days = series.days[window.low : window.high] if series.days is not None else ()
+    years = (days[-1] - days[0]).days / DAYS_A_YEAR if len(days) > FEWEST and days[0] != date.min else 0.0
+    if years > 0:
+        a_year = min(FREQUENCIES, key=lambda one: abs(np.log(one / (len(steps) / years))))
+        out.append(Measure(float(steps.std(ddof=1)) * a_year**0.5 * factor))
+        # A rate of less than a year is not annualised.
+        if years >= 1:
+            exact, counted = years, len(steps) / a_year
+            out += [Measure(((part[-1] / part[0]) ** (1 / span) - 1) * factor, True) for span in (exact, counted)]
+    return out
+
+
+def find_extremes(steps: Any) -> list[float]:
+    """Return the largest and the smallest of some changes."""
+    return [float(steps.max()), float(steps.min())] if len(steps) else []
+
+
+def compare_periods(series: Series, windows: Sequence[Window], number: Number, in_percent: bool) -> list[Measure]:
+    """Return the changes of means between two named periods, and from the equally long period before each."""
+    whole = len(series.values)
+    periods = [one for one in windows if one.is_period and one.high - one.low < whole]
+    pairs = [(left, right) for left in periods for right in periods if left.high <= right.low]
+    for low, high, _ in periods:
+        if high - low > 1 and 2 * low - high >= 0:
+            pairs.append((Window(2 * low - high, low, True), Window(low, high, True)))
+    means = [tuple(float(series.values[one.low : one.high].mean()) for one in pair) for pair in pairs]
+    if number.is_difference or (not number.kind and not in_percent):
+        return [Measure(after - before, True) for before, after in means] if in_percent or not number.kind else []
+    factor = 100 if number.kind == "%" else 1
+    return [Measure((after / before - 1) * factor, True) for before, after in means if before]

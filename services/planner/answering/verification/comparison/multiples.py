@@ -1,0 +1,99 @@
+"""Multiples in words: "more than twice", "about five times", "doubled", 不到一半, 翻了一番."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from fathom.domain.text.numerals import NUMBER_WORDS, ONE_TO_TEN, parse_number
+from fathom.services.planner.answering.verification.comparison.measuring import Values
+from fathom.services.planner.answering.verification.comparison.parts import Clause, is_stated
+from fathom.services.planner.answering.verification.comparison.relations import load_lexicon
+
+# "five times", "2.5-fold", 三倍; "three times a year" counts and compares nothing.
+TIMES = re.compile(
+    rf"(?P<en>\d+(?:\.\d+)?|{'|'.join(NUMBER_WORDS)})(?:\s+times|[- ]?fold)\b(?!\s+(?:a|per|in|during|since)\b)|"
+    rf"(?P<zh>\d+(?:\.\d+)?|[两{ONE_TO_TEN}])倍",
+    re.IGNORECASE,
+)
+# Words right before a multiple that make it a bound, in this order; any other multiple is meant roughly.
+NEAR = re.compile(r"(?:nearly|almost|close to|just under|将近|接近|近)\s*$", re.IGNORECASE)
+OVER = re.compile(r"(?:more than|over|at least|exceed\w*|above|超过|逾|不止|高于)\s*(?:the\s+)?$", re.IGNORECASE)
+UNDER = re.compile(r"(?:less than|under|below|short of|not even|fewer than|不到|不足|未及|低于)\s*$", re.IGNORECASE)
+CHINESE_BOUND = re.compile(r"(?:将近|接近|超过|逾|不止|高于|不到|不足|未及|低于)(?=[^，,；;]*$)")
+# What separates both sides of a Chinese multiple: 苹果的涨幅约为微软的两倍.
+COPULA = re.compile(r"为|是|相当于|达到?")
+# "About five times" is also 5.4 times; "nearly double" is also 1.75 times, and "more than twice" may be rounded down.
+ROUGHLY, NEARLY, ROUNDING = 0.18, 0.2, 0.02
+
+
+@dataclass(frozen=True)
+class Multiple:
+    """A multiple at offsets ``start`` to ``end`` of a clause, and the ratios that it allows."""
+
+    start: int
+    end: int
+    least: float
+    most: float
+    is_verb: bool
+
+    def allows(self, ratio: float) -> bool:
+        """Return whether a ratio can be told by this multiple."""
+        return self.least <= ratio <= self.most
+
+
+def find_multiple(text: str) -> Multiple | None:
+    """Return the only multiple of a text; None without one or with several."""
+    found = [(*match.span(), parse_times(match), False) for match in TIMES.finditer(text)]
+    for pattern, factor, is_verb in load_lexicon().multiples:
+        found += [(*match.span(), factor, is_verb) for match in pattern.finditer(text)]
+    if len(found) != 1 or not found[0][2]:
+        return None
+    start, end, factor, is_verb = found[0]
+    before = text[:start]
+    # A Chinese bound stands before what is multiplied: 不到10月的一半.
+    if not text[start:end].isascii() and (bound := list(CHINESE_BOUND.finditer(before))):
+        before = before[: bound[-1].end()]
+    if NEAR.search(before):
+        bounds = factor * (1 - NEARLY), factor * (1 + ROUNDING)
+    elif OVER.search(before):
+        bounds = factor * (1 - ROUNDING), float("inf")
+    elif UNDER.search(before):
+        bounds = 0.0, factor * (1 + ROUNDING)
+    else:
+        bounds = factor * (1 - ROUGHLY), factor * (1 + ROUGHLY)
+    return Multiple(start, end, *bounds, is_verb)
+
+
+def parse_times(match: re.Match[str]) -> float:
+    """Return the factor of "five times" or 2.5倍; 0 for what is no number."""
+    word = match["en"] or match["zh"]
+    return float(word) if word[0].isdigit() else float(parse_number(word) or 0)
+
+
+def split_sides(clause: Clause, multiple: Multiple) -> tuple[Clause, Clause] | None:
+    """Return what is a multiple, and of what; None when one of them is not in the clause."""
+    before, after = clause.inside((0, multiple.start)), clause.inside((multiple.end, len(clause.text)))
+    if any(char.isalnum() and char.isascii() for char in clause.text[multiple.end :].split(",")[0]):
+        return before, after
+    borders = list(COPULA.finditer(before.text))
+    if not borders:
+        return None
+    border = borders[-1]
+    return clause.inside((0, border.start())), clause.inside((border.end(), multiple.start))
+
+
+def compare_stated(clause: Clause, multiple: Multiple) -> bool | None:
+    """Return whether the only two numbers of a clause have the ratio; None unless there are two of one kind."""
+    stated = [one for one in clause.numbers if is_stated(one) and not one.is_difference and one.value > 0]
+    if len(stated) != 2 or stated[0].kind != stated[1].kind or stated[0].scaled != stated[1].scaled:
+        return None
+    first, second = (one.value for one in stated)
+    # "doubled from 5 % to 10 %", but "10 % is twice the 5 %".
+    return multiple.allows(second / first if multiple.is_verb else first / second)
+
+
+def contradicts_values(one: Values, other: Values, multiple: Multiple) -> bool:
+    """Return whether no common reading of two sides has the ratio; False without one that has."""
+    names = [name for name in one.keys() & other.keys() if other[name] and one[name] / other[name] > 0]
+    return bool(names) and not any(multiple.allows(one[name] / other[name]) for name in names)
