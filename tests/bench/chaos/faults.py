@@ -103,7 +103,7 @@ class Faults:
     async def _repeat_deliveries(self) -> None:
         """Queue the latest runs and rollouts once more, the newest first, as further messages."""
         tasks = [f"{name}:{number}" for name in self.trainer.open for number in range(TASKS)]
-        async for subject, name in list_copies(self.people.asked[-8:], tasks):
+        async for subject, name in list_copies(list(self.people.begun)[-8:], tasks):
             try:
                 again = f"again-{name}-{self.made.total()}"
                 await self.bus.publish(subject, name.encode(), message_id=again, headers=current_origin())

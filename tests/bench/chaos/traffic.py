@@ -165,6 +165,8 @@ class People:
         self._clients, self._account, self._prefix = clients, account, prefix
         self._asking: set[asyncio.Task[None]] = set()
         self.asked: list[str] = []
+        self.begun: dict[str, None] = {}
+        """Runs that have said something, in order: they are recorded."""
         self.seconds: list[float] = []
 
     async def come(self, every_s: float = PERSON_EVERY_S) -> None:
@@ -199,6 +201,7 @@ class People:
             numbers.clear()
             async with aclosing(run(self._clients, request, patience_s=PATIENCE_S)) as events:
                 async for event in events:
+                    self.begun[name] = None
                     # What is said while a run waits has the number of the event before it.
                     numbers[event.sequence] += not event.HasField("waiting")
                     if event.HasField("finished"):
