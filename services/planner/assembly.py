@@ -45,6 +45,7 @@ from fathom.services.planner.tools.tool import Tool
 from fathom.services.planner.window.metrics import WindowMetrics
 from fathom.services.planner.window.stepwise import WindowFactory
 from fathom.services.planner.window.summariser import Summariser
+from fathom.transport.bus.quotas import Quotas
 
 GRACE_S = 5.0
 """Seconds that a tool's deadline exceeds its service's, whose own timeout error is more precise."""
@@ -74,8 +75,10 @@ class ResourcesFactory:
         catalogue: Catalogue,
         classifier: Classifier | None = None,
         measures: Classifier | None = None,
+        quotas: Quotas | None = None,
     ) -> ResourcesFactory:
         """Create the factory; ``catalogue`` provides the prompts for summaries, figure repair and event judging."""
+        quotas = quotas or Quotas(deps.bus, deps.telemetry.log)
         registry = deps.telemetry.registry
         metrics = Metrics.register(registry)
         # One writer, cache of token counts and set of gates for all episodes: prompts have the same beginning, and the
@@ -96,6 +99,9 @@ class ResourcesFactory:
             metrics.wait_seconds,
             config.calls_per_second_by_tool,
             config.rollout_patience_s,
+            # Others' servers: what they can do at once is not known here.
+            frozenset(f"{server.name}_{tool}" for server in config.mcp_servers for tool in server.tools).__contains__,
+            quotas.govern,
         )
         return cls(config, deps, metrics, windows, mounts, gates, catalogue, classifier, measures)
 

@@ -42,6 +42,7 @@ from fathom.services.planner.understanding import Understanding
 from fathom.services.planner.workflow.convert import route_to_proto
 from fathom.services.planner.workflow.enrichment import LibraryEnricher
 from fathom.services.planner.workflow.protocol import Workflow
+from fathom.transport.bus.quotas import Quotas
 from fathom.transport.bus.streams import MAX_DEPTH
 from fathom.transport.bus.watch import BusWatch
 from fathom.transport.rpc.service import Service
@@ -75,7 +76,8 @@ def build(config: Config, deps: Deps) -> Service:
         ),
     }
     log = deps.telemetry.log
-    resources = ResourcesFactory.of(config, deps, prompts.catalogue, classifier, understanding.measures)
+    quotas = Quotas(deps.bus, log)
+    resources = ResourcesFactory.of(config, deps, prompts.catalogue, classifier, understanding.measures, quotas)
     engine = Engine(
         lambda protocol: PolicyService(deps.clients, tags=protocol.tags),
         resources,
@@ -89,7 +91,7 @@ def build(config: Config, deps: Deps) -> Service:
     runs = Runs(config, worker, record, deps.clients, understanding.route, understanding.find_form)
     queue = RolloutQueue(config, rollouts, deps.store, deps.bus, log, WatcherLeases(deps.store, deps.bus, log))
     watch = BusWatch(deps.bus, deps.telemetry.registry, log)
-    servicer = PlannerServicer(deps, resources, worker, rollouts, queue, runs, watch, understanding)
+    servicer = PlannerServicer(deps, resources, worker, rollouts, queue, runs, watch, understanding, quotas)
     return Service(
         "planner", servicer, servicer.warm_up, servicer.close, changes=servicer.changes, finish=servicer.finish
     )
@@ -108,8 +110,9 @@ class PlannerServicer:
         runs: Runs,
         watch: BusWatch,
         understanding: Understanding,
+        quotas: Quotas,
     ) -> None:
-        self._understanding = understanding
+        self._understanding, self._quotas = understanding, quotas
         self._deps, self._resources, self._watch = deps, resources, watch
         self._worker, self._rollouts, self._queue, self._runs = worker, rollouts, queue, runs
         self._dead = DeadRuns(worker)
@@ -119,6 +122,7 @@ class PlannerServicer:
         """Connect external tools and start to consume runs of every lane."""
         self._resources.mounts.start()
         self._understanding.start()
+        self._quotas.start()
         self._watch.start()
         await self._resources.mounts.wait_until_listed(MOUNT_WAIT_S)
         self._specs()  # an invalid tool schema fails the start, and the first run finds the validators compiled
@@ -155,6 +159,7 @@ class PlannerServicer:
             consumer.cancel()
         await asyncio.gather(*self._consumers, return_exceptions=True)
         await self._understanding.close()
+        await self._quotas.close()
         await self._watch.close()
         await self._resources.mounts.close()
 

@@ -88,7 +88,7 @@ class ModelDoctor:
         async for item in self.backend.generate(request):
             if isinstance(item, str | ThoughtDelta):
                 pieces += 1
-            else:
+            elif isinstance(item, Completion):
                 self.sampled.append(Sampled(item, pieces))
         return self.sampled[-1]
 

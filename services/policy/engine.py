@@ -31,6 +31,7 @@ from fathom.services.policy.serving.reconciler import ServingReconciler
 from fathom.services.policy.serving.roles import ModelRole, Roles
 from fathom.transport.bus.base import Bus
 from fathom.transport.bus.memory import MemoryBus
+from fathom.transport.bus.quotas import Quotas
 from fathom.transport.bus.streams import topology
 from fathom.transport.store.base import ObjectStore, StoredObject
 
@@ -66,6 +67,9 @@ class Engine:
         self._config, self._log = config, log
         self._roles = Roles(config.default_model, config.roles, config.lane_roles)
         self._metrics = PolicyMetrics.register(registry or CollectorRegistry())
+        # A caller without a bus gets one in memory: the same code runs, without other replicas to follow.
+        bus = bus or MemoryBus(store, topology())
+        self._quotas = Quotas(bus, log)
         self._models = {name: self._create_versions(name) for name in config.models}
         self._generations = Generations(self._sample, config.kept_completions)
         self._loading = BackgroundLoads()
@@ -73,8 +77,7 @@ class Engine:
             self._models,
             self._create_versions,
             Downloads(store, config.cache_dir / "weights"),
-            # A caller without a bus gets one in memory: the same code runs, without other replicas to follow.
-            bus or MemoryBus(store, topology()),
+            bus,
             log,
             self._metrics,
             config,
@@ -83,6 +86,7 @@ class Engine:
     def _create_versions(self, name: str) -> ModelVersions:
         settings = self._config.models.get(name, self._config.trained)
         admission = create_admission(name, settings, AdmissionMetrics(name, self._metrics))
+        self._quotas.govern(f"model.{name}", admission)
         open_one = partial(open_backend, name, settings, self._config.models_dir or self._config.cache_dir)
         versions = ModelVersions(
             name, settings, partial(LoadedModel, name, settings, open_one), admission, base=name in self._config.models
@@ -105,6 +109,7 @@ class Engine:
         await asyncio.gather(*(loading[name] for name in self._roles.models if name in loading))
         # Raises why the default model could not be loaded; failures of the others show in their state only.
         _ = self._pick_model(self._config.default_model).backend
+        self._quotas.start()
         await self._reconciler.start(self._config.ready_wait_s)
 
     async def _load(self, model: LoadedModel) -> None:
@@ -116,6 +121,7 @@ class Engine:
     async def close(self) -> None:
         self._generations.cancel()
         await self._loading.close()
+        await self._quotas.close()
         await self._reconciler.close()
         await asyncio.gather(*(versions.close() for versions in self._models.values()))
 

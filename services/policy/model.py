@@ -51,8 +51,15 @@ class ThoughtDelta:
     text: str
 
 
-Item = str | ThoughtDelta | Completion
-"""What a generation yields: pieces of text and of thoughts, then the completion."""
+@dataclass(frozen=True)
+class WaitChange:
+    """The generation waits for a place of its model, or has got it."""
+
+    is_over: bool
+
+
+Item = str | ThoughtDelta | WaitChange | Completion
+"""What a generation yields: a wait that begins and ends, pieces of text and of thoughts, then the completion."""
 
 
 @dataclass(frozen=True)

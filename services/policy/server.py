@@ -21,7 +21,7 @@ from fathom.domain.chat.proto import (
 from fathom.hosting.deps import Deps
 from fathom.services.policy.config import Config
 from fathom.services.policy.engine import Engine
-from fathom.services.policy.model import ModelInfo, Request, State, ThoughtDelta
+from fathom.services.policy.model import ModelInfo, Request, State, ThoughtDelta, WaitChange
 from fathom.transport.rpc.service import Service
 from fathom.transport.store.refs import from_ref
 
@@ -58,6 +58,8 @@ class PolicyServicer:
                     yield pb.GenerateResponse(completion=completion_to_proto(item))
                 elif isinstance(item, ThoughtDelta):
                     yield pb.GenerateResponse(delta=pb.GenerateDelta(reasoning=item.text))
+                elif isinstance(item, WaitChange):
+                    yield pb.GenerateResponse(wait=pb.GenerationWait(is_over=item.is_over))
                 else:
                     yield pb.GenerateResponse(delta=pb.GenerateDelta(text=item))
 

@@ -19,6 +19,7 @@ from fathom.cli.runs import branch, replay
 from fathom.cli.shadow import app as shadow
 from fathom.core.errors import FathomError
 from fathom.core.extras import name_missing_extra
+from fathom.operations.quotas import app as quota
 
 app = typer.Typer(
     help="Financial deep research: cited answers from a system of services, and the training of its model.",
@@ -31,6 +32,7 @@ app = typer.Typer(
 app.add_typer(backup, name="backup")
 app.add_typer(evaluate, name="eval")
 app.add_typer(identity, name="identity")
+app.add_typer(quota, name="quota")
 app.add_typer(runs, name="runs")
 app.add_typer(shadow, name="shadow")
 # The two that experiments are made of stand at the top, too.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from google.protobuf.message import Message
 
@@ -77,11 +77,16 @@ class Client:
             span.end()
 
     async def stream(
-        self, method: Method, requests: AsyncIterator[Message] | Message, timeout_s: float
+        self,
+        method: Method,
+        requests: AsyncIterator[Message] | Message,
+        timeout_s: float,
+        is_notice: Callable[[Message], bool] = lambda response: False,
     ) -> AsyncGenerator[Message, None]:
         """Yield the responses of a streaming method; retry only until the first response.
 
-        A request stream is sent once only, so such calls are never retried. Raises ``FathomError`` only.
+        Responses that are only notices may come again in a further attempt. A request stream is sent once only, so such
+        calls are never retried. Raises ``FathomError`` only.
         """
         call = self._call(timeout_s)
         if isinstance(requests, Message):
@@ -95,7 +100,7 @@ class Client:
                 try:
                     async with aclosing(self.transport.stream(method, source, call)) as responses:
                         async for response in responses:
-                            begun = True
+                            begun = begun or not is_notice(response)
                             yield response
                     self._budgets[call.lane].give_back()
                     return
@@ -192,11 +197,15 @@ class Unary(Declared[Q, R]):
 
 
 class ServerStream(Declared[Q, R]):
-    """Declares a method that streams responses."""
+    """Declares a method that streams responses; those that are only notices do not end the attempts."""
+
+    def __init__(self, is_notice: Callable[[Any], bool] = lambda response: False) -> None:
+        self._is_notice = is_notice
 
     def __get__(self, client: Client, owner: type) -> ManyAnswers[Q, R]:
         def call(request: Q, *, timeout_s: float = STREAM_TIMEOUT_S) -> AsyncGenerator[R, None]:
-            return cast(AsyncGenerator[R, None], client.stream(client.method(self.rpc), request, timeout_s))
+            responses = client.stream(client.method(self.rpc), request, timeout_s, self._is_notice)
+            return cast(AsyncGenerator[R, None], responses)
 
         return call
 

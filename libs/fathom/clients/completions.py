@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 
 from fathom.api.policy.v1 import policy_pb2 as pb
 from fathom.clients.client import STREAM_TIMEOUT_S
@@ -16,16 +17,23 @@ async def read_completion(
     hear: Callable[[str], None] | None = None,
     *,
     timeout_s: float = STREAM_TIMEOUT_S,
+    waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> pb.Completion:
     """Return the completion of a generation; pass its text to ``hear`` as it arrives.
 
-    Raises ``DependencyFailed("policy")`` when the stream ends without a completion, and the errors of the policy
-    service.
+    A context of ``waiting`` is open while the generation waits for a place of its model. Raises
+    ``DependencyFailed("policy")`` when the stream ends without a completion, and the errors of the policy service.
     """
-    async for response in clients.policy.generate(request, timeout_s=timeout_s):
-        # A delta may hold a part of the model's thought in place of text.
-        if hear is not None and response.delta.text:
-            hear(response.delta.text)
-        if response.HasField("completion"):
-            return response.completion
+    # Closed with the stream at the latest: a place that is lost by an error ends the wait too.
+    with ExitStack() as wait:
+        async for response in clients.policy.generate(request, timeout_s=timeout_s):
+            # Another attempt may wait anew, or find a place at once.
+            wait.close()
+            if response.HasField("wait") and not response.wait.is_over:
+                wait.enter_context(waiting())
+            # A delta may hold a part of the model's thought in place of text.
+            if hear is not None and response.delta.text:
+                hear(response.delta.text)
+            if response.HasField("completion"):
+                return response.completion
     raise DependencyFailed("policy", "the stream ended without a completion")

@@ -78,7 +78,7 @@ class PolicyClient(Client):
     """Client of ``fathom.api.policy.v1.PolicyService``."""
 
     service = "policy"
-    generate = ServerStream[policy.GenerateRequest, policy.GenerateResponse]()
+    generate = ServerStream[policy.GenerateRequest, policy.GenerateResponse](lambda response: response.HasField("wait"))
     score_tokens = Unary[policy.ScoreTokensRequest, policy.ScoreTokensResponse]()
     get_model = Unary[policy.GetModelRequest, policy.GetModelResponse]()
     list_models = Unary[policy.ListModelsRequest, policy.ListModelsResponse]()

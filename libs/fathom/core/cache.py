@@ -150,14 +150,19 @@ class LoadingCache(Generic[K, V]):
         """Return True while a computation for this key is under way."""
         return key in self._loads
 
+    def find(self, key: K) -> V | None:
+        """Return the value of a key if it is held; None otherwise."""
+        held = self._held.get(key)
+        if held is not None:
+            self.hits += 1
+        return held
+
     async def get(self, key: K, load: Callable[[], Awaitable[V]], lifetime_s: Callable[[V], float] | None = None) -> V:
         """Return the value of a key: held, of a computation under way, or of ``load``; raise what ``load`` raises.
 
         ``lifetime_s`` may shorten the time for which the value is held.
         """
-        held = self._held.get(key)
-        if held is not None:
-            self.hits += 1
+        if (held := self.find(key)) is not None:
             return held
         running = self._loads.get(key)
         if running is None:

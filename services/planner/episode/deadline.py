@@ -10,7 +10,7 @@ from functools import partial
 from fathom.core.errors import NON_RETRYABLE, FathomError, is_retryable
 from fathom.services.planner.episode.fence import LeaseLost
 from fathom.services.planner.model.episode import Outcome, Shortfall, StopReason
-from fathom.services.planner.model.waits import Waits
+from fathom.services.planner.model.waits import Waits, counting
 
 
 class Lifetime:
@@ -40,7 +40,8 @@ class Lifetime:
             # A deadline that has passed in the queue still enters, so that the end is reported in one way.
             async with asyncio.timeout(max(0.0, deadline - time.monotonic())) as limit:
                 self._waits.listen(partial(self._move, limit, limit.when() or 0.0))
-                return await self._run_until_stopped(work)
+                with counting(self._waits):
+                    return await self._run_until_stopped(work)
         except TimeoutError as error:
             if not limit.expired():  # a timeout inside the work: the run had time left
                 culprit = waiting_for() or "planner"

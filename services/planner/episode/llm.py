@@ -12,6 +12,7 @@ from fathom.domain.chat.messages import Completion, Message, Role, Sampling, Too
 from fathom.domain.chat.proto import completion_from_proto, message_to_proto, sampling_to_proto, tool_spec_to_proto
 from fathom.services.planner.model.episode import Task
 from fathom.services.planner.model.view import View
+from fathom.services.planner.model.waits import current_waits
 
 WRITER = "writer"
 
@@ -49,7 +50,8 @@ class PolicyService:
             sampling=sampling_to_proto(sampling),
             policy_version=task.policy_version,
         )
-        return completion_from_proto(await read_completion(self._clients, request, hear))
+        waiting = current_waits().waiting
+        return completion_from_proto(await read_completion(self._clients, request, hear, waiting=waiting))
 
 
 class PolicyTokens:

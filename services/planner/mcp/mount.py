@@ -176,11 +176,18 @@ class Mount:
         except (FathomError, ValueError, TypeError, AttributeError) as error:
             self._log.info("no list of tools is kept", server=self.server.name, reason=str(error)[:300])
 
+    def make_key(self, tool: AdoptedTool, arguments: Mapping[str, Any]) -> str:
+        """Return the key that equal calls of a read-only tool have in common."""
+        return self._results.make_key(self.server.name, name_version(tool), arguments)
+
+    def find_held(self, tool: AdoptedTool, arguments: Mapping[str, Any]) -> ForeignResult | None:
+        """Return the result that is held of an equal call of a read-only tool; None without one."""
+        return self._results.find(self.server.name, name_version(tool), arguments)
+
     async def read(self, tool: AdoptedTool, arguments: Mapping[str, Any]) -> ForeignResult:
         """Return the result of a read-only tool, which an equal call may have had; raises as ``call`` does."""
-        version = f"{tool.remote}@{tool.hash}"
         return await self._results.get(
-            self.server.name, version, arguments, lambda: self.call(tool, arguments), self.server.cache_s
+            self.server.name, name_version(tool), arguments, lambda: self.call(tool, arguments), self.server.cache_s
         )
 
     async def call(self, tool: AdoptedTool, arguments: Mapping[str, Any]) -> ForeignResult:
@@ -254,12 +261,27 @@ class ForeignTool:
     def parameters(self) -> Mapping[str, Any]:
         return self.adopted.parameters
 
+    def make_key(self, arguments: Mapping[str, Any]) -> str:
+        """Return the key that equal calls have in common; "" for a tool that acts."""
+        return self.mount.make_key(self.adopted, arguments) if self.reads else ""
+
+    def find_held(self, call_id: str, arguments: Mapping[str, Any]) -> NumberedReply | None:
+        """Return the reply that is held of an equal call; None when the call must go upstream."""
+        # A recorded episode's calls are in its recording, whatever is held here.
+        if not self.reads or current_tape() is not None:
+            return None
+        found = self.mount.find_held(self.adopted, arguments)
+        return None if found is None else self._reply(call_id, found.text)
+
     async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> NumberedReply:
         result = await self._ask(arguments)
-        text = result.text
         if result.is_error:
             drift = await self.mount.describe_drift(self.adopted)
-            raise SourceFailed(self.mount.server.name, drift or text[:500] or "the tool failed and did not say why")
+            why = drift or result.text[:500] or "the tool failed and did not say why"
+            raise SourceFailed(self.mount.server.name, why)
+        return self._reply(call_id, result.text)
+
+    def _reply(self, call_id: str, text: str) -> NumberedReply:
         document = Document(
             id=f"{self.name}/{call_id}", title=self.name, text=text, source=f"mcp:{self.mount.server.name}"
         )
@@ -290,6 +312,11 @@ class ForeignTool:
         if "failed" in found:
             raise SourceFailed(server, found["failed"])
         return ForeignResult(**found)
+
+
+def name_version(tool: AdoptedTool) -> str:
+    """Return the name of a tool with the version of its description."""
+    return f"{tool.remote}@{tool.hash}"
 
 
 def format_result(result: Any) -> str:

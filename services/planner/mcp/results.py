@@ -48,6 +48,19 @@ class SharedResults:
             registry=registry,
         )
 
+    def make_key(self, server: str, tool: str, arguments: Mapping[str, Any]) -> str:
+        """Return the key of a call; ``tool`` names the tool with its version."""
+        call = current_call()
+        # The tenant is part of the key: a server may see it, and nobody reads what another one has asked for.
+        return content_hash([call.tenant if call else "", server, tool, json.dumps(arguments, sort_keys=True)])
+
+    def find(self, server: str, tool: str, arguments: Mapping[str, Any]) -> ForeignResult | None:
+        """Return the result that is held of an equal call; None without one."""
+        found = self._results.find(self.make_key(server, tool, arguments))
+        if found is not None:
+            self._answered.labels(server, "shared").inc()
+        return found
+
     async def get(
         self,
         server: str,
@@ -60,9 +73,7 @@ class SharedResults:
 
         ``tool`` names the tool with its version.
         """
-        call = current_call()
-        # The tenant is part of the key: a server may see it, and nobody reads what another one has asked for.
-        key = content_hash([call.tenant if call else "", server, tool, json.dumps(arguments, sort_keys=True)])
+        key = self.make_key(server, tool, arguments)
         is_asked = False
 
         async def ask_upstream() -> ForeignResult:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 
 class Waits:
@@ -41,3 +42,22 @@ class Waits:
         self._covered_until = now
         self.seconds += waited
         self._hear(self._open > 0, waited)
+
+
+# A context variable, as the current call is: completions are asked for by code that knows nothing of the episode.
+_current: ContextVar[Waits | None] = ContextVar("fathom_waits", default=None)
+
+
+def current_waits() -> Waits:
+    """Return the waits of the episode that is being played; outside of one, waits that nobody counts."""
+    return _current.get() or Waits()
+
+
+@contextmanager
+def counting(waits: Waits) -> Iterator[None]:
+    """Make ``waits`` the current ones within the block."""
+    token = _current.set(waits)
+    try:
+        yield
+    finally:
+        _current.reset(token)

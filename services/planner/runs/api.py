@@ -90,11 +90,11 @@ class Runs:
             return header, await self.queue(header, lane)
         # Nobody else knows the run yet: it has neither resumptions nor an end to look for.
         leg = first_leg(header)
-        try:
-            await submit_run(self.worker.bus, header, lane, leg)
-        except BaseException:  # cancellation included: a run that is not queued would stay without an end
-            await asyncio.shield(self.record.discard(header))
-            raise
+        # Before the record: a planner that is lost in between leaves a run that is played, and none without an end.
+        await submit_run(self.worker.bus, header, lane, leg)
+        stored, _ = await self.record.create(header)
+        # Two requests with one id may have come at once.
+        require_same_request(stored, header)
         await self.entrance.note(header, leg, lane, backlog)
         return header, leg
 
@@ -108,7 +108,7 @@ class Runs:
         return True
 
     async def begin(self, request: pb.RunRequest) -> tuple[Header, bool]:
-        """Validate the request and write the run's header; return it, and whether the run is new.
+        """Validate the request and return the run's header, and whether the run is new: then it is not written yet.
 
         A repeated request gets the header of the existing run.
         """
@@ -147,10 +147,11 @@ class Runs:
             form=form,
             asked=None if understood.asked is None else asdict(understood.asked),
         )
-        header, is_new = await self.record.create(wanted)
-        # The id was used for another question: joining it would answer the wrong one.
-        if header.request != wanted.request:
-            raise Conflict(f"request_id {run_id!r} is another run", metadata={"field": "request_id"})
+        try:
+            header, is_new = await self.record.get_header(run_id), False
+        except NotFound:
+            return wanted, True
+        require_same_request(header, wanted)
         return header, is_new
 
     async def _validate_tables(self, request: pb.RunRequest) -> None:
@@ -323,6 +324,12 @@ class Runs:
         legs = await self.record.get_legs(header)
         protocol = self.worker.protocols[header.protocol_value]
         return await replay(header, legs[: recorded.leg + 1], recorded, protocol, self.config)
+
+
+def require_same_request(header: Header, wanted: Header) -> None:
+    """Raise ``Conflict`` for an id that was used for another question: joining its run would answer the wrong one."""
+    if header.request != wanted.request:
+        raise Conflict(f"request_id {wanted.run_id!r} is another run", metadata={"field": "request_id"})
 
 
 def validate_budget(budget: pb.Budget) -> None:

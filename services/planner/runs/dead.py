@@ -17,7 +17,7 @@ from fathom.services.planner.runs.log.events import EventLog
 from fathom.services.planner.runs.log.fold import load_history
 from fathom.services.planner.runs.parking import PAUSES
 from fathom.services.planner.runs.publisher import publish_end
-from fathom.services.planner.runs.queue import Consumer
+from fathom.services.planner.runs.queue import Consumer, QueuedLeg
 from fathom.services.planner.runs.repository import Lease
 from fathom.services.planner.runs.worker import PlayedLeg, Worker
 from fathom.transport.bus.base import Delivery
@@ -42,10 +42,11 @@ class DeadRuns:
         self._consumer.stop_consuming()
 
     async def _handle(self, delivery: Delivery) -> None:
-        run_id, _, number = delivery.payload.decode().partition(":")
+        queued = QueuedLeg.parse(delivery.payload)
+        run_id = queued.run_id
         events = EventLog(self.worker.bus, run_id)
         try:
-            await self._end(events, int(number or 0), delivery.headers.get(DEAD_REASON, "was given up"))
+            await self._end(events, queued.number, delivery.headers.get(DEAD_REASON, "was given up"))
             await delivery.ack()
         except LeaseLost:  # somebody plays it after all, and ends it
             await delivery.ack()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from fathom.core.call import Call, Lane, bind
 from fathom.core.errors import FathomError
-from fathom.services.planner.runs.repository import Header, Leg
+from fathom.services.planner.runs.repository import Header, Leg, header_from_json
 from fathom.transport.bus.base import Bus, Delivery
 from fathom.transport.bus.streams import run_subject
 
@@ -18,15 +19,36 @@ Handle = Callable[[Delivery], Awaitable[None]]
 """Handler of one delivery; it must acknowledge the delivery."""
 
 
+@dataclass(frozen=True)
+class QueuedLeg:
+    """A leg as its message names it; ``header`` is that of a run that begins, None for resumptions."""
+
+    run_id: str
+    number: int
+    header: Header | None = None
+
+    @classmethod
+    def parse(cls, payload: bytes) -> QueuedLeg:
+        """Return the leg of a message of the queue."""
+        # Messages of earlier planners have no second line.
+        name, _, header = payload.decode().partition("\n")
+        run_id, _, number = name.partition(":")
+        return cls(run_id, int(number or 0), header_from_json(json.loads(header)) if header else None)
+
+
 async def submit_run(bus: Bus, header: Header, lane: Lane, leg: Leg) -> None:
-    """Queue a leg of a run, of a user or of another run; idempotent."""
+    """Queue a leg of a run, of a user or of another run; idempotent.
+
+    A run that begins is whole in its message: nothing else has to be written for it to be played.
+    """
     # The leg is part of the id: a resumption is another message, a repeated call the same one. So is its start: a run
     # that was refused, and is asked for again under its id, is another one.
     name = f"{header.run_id}:{leg.number}"
     message_id = f"run:{bind(name)}:{int(leg.start_time * 1000)}"
     # Of the run and not of this caller: whose it is decides where its worker finds it.
     origin = Call.new(tenant=header.tenant, traceparent=header.traceparent).origin()
-    await bus.publish(run_subject(lane, header.depth), name.encode(), message_id=message_id, headers=origin)
+    payload = name if leg.number else f"{name}\n{json.dumps(asdict(header))}"
+    await bus.publish(run_subject(lane, header.depth), payload.encode(), message_id=message_id, headers=origin)
 
 
 @dataclass

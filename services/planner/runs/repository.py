@@ -143,9 +143,7 @@ class RunRepository:
     async def get_header(self, run_id: str) -> Header:
         """Return the header; raise ``NotFound`` for an unknown run."""
         try:
-            found = await self._get_json(header_key(run_id))
-            # A newer planner's header may say more: in a rolling upgrade both take up each other's runs.
-            return Header(**{name: value for name, value in found.items() if name in HEADER_FIELDS})
+            return header_from_json(await self._get_json(header_key(run_id)))
         except NotFound:
             raise NotFound("run", run_id) from None
         except TypeError as error:
@@ -352,6 +350,12 @@ class RunRepository:
         if not isinstance(found, dict):
             raise CorruptData(key, "is no JSON object")
         return found
+
+
+def header_from_json(found: Mapping[str, Any]) -> Header:
+    """Return the header of its JSON object; raise ``TypeError`` for an incomplete one."""
+    # A newer planner's header may say more: in a rolling upgrade both take up each other's runs.
+    return Header(**{name: value for name, value in found.items() if name in HEADER_FIELDS})
 
 
 def first_leg(header: Header) -> Leg:

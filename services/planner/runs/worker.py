@@ -46,7 +46,7 @@ from fathom.services.planner.runs.log.events import EventLog, send_heartbeats
 from fathom.services.planner.runs.log.fold import History, StepFold, load_history
 from fathom.services.planner.runs.parking import PAUSES, AttemptsSpent, Parked, is_outage, park
 from fathom.services.planner.runs.publisher import RunPublisher, publish_end
-from fathom.services.planner.runs.queue import Consumer
+from fathom.services.planner.runs.queue import Consumer, QueuedLeg
 from fathom.services.planner.runs.repository import Entry, Header, Lease, Leg, RunRepository, as_of_run
 from fathom.services.planner.runs.waiting import Pace
 from fathom.services.planner.workflow.convert import FORMS
@@ -130,13 +130,14 @@ class Worker:
 
     async def _handle_own(self, lane: Lane, delivery: Delivery) -> None:
         """Handle a delivery as a call of its tenant."""
-        run_id, _, number = delivery.payload.decode().partition(":")
+        queued = QueuedLeg.parse(delivery.payload)
+        run_id = queued.run_id
         events = EventLog(self.bus, run_id)
         late = partial(self._verify_lease, events)
         # Without beats the bus would deliver a run of minutes to another planner after seconds.
         alive = asyncio.create_task(send_heartbeats(delivery, self.config.heartbeat_s, late))
         try:
-            await self._continue_run(events, int(number or 0), delivery.attempt, lane)
+            await self._continue_run(events, queued, delivery.attempt, lane)
             await delivery.ack()
         except LeaseLost as error:  # another planner owns the delivery now and will acknowledge it
             self.log.warning("run was lost to another planner", run_id=run_id, error=error.message)
@@ -178,11 +179,15 @@ class Worker:
             self._verifying.add(verifying)
             verifying.add_done_callback(self._verifying.discard)
 
-    async def _continue_run(self, events: EventLog, number: int, delivery: int, lane: Lane) -> None:
+    async def _continue_run(self, events: EventLog, queued: QueuedLeg, delivery: int, lane: Lane) -> None:
         """Take a run up and play it to its end; raise ``Parked`` while a service that it needs is away."""
-        header = await self.record.get_header(events.run_id)
+        if queued.header is not None:
+            # The planner that queued the run may have been lost before it could write the header.
+            header, _ = await self.record.create(queued.header)
+        else:
+            header = await self.record.get_header(events.run_id)
         leg = await self.record.get_leg(header)
-        if number < leg.number:  # its end was published, or there would be no further leg
+        if queued.number < leg.number:  # its end was published, or there would be no further leg
             return
         try:
             fold = await events.acquire(delivery)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from prometheus_client import Gauge, Histogram
 
-from fathom.core.admission import Admission, Claimant, Limits
+from fathom.core.admission import Admission, Claimant, Limits, Place
 from fathom.core.call import Lane
+from fathom.core.errors import FathomError, is_retryable
 from fathom.services.planner.model.waits import Waits
+from fathom.services.planner.tools.tool import SourceFailed
 
 # Calls that wait per place. More would wait longer than an episode lasts, and are refused with a delay instead.
 WAITING_PER_PLACE = 64
 # An eighth of the places is kept for people, for a minute after each of their calls: training has the rest, and all of
 # it while nobody is there.
 RESERVED_SHARE, RESERVE_S = 8, 60.0
+# Whatever its latency: with one place alone nothing would show that an upstream has become faster.
+LEAST_PLACES = 2
 
 
 class GateMetrics:
@@ -35,6 +41,24 @@ class GateMetrics:
         self._waiting.set(sum(admission.waiting.values()))
 
 
+@dataclass(eq=False)
+class SharedPlace:
+    """A place of equal calls, taken by the first of them and given back by the last."""
+
+    taking: asyncio.Task[Place]
+    users: int = 0
+    is_dropped: bool = False
+
+    def give_back(self) -> None:
+        """Release the place, also when it is being taken just now."""
+        self.taking.cancel()
+        self.taking.add_done_callback(self._release)
+
+    def _release(self, taking: asyncio.Task[Place]) -> None:
+        if not taking.cancelled() and taking.exception() is None:
+            taking.result().release(is_dropped=self.is_dropped)
+
+
 class Gates:
     """One admission queue per tool; the wait counts neither towards the call's deadline nor the episode's."""
 
@@ -46,31 +70,71 @@ class Gates:
         waits: Histogram,
         rates: Mapping[str, float] | None = None,
         wait_s: float = math.inf,
+        is_unknown: Callable[[str], bool] = lambda tool: False,
+        govern: Callable[[str, Admission], Admission] = lambda name, gate: gate,
     ) -> None:
         """Allow ``most`` concurrent calls per tool, or the number in ``by_tool``; 0 sets no limit.
 
         ``rates`` has calls per second by tool, for upstreams that count them; ``wait_s`` is the longest wait in
-        seconds.
+        seconds. ``is_unknown`` says of which tools nobody knows the capacity: unless they are in ``by_tool``, their
+        latency sets the number up to ``most``. ``govern`` puts a tool's gate under its quota.
         """
+        self._is_unknown, self._govern = is_unknown, govern
         self._most, self._by_tool, self._rates, self._wait_s = most, by_tool, rates or {}, wait_s
         self._waiting, self._waits = waiting, waits
         self._gates: dict[str, Admission] = {}
+        self._shared: dict[tuple[str, str, Lane], SharedPlace] = {}
 
     @asynccontextmanager
-    async def hold(self, tool: str, run: str, waits: Waits) -> AsyncIterator[None]:
-        """Hold a place for one call of a run inside the block; raise ``Overloaded`` when too many wait."""
+    async def hold(self, tool: str, run: str, waits: Waits, key: str = "") -> AsyncIterator[None]:
+        """Hold a place for one call of a run inside the block; raise ``Overloaded`` when too many wait.
+
+        Calls with the same ``key``, of which one goes upstream for all, share a place; "" shares with none.
+        """
         most = self._by_tool.get(tool, self._most)
         if not most:
             yield
             return
         # Made on first use: names of external tools are known only when their servers have been listed.
         gate = self._gates.get(tool) or self._gates.setdefault(tool, self._open(tool, most))
+        if key:
+            async with self._share(gate, (tool, key), run, waits):
+                yield
+            return
         with waits.waiting():
             place = await gate.acquire(Claimant.current(run))
+        is_dropped = False
         try:
             yield
+        except FathomError as error:
+            is_dropped = is_retryable(error) and not isinstance(error, SourceFailed)
+            raise
         finally:
-            place.release()
+            place.release(is_dropped=is_dropped)
+
+    @asynccontextmanager
+    async def _share(self, gate: Admission, key: tuple[str, str], run: str, waits: Waits) -> AsyncIterator[None]:
+        """Hold the place of all calls with this key inside the block."""
+        claimant = Claimant.current(run)
+        # Not over lanes: a person would stand in the queue behind a training that asks the same.
+        name = (*key, claimant.lane)
+        shared = self._shared.get(name)
+        if shared is None:
+            shared = self._shared[name] = SharedPlace(asyncio.ensure_future(gate.acquire(claimant)))
+        shared.users += 1
+        try:
+            with waits.waiting():
+                # Shielded: a caller that is cancelled leaves its turn to the others.
+                await asyncio.shield(shared.taking)
+            yield
+        except FathomError as error:
+            shared.is_dropped = is_retryable(error) and not isinstance(error, SourceFailed)
+            raise
+        finally:
+            shared.users -= 1
+            if not shared.users:
+                del self._shared[name]
+                shared.give_back()
 
     def _open(self, tool: str, most: int) -> Admission:
         limits = Limits(
@@ -80,5 +144,7 @@ class Gates:
             wait_s=self._wait_s,
             reserved=-(-most // RESERVED_SHARE) if most > 1 else 0,
             reserve_s=RESERVE_S,
+            least=LEAST_PLACES if tool not in self._by_tool and self._is_unknown(tool) else 0,
         )
-        return Admission(f"tool {tool!r}", limits, GateMetrics(tool, self._waiting, self._waits), "calls")
+        gate = Admission(f"tool {tool!r}", limits, GateMetrics(tool, self._waiting, self._waits), "calls")
+        return self._govern(f"tool.{tool}", gate)

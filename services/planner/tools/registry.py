@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from fathom.core.errors import DeadlineExceeded, FathomError, InvalidField, NotFound, is_retryable
+from fathom.core.errors import DeadlineExceeded, FathomError, Internal, InvalidField, NotFound, is_retryable
 from fathom.core.retry import RetryPolicy
 from fathom.domain.chat.messages import ToolCall, ToolSpec
 from fathom.services.planner.model.episode import Material, MaterialKind, ToolResult, ToolStatus
@@ -21,6 +21,7 @@ from fathom.services.planner.tools.tool import (
     NumberedReply,
     OutcomeUnknown,
     Reply,
+    SharingTool,
     SourceFailed,
     Tool,
     shorten,
@@ -32,6 +33,8 @@ MAX_BODY_CHARS, MAX_HEAD_CHARS, MAX_FINDINGS = 24_000, 40_000, 64
 Report = Callable[[str, BaseException], None]
 # A client has made its own attempts, in seconds, before a call fails here: these pauses outlast a restart.
 PAUSES = RetryPolicy(attempts=None, first_delay_s=0.5, max_delay_s=5.0)
+# Codes of a service's own defects: a repetition meets them again, and no model caused them either.
+DEFECTS = frozenset({"INTERNAL", "DATA_LOSS"})
 
 
 @dataclass(frozen=True)
@@ -135,6 +138,8 @@ class Registry:
             found = make_failure(call, error.message)
         except Exception as error:  # a bug of one tool must not end the episode; the result names the tool
             self._report(call.name, error)
+            if self._bounds.is_strict:
+                raise PlaneFailure(call.name, Internal(f"{call.name} broke: {type(error).__name__}")) from error
             found = make_failure(call, f"{call.name} broke: {type(error).__name__}: {str(error)[:200]}")
         return ExecutedCall(call, found, time.perf_counter() - started)
 
@@ -170,6 +175,8 @@ class Registry:
             try:
                 return await self._run_gated(call_id, tool, arguments)
             except FathomError as error:
+                if self._bounds.is_strict and error.code in DEFECTS:
+                    raise PlaneFailure(tool.name, error) from error
                 if not is_house_failure(error):
                     raise
                 # The attempt took the episode's time for a failure that is not its own.
@@ -187,7 +194,14 @@ class Registry:
     async def _run_gated(self, call_id: str, tool: Tool, arguments: Mapping[str, object]) -> Reply | NumberedReply:
         if self._bounds.gates is None:
             return await self._run_within_deadline(call_id, tool, arguments)
-        async with self._bounds.gates.hold(tool.name, self._bounds.run, self.waits):
+        if isinstance(tool, SharingTool):
+            held = tool.find_held(call_id, arguments)
+            if held is not None:
+                return held
+            key = tool.make_key(arguments)
+        else:
+            key = ""
+        async with self._bounds.gates.hold(tool.name, self._bounds.run, self.waits, key):
             return await self._run_within_deadline(call_id, tool, arguments)
 
     async def _run_within_deadline(

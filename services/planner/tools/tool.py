@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from fathom.core.errors import DependencyFailed
 from fathom.domain.chat.quoting import neutral, quote
@@ -75,6 +75,19 @@ class Tool(Protocol):
 
     async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> Reply | NumberedReply:
         """Run the call; ``call_id`` is its idempotency key. Raises ``FathomError``."""
+        ...
+
+
+@runtime_checkable
+class SharingTool(Protocol):
+    """Tool of which equal calls may share a result: of those at the same time, one goes upstream."""
+
+    def make_key(self, arguments: Mapping[str, Any]) -> str:
+        """Return the key that equal calls have in common; "" where each call is its own."""
+        ...
+
+    def find_held(self, call_id: str, arguments: Mapping[str, Any]) -> NumberedReply | None:
+        """Return the reply that is held of an equal call; None when the call must go upstream."""
         ...
 
 

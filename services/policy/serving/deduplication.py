@@ -13,7 +13,7 @@ from fathom.core.cache import BoundedCache
 from fathom.core.deadline import time_limit
 from fathom.core.errors import Cancelled, Conflict, FathomError, Internal
 from fathom.domain.chat.messages import Completion
-from fathom.services.policy.model import Item, Request, ThoughtDelta
+from fathom.services.policy.model import Item, Request, ThoughtDelta, WaitChange
 
 MAX_BYTES = 256 << 20
 """Bytes of all completed generations in memory together."""
@@ -94,6 +94,8 @@ def size_of(item: Item) -> int:
         return len(item.encode())
     if isinstance(item, ThoughtDelta):
         return len(item.text.encode())
+    if isinstance(item, WaitChange):
+        return 0
     beside = len(item.reasoning.encode()) + len(item.opaque_json.encode())
     return len(item.text.encode()) + beside + TOKEN_BYTES * (len(item.prompt_token_ids) + len(item.sampled_token_ids))
 

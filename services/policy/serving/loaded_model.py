@@ -11,7 +11,7 @@ from fathom.core.admission import Admission, AdmissionObserver, Claimant, Limits
 from fathom.core.errors import FailedPrecondition, FathomError, Internal, NotReady, VersionMismatch
 from fathom.domain.weights.manifest import ADAPTER_CONFIG
 from fathom.services.policy.config import ModelConfig
-from fathom.services.policy.model import Backend, Item, ModelInfo, Request, State
+from fathom.services.policy.model import Backend, Item, ModelInfo, Request, State, WaitChange
 
 # Loading takes seconds to minutes: clients should ask again, but not busily.
 RETRY_WHILE_WARMING_S = 1.0
@@ -120,7 +120,13 @@ class LoadedModel:
         tokens = estimate_tokens(request, self.config, backend.window_tokens)
         # In use from before the wait: a version with queued requests must not be retired under them.
         with self.use():
-            async with self.admission.admit(Claimant.current(), tokens):
+            claimant = Claimant.current()
+            # Told before it waits: the caller's own time does not run meanwhile.
+            if is_waiting := self.admission.must_wait(claimant.lane, tokens):
+                yield WaitChange(is_over=False)
+            async with self.admission.admit(claimant, tokens):
+                if is_waiting:
+                    yield WaitChange(is_over=True)
                 # Checked when its turn comes: the version may have changed while it waited.
                 if request.policy_version not in (0, backend.version):
                     raise VersionMismatch(self.name, request.policy_version, backend.version)

@@ -16,6 +16,7 @@ import structlog
 import uvicorn
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 
 from fathom.core.call import Call, calling
 from fathom.core.errors import InvalidField
@@ -26,9 +27,11 @@ from fathom.services.planner.episode.agent import AgentLoop
 from fathom.services.planner.episode.resources import EpisodeResources
 from fathom.services.planner.mcp import relay
 from fathom.services.planner.mcp.mount import Mounts
+from fathom.services.planner.metrics import Metrics
 from fathom.services.planner.model.episode import Episode, MaterialKind, StopReason, ToolStatus
 from fathom.services.planner.model.recording import Mode, RecordingChoice
 from fathom.services.planner.recording.tape import Recordings, playing
+from fathom.services.planner.tools.gates import Gates
 from fathom.services.planner.tools.registry import CallLimits, Registry
 from fathom.services.planner.tools.think import Finish, Think
 from fathom.transport.sockets import reserved_port
@@ -311,6 +314,30 @@ async def test_equal_calls_of_a_group_go_upstream_once(reads: bool | None) -> No
         with calling(Call.new(tenant="other")):
             await call(mounts, "toy_looked", symbol="AAPL")
         assert len(toy.heard) == 3, "a tenant reads nothing that another one has asked for"
+
+
+async def test_equal_calls_of_a_group_take_one_place_at_the_gate_and_what_is_held_takes_none() -> None:
+    metrics = Metrics.register(CollectorRegistry())
+    gates = Gates(1, {}, metrics.waiting, metrics.wait_seconds)
+    async with mount_counted() as (mounts, toy):
+
+        async def ask(symbol: str, run: str) -> Any:
+            episode = Registry(mounts.tools(), 0, CallLimits(8.0, gates=gates, run=run))
+            return await episode.call("id", ToolCall("c", "toy_looked", json.dumps({"symbol": symbol})))
+
+        asked = [ask("AAPL", f"run_{number}") for number in range(8)]
+        assert {result.status for result in await asyncio.gather(*asked)} == {ToolStatus.OK}
+        assert count_admitted(metrics) == 1
+        await ask("AAPL", "run_9")
+        assert (count_admitted(metrics), len(toy.heard)) == (1, 1)
+        await asyncio.gather(ask("MSFT", "run_1"), ask("GOOG", "run_2"))
+        assert (count_admitted(metrics), len(toy.heard)) == (3, 3)
+
+
+def count_admitted(metrics: Metrics) -> int:
+    """Return how often a call of the toy has taken a place."""
+    samples = [sample for family in metrics.wait_seconds.collect() for sample in family.samples]
+    return int(next(sample.value for sample in samples if sample.name.endswith("_count")))
 
 
 async def test_what_was_not_found_is_held_and_a_failure_is_not() -> None:

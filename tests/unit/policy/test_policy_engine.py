@@ -30,7 +30,7 @@ from fathom.services.policy import engine as engine_module
 from fathom.services.policy.backends import open_backend
 from fathom.services.policy.config import Config, RulesModel, TransformersModel
 from fathom.services.policy.engine import Engine
-from fathom.services.policy.model import Request, State, validate_request
+from fathom.services.policy.model import Request, State, WaitChange, validate_request
 from fathom.services.policy.serving import model_versions as versions_module
 from fathom.transport.store import open_store
 from fathom.transport.store.base import StoredObject
@@ -84,6 +84,18 @@ async def test_a_paused_model_waits_until_it_is_resumed(engine: Engine) -> None:
     assert not waiting.done()
     assert engine.resume("").state is State.READY
     assert (await waiting).text
+
+
+async def test_a_generation_says_that_it_waits_for_a_place_and_when_it_has_one(engine: Engine) -> None:
+    straight = await collect(engine.generate(ASK, lambda: None))
+    assert not [item for item in straight if isinstance(item, WaitChange)]
+    await engine.pause("")
+    generation = engine.generate(replace(ASK, request_id="r2"), lambda: None)
+    assert await anext(generation) == WaitChange(is_over=False)
+    engine.resume("")
+    rest = await collect(generation)
+    assert rest[0] == WaitChange(is_over=True)
+    assert isinstance(rest[-1], Completion)
 
 
 async def test_too_much_waiting_is_shed(engine: Engine) -> None:

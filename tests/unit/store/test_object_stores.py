@@ -225,3 +225,14 @@ def test_opening_a_local_store_does_not_load_minio() -> None:
     program = "import sys; from fathom.transport.store import open_store; open_store('memory://'); print('minio' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
     assert done.stdout.strip() == "False"
+
+
+async def test_a_folder_that_cannot_be_read_is_no_empty_folder(tmp_path: Path) -> None:
+    store = open_store(f"file://{tmp_path}/objects")
+    assert await store.keys("runs/") == []
+    await store.put("runs/a", b"1")
+    (tmp_path / "objects").rename(tmp_path / "away")
+    (tmp_path / "objects").write_text("the disk is elsewhere")
+    for ask in (store.keys("runs/"), store.list("runs/"), store.list("")):
+        with pytest.raises(DependencyFailed):
+            await ask

@@ -24,6 +24,7 @@ LEGS = "LEGS"
 AWAITED = "AWAITED"
 GRADED = "GRADED"
 PROBES = "PROBES"
+QUOTAS = "QUOTAS"
 TICKETS = "TICKETS"
 
 ROLLOUT_WORKERS = "rollout-workers"
@@ -239,6 +240,8 @@ def make_buckets(rollout_lease_s: float) -> tuple[Bucket, ...]:
         Bucket(SEEN, history=1, max_age_s=7 * DAY_S, max_values=MAX_SEEN_RUNS),
         # Where in its queue a run began to wait, by run and leg.
         Bucket(TICKETS, history=1, max_age_s=DAY_S, max_values=MAX_SEEN_RUNS),
+        # What operators allow upstreams, by name; see ``quotas``.
+        Bucket(QUOTAS, history=1),
         # Written by readiness probes: only a write tells whether the server still stores anything.
         Bucket(PROBES, history=1, max_age_s=DAY_S),
         # Who grades the end of which run, and how far the events are read; see

@@ -115,7 +115,7 @@ class FolderStore:
 
     def _keys(self, prefix: str) -> Iterator[str]:
         start = len(os.path.join(self._root, ""))
-        for folder, _, names in os.walk(self._root / prefix.rpartition("/")[0]):
+        for folder, _, names in os.walk(self._root / prefix.rpartition("/")[0], onerror=raise_unless_missing):
             for name in names:
                 if name.endswith(SUFFIX):
                     # Cut as text: a Path per object takes longer than all else of a listing.
@@ -135,6 +135,12 @@ async def in_thread(work: Callable[..., R], *arguments: object) -> R:
     except OSError as error:
         # Without the file's name, which is the server's own affair; the log has it as the cause.
         raise DependencyFailed("object store", error.strerror or type(error).__name__) from error
+
+
+def raise_unless_missing(error: OSError) -> None:
+    """Raise an error of a listing unless its folder does not exist: a disk that fails must not look empty."""
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def read_record(key: str, file: BinaryIO) -> StoredObject:

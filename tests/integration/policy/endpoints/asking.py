@@ -47,7 +47,7 @@ class Model:
                 texts.append(item)
             elif isinstance(item, ThoughtDelta):
                 thoughts.append(item.text)
-            else:
+            elif isinstance(item, Completion):
                 return Answered(texts, thoughts, item)
         raise AssertionError("no completion came")
 

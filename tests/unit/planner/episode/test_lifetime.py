@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
 
+from fathom.api.policy.v1 import policy_pb2 as policy
+from fathom.domain.chat.messages import Sampling
 from fathom.services.planner.episode.deadline import Lifetime
-from fathom.services.planner.model.episode import Outcome, StopReason
+from fathom.services.planner.episode.llm import PolicyService
+from fathom.services.planner.model.episode import Limits, Outcome, StopReason, Task
+from fathom.services.planner.model.view import View
 from fathom.services.planner.model.waits import Waits
 from tests.support.clock import pass_time, simulate_time
 
@@ -59,6 +66,38 @@ async def test_a_wait_for_a_service_moves_the_deadline_by_as_much() -> None:
     assert round(sum(moved)) == 105
     # 60 s of its own and 105 that did not count, give or take a turn of the loop.
     assert 160 < asyncio.get_running_loop().time() < 170
+
+
+STOP = policy.FINISH_REASON_STOP
+
+
+class Busy:
+    """A policy service whose model has a place after 100 s; its generation takes 30 s."""
+
+    async def generate(self, request: policy.GenerateRequest, *, timeout_s: float) -> AsyncIterator[Any]:
+        yield policy.GenerateResponse(wait=policy.GenerationWait())
+        await pass_time(100)
+        yield policy.GenerateResponse(wait=policy.GenerationWait(is_over=True))
+        await pass_time(30)
+        yield policy.GenerateResponse(completion=policy.Completion(text="so", finish_reason=STOP))
+
+
+@simulate_time
+async def test_a_wait_in_the_queue_of_a_model_costs_the_episode_no_time() -> None:
+    service = PolicyService(SimpleNamespace(policy=Busy()), tags=False)  # type: ignore[arg-type]
+    task = Task("run_1", "why?", "m", Sampling(), Limits(1, 1, 0.0))
+    waits = Waits()
+
+    async def work() -> Outcome:
+        for number in range(2):
+            await service.generate(f"run_1-{number}", task, View(()), (), Sampling())
+        return Outcome(StopReason.FINISHED)
+
+    # Two generations of 30 s, and 200 s in the queue.
+    outcome = await Lifetime(waits).run(work, time.monotonic() + 70, lambda: "policy")
+    assert (outcome.stop, round(waits.seconds)) == (StopReason.FINISHED, 200)
+    outcome = await Lifetime(Waits()).run(work, time.monotonic() + 50, lambda: "policy")
+    assert outcome.stop is StopReason.BUDGET, "what a model generates is the episode's own time"
 
 
 @simulate_time

@@ -97,6 +97,40 @@ async def test_a_queue_that_cannot_be_reached_leaves_no_ghost(monkeypatch: pytes
         assert (await house.events())[-1].finished.stop_reason == FINISHED
 
 
+async def test_a_planner_lost_before_it_queues_a_run_leaves_no_ghost(monkeypatch: pytest.MonkeyPatch) -> None:
+    house = House(*LINES)
+
+    async def die(*_: Any, **__: Any) -> int:
+        raise asyncio.CancelledError
+
+    with monkeypatch.context() as dying:
+        dying.setattr(house.bus, "publish", die)
+        with pytest.raises(asyncio.CancelledError):
+            await house.ask()
+    assert [item.key for item in await house.store.list("")] == []
+
+
+async def test_a_planner_lost_after_it_has_queued_a_run_leaves_a_run_that_is_played(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    house = House(*LINES)
+    house.release.set()
+
+    async def die(*_: Any, **__: Any) -> int:
+        raise asyncio.CancelledError
+
+    with monkeypatch.context() as dying:
+        dying.setattr(house.runs.record, "create", die)
+        with pytest.raises(asyncio.CancelledError):
+            await house.ask()
+    assert [item.key for item in await house.store.list("")] == []
+    async with house.working():
+        assert (await house.events())[-1].finished.stop_reason == FINISHED
+    assert await list_runs(house) == ["run_1"]
+    await house.ask()  # the client asks again under its id: the same run, which has ended
+    assert len(house.called) == 1
+
+
 async def test_a_resumption_that_is_refused_can_be_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     house = House(*LINES)
     await house.ask()

@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 from prometheus_client import CollectorRegistry
 
-from fathom.core.errors import DeadlineExceeded, FathomError, Overloaded
+from fathom.core.errors import CorruptData, DeadlineExceeded, FathomError, Internal, Overloaded
 from fathom.domain.chat.messages import ToolCall
 from fathom.services.planner.episode.agent import make_ids_unique
 from fathom.services.planner.metrics import Metrics
@@ -319,3 +319,19 @@ async def test_a_call_that_may_have_acted_is_made_again_only_if_it_reads() -> No
 async def test_what_a_source_says_of_itself_is_an_observation() -> None:
     result, calls, _ = await call_away(SourceFailed("acme", "no such page"), patience_s=30)
     assert (result.status, calls) == (ToolStatus.FAILED, 1)
+
+
+@simulate_time
+async def test_a_defect_of_a_service_is_an_observation_of_readers_and_none_of_trainers() -> None:
+    for defect in (Internal("the sandbox failed; see its log"), CorruptData("a", "is cut short")):
+        failed, calls, _ = await call_away(defect, patience_s=30)
+        assert isinstance(failed, PlaneFailure)
+        assert calls == 1, "a repetition would meet it again"
+        result, calls, _ = await call_away(defect, patience_s=30, strict=False)
+        assert (result.status, calls) == (ToolStatus.FAILED, 1)
+
+
+async def test_a_defect_of_a_tool_is_no_observation_of_trainers_either() -> None:
+    registry = Registry([Strange()], 0, CallLimits(5.0, is_strict=True))
+    with pytest.raises(PlaneFailure, match="strange broke"):
+        await registry.call("id", ToolCall("c", "strange", '{"do": "raise"}'))

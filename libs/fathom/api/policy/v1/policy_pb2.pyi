@@ -176,13 +176,21 @@ class Completion(_message.Message):
     opaque_json: str
     def __init__(self, prompt_token_ids: _Optional[_Iterable[int]] = ..., sampled_token_ids: _Optional[_Iterable[int]] = ..., log_probs: _Optional[_Iterable[float]] = ..., text: _Optional[str] = ..., tool_calls: _Optional[_Iterable[_Union[ToolCall, _Mapping]]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., version_min: _Optional[int] = ..., version_max: _Optional[int] = ..., usage: _Optional[_Union[_common_pb2.Usage, _Mapping]] = ..., exact: bool = ..., model: _Optional[str] = ..., boundary_tokens: _Optional[int] = ..., reasoning: _Optional[str] = ..., opaque_json: _Optional[str] = ...) -> None: ...
 
+class GenerationWait(_message.Message):
+    __slots__ = ("is_over",)
+    IS_OVER_FIELD_NUMBER: _ClassVar[int]
+    is_over: bool
+    def __init__(self, is_over: bool = ...) -> None: ...
+
 class GenerateResponse(_message.Message):
-    __slots__ = ("delta", "completion")
+    __slots__ = ("delta", "completion", "wait")
     DELTA_FIELD_NUMBER: _ClassVar[int]
     COMPLETION_FIELD_NUMBER: _ClassVar[int]
+    WAIT_FIELD_NUMBER: _ClassVar[int]
     delta: GenerateDelta
     completion: Completion
-    def __init__(self, delta: _Optional[_Union[GenerateDelta, _Mapping]] = ..., completion: _Optional[_Union[Completion, _Mapping]] = ...) -> None: ...
+    wait: GenerationWait
+    def __init__(self, delta: _Optional[_Union[GenerateDelta, _Mapping]] = ..., completion: _Optional[_Union[Completion, _Mapping]] = ..., wait: _Optional[_Union[GenerationWait, _Mapping]] = ...) -> None: ...
 
 class ScoreTokensRequest(_message.Message):
     __slots__ = ("model", "sequences", "temperature")

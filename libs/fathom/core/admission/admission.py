@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
+from fathom.core.admission.gradient import GradientLimit
+from fathom.core.admission.queue import ORDER, Claimant, LaneQueue, Turn, keys_of
+from fathom.core.admission.quota import Quota
 from fathom.core.call import Lane, current_call
 from fathom.core.errors import Overloaded
 
-ORDER = (Lane.INTERACTIVE, Lane.EVALUATION, Lane.TRAINING)
-# A tenth of the turns: training progresses under constant interactive load, which loses little by it. Strict priority
-# would starve it.
-OLDEST_EVERY = 10
 # Shorter delays only cause another refusal; longer ones would outlast most bursts.
 MIN_RETRY_S, MAX_RETRY_S = 0.5, 30.0
 # Weight of the latest request in the moving average of durations: about the last five count.
@@ -34,8 +33,9 @@ class Limits:
 
     ``running`` and ``waiting`` are numbers of requests, ``units`` bounds the sum of what the running ones reserve (such
     as tokens), ``per_second`` the rate at which they begin, ``wait_s`` the longest wait in seconds; 0 units and rate
-    set no limit. ``reserved`` places are for interactive requests alone, for ``reserve_s`` seconds after each: where
-    places are held for long, the others would leave none free.
+    set no limit. With ``least`` nobody knows the upstream's capacity: its latency sets the places between ``least`` and
+    ``running`` (see ``gradient``). ``reserved`` places are for interactive requests alone, for ``reserve_s`` seconds
+    after each: where places are held for long, the others would leave none free.
     """
 
     running: int
@@ -45,21 +45,7 @@ class Limits:
     wait_s: float = math.inf
     reserved: int = 0
     reserve_s: float = math.inf
-
-
-@dataclass(frozen=True)
-class Claimant:
-    """Whose request it is. Requests without a tenant or a run share one turn."""
-
-    lane: Lane = Lane.INTERACTIVE
-    tenant: str = ""
-    run: str = ""
-
-    @classmethod
-    def current(cls, run: str = "") -> Claimant:
-        """Return the claimant of the call being handled."""
-        call = current_call()
-        return cls(run=run) if call is None else cls(call.lane, call.tenant, run)
+    least: int = 0
 
 
 class AdmissionObserver(Protocol):
@@ -72,151 +58,6 @@ class AdmissionObserver(Protocol):
     def record_change(self, admission: Admission) -> None: ...
 
 
-@dataclass(eq=False)
-class Turn:
-    """A queued request; shedding it sets an exception on ``granted``."""
-
-    claimant: Claimant
-    units: int
-    since: float
-    granted: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
-
-
-@dataclass
-class Flow:
-    """Queued requests of one run of a tenant; ``turn`` is the number of the turn that it had last, or joined at."""
-
-    turn: int
-    queue: deque[Turn] = field(default_factory=deque)
-
-
-class FairQueue:
-    """Queue of one lane. It knows only tenants and runs that wait, so that its size is that of the waiting requests."""
-
-    def __init__(self, held: Counter[tuple[str, ...]]) -> None:
-        """Create the queue; ``held`` counts the places held by tenant and by run of a tenant."""
-        self._held = held
-        self._tenants: dict[str, dict[str, Flow]] = {}
-        self._turn_of: dict[str, int] = {}
-        self._size = 0
-
-    def __len__(self) -> int:
-        return self._size
-
-    def push(self, turn: Turn, number: int) -> None:
-        """Add a request at the end of its run's queue; a newcomer stands behind whoever waits already."""
-        claimant = turn.claimant
-        self._turn_of.setdefault(claimant.tenant, number)
-        flows = self._tenants.setdefault(claimant.tenant, {})
-        flows.setdefault(claimant.run, Flow(number)).queue.append(turn)
-        self._size += 1
-
-    def peek(self) -> Turn:
-        """Return the request whose turn it is; the queue must not be empty."""
-        tenant = min(self._tenants, key=lambda name: (self._held[(name,)], self._turn_of[name]))
-        flows = self._tenants[tenant]
-        run = min(flows, key=lambda name: (self._held[(tenant, name)], flows[name].turn))
-        return flows[run].queue[0]
-
-    def pop(self, turn: Turn, number: int) -> None:
-        """Remove a request at its turn ``number``."""
-        tenant, run = turn.claimant.tenant, turn.claimant.run
-        self._turn_of[tenant] = self._tenants[tenant][run].turn = number
-        self.remove(turn)
-
-    def remove(self, turn: Turn) -> bool:
-        """Remove a request; return False when it is not queued."""
-        tenant, run = turn.claimant.tenant, turn.claimant.run
-        flow = self._tenants.get(tenant, {}).get(run)
-        if flow is None or turn not in flow.queue:
-            return False
-        flow.queue.remove(turn)
-        self._size -= 1
-        if not flow.queue:
-            del self._tenants[tenant][run]
-        if not self._tenants[tenant]:
-            del self._tenants[tenant], self._turn_of[tenant]
-        return True
-
-    def oldest(self) -> Turn:
-        """Return the request that has waited longest; the queue must not be empty."""
-        heads = (flow.queue[0] for flows in self._tenants.values() for flow in flows.values())
-        return min(heads, key=lambda turn: turn.since)
-
-    def size_of(self, tenant: str) -> int:
-        return sum(len(flow.queue) for flow in self._tenants.get(tenant, {}).values())
-
-    def find_longest(self) -> str:
-        """Return the tenant with the most queued requests; the queue must not be empty."""
-        return max(self._tenants, key=self.size_of)
-
-    def newest_of(self, tenant: str) -> Turn:
-        """Return the request of a tenant that has waited least."""
-        return max((flow.queue[-1] for flow in self._tenants[tenant].values()), key=lambda turn: turn.since)
-
-
-class LaneQueue:
-    """Queued requests of all lanes, in the order in which they are served."""
-
-    def __init__(self, held: Counter[tuple[str, ...]] | None = None) -> None:
-        """Create the queue; ``held`` counts the places held by tenant and by run of a tenant."""
-        self._queues = {lane: FairQueue(Counter() if held is None else held) for lane in ORDER}
-        self._turns = 0
-
-    def __len__(self) -> int:
-        return sum(map(len, self._queues.values()))
-
-    @property
-    def sizes(self) -> Mapping[Lane, int]:
-        """Return the number of queued requests by lane."""
-        return {lane: len(queue) for lane, queue in self._queues.items()}
-
-    def push(self, turn: Turn) -> None:
-        self._queues[turn.claimant.lane].push(turn, self._turns)
-
-    def remove(self, turn: Turn) -> bool:
-        """Remove a request that is given up; return False when it is not queued."""
-        return self._queues[turn.claimant.lane].remove(turn)
-
-    def next(self, is_open: Callable[[Lane], bool] = lambda lane: True) -> Turn | None:
-        """Return the request whose turn it is, or None.
-
-        The turn of the one that has waited longest is passed over while its lane is not open.
-        """
-        filled = [lane for lane in ORDER if self._queues[lane]]
-        if not filled:
-            return None
-        if (self._turns + 1) % OLDEST_EVERY == 0:
-            oldest = min((self._queues[lane].oldest() for lane in filled), key=lambda turn: turn.since)
-            # Places that are kept for people are no reason for them to wait.
-            if is_open(oldest.claimant.lane):
-                return oldest
-        return self._queues[filled[0]].peek()
-
-    def pop(self, turn: Turn) -> None:
-        """Remove the request whose turn it is."""
-        self._turns += 1
-        self._queues[turn.claimant.lane].pop(turn, self._turns)
-
-    def make_room(self, claimant: Claimant) -> Turn | None:
-        """Remove and return a request that must go for a new one; None when the new one must go itself."""
-        lane = claimant.lane
-        # The least important lane loses first, and within it the newest request, which has waited least.
-        for later in reversed(ORDER[ORDER.index(lane) + 1 :]):
-            if self._queues[later]:
-                return self._drop(later, self._queues[later].find_longest())
-        # Then whoever fills the queue: others would not get in at all.
-        queue = self._queues[lane]
-        if queue and queue.size_of(longest := queue.find_longest()) > queue.size_of(claimant.tenant) + 1:
-            return self._drop(lane, longest)
-        return None
-
-    def _drop(self, lane: Lane, tenant: str) -> Turn:
-        turn = self._queues[lane].newest_of(tenant)
-        self._queues[lane].remove(turn)
-        return turn
-
-
 class Place:
     """A place taken; ``release`` gives it back, once."""
 
@@ -224,10 +65,11 @@ class Place:
         self._admission, self._claimant, self._units, self._started = admission, claimant, units, started
         self._is_held = True
 
-    def release(self) -> None:
+    def release(self, *, is_dropped: bool = False) -> None:
+        """Give the place back; ``is_dropped`` says that the upstream refused the request or lost it."""
         if self._is_held:
             self._is_held = False
-            self._admission.leave(self._claimant, self._units, self._started)
+            self._admission.leave(self._claimant, self._units, self._started, is_dropped=is_dropped)
 
 
 class Admission:
@@ -238,6 +80,8 @@ class Admission:
     ) -> None:
         """Create the queue; ``name`` and ``noun`` say in refusals what is full, and of what."""
         self._name, self.limits, self._observer, self._noun = name, limits, observer, noun
+        self._gradient = GradientLimit(limits.least, limits.running) if limits.least else None
+        self._quota = Quota()
         self._held: Counter[tuple[str, ...]] = Counter()
         self._queue = LaneQueue(self._held)
         self._running, self._units, self._people = 0, 0, 0
@@ -252,6 +96,26 @@ class Admission:
     @property
     def is_paused(self) -> bool:
         return self._paused
+
+    @property
+    def places(self) -> int:
+        """Return how many requests may run at once: by the quota, the upstream's latency or the limits."""
+        if self._quota.running is not None:
+            return self._quota.running
+        return self.limits.running if self._gradient is None else self._gradient.places
+
+    @property
+    def per_second(self) -> float:
+        """Return how many requests may begin per second; 0 sets no limit."""
+        return self.limits.per_second if self._quota.per_second is None else self._quota.per_second
+
+    def set_quota(self, quota: Quota) -> None:
+        """Replace the limits at once by those of a quota; what runs goes on, and a quota of 0 refuses what waits."""
+        self._quota = quota
+        if quota.running == 0:
+            self._queue.refuse_all(self._shed)
+        self._grant()
+        self._show()
 
     @property
     def running(self) -> int:
@@ -328,15 +192,23 @@ class Admission:
     def expect_wait_s(self, lane: Lane) -> float:
         """Return the expected wait of a request that comes now, by the rate and by what is known of durations."""
         before, paced = self._waits_before(lane), 0.0
-        if self.limits.per_second:
+        if self.per_second:
             until_next = max(0.0, self._next_start - asyncio.get_running_loop().time())
-            paced = until_next + before / self.limits.per_second
+            paced = until_next + before / self.per_second
         if not self._ended or (self._fits(lane, 1) and not before):
             return paced
-        return max(paced, self._seconds * (before + 1) / self._open_to(lane))
+        return max(paced, self._seconds * (before + 1) / max(1, self._open_to(lane)))
+
+    def must_wait(self, lane: Lane, units: int = 1) -> bool:
+        """Return whether a request that comes now would not be admitted at once."""
+        reserved = min(max(units, 1), self.limits.units) if self.limits.units else max(units, 1)
+        is_paced = self.per_second > 0 and asyncio.get_running_loop().time() < self._next_start
+        return is_paced or bool(len(self._queue)) or not self._fits(lane, reserved)
 
     def _refuse_late(self, lane: Lane, within_s: float) -> None:
-        """Raise ``Overloaded`` for a request that would be given up before its turn."""
+        """Raise ``Overloaded`` for a request that would be given up before its turn, or that a quota refuses."""
+        if self._quota.running == 0:
+            raise self._shed(lane)
         call = current_call()
         remaining = math.inf if call is None or (left := call.remaining_s()) is None else left
         # Early, so that a caller asks again later or elsewhere and the queue holds only what will be served.
@@ -378,14 +250,16 @@ class Admission:
     def _shed(self, lane: Lane) -> Overloaded:
         if self._observer is not None:
             self._observer.record_refusal(lane)
+        if self._quota.running == 0:
+            return Overloaded(f"{self._name}: its quota is 0, nobody may use it", MAX_RETRY_S)
         units = f" with {self._units:,} reserved" if self.limits.units else ""
-        places = f"{self._running} of {self.limits.running} places are taken by {self._noun}{units}"
+        places = f"{self._running} of {self.places} places are taken by {self._noun}{units}"
         text = f"{self._name}: {places}, {len(self._queue)} are waiting"
         return Overloaded(text, self._retry_after_s(lane))
 
     def _retry_after_s(self, lane: Lane) -> float:
         """Estimate the seconds until admission from the queue ahead and the duration of recent requests."""
-        ahead = self._seconds * (1 + self._waits_before(lane) / self.limits.running)
+        ahead = self._seconds * (1 + self._waits_before(lane) / max(1, self.places))
         return round(min(MAX_RETRY_S, max(MIN_RETRY_S, ahead, self.expect_wait_s(lane))), 3)
 
     def _waits_before(self, lane: Lane) -> int:
@@ -396,11 +270,11 @@ class Admission:
     def _open_to(self, lane: Lane) -> int:
         """Return the number of places that may be taken, by whomever, when a request of a lane is admitted."""
         if lane is Lane.INTERACTIVE or not self.limits.reserved:
-            return self.limits.running
+            return self.places
         is_reserved = asyncio.get_running_loop().time() - self._people_at < self.limits.reserve_s
         reserved = self.limits.reserved if is_reserved or math.isinf(self.limits.reserve_s) else 0
         # What people hold already is of those kept for them.
-        return max(1, self.limits.running - max(0, reserved - self._people))
+        return max(1, self.places - max(0, reserved - self._people))
 
     def _fits(self, lane: Lane, units: int) -> bool:
         if self._paused or not self._is_open_to(lane):
@@ -415,15 +289,15 @@ class Admission:
         # small ones behind it, or it would wait forever.
         while (turn := self._queue.next(self._is_open_to)) is not None and self._fits(turn.claimant.lane, turn.units):
             now = asyncio.get_running_loop().time()
-            if self.limits.per_second and now < self._next_start:
+            if self.per_second and now < self._next_start:
                 self._grant_later(self._next_start - now)
                 return
             self._queue.pop(turn)
             # Its caller was cancelled in the same step of the event loop and has not removed the turn yet.
             if turn.granted.done():
                 continue
-            if self.limits.per_second:
-                self._next_start = max(now, self._next_start) + 1 / self.limits.per_second
+            if self.per_second:
+                self._next_start = max(now, self._next_start) + 1 / self.per_second
             self._running += 1
             self._people += turn.claimant.lane is Lane.INTERACTIVE
             self._units += turn.units
@@ -436,9 +310,11 @@ class Admission:
             self._later.cancel()
         self._later = asyncio.get_running_loop().call_later(seconds, self._grant)
 
-    def leave(self, claimant: Claimant, units: int, started: float) -> None:
+    def leave(self, claimant: Claimant, units: int, started: float, *, is_dropped: bool = False) -> None:
         """Give a place back that was taken at ``started`` (the loop's time)."""
         taken = asyncio.get_running_loop().time() - started
+        if self._gradient is not None:
+            self._gradient.note(taken, self._running, is_dropped=is_dropped)
         self._seconds += SMOOTHING * (taken - self._seconds)
         self._ended += 1
         self._free(claimant, units)
@@ -459,11 +335,6 @@ class Admission:
     def _show(self) -> None:
         if self._observer is not None:
             self._observer.record_change(self)
-
-
-def keys_of(claimant: Claimant) -> tuple[tuple[str, ...], ...]:
-    """Return the keys under which the places of a claimant's tenant and run are counted."""
-    return (claimant.tenant,), (claimant.tenant, claimant.run)
 
 
 def is_broken(future: asyncio.Future[None]) -> bool:

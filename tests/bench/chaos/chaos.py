@@ -1,0 +1,121 @@
+"""Training and people's questions under faults: each service killed, stalled or cut off, the bus restarted, the store
+taken away, deliveries repeated out of order, clocks two days apart, the model's connections broken.
+
+``CHAOS_STEPS`` is the number of steps in samples after which it ends (10,000), ``CHAOS_PAUSE_S`` the pause between two
+faults. Ends with an error when something is lost, made twice or spoilt, or more than 1 % of people's runs fail.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from fathom.clients import connect
+from fathom.services.local import LocalSettings, LocalStack
+from fathom.transport.bus import open_bus
+from fathom.transport.store import open_store
+from tests.bench.chaos.faults import RECOVERY_S, Faults, skewed_clocks
+from tests.bench.chaos.model import CountingModel
+from tests.bench.chaos.traffic import PERSON_EVERY_S, ROUNDS, Account, People, Trainer, check_effects
+from tests.integration.stack.scripted_model import entry
+
+HOME = Path(".fathom")
+# Leases as in the tests: a worker's deliveries come again while the next fault is made, and not long after it.
+SERVICES = {"FATHOM_PLANNER_HEARTBEAT_S": "0.5", "FATHOM_RUNTIME_ACK_WAIT_S": "8"}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long it is done, and what: ``names`` are faults to be made once each; none makes all over and over."""
+
+    steps: int = 10_000
+    pause_s: float = 5.0
+    rounds: int = ROUNDS
+    names: tuple[str, ...] = ()
+    limit_s: float = 1_800.0
+
+
+@contextmanager
+def environment(variables: dict[str, str]) -> Iterator[None]:
+    """Set variables inside the block, for the services that are started in it."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def lay_out(home: Path, data: Path) -> Path:
+    """Return a new home with the bundled data of another one."""
+    (home / "data").mkdir(parents=True)
+    for name in ("tables", "corpus"):
+        (home / "data" / name).symlink_to((data / "data" / name).resolve())
+    (home / "models").symlink_to((data / "models").resolve())
+    return home
+
+
+async def hurt(home: Path, plan: Plan) -> tuple[Account, Faults]:
+    """Play the plan in a home with data; return what came of what was asked, and the faults."""
+    account, model = Account(), CountingModel()
+    with ExitStack() as contexts:
+        clocks = contexts.enter_context(skewed_clocks(home))
+        contexts.enter_context(environment({**SERVICES, **clocks}))
+        async with model.running() as address:
+            models = {"rules": {"engine": "rules"}, "scripted": entry(address)}
+            stack = LocalStack(LocalSettings(home=home, processes=True, gateway_port=0, models=models))
+            async with stack.running() as endpoints:
+                clients, store = connect(endpoints.services), open_store(endpoints.store)
+                bus = await open_bus(endpoints.nats, store)
+                trainer, people = Trainer(clients, account, plan.rounds), People(clients, account)
+                faults = Faults(stack, home, bus, trainer, people)
+                try:
+                    model.is_faulty = True
+                    async with asyncio.timeout(plan.limit_s):
+                        await play(plan, trainer, people, faults)
+                        model.is_faulty = False
+                        await stack.until_serving(RECOVERY_S)
+                        await people.leave()
+                    await check_effects(clients, store, account, people.asked)
+                finally:
+                    await bus.close()
+                    await clients.close()
+    faults.made["model's connection broken"] = model.broken
+    faults.made["model's reply late"] = model.stalled
+    return account, faults
+
+
+async def play(plan: Plan, trainer: Trainer, people: People, faults: Faults) -> None:
+    """Train to the end of the plan, beside people and faults."""
+    async with asyncio.TaskGroup() as beside:
+        coming = beside.create_task(people.come(PERSON_EVERY_S))
+        failing = beside.create_task(faults.make(plan.names, plan.pause_s))
+        await trainer.train(plan.steps)
+        if plan.names:
+            await failing
+        coming.cancel()
+        failing.cancel()
+
+
+async def run() -> None:
+    """Needs the bundled data under ``.fathom`` (``make data``)."""
+    plan = Plan(int(os.environ.get("CHAOS_STEPS", "10000")), float(os.environ.get("CHAOS_PAUSE_S", "5")))
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        account, faults = await hurt(lay_out(Path(folder) / "home", HOME), plan)
+    taken = time.monotonic() - started
+    print(f"{faults.made.total()} faults in {taken:.0f} s, serving again after at most {faults.slowest_s:.1f} s:")
+    print(", ".join(f"{name} {count}" for name, count in sorted(faults.made.items())))
+    print(account.describe())
+    if not account.is_within_bounds():
+        raise SystemExit("a bound is broken")
