@@ -24,7 +24,7 @@ from fathom.services.datafetch.parser.operators.conditions import find_condition
 from fathom.services.datafetch.parser.operators.groupings import find_grouping
 from fathom.services.datafetch.parser.rewording import Meanings, Rewording, Speller, mark, reword
 from fathom.services.datafetch.parser.time import expressions
-from fathom.services.datafetch.parser.words import find_edge_days, find_periods, find_words
+from fathom.services.datafetch.parser.words import find_periods, find_words
 from fathom.services.datafetch.query.model import Match, Missing, Query
 
 NOT_UNDERSTOOD = "NOT_UNDERSTOOD"
@@ -132,9 +132,8 @@ class Reader:
         mentions = find_conditions(text)
         refused = self._find_inexpressible(text, blank(text, [item.span for item in mentions]))
         asked = blank(text, [*(item.span for item in mentions), *refused])
-        # Before names and periods: "the last day of March" is no period, "worst month" holds the word of one.
-        mentions += find_edge_days(asked)
-        mentions += find_grouping(blank(asked, [item.span for item in mentions]))
+        # Before names and periods: "worst month" holds the word of one.
+        mentions += find_grouping(asked)
         draft = Draft(self._layer, asked, blank(asked, [item.span for item in mentions]), mentions)
         self._names.find(draft, as_of)
         rest = self._find_periods(draft, as_of)

@@ -56,15 +56,6 @@ def _is_part(text: str, last: Mention, item: Mention) -> bool:
     return text[item.start].isdigit() and (gap in ("", "-") or (gap == " " and text[last.start].isupper()))
 
 
-def find_edge_days(text: str) -> list[Mention]:
-    """Return the phrases for the first or last day of a period, which are no periods themselves."""
-    return [
-        Mention(MentionKind.CONDITION, *match.span(), value)
-        for name, value in (("last_day", "last"), ("first_day", "first"))
-        for match in cue(name).finditer(text)
-    ]
-
-
 def find_periods(reading: expressions.Reading) -> list[Mention]:
     """Return the words of the periods of a reading."""
     found = [Mention(MentionKind.PERIOD, *period.span, _format_interval(period)) for period in reading.periods]
