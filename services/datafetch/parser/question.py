@@ -87,6 +87,7 @@ class Reader:
         if meanings is not None and seen.has_rereadable_words:
             subjects = [item.subject for item in seen.missing if item.reason == "UNKNOWN_INDICATOR"]
             phrases = [(at, at + len(words)) for words in subjects if (at := text.find(words)) >= 0]
+            phrases = [trim(phrase, seen.mentions) for phrase in phrases]
             if not seen.query.entities and not seen.query.indicators:
                 phrases = phrases or seen.unread
             changes: list[Rewording] = []
@@ -243,6 +244,16 @@ class Reader:
                 seen.missing.append(report_not_understood(words, objection.reason))
                 if objection.decisive:
                     seen.query = Query()
+
+
+def trim(phrase: tuple[int, int], mentions: Sequence[Mention]) -> tuple[int, int]:
+    """Return a phrase without the words at its end that have a meaning of their own: 同比 in 医疗保健CPI同比."""
+    start, end = phrase
+    named = (MentionKind.INDICATOR, MentionKind.UNKNOWN)
+    for item in sorted(mentions, key=lambda item: -item.end):
+        if item.kind not in named and start < item.start and item.end == end:
+            end = item.start
+    return start, end
 
 
 def _spell_length(match: re.Match[str]) -> str:
