@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
@@ -15,14 +15,14 @@ from fathom.services.datafetch.catalog.text import blank, is_chinese, plain
 from fathom.services.datafetch.parser.acceptance import find_objections, join_adjacent, settle_measures
 from fathom.services.datafetch.parser.builder.query import STEP_MONTHS, build_query
 from fathom.services.datafetch.parser.draft import Draft
-from fathom.services.datafetch.parser.lexicon import cue, cues
+from fathom.services.datafetch.parser.lexicon import cue, cues, group, load_vocabulary
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, list_matches, move_positions, select
 from fathom.services.datafetch.parser.names.entities import Resolver
 from fathom.services.datafetch.parser.names.finder import NameFinder
 from fathom.services.datafetch.parser.names.unmatched import Leftovers
 from fathom.services.datafetch.parser.operators.conditions import find_conditions
 from fathom.services.datafetch.parser.operators.groupings import find_grouping
-from fathom.services.datafetch.parser.rewording import Meanings, Rewording, Speller, mark, reword
+from fathom.services.datafetch.parser.rewording import Meanings, Rewording, Speller, join_runs, mark, reword
 from fathom.services.datafetch.parser.time import expressions
 from fathom.services.datafetch.parser.words import find_periods, find_words
 from fathom.services.datafetch.query.model import Match, Missing, Query
@@ -89,7 +89,8 @@ class Reader:
             phrases = [(at, at + len(words)) for words in subjects if (at := text.find(words)) >= 0]
             phrases = [trim(phrase, seen.mentions) for phrase in phrases]
             if not seen.query.entities and not seen.query.indicators:
-                phrases = phrases or seen.unread
+                taken = [item.span for item in seen.mentions if item.kind != MentionKind.UNKNOWN]
+                phrases = phrases or [*join_runs(text, seen.unread, taken), *seen.unread]
             changes: list[Rewording] = []
             for change in meanings.find(text, seen.unread, phrases):
                 if all(change.end <= other.start or change.start >= other.end for other in changes):
@@ -107,6 +108,9 @@ class Reader:
         words = self._normalise(reword(text, changes))
         again = self._read(words, as_of)
         if len(again.unread) >= len(seen.unread) or (seen.query.indicators and not again.query.indicators):
+            return text, seen
+        # A guess does not make a name specific: of "goods shipped to Mexico" neither imports nor exports are said.
+        if is_specified(again.mentions) and not is_specified(seen.mentions):
             return text, seen
         # "Orders" as the word for ranks, in a question that ranks nothing: what a word means must have a place in it.
         refused = [one.subject for one in again.missing if one.reason == "NOT_UNDERSTOOD"]
@@ -162,6 +166,7 @@ class Reader:
         # Blanks between Chinese characters are typing, not word limits, and would cut names in two.
         text = re.sub(r"(?<=[\u3400-\u9fff]) +(?=[\u3400-\u9fff])", "", plain(question))
         text = re.sub(r"\b([Ll])abour\b", r"\1abor", text)
+        text = blank(text, list(self._find_imperatives(text))).replace("\0", " ")
         named = self._layer.indicator_names.find(text)
         for match in reversed(list(cue("abbreviated_length").finditer(text))):
             # A name of the catalog may hold an abbreviation: "10y-2y".
@@ -169,6 +174,14 @@ class Reader:
                 text = text[: match.start()] + _spell_length(match) + text[match.end() :]
         text = LENGTH_IN_WORDS.sub(lambda match: f"{parse_number(match[1])}-{match[2]}", text)
         return self._pair.sub(lambda match: f"{match[1].upper()}/{match[2].upper()}", text)
+
+    def _find_imperatives(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield the verbs that begin sentences and mean nothing here: "Write a report" names no company."""
+        for match in cue("imperative").finditer(text):
+            word = group(match, "w")
+            named = self._layer.entity_names.find(word) or self._layer.indicator_names.find(word)
+            if not named and word.lower() not in load_vocabulary():
+                yield match.end() - len(word), match.end()
 
     def _find_inexpressible(self, text: str, rest: str) -> list[tuple[int, int]]:
         """Return the spans of phrases that exclude something or negate a comparison, which no query can express.
@@ -244,6 +257,10 @@ class Reader:
                 seen.missing.append(report_not_understood(words, objection.reason))
                 if objection.decisive:
                     seen.query = Query()
+
+
+def is_specified(mentions: Sequence[Mention]) -> bool:
+    return any(item.how == "words" for item in mentions)
 
 
 def trim(phrase: tuple[int, int], mentions: Sequence[Mention]) -> tuple[int, int]:
