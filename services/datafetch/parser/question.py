@@ -71,7 +71,7 @@ class Reader:
         self._speller = Speller(layer)
         # "EURUSD", "eur-usd". With a slash on either side it is split already.
         codes = "|".join(["eur", *(spec.id.lower() for spec in layer.entities.values() if spec.kind == "currency")])
-        self._pair = re.compile(rf"(?<![\w/])({codes})[ -]?({codes})(?![\w/])", re.I | re.A)
+        self._pair = re.compile(rf"(?<![\w/])({codes})[ /-]?({codes})(?![\w/])", re.I | re.A)
 
     def read(self, question: str, as_of: date | None, meanings: Meanings | None = None) -> Understanding:
         """Parse a question of 1 to 2,000 characters into a typed query with its matches and missing items.

@@ -98,7 +98,10 @@ class Leftovers:
             if found:
                 self._drop(item)
                 self.rest = blank(self.rest, [one.span for one in found])
-                self.mentions += [replace(item, value=found[0].value, confidence=SPECIFIC, how="words", others=()), *found]
+                self.mentions += [
+                    replace(item, value=found[0].value, confidence=SPECIFIC, how="words", others=()),
+                    *found,
+                ]
 
     def _reject_economies(self) -> None:
         """Report other economies: figures of theirs must not be answered with those of the United States."""
