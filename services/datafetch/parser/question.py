@@ -15,7 +15,7 @@ from fathom.services.datafetch.catalog.text import blank, is_chinese, plain
 from fathom.services.datafetch.parser.acceptance import find_objections, join_adjacent, settle_measures
 from fathom.services.datafetch.parser.builder.query import STEP_MONTHS, build_query
 from fathom.services.datafetch.parser.draft import Draft
-from fathom.services.datafetch.parser.lexicon import cue, cues, group, load_vocabulary
+from fathom.services.datafetch.parser.lexicon import cue, cues, group, load_relation, load_vocabulary
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, list_matches, move_positions, select
 from fathom.services.datafetch.parser.names.entities import Resolver
 from fathom.services.datafetch.parser.names.finder import NameFinder
@@ -92,7 +92,8 @@ class Reader:
                 taken = [item.span for item in seen.mentions if item.kind != MentionKind.UNKNOWN]
                 phrases = phrases or [*join_runs(text, seen.unread, taken), *seen.unread]
             changes: list[Rewording] = []
-            for change in meanings.find(text, seen.unread, phrases):
+            strange = [span for span in seen.unread if not self._speller.knows(text[slice(*span)])]
+            for change in meanings.find(text, strange, phrases):
                 if all(change.end <= other.start or change.start >= other.end for other in changes):
                     changes.append(change)
             text, seen = self._read_reworded(text, seen, as_of, changes)
@@ -108,6 +109,11 @@ class Reader:
         words = self._normalise(reword(text, changes))
         again = self._read(words, as_of)
         if len(again.unread) >= len(seen.unread) or (seen.query.indicators and not again.query.indicators):
+            return text, seen
+        # What means a rate of the economy is none of Apple's figures: "risk-free" beside a Sharpe ratio.
+        kinds = {self._layer.entities[item.value].kind for item in select(seen.mentions, MentionKind.ENTITY)}
+        guessed = [item for item in select(again.mentions, MentionKind.INDICATOR) if item.value not in named(seen)]
+        if kinds and any(kinds.isdisjoint(self._layer.indicators[item.value].kinds) for item in guessed):
             return text, seen
         # A guess does not make a name specific: of "goods shipped to Mexico" neither imports nor exports are said.
         if is_specified(again.mentions) and not is_specified(seen.mentions):
@@ -151,6 +157,10 @@ class Reader:
         self._complete(draft)
         seen.query = build_query(draft)
         found = find_words(blank(text, refused), draft)
+        # A move needs two points in time, and "compared with the end of 2020" names one.
+        lone = [period.span for period in draft.reading.periods if period.edge and len(draft.reading.periods) == 1]
+        if lone and any(item.value in load_relation("moves") for item in select(found, MentionKind.MEASURE)):
+            found.append(Mention(MentionKind.CONDITION, *lone[0], "base"))
         self._accept(text, found, seen)
         found = settle_measures(found, seen.query, self._layer)
         found += [Mention(MentionKind.UNKNOWN, *span, "", 0.0) for span in refused]
@@ -257,6 +267,11 @@ class Reader:
                 seen.missing.append(report_not_understood(words, objection.reason))
                 if objection.decisive:
                     seen.query = Query()
+
+
+def named(seen: Understanding) -> set[str]:
+    """Return the indicators that a question names."""
+    return {item.value for item in select(seen.mentions, MentionKind.INDICATOR)}
 
 
 def is_specified(mentions: Sequence[Mention]) -> bool:

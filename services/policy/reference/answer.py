@@ -125,7 +125,8 @@ def write_results(found: Findings) -> Iterator[str]:
         lines = [
             f"- {fill(forms, row, found.reading, measure.get('percent', ()))}{cite(result.material)}" for row in rows
         ]
-        if len(rows) == 2 and result.apart is not None and measure["key"] != "date":
+        # Of what nothing is asked, two series need not have one unit.
+        if len(rows) == 2 and result.apart is not None and measure["key"] != "date" and result.measure != "summary":
             percent = measure["key"] in measure.get("percent", ())
             lines.append(found.say("apart", show_value(result.apart, percent), cite(result.material)))
         yield "\n".join([*lines, "", f"{result.convention[language]}{cite(result.material)}"])

@@ -122,7 +122,10 @@ def is_reason(question: str) -> bool:
 def read_step(step: Step) -> Reading:
     """Return the reading that a result of the data tool carries."""
     words = step.head.get("words", ())
-    mentions = tuple((str(kind), str(text), str(value)) for kind, text, value in words)
+    measures = {text for kind, text, _ in words if kind == "measure"}
+    # "Returns" names the prices that they are computed of as well.
+    inputs = {("indicator", text, name) for text in measures for name in load_table("measures")["inputs"]}
+    mentions = tuple(one for kind, text, value in words if (one := (str(kind), str(text), str(value))) not in inputs)
     asked = tuple((str(name), str(text), str(premise)) for name, text, premise in step.head.get("asked", ()))
     return Reading(mentions, step.head.get("read_as") or {}, tuple(step.head.get("missing") or ()), asked=asked)
 
@@ -191,6 +194,8 @@ def make_plan(reading: Reading) -> Plan | Refusal | None:
     if not is_price:
         against += [name for name in computed if not known[name].get("levels")]
     windows = reading.windows or [("", "")]
+    # A period that is none is not the whole series.
+    against += [str(one["subject"]) for one in reading.missing if one.get("period") and not reading.windows]
     # A portfolio has one period. The return of a day counts from the row before, which only the first period has.
     if len(windows) > 1 and ("portfolio" in computed or any(first == last for first, last in windows)):
         against += reading.texts("period")

@@ -115,7 +115,7 @@ def report(
     table = pd.concat(tables)
     table = table.assign(unit=unit, **{column: table[column] * 100 for column in percent if column in table})
     pair = pd.to_numeric(table[key], errors="coerce").dropna().tolist()
-    said = {language: convention(founds[next(reversed(founds))], language) for language in ("en", "zh")}
+    said = {language: convention(list(founds.values())[-1], language) for language in ("en", "zh")}
     lines = json.loads(table.to_json(orient="records", date_format="iso", double_precision=6))
     apart = abs(pair[1] - pair[0]) if len(pair) == 2 else None
     print(json.dumps({"measure": measure, "rows": lines, "apart": apart, "convention": said}, ensure_ascii=False))
