@@ -287,6 +287,7 @@ class LocalStack:
                         task.result()
                 for name in sorted(pending):
                     if waits[name].done():
+                        waits[name].result()  # a service that answers wrongly is not one that is ready
                         self._report(name, grpc_urls[name])
             self._report("gateway", gateway)
         finally:

@@ -40,6 +40,7 @@ from fathom.services.datafetch.sources.sheet import import_table
 from fathom.transport.rpc.service import Service
 from fathom.transport.store import ObjectStore
 from fathom.transport.store.refs import read_ref, to_ref
+from fathom.transport.store.startup import wait_for_store
 from fathom.transport.store.tenant import TenantStore, list_tenants
 
 # Far below gRPC's limit of a message (4 MiB), and large enough that its overhead does not count.
@@ -66,6 +67,7 @@ def build(config: Config, deps: Deps) -> Service:
     servicer = DatafetchServicer(engine, TenantStore(deps.store), config, outside)
 
     async def start() -> None:
+        await wait_for_store(deps.store, deps.telemetry.log)
         await engine.start()
         for tenant in (DEFAULT_TENANT, *await list_tenants(deps.store)):
             with calling(Call.new(tenant=tenant)):

@@ -145,8 +145,10 @@ class Engine:
             return [parse_turn(row) for row in reversed(rows)], total
 
         kept, total = await self._database.run_transaction(work)
+        # Negative when fewer turns are kept than are shown in full: then all are.
         first_full = len(kept) - full_turns
         window = [
+            # The question as it was made whole: in a window it stands without the turns that it referred to.
             WindowTurn(turn.number, turn.rewritten or turn.question, turn.answer, (), turn.run)
             if position >= first_full
             else WindowTurn(turn.number, turn.rewritten or turn.question, "", turn.bullets, turn.run)
@@ -193,6 +195,7 @@ class Engine:
 
     async def update(self, conversation: str, title: str | None, pinned: bool | None) -> Conversation:
         """Rename or pin a conversation; raise ``NotFound`` and ``InvalidField``."""
+        # Titles stand on one line of a list.
         title = None if title is None else " ".join(title.split())
         if title is not None and not 1 <= len(title) <= MAX_TITLE_CHARS:
             raise InvalidField("title", f"must have 1 to {MAX_TITLE_CHARS} characters")
@@ -201,6 +204,7 @@ class Engine:
 
         def work(db: sqlite3.Connection) -> Conversation:
             require_conversation(db, owned)
+            # A None leaves its column as it is. The time of the last use stays, too: renaming is no turn.
             sql = "update conversations set title = coalesce(?, title), pinned = coalesce(?, pinned) where id = ?"
             db.execute(sql, (title, pinned, owned))
             return parse_conversation(db.execute(f"{CONVERSATION} where c.id = ?", (owned,)).fetchone())

@@ -34,7 +34,7 @@ from fathom.services.planner.runs.api import Runs
 from fathom.services.planner.runs.branching import branch_run
 from fathom.services.planner.runs.control import request_edit
 from fathom.services.planner.runs.dead import DeadRuns
-from fathom.services.planner.runs.event_log import follow
+from fathom.services.planner.runs.log.events import follow
 from fathom.services.planner.runs.repository import RunRepository
 from fathom.services.planner.runs.worker import LANES, Worker
 from fathom.services.planner.understanding import Understanding
@@ -53,7 +53,7 @@ MOUNT_WAIT_S = 5.0
 def build(config: Config, deps: Deps) -> Service:
     """Build the planner service with its worker."""
     # Runs, rollouts and what they refer to belong to a tenant.
-    deps = replace(deps, store=TenantStore(deps.store), clients=deps.clients.wrapped(RecordedTransport))
+    deps = replace(deps, store=TenantStore(deps.store), clients=deps.clients.wrap_transports(RecordedTransport))
     recordings = Recordings(deps.store)
     prompts = Prompts.of(load_catalogue(config.prompt_dir), config)
     research = Research(prompts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fathom.cli.findings import Finding
+    from fathom.cli.doctor.findings import Finding
 
 
 async def check_model(name: str, base_url: str = "", key_env: str = "") -> list[Finding]:

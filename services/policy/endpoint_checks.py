@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from fathom.cli.findings import Finding
+from fathom.cli.doctor.findings import Finding
 from fathom.core.config import ConfigError, load
 from fathom.core.errors import FathomError, NotFound
 from fathom.core.ids import new_id

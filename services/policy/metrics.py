@@ -62,13 +62,13 @@ class AdmissionMetrics:
     model: str
     metrics: PolicyMetrics
 
-    def on_admitted(self, lane: Lane, waited_s: float) -> None:
+    def record_admission(self, lane: Lane, waited_s: float) -> None:
         self.metrics.queue_seconds.labels(self.model, lane.value).observe(waited_s)
 
-    def on_shed(self, lane: Lane) -> None:
+    def record_refusal(self, lane: Lane) -> None:
         self.metrics.shed.labels(self.model, lane.value).inc()
 
-    def on_changed(self, admission: Admission) -> None:
+    def record_change(self, admission: Admission) -> None:
         self.metrics.running.labels(self.model).set(admission.running)
         self.metrics.tokens.labels(self.model).set(admission.units)
         self.metrics.pressure.labels(self.model).set(admission.units / admission.limits.units)

@@ -28,6 +28,7 @@ from fathom.services.retrieval.metrics import register
 from fathom.transport.bus.streams import SEEN
 from fathom.transport.rpc.service import Service
 from fathom.transport.status import OK, to_status
+from fathom.transport.store.startup import wait_for_store
 
 
 def build(config: Config, deps: Deps) -> Service:
@@ -37,6 +38,7 @@ def build(config: Config, deps: Deps) -> Service:
     register(deps.telemetry.registry, engine.executor)
 
     async def start() -> None:
+        await wait_for_store(deps.store, deps.telemetry.log)
         await engine.start()
         await http_server.open()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import io
 
-from fathom.cli.findings import Finding
+from fathom.cli.doctor.findings import Finding
 from fathom.core.errors import FathomError
 
 

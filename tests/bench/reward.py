@@ -82,6 +82,7 @@ def one(pair: tuple[str, Item]) -> float:
 
 
 def pool_per_batch(batch: list[tuple[str, Item]]) -> None:
+    # Spawned as the service's own processes are: forking a process with threads could hang.
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as executor:
         for future in [executor.submit(one, pair) for pair in batch]:
             future.result(timeout=10)
@@ -97,6 +98,7 @@ async def graders() -> None:
     pool = Pool(2, 10.0)
     print(f"{ITEMS:,} items             engine/s    loop/s   ratio   pool per batch/s   ratio")
     try:
+        # The verifiers' start and imports are paid once per service, and are no part of the figure.
         await pool.grade(items("short answers")[:256])
         for kind in ("short answers", "searched responses", "cells"):
             batch = items(kind)
@@ -145,10 +147,12 @@ def process() -> None:
     from fathom.domain.process_reward.sequences import pad
     from fathom.trainers.learners.tiny import build_model
 
+    # As many as this machine has, for both sides of the ratio.
     torch.set_num_threads(2)
     draw = random.Random(0)
     vocabulary = [f"w{number}" for number in range(2_000)]
     phi, reference = (build_model(vocabulary, 64, 2, seed, window=1_024) for seed in (0, 1))
+    # Long-tailed, as answers are: padding to the longest is what the baseline pays for.
     lengths = [min(1_000, round(draw.lognormvariate(5.0, 0.8)) + 16) for _ in range(32)]
     rows = [[draw.randrange(8, 2_000) for _ in range(length)] for length in lengths]
     batch = pad(rows, [[0] * 8 + [1] * (length - 8) for length in lengths])

@@ -43,6 +43,7 @@ IMPORTS = "import numpy, pandas, plotly.express, plotly.graph_objects, pyarrow"
 FIGURE = (
     "import plotly.express as px\npx.line(pd.DataFrame({'day': range(50), 'value': range(50)}), x='day', y='value')"
 )
+# Few cold kernels, at a second each; a thousand sessions, for leaks of one in hundreds to show.
 COLD, FORKED, POOLED, CELLS, SESSIONS, IDLE, FIGURES = 5, 15, 15, 200, 1000, 12, 15
 MIB = 1024 * 1024
 
@@ -127,6 +128,7 @@ async def pooled_session(walled: Engine) -> float:
 
 async def pool_full(walled: Engine) -> None:
     """Waits for the spares, and until what was just closed is closed."""
+    # Spares are made while the processor is idle: measured before, they would be part of the figure.
     await eventually(lambda: len(walled._spares) >= 4)
     await asyncio.sleep(0.3)
 
@@ -245,6 +247,7 @@ async def large_frame() -> None:
         session = await walled.create()
         for _ in range(7):
             started = time.perf_counter()
+            # The least that any way of bringing a table in can cost.
             source.copy()
             copies.append(time.perf_counter() - started)
             for lazy, times in ((False, injections), (True, lazies)):

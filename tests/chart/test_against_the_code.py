@@ -33,6 +33,7 @@ def environments(documents: tuple[Document, ...]) -> dict[str, dict[str, str]]:
             if container["name"] not in (*SERVICES, WATCH):
                 continue
             source = container["envFrom"][0]["configMapRef"]["name"]
+            # The container's own entries go over those of the ConfigMap, as Kubernetes merges them.
             plain = {item["name"]: item.get("value", "secret") for item in container["env"]}
             found[component] = maps["ConfigMap", source]["data"] | plain
     return found
@@ -41,6 +42,7 @@ def environments(documents: tuple[Document, ...]) -> dict[str, dict[str, str]]:
 def test_the_services_take_their_environment(documents: tuple[Document, ...]) -> None:
     """Loaded by the code that the pod runs: an unknown name or a wrong value would stop it."""
     checked = environments(documents)
+    # Loops that find nothing to look at would pass: each of these tests counts what it has seen.
     assert len(checked) >= 7
     for name, environ in checked.items():
         runtime = load(Runtime, "runtime", environ=environ)
@@ -89,12 +91,14 @@ def test_addresses_name_services_that_exist(documents: tuple[Document, ...]) -> 
     for name, environ in environments(documents).items():
         for peer, url in json.loads(environ["FATHOM_RUNTIME_ENDPOINTS"]).items():
             assert peer in SERVICES
+            # NATS finds its services by subject, and the service of Ray Serve is made by KubeRay, not by the chart.
             if url == "nats://" or "-serve-svc" in url:
                 continue
             for target in url.removeprefix("grpc://").split(","):
                 host, _, port = target.partition(":")
                 pod, _, service = host.rpartition(".")
                 assert int(port) in [item["port"] for item in services[service]["spec"]["ports"]], (name, url)
+                # One replica by its own name: it must be one of those that the StatefulSet has.
                 if pod:
                     ordinal = int(pod.rpartition("-")[2])
                     assert ordinal < workloads[pod.rpartition("-")[0]]["spec"]["replicas"]
@@ -107,6 +111,7 @@ def test_commands_are_modules_and_programs_of_the_package(documents: tuple[Docum
             assert importlib.util.find_spec(f"{command[2]}.__main__"), name
         elif command[:1] == ["fathom"]:
             given = {item["name"]: item.get("value", "secret") for item in container.get("env", ())}
+            # Options without a value in the command are read from the environment of the same container.
             with mock.patch.dict(os.environ, given):
                 parses(command[1:])
     for document in documents:
@@ -124,6 +129,7 @@ def parses(words: list[str]) -> None:
         assert name in found.commands, f"fathom has no command {name!r}"
         found = found.commands[name]
         context = typer.Context(found, info_name=name, parent=context)
+    # A group without a command prints its help and has nothing to parse.
     if not hasattr(found, "commands"):
         found.parse_args(context, list(words))
 
@@ -181,6 +187,7 @@ def test_a_training_finds_every_service_that_trainers_call(documents: tuple[Docu
         for match in re.findall(r"\bclients\.([a-z]+)\.[a-z_]+\(", path.read_text())
     }  # fmt: skip
     assert {"policy", "reward", "datafetch"} <= called
+    # What `fathom train --on-cluster` submits lies in a ConfigMap, as one JSON.
     (held,) = [one for (_, name), one in by_key(documents).items() if name.endswith("-rayjob")]
     head = json.loads(held["data"]["rayjob.json"])["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
     environ = {item["name"]: item.get("value", "") for item in head["containers"][0]["env"]}

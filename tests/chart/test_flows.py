@@ -27,11 +27,13 @@ class End:
 
 
 def matches(selector: Document, labels: Labels) -> bool:
+    # A selector that this engine does not understand must fail the test instead of matching everything.
     assert not selector.keys() - {"matchLabels"}, "this engine knows matchLabels only"
     return bool(selector.get("matchLabels", {}).items() <= labels.items())
 
 
 def peer_matches(peer: Document, end: End) -> bool:
+    # Blocks are for addresses outside the cluster: pods have addresses that change, and are matched by labels alone.
     if "ipBlock" in peer:
         block = peer["ipBlock"]
         if not end.address:
@@ -53,6 +55,7 @@ def passes(documents: tuple[Document, ...], end: End, other: End, port: int, way
     field, side = ("egress", "to") if way == "Egress" else ("ingress", "from")
     policies = [d["spec"] for d in documents if d["kind"] == "NetworkPolicy"]
     chosen = [p for p in policies if matches(p["podSelector"], dict(end.labels)) and way in p["policyTypes"]]
+    # As in Kubernetes: a pod that no policy selects is open.
     if not chosen:
         return True
     for rule in (rule for policy in chosen for rule in policy.get(field, ())):
@@ -119,6 +122,7 @@ def test_calls_that_the_values_do_not_name_are_stopped(documents: tuple[Document
             port = port_of(documents, callee)
             assert not allows(documents, found[caller], found[callee], port), f"{caller} -> {callee}:{port}"
             stopped += 1
+    # Of 56 pairs; the others are calls that the values name, and those of the gateway, whose port is open to browsers.
     assert stopped >= 25
 
 
@@ -128,6 +132,7 @@ def test_bus_store_and_names_are_reached_by_whoever_needs_them(documents: tuple[
     for name in (*SERVICES, "grading", "trainer", "backup", "tests"):
         if name not in found:
             continue
+        # Long answers of the name server come over TCP. The sandbox needs no names: it calls nobody.
         for protocol in ("UDP", "TCP"):
             assert allows(documents, found[name], dns, 53, protocol) == (name != "sandbox"), name
         if "nats" in found:
@@ -138,6 +143,7 @@ def test_bus_store_and_names_are_reached_by_whoever_needs_them(documents: tuple[
     if "nats" in found:
         assert allows(documents, found["nats"], found["nats"], 6222)
         assert not allows(documents, found["planner"], found["nats"], 6222)
+        # 8222 is NATS's own monitoring, which tells every subject and connection to whoever asks.
         assert not allows(documents, found["planner"], found["nats"], 8222)
 
 
@@ -206,6 +212,7 @@ def test_only_those_that_may_leave_the_cluster_do(documents: tuple[Document, ...
     leaving = {"datafetch"} | {"full-values": {"retrieval"}, "custom-values": {"policy"}}.get(values.stem, set())
     for name, end in found.items():
         assert allows(documents, end, End(address="93.184.216.34"), 443) == (name in leaving), name
+        # The first is where clouds hand out the node's credentials.
         for private in ("169.254.169.254", "10.0.0.1", "192.168.7.7"):
             assert not allows(documents, end, End(address=private), 80), f"{name} -> {private}"
 
@@ -221,5 +228,6 @@ def test_the_engine_sees_a_hole(documents: tuple[Document, ...]) -> None:
 @pytest.mark.parametrize("port", [443, 6443])
 def test_the_api_server_is_reached_by_rays_autoscaler_alone(port: int) -> None:
     documents = render("helm4", CHART / "ci" / "gpu-values.yaml")
+    # The Service's address and the server's own: which of them a network plugin looks at differs.
     server = End(address="10.96.0.1" if port == 443 else "192.168.1.10")
     assert {name for name, end in ends(documents).items() if allows(documents, end, server, port)} == {"policy"}

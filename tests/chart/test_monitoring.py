@@ -61,6 +61,7 @@ def bare(name: str) -> str:
 
 def selectors(node: Any) -> Iterator[str]:
     """Names of metrics in a parsed expression."""
+    # The parser prints every selector with braces, also where the expression has none.
     return iter(re.findall(r"([a-zA-Z_:][\w:]*)\{", str(node)))
 
 
@@ -72,6 +73,7 @@ def anchors() -> set[str]:
 def test_every_expression_is_one_that_prometheus_reads_and_knows() -> None:
     recorded = {rule["record"] for rule in rules() if "record" in rule}
     for rule in rules():
+        # An expression that Prometheus cannot read stops the loading of the whole file.
         parsed = promql_parser.parse(rule["expr"])
         names = set(selectors(parsed))
         assert names, rule
@@ -137,6 +139,7 @@ def test_panels_ask_for_metrics_that_exist() -> None:
         panels = json.loads(path.read_text())["panels"]
         assert panels
         assert len({panel["id"] for panel in panels}) == len(panels)
+        # Grafana moves panels that lie on each other, and then nothing is where the guide says.
         places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels]
         assert len(set(places)) == len(places)
         for panel in panels:

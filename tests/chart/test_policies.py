@@ -27,6 +27,7 @@ def test_every_pod_meets_the_restricted_profile(documents: tuple[Document, ...])
     for name, container in containers(documents):
         security = container["securityContext"]
         assert security["allowPrivilegeEscalation"] is False, name
+        # What a service writes goes to volumes with a bound; see the test of scratch space below.
         assert security["readOnlyRootFilesystem"] is True, name
         assert security["capabilities"] == {"drop": ["ALL"]}, name
         assert not security.get("privileged"), name
@@ -67,6 +68,7 @@ def test_every_long_running_pod_has_three_probes_and_leaves_gently(documents: tu
                 assert probe in container, f"{key(document)} has no {probe}"
                 port = container[probe].get("grpc", {}).get("port")
                 assert port is None or port in [p["containerPort"] for p in container["ports"]]
+        # The kubelet kills at the end of its own period, whatever the service still has to finish.
         grace = spec["terminationGracePeriodSeconds"]
         if not document["metadata"]["name"].endswith(NATS_TOOLS):
             env = by_key(documents)["ConfigMap", document["metadata"]["name"]]["data"]
@@ -82,6 +84,7 @@ def test_the_walls_close_every_pod_in_both_directions(documents: tuple[Document,
     policies = [document for document in documents if document["kind"] == "NetworkPolicy"]
     for name, labels, _ in pods(documents):
         kinds = {kind for policy in policies if selects(policy, labels) for kind in policy["spec"]["policyTypes"]}
+        # A policy of one direction leaves the other one open.
         assert kinds == {"Ingress", "Egress"}, f"{name} is not behind the walls"
 
 

@@ -47,6 +47,7 @@ def crd_validator(kind: str) -> Any:
     content = yaml.load((CRDS / FILES[kind]).read_text(), Loader=FAST)
     (version,) = [v for v in content["spec"]["versions"] if v["name"] == "v1"]
     found: Document = close_schema(version["schema"]["openAPIV3Schema"])
+    # The fields of metadata are the API server's, and a CRD does not list them.
     found["properties"]["metadata"] = {"type": "object"}
     return jsonschema.Draft7Validator(found)
 
@@ -108,6 +109,7 @@ def test_jobs_keep_the_operators_rules(documents: tuple[Document, ...]) -> None:
 
 
 def test_the_rules_see_what_breaks_them() -> None:
+    # A check of rules that were written down here: each must find what it is there for.
     job = ray_documents(render("helm4", CHART / "ci" / "minimal-values.yaml"))[0]
     for change, said in (
         ({"shutdownAfterJobFinishes": False}, "ttlSeconds"),

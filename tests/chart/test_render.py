@@ -50,11 +50,13 @@ def test_kubernetes_takes_every_document(documents: tuple[Document, ...], versio
     assert checked >= 30
 
 
+# Names that YAML reads as a truth value or a number where a template forgets the quotation marks, and the longest one.
 @pytest.mark.parametrize("release", ["n", "on", "1e3", "a" * 53, "y", "fathom", "0"])
 def test_any_release_name_works(release: str) -> None:
     documents = render("helm4", MINIMAL, release)
     by_key(documents)
     for document in documents:
+        # Kubernetes adds eleven characters to the name of a StatefulSet for the label of its revision.
         name, limit = document["metadata"]["name"], 52 if document["kind"] == "StatefulSet" else 63
         assert isinstance(name, str)
         assert len(name) <= limit, f"{name} is longer than {limit}"

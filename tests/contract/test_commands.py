@@ -13,8 +13,8 @@ import typer
 from typer.testing import CliRunner
 
 from fathom.cli import plugins
-from fathom.cli.doctor import run_checks
-from fathom.cli.findings import Finding
+from fathom.cli.doctor.findings import Finding
+from fathom.cli.doctor.local import run_checks
 from fathom.core.errors import MissingExtra, NotReady
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -100,7 +100,7 @@ async def test_the_doctor_runs_the_checks_that_services_bring(monkeypatch: pytes
     async def check() -> list[Finding]:
         return [Finding("jail", False, "broken", "mend it")]
 
-    monkeypatch.setattr("fathom.cli.doctor.load_checks", lambda: [check])
+    monkeypatch.setattr("fathom.cli.doctor.local.load_checks", lambda: [check])
     assert await run_checks() == [Finding("jail", False, "broken", "mend it")]
 
 

@@ -30,6 +30,7 @@ def cases(methods: list[Method]) -> list[Any]:
         pytest.param(method, transport, id=f"{method.service}.{method.name}-{transport}")
         for method in methods
         for transport in TRANSPORTS
+        # Streams go over gRPC alone; the last test here shows what a caller over NATS is told.
         if method.unary or transport != "nats"
     ]
 
@@ -39,6 +40,7 @@ async def invoke(clients: Any, method: Method, timeout_s: float = 20.0) -> list[
     client: Client = getattr(clients, method.service)
     request = sample(method.request_type)
     if method.acts and not method.client_streaming:
+        # Without a key, as callers send it: giving one is the client's own work.
         request.request_id = ""  # type: ignore[attr-defined]
     if method.unary:
         return [await client.unary(method, request, timeout_s)]
@@ -58,6 +60,7 @@ async def test_result_and_context_arrive_whole(house: House, method: Method, tra
     assert call.traceparent.startswith("00-")
     remaining = call.remaining_s()
     assert remaining is not None
+    # Deadlines travel as the time left, since clocks differ: on arrival there is less of it, and never more.
     assert 0 < remaining <= 20
     if method.acts and not method.client_streaming:
         assert request.request_id, "the client gives an idempotency key to everything that acts"  # type: ignore[attr-defined]
@@ -78,6 +81,7 @@ async def test_errors_keep_type_and_details(house: House, method: Method, transp
 async def test_deadline_stops_the_handler(house: House, method: Method, transport: str) -> None:
     mirrors, connect = house
     mirror = mirrors[method.service]
+    # All methods of a service share one mirror, and calls of earlier cases have left their marks in it.
     for queue in (mirror.waiting, mirror.cancelled):
         while not queue.empty():
             queue.get_nowait()
@@ -141,6 +145,7 @@ async def test_cancellation_reaches_the_handler(house: House, method: Method, tr
 async def test_large_payload_arrives_and_too_large_one_is_refused(house: House, transport: str) -> None:
     mirrors, connect = house
     clients = connect(transport)
+    # Over NATS it goes by way of the object store, over gRPC in the message itself.
     large = retrieval.SearchRequest(queries=["x" * 2_000_000])
     await clients.retrieval.search(large)
     assert mirrors["retrieval"].seen[-1][1] == large
@@ -159,6 +164,7 @@ async def test_same_request_id_acts_once(house: House, transport: str) -> None:
     seen = len(mirrors["sandbox"].seen)
     assert await clients.sandbox.create_session(sandbox.CreateSessionRequest(request_id=name)) == first
     assert len(mirrors["sandbox"].seen) == seen
+    # The same key for another request: an error, since the stored outcome answers a question that was not asked.
     other = sandbox.CreateSessionRequest(request_id=name, limits=sandbox.Limits(cells=1))
     with pytest.raises(errors.Conflict):
         await clients.sandbox.create_session(other)

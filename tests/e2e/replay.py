@@ -105,6 +105,7 @@ class ReplayPlanner:
             if event.sequence <= skip:
                 continue
             if self._holding is not None and event.sequence >= self._holding:
+                # A held run must still end when it is stopped.
                 waits = {asyncio.create_task(self._free.wait()), asyncio.create_task(run.stopped.wait())}
                 await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
                 for wait in waits:
@@ -112,6 +113,7 @@ class ReplayPlanner:
             if run.stopped.is_set():
                 event = self.script.stop_run(run.request, event.sequence)
             async with run.grown:
+                # Counted here and not in the script: a test may have told events of its own in between.
                 event.sequence = len(run.events) + 1
                 run.events.append(event)
                 run.grown.notify_all()
@@ -127,6 +129,7 @@ class ReplayPlanner:
             event = run.events[position]
             position += 1
             if self.break_after and position > self.break_after:
+                # Once: the client that takes the stream up again must find it whole.
                 self.break_after = 0
                 raise DependencyFailed("planner", "the connection broke")
             yield event
@@ -218,6 +221,7 @@ class ReplayDatafetch:
 
     async def GetTable(self, request: data.GetTableRequest, call: Call) -> AsyncIterator[data.GetTableResponse]:
         arrow = self._arrow(request.sheet_id)
+        # In several chunks, since a client that reads the first alone would pass with a small table.
         for start in range(0, len(arrow), 8192):
             yield data.GetTableResponse(chunk=arrow[start : start + 8192])
 

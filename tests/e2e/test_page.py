@@ -19,6 +19,7 @@ from tests.e2e.replay import ReplayHouse, serve_script
 from tests.e2e.script import HOSTILE, QUESTION, Script, draw_figure
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+# In a container Chromium cannot build its own sandbox; the rest keeps it from calling home, which would be counted.
 ARGUMENTS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
@@ -54,6 +55,7 @@ class Watched:
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
 
     def _request(self, request: Request) -> None:
+        # Pictures of figures are made as data and blobs, and leave the page no more than a variable does.
         if not request.url.startswith((self._base, "data:", "blob:")):
             self.outside.append(request.url)
 
@@ -64,7 +66,10 @@ class Watched:
 
 async def open_page(browser: Browser, url: str, *, width: int = 1440, height: int = 900, **options: str) -> Watched:
     context: BrowserContext = await browser.new_context(
-        viewport={"width": width, "height": height}, locale=options.get("locale", "en-US"), color_scheme="light"
+        # A size, language and theme of the test's own: those of the machine would decide what is visible.
+        viewport={"width": width, "height": height},
+        locale=options.get("locale", "en-US"),
+        color_scheme="light",
     )
     context.set_default_timeout(20_000)
     watched = Watched(await context.new_page(), url.split("/?")[0])
@@ -142,6 +147,7 @@ async def test_one_question_is_asked_answered_and_inspected(browser: Browser, ho
 
 
 async def test_the_intent_is_shown_before_the_result_and_a_reload_goes_on(browser: Browser, house: ReplayHouse) -> None:
+    # With the first tool under way: its intent is known, and its result is not.
     house.planner.hold(before=8)
     page = (await open_page(browser, house.url)).page
     await ask(page)
@@ -150,6 +156,7 @@ async def test_the_intent_is_shown_before_the_result_and_a_reload_goes_on(browse
     await expect(page.locator(".trace .stop")).to_be_visible()
     await page.reload()
     await expect(line).to_have_text("get the daily prices of AAA, BBB and CCC")
+    # The reload follows the run that is there, and asks nothing again.
     assert len(house.planner.runs) == 1
     house.planner.release()
     await expect(page.locator(".answer h2")).to_have_text("AAA returned more, BBB fell less deeply")
@@ -163,6 +170,7 @@ async def test_a_stream_that_breaks_is_taken_up(browser: Browser, house: ReplayH
     page = (await open_page(browser, house.url)).page
     await ask(page)
     await expect(page.locator(".trace.over")).to_contain_text("Done · 5 steps")
+    # Taken up behind what had come, instead of from the start.
     assert house.planner.watched[-1] > 0
 
 
@@ -184,12 +192,14 @@ async def test_hostile_markup_stays_text(browser: Browser) -> None:
         assert await watched.page.evaluate("window.hacked") is None
         assert await watched.page.locator("#thread :is(script, img, svg, iframe)").count() == 0
         hrefs = await watched.page.locator(".answer a").evaluate_all("links => links.map(link => link.href)")
+        # A picture in the answer becomes a link: loading it would tell a stranger's server who reads what.
         assert hrefs == ["https://example.com/x.png"]
         assert watched.outside == []
 
 
 async def test_a_refused_question_says_why(browser: Browser, house: ReplayHouse) -> None:
     page = (await open_page(browser, house.url)).page
+    # One more than the gateway's limit; the page has none of its own, which could differ.
     await ask(page, "x" * 8_001)
     await expect(page.locator("#problem")).to_contain_text("question: has 8,001 characters")
     assert house.planner.asked == []
@@ -205,6 +215,7 @@ async def test_the_embedded_page_has_no_chrome_and_no_sideways_scroll(
     await ask(page)
     await expect(page.locator(".plotly-figure .nsewdrag").first).to_be_visible(timeout=20_000)
     await expect(page.locator(".answer .table tbody tr").first).to_be_visible()
+    # Wide tables and figures scroll within themselves; either of these would move the whole page.
     for place in ("document.documentElement", "document.getElementById('thread')"):
         assert await page.evaluate(f"{place}.scrollWidth <= {place}.clientWidth"), place
     await page.locator(".answer .cite").first.click()
@@ -234,6 +245,7 @@ async def test_a_conversation_is_opened_again_and_deleted(browser: Browser, hous
     await expect(page.locator(".turn")).to_have_count(0)
     await page.locator(".entry .open").click()
     await expect(page.locator(".turn .answer h2")).to_have_count(2)
+    # Deleting asks first, and Playwright dismisses dialogs that nobody answers.
     page.on("dialog", lambda dialog: dialog.accept())
     await page.locator(".entry").hover()
     await page.locator(".entry .remove").click()
@@ -248,6 +260,7 @@ async def test_the_todo_list_is_live_and_editable_while_the_run_runs(browser: Br
     await ask(page)
     await expect(page.locator(".trace .row")).to_have_count(3, timeout=20_000)
     run_id = next(iter(house.planner.runs))
+    # Markup in an item is text, as in an answer.
     plan = [planner.TodoItem(text="prices", state="done"), planner.TodoItem(text="<b>drawdown</b>", state="open")]
     await house.planner.tell(run_id, todo_changed=planner.TodoChanged(items=plan))
     entries = page.locator(".todo li")
@@ -297,6 +310,7 @@ async def test_kinds_of_thought_the_meter_and_the_compaction_are_shown(browser: 
     kinds = ("argument decomposition", "viewpoint attack", "data insight", "logical attribution", "plain")
     for kind in kinds:
         await house.planner.tell(run_id, thought=planner.Thought(text=f"a {kind}", kind=kind))
+    # Longer than what is shown unfolded, with its conclusion at the end.
     long = "I weigh prices. " * 40 + "So growth comes first."
     await house.planner.tell(run_id, thought=planner.Thought(text=long, kind="reasoning"))
     folded = page.locator('.trace details[data-kind="reasoning"]')

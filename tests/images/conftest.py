@@ -37,6 +37,7 @@ class Image:
         """Runs a command as a pod of the restricted profile would, without any network."""
         user = self.config["User"].partition(":")[0]
         given = json.dumps({"volumes": VOLUMES, "env": self.env | env})
+        # Nothing may stay behind when a test is ended: with the first process of a namespace all others go.
         isolate = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child"]
         step = [*isolate, sys.executable, str(HERE / "pod.py"), str(self.root), user, given, *command]
         return subprocess.run(step, capture_output=True, text=True, timeout=300, check=False)
@@ -49,6 +50,7 @@ def run_command(*command: str) -> str:
 @contextmanager
 def mount(name: str) -> Iterator[Image]:
     listed = json.loads(run_command("buildah", "inspect", "--type", "image", name))
+    # Never from a registry: an image of the same name there is not the one that was just built.
     container = run_command("buildah", "from", "--pull-never", name)
     try:
         root = Path(run_command("buildah", "mount", container))

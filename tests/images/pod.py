@@ -30,8 +30,10 @@ def mount(*options: str) -> None:
 
 def main(root: str, user: int, volumes: list[str], env: dict[str, str], command: list[str]) -> None:
     loopback_up()
+    # Else the mounts below would show in the host's own tree.
     mount("--make-rprivate", "/")
     mount("--bind", root, root)
+    # A bind mount takes its flags only from a second call.
     mount("-o", "remount,ro,bind", root)
     mount("-t", "proc", "proc", f"{root}/proc")
     mount("--rbind", "/dev", f"{root}/dev")
@@ -40,6 +42,7 @@ def main(root: str, user: int, volumes: list[str], env: dict[str, str], command:
     libc = ctypes.CDLL(None, use_errno=True)
     os.chroot(root)
     os.chdir("/var/cache/fathom")
+    # Groups and user in this order: afterwards there is no right to change them.
     os.setgroups([])
     os.setgid(user)
     os.setuid(user)

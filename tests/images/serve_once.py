@@ -22,6 +22,7 @@ LIMIT_S = 240.0
 
 
 def ready(name: str) -> bool:
+    # The one service without gRPC.
     if name == "gateway":
         try:
             with urllib.request.urlopen("http://127.0.0.1:8080/healthz/live", timeout=2) as reply:
@@ -53,10 +54,12 @@ def main(name: str) -> None:
         process = subprocess.Popen(["python3", "-m", f"fathom.services.{name}"], stdout=out, stderr=subprocess.STDOUT)
         found = False
         ended = False
+        # A service that dies at its start is reported at once, not after the limit.
         while not found and not ended and time.monotonic() - began < LIMIT_S:
             found, ended = ready(name), has_ended(process)
         seconds = time.monotonic() - began
         process.send_signal(signal.SIGTERM)
+        # Longer than a service takes to drain that has nothing to do.
         status = process.wait(30)
     places = ("/tmp", "/var/cache/fathom", "/var/lib/fathom")
     left = sorted(str(path) for place in places for path in Path(place).rglob("*") if path.is_file() and path != log)

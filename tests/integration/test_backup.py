@@ -24,6 +24,7 @@ from fathom.transport.store import open_store
 from tests.integration.s3_server import BUCKET, needs_rclone, serving
 
 pytestmark = needs_rclone
+# The sheet is larger than one message of NATS and than one part of an upload.
 RECORD, SHEET = b'{"run": "run_1"}' * 1000, bytes(range(256)) * 40_000
 
 
@@ -94,6 +95,7 @@ async def fill_site(site: Site) -> None:
     for number in range(5):
         await bus.publish("fathom.runs.interactive", f"run {number}".encode(), message_id=f"run-{number}")
     assert await settle(bus, "planner-interactive", 2) == [b"run 0", b"run 1"]
+    # Random, so that compression cannot make the stream small enough for one chunk.
     events = [b"event %d " % number + os.urandom(2000) for number in range(1000)]
     await asyncio.gather(*(
         bus.publish("fathom.events.run_1", event, message_id=f"event-{number}") for number, event in enumerate(events)
@@ -102,6 +104,7 @@ async def fill_site(site: Site) -> None:
     await bus.close()
     await store.put("runs/run_1/header.json", RECORD, "application/json")
     await store.put("sheets/sheet_1.arrow", SHEET, "application/vnd.apache.arrow.stream")
+    # The same content under a second name is stored once in a backup.
     await store.put("sheets/same.arrow", SHEET, "application/vnd.apache.arrow.stream")
     await store.close()
     memory = Engine(Path(site.environ["FATHOM_MEMORY_PATH"]))
@@ -130,6 +133,7 @@ async def test_everything_is_there_again_after_a_whole_loss(site: Site) -> None:
     bus, store = await open_site_bus(site), open_store(site.environ["FATHOM_RUNTIME_STORE_URL"])
     assert await settle(bus, "planner-interactive", 3) == [b"run 2", b"run 3", b"run 4"], "in order, and none twice"
     events: list[bytes] = []
+    # Sequence numbers must be those of before: readers hold them as their places.
     async with asyncio.timeout(10), aclosing(bus.follow("fathom.events.run_1", after=990)) as followed:
         async for event in followed:
             assert event.sequence == 991 + len(events), "readers go on where they were"
@@ -159,6 +163,7 @@ async def test_a_restore_throws_nothing_away_unless_it_is_told_to(site: Site) ->
     status, said = await site.command("restore")
     assert status == 1
     assert "exists already" in said
+    # One obstacle out of the way, to see that the next one stops it as well.
     (site.folder / "memory" / "memory.sqlite3").unlink()
     status, said = await site.command("restore")
     assert status == 1
@@ -175,6 +180,7 @@ async def test_only_new_contents_cost_and_old_backups_go(site: Site) -> None:
         status, said = await site.command("create", "--keep", "2", "--bus", "")
         assert status == 0, said
         sizes.append(len([path for path in blobs.rglob("*") if path.is_file()]))
+    # Contents are named by their checksums: a second backup of the same things adds none.
     assert sizes == [3, 3, 3], "the record, one sheet of two names, the database"
     listed = (await site.command("list"))[1].splitlines()
     assert len(listed) == 2
@@ -186,6 +192,7 @@ async def test_a_spoilt_backup_says_so(site: Site) -> None:
     assert (await site.command("create", "--bus", ""))[0] == 0
     assert (await site.command("verify"))[0] == 0
     largest = max((site.folder / "s3" / "backups" / "blobs").rglob("*"), key=lambda path: path.stat().st_size)
+    # One byte of the largest content, its length as before: only the checksum can tell.
     largest.write_bytes(b"?" + largest.read_bytes()[1:])
     status, said = await site.command("verify")
     assert status == 1

@@ -35,6 +35,7 @@ class DiskStore(MemoryStore):
 
     async def put(self, key: str, data: bytes, content_type: str = "application/octet-stream") -> StoredObject:
         if self.read_only:
+            # With a path in it, as a real disk's error has, which the answer must not show.
             raise DependencyFailed("store", "/srv/secret/path: Read-only file system")
         self.writes += 1
         return await super().put(key, data, content_type)
@@ -93,10 +94,12 @@ async def test_one_write_speaks_for_some_seconds(house: House) -> None:
 async def test_a_hung_bus_is_not_ready_until_it_goes_on(house: House) -> None:
     await house.readiness.check()
     with pause(house.nats.pid):
+        # Later than the last write speaks for, so that the bus is asked at all.
         house.now = WRITTEN_S
         with pytest.raises(DependencyFailed, match="bus: did not confirm a write") as hung:
             await house.readiness.check()
     assert hung.value.culprit == "bus"
+    # With more patience: the bus has half a second of work to catch up with, and the machine other tests.
     house.readiness = Readiness(house.clients, house.store, house.bus, timeout_s=20)
     await house.readiness.check()
 
@@ -109,6 +112,7 @@ async def test_a_store_that_takes_no_writes_is_not_ready_and_shows_no_path(house
 
 
 async def test_a_planner_that_is_away_is_named(house: House) -> None:
+    # Nothing listens on port 1, and only root could make something.
     house.clients.endpoints["planner"] = "grpc://127.0.0.1:1"
     with pytest.raises(DependencyFailed) as away:
         await house.readiness.check()

@@ -55,5 +55,6 @@ async def test_two_copies_outlive_an_outage_of_the_server_and_grade_each_run_onc
         async with at_work(again):
             await house.ends("run_30")
             await wait_for_grades([again], 1)
+        # Two events per run, its begin and its end, of 31 runs.
         assert await Ledger(buses[0].bucket(GRADED), 1.0).position() == 62
         assert len(house.reward.asked) == 31

@@ -28,6 +28,7 @@ def test_two_ranks_make_the_step_of_one(tmp_path: Path) -> None:
         assert torch.allclose(known.tensor("old_log_probs"), found.tensor("old_log_probs"), atol=1e-6)
         data = batch().union(known.select(["old_log_probs"]))
         alone, together = one.update_policy(data), two.update_policy(data)
+        # Sums over ranks are added in another order; a wrong divisor would be a factor of two.
         assert together["actor/grad_norm"] == pytest.approx(alone["actor/grad_norm"], rel=1e-4)
         one.export(tmp_path / "one")
         two.export(tmp_path / "two")
@@ -39,6 +40,7 @@ def test_two_ranks_make_the_step_of_one(tmp_path: Path) -> None:
         assert sorted(path.name for path in (tmp_path / "checkpoint").iterdir()) == ["rank-00000.pt", "rank-00001.pt"]
         two.load_checkpoint(tmp_path / "checkpoint")
         with pytest.raises(InvalidField, match="cannot be dealt"):
+            # Six rows, in groups that two ranks cannot share evenly.
             two.compute_log_prob(batch()[:6])
     finally:
         two.close()
@@ -63,6 +65,7 @@ def test_the_reward_model_of_prime_too() -> None:
     data = batch().with_tensors(acc=torch.tensor([0.0, 1.0, 1.0, 1.0, 0.0, 0.0, 1.0, 0.0]))
     one, two = LocalGroup(PRIMERewardModelWorker, config, 1), RayGroup(PRIMERewardModelWorker, config, 2)
     try:
+        # After several steps: a state of the optimiser that the ranks do not share shows in the second at the earliest.
         for _ in range(3):
             alone, together = one.update_rm(data).meta_info["metrics"], two.update_rm(data).meta_info["metrics"]
         assert together["reward_model/dpo_loss"] == pytest.approx(alone["reward_model/dpo_loss"], abs=1e-4)
@@ -79,6 +82,7 @@ def test_what_cannot_be_placed_fails_soon_and_says_what_is_missing(monkeypatch: 
     with pytest.raises(
         NotReady, match=r"ActorWorker: 64 ranks of .*CPU.* could not be placed: the cluster has .* in all"
     ):
+        # More processors than the cluster has in all: no waiting can help, and none is done.
         RayGroup(ActorWorker, settings("trainer.schedule_timeout_s=60"), 64)
     occupied = placement_group([{"CPU": 1}] * 2)
     ray.get(occupied.ready(), timeout=60)

@@ -34,10 +34,13 @@ class Jumping(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Raises ``RuntimeError`` where nothing would ever happen again."""
+        # A thread answers in real time: the clock stands still until it has, so that its work takes none.
         if self.threads and timeout != 0:
             return super().select()
+        # No timer is set and no thread is at work: a real loop would now wait for ever.
         if timeout is None:
             raise RuntimeError("simulated time has come to its end: everything waits and nothing sleeps")
+        # Real input is looked at as well, without waiting for it: threads wake the loop through a socket.
         self.now += max(0.0, timeout)
         return super().select(0)
 
@@ -59,6 +62,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
         future = super().run_in_executor(executor, func, *args)
         self._jumping.threads += 1
+        # Counted down in the loop, by a callback of its own future: in the thread it could fall between two looks.
         future.add_done_callback(self._note_return)
         return future
 
@@ -110,6 +114,7 @@ class SimulatedLoopThread:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # What the test left running ends here, as it does when the real thread stops.
         self.call(cancel_all())
         self._loop.close()
 

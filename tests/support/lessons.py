@@ -32,6 +32,7 @@ def render_lesson(tokenizer: Any, name: str, messages: Sequence[Message]) -> Row
             continue
         before = chat_ids(tokenizer, messages[:number], opened=True)
         whole = chat_ids(tokenizer, messages[: number + 1], opened=False)
+        # Templates that drop earlier thoughts, or tokenizers that merge across the border, would shift every mask.
         if before[: len(ids)] != ids or whole[: len(before)] != before:
             raise InvalidField("chat_template", "rewrites what came before")
         start = list(tokenizer.encode(message.get("given", ""), add_special_tokens=False))
@@ -57,6 +58,7 @@ def warm_start(
     """Train ``model`` in place for ``steps`` steps with cosine decay from ``lr`` to 0; return the last loss in nats."""
     rows = [render_lesson(tokenizer, f"lesson-{number}", messages) for number, messages in enumerate(conversations)]
     size = min(BATCH, len(rows))
+    # Rounded up: the last pass may be cut short by the number of steps, and must not be missing.
     epochs = -(-steps // (len(rows) // size))
     config = TrainConfig.model_validate(
         {

@@ -23,8 +23,10 @@ class Letters:
         self.gate.set()
 
     def encode(self, texts: Sequence[str], kind: Kind) -> NDArray[np.float32]:
+        # A test that forgets to open the gate fails by what it asserts, after ten seconds, instead of hanging.
         self.gate.wait(10)
         self.encoded.append((kind, len(texts)))
+        # Not zero: an empty text would have no direction to be scaled to length one.
         vectors = np.full((len(texts), self.dim), 0.01, dtype=np.float32)
         for row, text in enumerate(texts):
             for letter in text.lower():

@@ -69,12 +69,14 @@ def format_documents(facts: Sequence[Lookup]) -> str:
 def find_documents(query: str, facts: Sequence[Lookup]) -> list[Lookup]:
     """Return the best documents by number of shared words, like a lexical index; ties keep the order of ``facts``."""
     words = set(query.split())
+    # Sorting is stable: equal numbers of words keep the order of the facts, as a snapshot's index keeps its documents'.
     ranked = sorted(facts, key=lambda fact: -len(words & {fact.attribute, fact.entity}))
     return [fact for fact in ranked if words & {fact.attribute, fact.entity}][:SHOWN]
 
 
 def vocabulary() -> list[str]:
     """Return every word of questions, documents and answers, split at whitespace."""
+    # The tokenizer splits at whitespace alone, so that punctuation belongs to the word before it.
     words = {SYSTEM_PROMPT, *["what", "is", "of"], *ATTRIBUTES, *ENTITIES, *DIGITS, "<information>Doc", "Doc", "."}
     words |= {f"{entity})" for entity in ENTITIES} | {f"{number}(Title:" for number in range(1, SHOWN + 1)}
     words |= {".</information>", "<information></information>"}

@@ -40,6 +40,7 @@ class FakePolicy(ABC):
 
     def complete(self, request: PolicyRequest, text: str) -> Completion:
         """Return the completion with this text."""
+        # Different in each round, so that a record shows which round a token came from.
         prompt, sampled = (100 + request.index,), (200 + request.index, 201 + request.index)
         calls = parse_tool_calls(text)[1]
         usage = Usage(10, 5, 0, 1)

@@ -33,5 +33,6 @@ def suspend(pid: int) -> None:
 
 def has_stopped(pid: int) -> bool:
     """Return whether every thread of a process is in the state "stopped" (T in ``/proc``)."""
+    # The program's name stands before in parentheses and may itself have some: what follows the last one is the state.
     states = (path.read_text().rpartition(")")[2].split()[0] for path in Path(f"/proc/{pid}/task").glob("*/stat"))
     return all(state == "T" for state in states)

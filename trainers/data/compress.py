@@ -79,6 +79,7 @@ async def compress_row(row: Mapping[str, Any], budget: int, count: Counter, leng
             messages[place] = await compress_message(message, later, budget, count, lengths)
     if messages == list(row["messages"]):
         return dict(row)
+    # They belong to the words as they were: training on them would teach what has been cut.
     stale = ("token_ids", "loss_mask", "exact")
     return {name: value for name, value in row.items() if name not in stale} | {"messages": messages}
 
@@ -93,7 +94,9 @@ async def compress_message(
     content = str(message["content"])
     spoken = THINK.sub("", content)
     calls = [dict(call) for call in message.get("tool_calls", ())]
+    # A thought was of use where its terms come back: in what was said, in the calls, or in a later message.
     used = "\n".join([spoken, *(str(call["function"]["arguments"]) for call in calls if not thinks(call)), later])
+    # From the end, so that the places of those before stay right.
     for match in reversed(list(THINK.finditer(content))):
         short = await compress_text(match.group(1), used, budget, count, lengths)
         content = f"{content[: match.start(1)]}{short}{content[match.end(1) :]}"
@@ -138,6 +141,7 @@ async def compress_text(text: str, used: str, budget: int, count: Counter, lengt
         if not kept or (useful and sizes[place] <= room):
             kept.append(place)
             room -= sizes[place]
+    # Chinese sentences follow each other without a blank.
     joint = "" if sum(map(chinese, sentences)) * 2 > len(sentences) else " "
     short = joint.join(sentences[place] for place in sorted(kept))
     lengths.add(before, await count(short))
@@ -163,6 +167,7 @@ def distinct(sentences: Any) -> list[str]:
     found: list[tuple[str, frozenset[str]]] = []
     for sentence in sentences:
         own = terms(sentence)
+        # A sentence of stop words alone has no terms, and repeats nothing.
         if not any(own and len(own & other) >= SAME * len(own | other) for _, other in found):
             found.append((sentence, own))
     return [sentence for sentence, _ in found]

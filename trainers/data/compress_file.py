@@ -30,6 +30,7 @@ async def compress_file(source: Path, target: Path, budget: int, clients: Client
 
     lengths = Lengths()
     target.parent.mkdir(parents=True, exist_ok=True)
+    # Beside the target, since only within one file system is the renaming atomic.
     part = target.with_name(f".{target.name}.part")
     with part.open("w", encoding="utf-8") as lines:
         for row in json_lines(source):

@@ -47,6 +47,7 @@ def convert(
         parts[split_of(question.text, test_share, seed)].append(question)
     files, rows = {}, {}
     for split, questions in parts.items():
+        # The limit cuts each split after the draw: a smaller file has no other questions than the whole one.
         records = records_of(found, questions[:limit], split, instruction)
         files[split], rows[split] = target / f"{split}.parquet", len(records)
         write(records, files[split])

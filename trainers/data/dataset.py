@@ -63,6 +63,7 @@ class RLHFDataset(Dataset[Item]):
         records = read_all([Path(file) for file in files], prompt_key)
         self.total = len(records)
         if filter_prompts:
+            # Dropped here and not while training: the number of steps follows from the number of rows.
             records = [record for record in records if len(prompt_ids(tokenizer, record)) <= max_prompt_length]
         if not records:
             raise InvalidField("parquet_files", f"none of {self.total} prompts has at most {max_prompt_length} tokens")
@@ -130,6 +131,7 @@ def pad_left(ids: Sequence[int], width: int, pad: int) -> dict[str, Tensor]:
     return {
         "input_ids": torch.tensor([pad] * empty + list(ids)),
         "attention_mask": mask,
+        # Positions begin with the first word: padding on the left must not move them.
         "position_ids": (mask.cumsum(0) - 1).clamp(min=0),
     }
 
@@ -154,6 +156,7 @@ def merge_column(name: str, values: Sequence[Any]) -> Tensor | np.ndarray[Any, A
         if len({value.shape for value in values}) > 1:
             raise InvalidField(name, f"has shapes {sorted({tuple(value.shape) for value in values})}")
         return torch.stack(list(values))
+    # Filled one by one: NumPy would make lists of equal length a matrix.
     column = np.empty(len(values), dtype=object)
     for row, value in enumerate(values):
         column[row] = value

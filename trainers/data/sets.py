@@ -92,6 +92,7 @@ def finglm(row: Row) -> Question | str:
     answer = str(row["answer"]).strip()
     if row["type"] == "1-2":
         return "several answers are wanted"
+    # Words are compared as they stand; only a figure has a distance to the right one.
     if not NUMBER.fullmatch(answer):
         return Question(row["_id"], row["question"], (answer,))
     # A formula's result depends on how its inputs were rounded; a filed figure is copied.
@@ -149,6 +150,7 @@ def read_set(name: str, source: Path) -> Read:
     texts = Counter(question.text.strip() for question in read if isinstance(question, Question))
     kept, left_out, seen = [], Counter[str](), set[str]()
     for number, question in enumerate(read):
+        # In this order, so that each row is counted under one reason alone.
         reason = question if isinstance(question, str) else fault(question, texts, seen, alone=found.alone)
         if isinstance(question, str) or reason:
             left_out[str(reason)] += 1

@@ -115,11 +115,11 @@ def doctor(
 ) -> None:
     """Check every dependency and every service, and say how to fix what is missing."""
     if cluster:
-        from fathom.cli.doctor_cluster import examine_cluster
+        from fathom.cli.doctor.cluster import examine_cluster
         from fathom.operations.cluster.api import ReleasePlace
 
         raise typer.Exit(examine_cluster(ReleasePlace(release, namespace, context, kubeconfig)))
-    from fathom.cli.doctor import examine, examine_model, examine_serving
+    from fathom.cli.doctor.local import examine, examine_model, examine_serving
 
     if model:
         raise typer.Exit(examine_model(model, base_url, key_env))

@@ -24,7 +24,7 @@ from fathom.core.errors import FathomError, MissingExtra, NotReady
 from fathom.core.extras import name_missing_extra
 
 if TYPE_CHECKING:
-    from fathom.cli.findings import Finding
+    from fathom.cli.doctor.findings import Finding
     from fathom.clients.local import LocalEndpoints
 
 COMMANDS, CHECKS, STACK = "fathom.commands", "fathom.checks", "fathom.stack"

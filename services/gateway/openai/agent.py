@@ -20,6 +20,7 @@ from fathom.services.gateway.openai.bodies import ROLES, AgentRequest, ChatMessa
 from fathom.services.gateway.openai.chunks import make_chunk, make_usage
 from fathom.services.gateway.tables import View
 
+# OpenAI's clients know four efforts and the planner three: the two below "medium" are one.
 EFFORTS = {
     "minimal": planner.EFFORT_QUICK,
     "low": planner.EFFORT_QUICK,
@@ -62,6 +63,7 @@ class AgentDoor:
             async for event in events:
                 if event.HasField("finished"):
                     return make_completion(await self._finish(run_id, event.finished, base_url))
+        # Not an empty answer: a client would take that for what the agent has to say.
         raise DependencyFailed("planner", f"the events of run {run_id} ended without its end")
 
     async def stream(self, run_id: str, base_url: str, with_usage: bool) -> AsyncGenerator[dict[str, Any], None]:
@@ -69,10 +71,13 @@ class AgentDoor:
 
         Raises the run's failure. The answer's draft is not sent: a check may withdraw it, and a chunk cannot be.
         """
+        # All chunks of a completion have one moment, as OpenAI's have.
         created, model = int(time.time()), AGENT
+        # Before the first event: a run may wait in its queue, and clients give up on a stream that says nothing.
         yield make_chunk(run_id, model, created, {"role": "assistant", "content": ""})
         async with aclosing(self._engine.follow(run_id)) as events:
             async for event in events:
+                # Until the run has begun nobody knows which model plays it.
                 model = event.started.model or model if event.HasField("started") else model
                 if progress := describe_progress(event):
                     yield make_chunk(run_id, model, created, {"reasoning_content": progress})
@@ -105,6 +110,7 @@ class AgentDoor:
 
         rendered = await render_answer(finished, f"{base_url}/v1/runs/{run_id}", base_url, read_page)
         is_whole = finished.stop_reason == trajectory.STOP_REASON_FINISHED
+        # OpenAI has no word for a run that spent its budget or its time; "length" is the one that means "cut off".
         reason = "stop" if is_whole else "length"
         return Finished(run_id, finished.answer.model or AGENT, rendered, reason, make_usage(finished.usage))
 
@@ -120,6 +126,7 @@ def make_run(request: AgentRequest) -> planner.RunRequest:
         text = read_text(message, f"messages[{place}]")
         if ROLES[message.role] == policy.ROLE_SYSTEM:
             instructions.append(text)
+        # A message without words says nothing to the model, and is no turn.
         elif text.strip():
             turns.append(policy.Message(role=ROLES[message.role], content=text))
     return planner.RunRequest(
@@ -143,6 +150,7 @@ def read_text(message: ChatMessage, field: str) -> str:
 def keep_newest(turns: list[policy.Message]) -> list[policy.Message]:
     """Return the newest turns within the planner's limits."""
     size, kept = 0, list[policy.Message]()
+    # From the newest on, and none behind a gap: a turn without the one it answers would mislead.
     for turn in reversed(turns[-MAX_HISTORY:]):
         size += len(turn.content)
         if size > MAX_HISTORY_CHARS:

@@ -42,6 +42,7 @@ async def render_answer(finished: planner.RunFinished, run_url: str, base_url: s
             parts.append(await render_table(sheets[name], base_url, read_page))
         elif kind == "figure" and name in figures:
             parts.append(f"[{escape_label(figures[name].title or name)}]({run_url}/figures/{name})")
+        # A reference to what the run does not have stays readable, in place of braces that no foreign program resolves.
         else:
             parts.append(f"({kind} {name})")
     text = "".join([*parts, markdown[position:]])
@@ -63,6 +64,7 @@ async def render_table(sheet: Sheet, base_url: str, read_page: TablePage) -> str
 
 def format_cell(value: Any) -> str:
     """Return a value as text that cannot end its cell; "" for a missing one."""
+    # A pipe or a line break would end the cell, and with it every column behind.
     return "" if value is None else str(value).replace("|", "\\|").replace("\n", " ")
 
 
@@ -76,12 +78,14 @@ def annotate(
 ) -> list[Mapping[str, Any]]:
     """Return an annotation per citation outside of code, its indices in characters of the text."""
     known = {item.number: item for item in material}
+    # In code ``[1]`` is an index.
     code = [match.span() for match in CODE.finditer(text)]
     found: list[Mapping[str, Any]] = []
     for match in CITATION.finditer(text):
         if any(start <= match.start() < end for start, end in code):
             continue
         for number in map(int, re.split(r"[,，]", match.group(1))):
+            # What the checks left unresolved stays text: an annotation without a source would be a dead link.
             if number in known:
                 title, url = describe_source(known[number], run_url, base_url)
                 place = {"start_index": match.start(), "end_index": match.end(), "title": title, "url": url}
@@ -93,6 +97,7 @@ def describe_source(item: trajectory.Material, run_url: str, base_url: str) -> t
     """Return title and URL of a material: its own address where it has one, else where the gateway shows it."""
     if item.HasField("passage"):
         passage = item.passage
+        # Documents from the web carry their address as the source or as the id, bundled ones carry none.
         address = next((text for text in (passage.source, passage.id) if text.startswith(("http://", "https://"))), "")
         return passage.title or passage.id, address or run_url
     if item.HasField("sheet"):

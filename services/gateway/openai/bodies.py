@@ -71,6 +71,7 @@ class StreamOptions(BaseModel):
 class ChatRequest(BaseModel):
     """What both doors take. Fields that only label a request are accepted and not read."""
 
+    # An unknown field may change what the caller wants sampled: it is refused by name instead of being passed over.
     model_config = ConfigDict(extra="forbid")
     model: str = ""
     messages: list[ChatMessage] = Field(min_length=1, max_length=2_000)
@@ -89,6 +90,7 @@ class ChatRequest(BaseModel):
     service_tier: str | None = None
     store: bool | None = None
     parallel_tool_calls: bool | None = None
+    # A penalty of 0 asks for nothing: programs that always send the field are not refused for it.
     frequency_penalty: float | None = Field(None, ge=0, le=0, description="Not supported: 0 alone.")
     presence_penalty: float | None = Field(None, ge=0, le=0, description="Not supported: 0 alone.")
 
@@ -106,6 +108,7 @@ class ChatRequest(BaseModel):
         """Return the sampling that was asked for; None leaves it to the server."""
         if self.temperature is None and self.top_p is None and self.seed is None:
             return None
+        # In the contract a temperature of 0 is greedy: one that was not given must become OpenAI's default.
         temperature = 1.0 if self.temperature is None else self.temperature
         return policy.Sampling(temperature=temperature, top_p=self.top_p or 0.0, seed=self.seed or 0)
 

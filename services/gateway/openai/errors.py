@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from fathom.core.errors import FathomError
 from fathom.services.gateway.problems import MEDIA_TYPE, STATUS
 
+# "/v1/models" itself is not below: its list is the page's too, and the page reads problem details.
 PATHS = ("/v1/chat/", "/v1/models/", "/policy/v1/")
 TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 
@@ -66,6 +67,7 @@ class Rewriting:
         described = describe_error(start["status"], problem["reason"], problem["detail"], problem.get("field", ""))
         body = json.dumps(described, ensure_ascii=False).encode()
         headers = MutableHeaders(raw=start["headers"])
+        # The length was that of the problem's body, and servers cut or wait by it.
         headers["content-type"], headers["content-length"] = "application/json", str(len(body))
         await self._send(start)
         await self._send({"type": "http.response.body", "body": body})

@@ -78,6 +78,7 @@ async def send_chunks(
         async with aclosing(chunks):
             async for chunk in chunks:
                 yield ServerSentEvent(json.dumps(chunk, ensure_ascii=False), sep="\n")
+        # Set before the last event: whoever leaves between the two has the whole answer, and there is no run to stop.
         is_over = True
         yield ServerSentEvent("[DONE]", sep="\n")
     except FathomError as error:
@@ -94,6 +95,7 @@ async def await_connected(request: Request, work: Awaitable[T], stop: Callable[[
     working = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(wait_for_disconnect(request))
     try:
+        # Without a stream nothing is written before the end: only the receiving side tells that the client has left.
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if working.done():
             return working.result()

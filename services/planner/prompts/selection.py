@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from fathom.core.errors import InvalidField, NotFound
 from fathom.core.ids import sha256
 from fathom.domain.chat.guidance import with_guidance
-from fathom.domain.chat.language import language_of
 from fathom.domain.chat.pipeline import COMPOSE, PLAN, REFLECT, REWRITE
 from fathom.domain.chat.quoting import quote
+from fathom.domain.text.language import language_of
 from fathom.services.planner.config import Config
 from fathom.services.planner.model.episode import Material, Task
 from fathom.services.planner.prompts.catalogue import Catalogue, Prompt

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from fathom.domain.chat.language import language_of
+from fathom.domain.text.language import language_of
 from fathom.services.planner.model.slots import ENTITY, FREQUENCY, PERIOD, TOPIC, UNKNOWN, ReadText, Slot
 from fathom.services.planner.questions.frames import Frame, Turn, find_frame
 from fathom.services.planner.questions.names import promote_names

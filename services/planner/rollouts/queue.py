@@ -25,7 +25,7 @@ from fathom.services.planner.config import Config
 from fathom.services.planner.rollouts.leases import WatcherLeases
 from fathom.services.planner.rollouts.service import Rollouts, choose_lane
 from fathom.services.planner.rollouts.storage import PROTOBUF, Place, format_key, register_request
-from fathom.services.planner.runs.event_log import send_heartbeats
+from fathom.services.planner.runs.log.events import send_heartbeats
 from fathom.services.planner.runs.queue import Consumer
 from fathom.transport.bus.base import Bus, Delivery
 from fathom.transport.bus.streams import MAX_DELIVER, rollout_durable, rollout_subject, trajectory_subject

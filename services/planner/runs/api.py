@@ -31,8 +31,8 @@ from fathom.services.planner.proto.window import settings_from_proto
 from fathom.services.planner.questions.routing import Form, Route
 from fathom.services.planner.runs.control import find_current_todo
 from fathom.services.planner.runs.conversation import MAX_SHEETS, load_messages, load_sheets, read_history
-from fathom.services.planner.runs.event_log import fold_log
-from fathom.services.planner.runs.fold import load_history
+from fathom.services.planner.runs.log.events import fold_log
+from fathom.services.planner.runs.log.fold import load_history
 from fathom.services.planner.runs.queue import submit_run
 from fathom.services.planner.runs.replay import replay
 from fathom.services.planner.runs.repository import Entry, Header, Leg, RunRepository, as_of_run, first_leg

@@ -13,8 +13,8 @@ from fathom.services.planner.engine import Play
 from fathom.services.planner.episode.fence import LeaseLost
 from fathom.services.planner.model.episode import Limits, Outcome, StopReason, Task, rebuild_episode
 from fathom.services.planner.proto.episode import step_from_proto
-from fathom.services.planner.runs.event_log import EventLog
-from fathom.services.planner.runs.fold import load_history
+from fathom.services.planner.runs.log.events import EventLog
+from fathom.services.planner.runs.log.fold import load_history
 from fathom.services.planner.runs.parking import PAUSES
 from fathom.services.planner.runs.publisher import publish_end
 from fathom.services.planner.runs.queue import Consumer

@@ -6,8 +6,8 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.core.errors import FathomError, is_retryable
 from fathom.core.retry import RetryPolicy
 from fathom.services.planner.episode.fence import LeaseLost
-from fathom.services.planner.runs.event_log import EventLog
-from fathom.services.planner.runs.fold import StepFold
+from fathom.services.planner.runs.log.events import EventLog
+from fathom.services.planner.runs.log.fold import StepFold
 
 # One second to half a minute: a restart is over soon, and many runs that wait for one service must not flood it.
 PAUSES = RetryPolicy(attempts=None, first_delay_s=1.0, max_delay_s=30.0)

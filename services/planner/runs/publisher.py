@@ -24,8 +24,8 @@ from fathom.services.planner.proto.episode import (
     step_to_proto,
 )
 from fathom.services.planner.proto.stages import note_to_proto
-from fathom.services.planner.runs.event_log import EventLog
-from fathom.services.planner.runs.fold import make_completion_entry, make_end_entry
+from fathom.services.planner.runs.log.events import EventLog
+from fathom.services.planner.runs.log.fold import make_completion_entry, make_end_entry
 from fathom.services.planner.tools.think import Think
 from fathom.services.planner.tools.tool import shorten
 

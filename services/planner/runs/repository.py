@@ -1,6 +1,6 @@
 """Record of a run in the object store: a header, its legs, and the trajectory at the end of each leg.
 
-While a leg runs, its steps are in the run's log (``event_log``, ``fold``). An index has an entry per run, newest first.
+While a leg runs, its steps are in the run's log (``runs.log``). An index has an entry per run, newest first.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from fathom.core.errors import InvalidField
 from fathom.core.ids import sha256
 from fathom.domain.chat.proto import sampling_to_proto
 from fathom.services.planner.model.episode import Task
-from fathom.services.planner.runs.event_log import follow
+from fathom.services.planner.runs.log.events import follow
 from fathom.services.planner.runs.queue import submit_run
 from fathom.services.planner.runs.repository import Header, RunRepository, first_leg
 from fathom.transport.bus.base import Bus

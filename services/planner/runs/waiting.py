@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.core.call import Lane
 from fathom.core.errors import FathomError, Overloaded
-from fathom.services.planner.runs.event_log import follow
+from fathom.services.planner.runs.log.events import follow
 from fathom.services.planner.runs.repository import Header, Leg
 from fathom.transport.bus.base import Backlog, Bus
 from fathom.transport.bus.streams import TICKETS, run_durable
@@ -101,7 +101,7 @@ class Entrance:
         return waiting
 
     async def follow(self, header: Header, leg: Leg, after: int = 0) -> AsyncGenerator[pb.RunEvent, None]:
-        """Yield the events of a run as ``event_log.follow`` does, with its place in the queue until they come."""
+        """Yield the events of a run as ``events.follow`` does, with its place in the queue until they come."""
         async with aclosing(follow(self.bus, header.run_id, after, leg.number)) as events:
             first = asyncio.ensure_future(anext(events))
             try:

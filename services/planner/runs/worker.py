@@ -41,8 +41,8 @@ from fathom.services.planner.questions.model_routing import find_language_model
 from fathom.services.planner.questions.routing import Form
 from fathom.services.planner.runs.control import RunControl, request_stop
 from fathom.services.planner.runs.conversation import Conversation, load_conversation
-from fathom.services.planner.runs.event_log import EventLog, send_heartbeats
-from fathom.services.planner.runs.fold import History, StepFold, load_history
+from fathom.services.planner.runs.log.events import EventLog, send_heartbeats
+from fathom.services.planner.runs.log.fold import History, StepFold, load_history
 from fathom.services.planner.runs.parking import PAUSES, AttemptsSpent, Parked, is_outage, park
 from fathom.services.planner.runs.publisher import RunPublisher, publish_end
 from fathom.services.planner.runs.queue import Consumer

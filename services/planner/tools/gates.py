@@ -25,13 +25,13 @@ class GateMetrics:
     def __init__(self, tool: str, waiting: Gauge, waits: Histogram) -> None:
         self._waiting, self._waits = waiting.labels(tool), waits.labels(tool)
 
-    def on_admitted(self, lane: Lane, waited_s: float) -> None:
+    def record_admission(self, lane: Lane, waited_s: float) -> None:
         self._waits.observe(waited_s)
 
-    def on_shed(self, lane: Lane) -> None:
+    def record_refusal(self, lane: Lane) -> None:
         """Do nothing: the call that is refused is counted where it ends."""
 
-    def on_changed(self, admission: Admission) -> None:
+    def record_change(self, admission: Admission) -> None:
         self._waiting.set(sum(admission.waiting.values()))
 
 

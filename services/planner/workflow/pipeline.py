@@ -12,9 +12,9 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 
 from fathom.core.errors import Conflict
-from fathom.domain.chat.language import language_of
 from fathom.domain.chat.messages import Completion, Message, ToolCall
 from fathom.domain.chat.pipeline import COMPOSE, PLAN, REFLECT, REWRITE
+from fathom.domain.text.language import language_of
 from fathom.services.planner.answering.rendering.drafting import Draft
 from fathom.services.planner.episode.budget import BudgetState, measure_budget
 from fathom.services.planner.episode.deadline import Lifetime

@@ -9,9 +9,9 @@ from typing import Any
 
 from fathom.clients import Clients
 from fathom.core.errors import FathomError
-from fathom.domain.chat.language import language_of
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.chat.pipeline import REWRITE, ask
+from fathom.domain.text.language import language_of
 from fathom.services.planner.classification.classifier import Classifier
 from fathom.services.planner.classification.examples import KIND, ROUTE
 from fathom.services.planner.episode.llm import complete

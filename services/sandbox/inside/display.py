@@ -132,6 +132,7 @@ def make_shell(capture: DisplayCapture) -> Any:
             raise SystemExit
 
     config = Config()
+    # History is a database in the user's home, with a thread of its own.
     config.HistoryManager.enabled = False
     config.InteractiveShell.colors = "nocolor"
     shell: Any = Shell.instance(config=config)
@@ -214,12 +215,14 @@ def trim_traceback(part: traceback.TracebackException, depth: int) -> None:
     for frame in part.stack or ():
         if frame.filename.startswith(OWN_FOLDERS):
             continue
+        # Both in libraries: the later one is nearer to the failure.
         if kept and not is_cell_frame(frame) and not is_cell_frame(kept[-1]):
             kept.pop()
         kept.append(frame)
     # Without a frame of the cell's own there is nothing to head: a syntax error names its place itself.
     part.stack = traceback.StackSummary.from_list(kept) if kept else None  # type: ignore[assignment]
     for inner in (part.__cause__, part.__context__):
+        # A cell may chain as many causes as it likes, and this calls itself for each.
         if inner is not None and depth < 50:
             trim_traceback(inner, depth + 1)
 

@@ -41,12 +41,14 @@ class TableDisplay:
         """
         if not isinstance(table, (pd.DataFrame, pd.Series)):
             raise TypeError(f"show_table takes a DataFrame or a Series, not {type(table).__name__}")
+        # Rows without columns have a length and nothing to show.
         if not (len(table) and np.ndim(table) and table.size):
             raise ValueError("show_table: the table is empty")
         self._add({TABLE: encode_table(table, str(title), units or read_units(table), is_result=False)})
 
     def make_bundle(self, value: Any, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """Return the table of a displayed frame; {} for an empty one, a given sheet, or one over the limits."""
+        # A sheet that the session was given is in the answer's material already, under its own name.
         if not value.size or self._is_sheet(value):
             return {}
         try:
@@ -81,6 +83,7 @@ def encode_table(table: Any, title: str, units: Mapping[str, str], *, is_result:
             raise TableTooLarge(f"{count:,} {what} are over the limit of {limit:,}: aggregate or select first")
     if rows * columns > MAX_CELLS:
         raise TableTooLarge(f"{rows * columns:,} cells are over the limit of {MAX_CELLS:,}: aggregate or select first")
+    # Named columns from here on, since a sheet has no index.
     frame = flatten_index(table)
     names = make_names(frame)
     content = {
@@ -156,12 +159,14 @@ def make_names(frame: pd.DataFrame) -> list[str]:
 def encode_column(column: Any) -> tuple[str, list[Any]]:
     """Return type and values of a column."""
     kind, api = column.dtype, pd.api.types
+    # What counts is the type of the categories, not that they are stored as numbers.
     if isinstance(kind, pd.CategoricalDtype):
         column = column.astype(object)
         kind = column.dtype
     if api.is_bool_dtype(kind):
         return "boolean", [None if pd.isna(value) else bool(value) for value in column]
     if api.is_integer_dtype(kind):
+        # As Python integers: one that 64 bits cannot hold becomes a number instead of wrapping around.
         return encode_objects(column.astype(object))
     if api.is_float_dtype(kind):
         return "number", [None if pd.isna(value) else float(value) for value in column]
@@ -179,6 +184,7 @@ def encode_objects(column: Any) -> tuple[str, list[Any]]:
     # For Python a truth value is a number, too.
     numbers = all(isinstance(value, (int, float, np.number)) and not isinstance(value, bool) for value in known)
     if known and numbers:
+        # Arrow's integers have 64 bits; larger ones keep their size as numbers.
         whole = all(isinstance(value, (int, np.integer)) and -(2**63) <= value < 2**63 for value in known)
         number: Callable[[Any], Any] = int if whole else float
         return "integer" if whole else "number", [None if value is None else number(value) for value in values]

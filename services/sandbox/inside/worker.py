@@ -64,6 +64,7 @@ class Channel:
 
     def receive(self) -> tuple[dict[str, Any] | None, list[int]]:
         """Return the next request and the descriptors that came with it; None when the supervisor is gone."""
+        # Descriptors come with the first byte of a message, and only a call that asks for them takes them along.
         first, descriptors, _, _ = self._recv_fds(self._sock, self._header, 1)
         header = self._read(self._header, first) if first else None
         body = None if header is None else self._read(self._length(header))
@@ -127,6 +128,7 @@ class Worker:
 
     def serve(self, descriptor: int) -> None:
         """Answer requests until the supervisor closes the socket."""
+        # Until the first cell: an interrupt while the session is being built would end it.
         self._signal(signal.SIGINT, self._ignore)
         # A copy must not draw the same numbers as its siblings.
         random.seed()
@@ -157,6 +159,7 @@ class Worker:
     def _execute(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         open_streams()
         self._capture.reset()
+        # Before the look at the variables: loading a sheet is not the cell's own change.
         self._sheets.load_named(request["code"])
         # By identity and shape: cheap, and blind only to changes in place that keep the shape.
         before = snapshot_variables(self._namespace, self._hidden)

@@ -14,6 +14,7 @@ from tests.bench.house import copies, imports, names
 from tests.bench.house.source import PRODUCT, TESTS, Search, Source, read_sources
 
 LONGEST, MOST_COMPLEX, MOST_FILES = 60, 15, 15
+COMMENTS = "lines of comment alone per 100"
 EVERYWHERE: Mapping[str, Search] = {"requirement ids": names.find_requirement_ids}
 IN_PRODUCT: Mapping[str, Search] = {
     "broad excepts without a comment": names.find_unexplained_excepts,
@@ -49,6 +50,7 @@ def measure(root: Path) -> Report:
         found[f"functions over {LONGEST} lines"] = list(find_long_functions(sources))
         found["folders over 15 files"] = list(find_full_folders(sources))
         places |= {f"{name}, {room}": value for name, value in found.items()}
+    figures[f"{COMMENTS}, product and tests"] = count_lines([*rooms["product"], *rooms["tests"]])[COMMENTS]
     product = rooms["product"]
     graph = imports.build_graph(product)
     places |= {
@@ -79,7 +81,7 @@ def count_lines(sources: list[Source]) -> dict[str, float]:
         "functions": sum(1 for source in sources for _ in source.functions()),
         "most files in a folder": max(folders.values(), default=0),
         "lines with a comment per 100": 100 * comments / max(1, lines),
-        "lines of comment alone per 100": 100 * own_line / max(1, lines),
+        COMMENTS: 100 * own_line / max(1, lines),
     }
 
 

@@ -108,6 +108,7 @@ def read_answer(question: Question, finished: pb.RunFinished, seconds: float = 0
     # How the question was read and what stays open repeats words of the question: it answers nothing.
     markdown = answer.markdown.replace(answer.reading.line, "", 1)
     prose = REFERENCE.sub(" ", markdown)
+    # Numbers of the question and years are in refusals too: what is left would be an answer.
     stated = [number for number in read_numbers(prose) if number not in asked and not 1900 <= number <= 2100]
     unsupported = sum(finding.kind == trajectory.FINDING_KIND_UNSUPPORTED for finding in answer.findings)
     text = f"{markdown or finished.error}\n{tables}"

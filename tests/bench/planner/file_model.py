@@ -25,6 +25,7 @@ POLL_S = 0.5
 def name_round(messages: Sequence[Mapping[str, Any]]) -> tuple[str, int]:
     """Return the key of a conversation, from its first messages, and the number of replies before this one."""
     rounds = sum(message["role"] == "assistant" for message in messages)
+    # The first reply ends what all rounds of a conversation have in common.
     opening = next((i for i, message in enumerate(messages) if message["role"] == "assistant"), len(messages))
     text = json.dumps([message["content"] for message in messages[:opening]], ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:6], rounds
@@ -32,6 +33,7 @@ def name_round(messages: Sequence[Mapping[str, Any]]) -> tuple[str, int]:
 
 def show_new(messages: Sequence[Mapping[str, Any]]) -> str:
     """Return the messages after the model's last reply as text, the system's left out."""
+    # Whoever plays the model has seen what came before, as a conversation shows it once.
     last = max((i for i, message in enumerate(messages) if message["role"] == "assistant"), default=-1)
     parts = [f"### {message['role']}\n{message['content']}" for message in messages[last + 1 :]]
     return "\n\n".join(part for part in parts if not part.startswith("### system")) + "\n"
@@ -49,6 +51,7 @@ async def read_reply(path: Path) -> dict[str, Any]:
         if await asyncio.to_thread(path.exists):
             try:
                 return dict(json.loads(await asyncio.to_thread(path.read_text, encoding="utf-8")))
+            # Half written: editors do not write a file at once.
             except json.JSONDecodeError as error:
                 print(f"{path.name}: {error}", flush=True)
         await asyncio.sleep(POLL_S)
@@ -79,6 +82,7 @@ def make_app(folder: Path) -> web.Application:
         (folder / f"{key}-{rounds}.md").write_text(show_new(body["messages"]), encoding="utf-8")
         message = make_message(await read_reply(folder / f"{key}-{rounds}.reply"))
         finish = "tool_calls" if "tool_calls" in message else "stop"
+        # About four characters to a token; nobody here has a tokenizer.
         tokens = len(json.dumps(body, ensure_ascii=False)) // 4
         usage = {"prompt_tokens": tokens, "completion_tokens": len(json.dumps(message)) // 4, "total_tokens": 0}
         head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0, "model": "file"}
@@ -94,6 +98,7 @@ def make_app(folder: Path) -> web.Application:
         await response.write(b"data: [DONE]\n\n")
         return response
 
+    # A long conversation with its tables is more than the one megabyte that aiohttp takes otherwise.
     app = web.Application(client_max_size=64 * 2**20)
     app.router.add_post("/v1/chat/completions", complete)
     return app

@@ -99,6 +99,7 @@ async def ask(question: Question, clients: Clients, store: ObjectStore, model: s
     figures = [
         json.loads(await read_ref(store, figure.ref)) for item in finished.material for figure in item.code.figures
     ]
+    # The largest trace: a figure may have marks and bands beside the series that was asked for.
     points = max((points_of(trace) for figure in figures for trace in figure["data"]), default=0)
     run_id = next((event.run_id for event in events if event.run_id), "")
     steps = (await clients.planner.get_run(pb.GetRunRequest(run_id=run_id))).trajectory.steps

@@ -30,8 +30,8 @@ from fathom.clients import Clients
 from fathom.core.call import Call
 from fathom.core.errors import FathomError
 from fathom.core.telemetry import Telemetry
-from fathom.domain.chat.language import language_of
 from fathom.domain.chat.messages import Message, Role
+from fathom.domain.text.language import language_of
 from fathom.services.planner.model.slots import ReadText
 from fathom.services.planner.reader import make_text
 from fathom.services.planner.workflow.rewriting import Reading, Rewriter

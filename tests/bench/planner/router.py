@@ -21,9 +21,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fathom.domain.chat.language import language_of
 from fathom.domain.encoders.base import Encoder
 from fathom.domain.encoders.choose import Encoders
+from fathom.domain.text.language import language_of
 from fathom.services.planner.classification.classifier import FILE, Classifier, load_heads
 from fathom.services.planner.classification.examples import CHART, EVIDENCE, KIND, NEEDED, ROUTE
 from fathom.services.planner.classification.vectors import Encoded

@@ -31,6 +31,7 @@ class Quoting(ScriptedWriter):
 
     async def write(self, request_id: str, messages: Sequence[Message]) -> Completion:
         lines = [line for line in messages[-1].content.splitlines() if "." in line and find_numbers(line)]
+        # Every seventh line, twenty at most: a summary keeps some numbers and loses the others.
         text = "\n".join(lines[::7][:20])
         usage = Usage(len(messages[-1].content) // 3, len(text) // 3, 0, 0)
         return Completion((), (), (), text, (), FinishReason.STOP, 0, 0, usage, False, "writer")
@@ -81,11 +82,13 @@ def note(row: Row, played: Run, seconds: float) -> None:
     ]
     last = "\n".join(message.content for message in played.model.views[-1].messages)
     known = {canonicalise(number) for number in find_numbers(last)}
+    # Numbers with a point: whole ones occur anywhere by chance.
     wanted = {canonicalise(number) for _, result in results for number in find_numbers(result.content) if "." in number}
     row.longest.append(max(played.model.prompts))
     row.compactions.append(len(played.notes.compactions))
     row.kept.append(len(wanted & known) / len(wanted))
     for index, result in (results[0], results[len(results) // 2], results[-1]):
+        # Not one of the first, which a digest would keep in any case.
         number = next(number for number in find_numbers(result.content)[5:] if "." in number)
         row.shown.append(canonicalise(number) in known)
         offered = f'"round":{index + 1}' in last or f"round {index + 1}" in last

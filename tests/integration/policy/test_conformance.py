@@ -31,6 +31,7 @@ async def test_ids_are_those_sampled_and_text_is_theirs(contender: Contender, as
     assert whole.removesuffix("<|im_end|>") == completion.text
     assert whole != completion.text
     assert len(completion.log_probs) == len(completion.sampled_token_ids)
+    # Logarithms of probabilities: above zero by rounding alone.
     assert all(value <= 1e-6 and math.isfinite(value) for value in completion.log_probs)
     rendered = await contender.engine.tokenize("", contender.cases["short"]["messages"], (), True, "")
     assert list(completion.prompt_token_ids) == rendered
@@ -53,19 +54,23 @@ async def test_it_streams(contender: Contender) -> None:
 async def test_scores_are_the_log_probs_of_the_sampling(contender: Contender, ask: Ask, temperature: float) -> None:
     sampling = Sampling(temperature=temperature, top_k=40, top_p=0.95, max_tokens=48, seed=11)
     completion = await ask("call", sampling=sampling)
+    # Engines without ids are to refuse any.
     ids = [*completion.prompt_token_ids, *completion.sampled_token_ids] or [1, 2]
     if not contender.scores:
         with pytest.raises(InvalidField, match="model"):
             await contender.engine.score("", [ids], temperature)
         return
+    # The same conversation without its last token: a longer neighbour in the batch must not change it.
     [scores, again], version = await contender.engine.score("", [ids, ids[:-1]], temperature)
     assert scores[0] == 0.0
+    # Sampled token by token with a cache, scored in one pass: the same sums in another order.
     assert scores[-len(completion.log_probs) :] == pytest.approx(completion.log_probs, abs=2e-3)
     assert again == pytest.approx(scores[:-1], abs=2e-3)
     assert version == completion.version_min == completion.version_max == 0
 
 
 async def test_a_seed_decides(contender: Contender, ask: Ask) -> None:
+    # Hot, so that two seeds that give the same words would be no chance.
     hot = Sampling(temperature=2.0, max_tokens=24, seed=7)
     one, same, other = [await ask("call", sampling=replace(hot, seed=seed)) for seed in (7, 7, 8)]
     assert one.text == same.text
@@ -101,6 +106,7 @@ async def test_why_it_ended(contender: Contender, ask: Ask) -> None:
     assert (tagged.finish_reason, tagged.tool_calls) == (FinishReason.STOP, ())
     unread = await ask("call", tool_format=ToolFormat.TAGS)
     assert unread.tool_calls == ()
+    # Three tokens end no call: the reason is the limit, and nothing half written is read as a call.
     cut = await ask("call", sampling=Sampling(max_tokens=3))
     assert cut.finish_reason is FinishReason.LENGTH
     assert cut.usage.completion_tokens == 3
@@ -120,6 +126,7 @@ async def test_usage_counts_everything(contender: Contender, ask: Ask) -> None:
 
 
 async def test_a_request_id_runs_once(contender: Contender, ask: Ask) -> None:
+    # Without a seed: two runs of it would hardly say the same.
     fields: dict[str, Any] = {"sampling": Sampling(temperature=1.5, max_tokens=30), "request_id": new_id("same")}
     one, two = await asyncio.gather(ask("call", **fields), ask("call", **fields))
     assert one is two
@@ -130,6 +137,7 @@ async def test_a_request_id_runs_once(contender: Contender, ask: Ask) -> None:
 
 async def test_company_changes_nothing(contender: Contender, ask: Ask) -> None:
     cases = ["short", "call", "tag", "short", "call", "tag", "long", "short", "call", "tag"]
+    # Of different lengths and ends, so that a batch gains and loses rows at different steps.
     limits = [0, 0, 0, 5, 11, 17, 60, 0, 0, 0]
     alone = [await ask(c, sampling=Sampling(max_tokens=n)) for c, n in zip(cases, limits, strict=True)]
     together = await asyncio.gather(
@@ -152,6 +160,7 @@ async def test_long_prompts_come_together(contender: Contender, ask: Ask) -> Non
 
 
 async def test_tokens_of_text_and_back(contender: Contender) -> None:
+    # A tag that ends inside a token, Chinese, and a character of four bytes: what byte-level tokenizers split.
     text = 'a </search>.b "引号" 🦊 the fox'
     if not contender.exact:
         with pytest.raises(InvalidField, match="token ids"):

@@ -26,6 +26,7 @@ from tests.integration.policy.conftest import Contender
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+# Long enough to be interrupted on any machine; it still ends by itself when the interruption fails.
 ENDLESS = Sampling(max_tokens=700, temperature=0.0)
 
 ATTEMPTS = 4
@@ -63,6 +64,7 @@ async def test_the_deadline_stops_the_engine(contender: Contender) -> None:
         with pytest.raises(DeadlineExceeded):
             await collect(contender, request(contender), lambda: 0.0)
         return await contender.idle()
+    # Some tokens have been sampled by then, and by no means all.
     end = time.monotonic() + 0.2
     with pytest.raises(DeadlineExceeded) as raised:
         await collect(contender, request(contender), lambda: max(0.0, end - time.monotonic()))
@@ -94,6 +96,7 @@ async def test_a_crash_is_typed_and_the_next_one_is_served(contender: Contender)
 async def door(contender: Contender) -> AsyncIterator[Clients]:
     """The same engine behind gRPC."""
 
+    # The engine is shared by all tests of its kind: neither started nor closed by this door.
     async def nothing() -> None:
         return None
 
@@ -156,6 +159,7 @@ async def test_what_an_endpoint_does_wrong_is_retried_or_typed(contender: Conten
 async def test_an_endpoint_that_goes_on_failing_is_given_up(contender: Contender) -> None:
     [served] = contender.endpoints
     async with door(contender) as clients:
+        # More than any bounded retry can use up; what is left tells how many it made.
         served.faults[:] = ["500"] * 50
         with pytest.raises(DependencyFailed):
             await clients.policy.generate(to_proto(request(contender, "short"))).__anext__()

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 SCHEMA = {
     "type": "object",
     "properties": {
+        # A word outside of ASCII, whose bytes lie in several tokens, must still be reachable by the grammar.
         "rating": {"enum": ["good", "bad", "差"]},
         "pages": {"type": "integer", "minimum": 0, "maximum": 99},
         "tags": {"type": "array", "items": {"type": "string", "maxLength": 6}, "maxItems": 2},
@@ -86,6 +87,7 @@ async def test_a_heat_that_an_engine_does_not_know_is_named(contender: Contender
 
 
 async def test_a_conversation_over_the_window_is_refused(contender: Contender, ask: Ask) -> None:
+    # Longer than the window of any engine here.
     long = Message(Role.USER, "drawdown " * 20_000)
     with pytest.raises(InvalidField) as raised:
         await ask("short", messages=(long,))

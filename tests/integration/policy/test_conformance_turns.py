@@ -34,6 +34,7 @@ async def test_the_next_turn_appends(contender: Contender, ask: Ask, ended: bool
         assert second.prompt_token_ids == ()
         assert second.boundary_tokens == 0
         return
+    # A turn that was cut has no end of its own: the template's is put there, and marked as not sampled.
     boundary = await text_of(contender, second.prompt_token_ids[: second.boundary_tokens])
     assert boundary == ("\n" if first.sampled_token_ids[-1] == context_end(contender, first) else "<|im_end|>\n")
     assert second.usage.prompt_tokens == len(context) + len(second.prompt_token_ids)
@@ -54,6 +55,7 @@ def context_end(contender: Contender, completion: Completion) -> int:
 async def test_the_next_turn_reuses_what_was_computed(contender: Contender, ask: Ask) -> None:
     if not contender.granule:
         pytest.skip("nothing is computed, or far away")
+    # An id that no earlier test has used, right at the start: nothing of the prefix can be known.
     opening = (Message(Role.SYSTEM, f"{new_id('s')} {'the fox in the den ' * 20}"), Message(Role.USER, "short"))
     first = await ask("short", messages=opening, sampling=Sampling(max_tokens=20))
     assert first.usage.cached_tokens < 16 + contender.granule
@@ -74,6 +76,7 @@ async def test_a_context_of_another_conversation_is_refused(contender: Contender
     first = await ask("short")
     messages = (*contender.cases["short"]["messages"], Message(Role.ASSISTANT, first.text), Message(Role.USER, "x"))
     context = (*first.prompt_token_ids, *first.sampled_token_ids)
+    # One id short, one that the vocabulary lacks, and one that would count from its end.
     for ids in (context[1:], (10**6, *context[1:]), (-1, *context[1:])):
         with pytest.raises(InvalidField, match="context_token_ids"):
             await ask("short", messages=messages, context_token_ids=ids, context_messages=2)

@@ -29,6 +29,7 @@ async def test_ids_and_log_probs_survive_the_conversation(
         drawn[sampling.seed].append(token)
         return token, log_prob
 
+    # What was drawn, told by the place that draws: the record cannot vouch for itself.
     monkeypatch.setattr(batch, "sample", spy)
     trajectories = await conversations(contender.engine, 80, 8)
     for trajectory in trajectories:

@@ -79,6 +79,7 @@ async def test_most_queries_find_their_document_first(engine: Engine) -> None:
     _, found = await engine.search([query for query, _ in QUERIES], 1)
     first = [result[0].document.id if isinstance(result, list) and result else "" for result in found]
     right = sum(ident == expected for ident, (_, expected) in zip(first, QUERIES, strict=True))
+    # Several notes speak of the same thing, and a second place is no failure; all are among the first three, above.
     assert right >= 0.8 * len(QUERIES), f"{right} of {len(QUERIES)}"
 
 
@@ -88,6 +89,7 @@ async def test_filters_hold_before_ranking(engine: Engine) -> None:
     only = await hits(engine, "drawdown company shares", 10, Filter(entities=frozenset({"AAPL"})))
     assert only
     assert all("AAPL" in hit.document.entities for hit in only)
+    # The notes were written later, and news have no date: what has none is not known to be early enough.
     assert await hits(engine, "drawdown", 5, Filter(as_of=datetime(2020, 1, 1, tzinfo=UTC))) == []
     assert await hits(engine, "qqqqq", 5) == []
 
@@ -109,6 +111,7 @@ async def test_every_document_is_read_page_by_page(engine: Engine) -> None:
     for document in await documents(engine):
         text, token = "", ""
         while True:
+            # Small pages, so that most documents have several.
             _, (page,) = await engine.fetch([document.id], 1_000, token)
             assert isinstance(page, Page)
             text, token = text + page.text, page.next_token

@@ -44,7 +44,12 @@ async def test_three_doors_give_the_same(corpus_dir: Path, tmp_path: Path, encod
         telemetry = Telemetry("retrieval", stream=io.StringIO())
         port = stack.enter_context(reserved_port())
         config = Config(
-            corpus_dir=corpus_dir, model_dir=MODELS, recipe=Recipe(encoder=encoder), cache=0, http_port=port
+            # No cache: the second and third door would be answered from the first one's result.
+            corpus_dir=corpus_dir,
+            model_dir=MODELS,
+            recipe=Recipe(encoder=encoder),
+            cache=0,
+            http_port=port,
         )
         deps = Deps(Clients({}, telemetry), store, bus, telemetry)
         hosted = await stack.enter_async_context(hosting(build(config, deps), deps, Runtime()))
@@ -72,6 +77,7 @@ def corpus(folder: Path) -> Path:
     path = folder / "wiki.jsonl"
     rows = [{"id": str(n), "contents": f'"Title {n}"\nText number {n} about {word}.'}
             for n, word in enumerate(["gold", "silver", "copper", "zinc"] * 5)]  # fmt: skip
+    # A broken line in the middle: rows are counted from 1, and the good ones behind it still count.
     path.write_text("\n".join([json.dumps(rows[0]), "{broken", *map(json.dumps, rows[1:])]))
     return path
 
@@ -106,6 +112,7 @@ async def test_a_launch_takes_an_index_that_was_made_elsewhere(tmp_path: Path) -
         expected = await answer(http_server.url, "copper")
     (made,) = (tmp_path / "index").rglob("dense.faiss")
     given = ServeOptions(path, made, 3, "minilm", port=0, model_dir=MODELS)
+    # Vectors made elsewhere belong to rows by their number: one that is left out would shift all behind it.
     with pytest.raises(errors.CorruptData, match=r"wiki\.jsonl:2"):
         async with serve(given, print):
             pass
@@ -125,6 +132,7 @@ async def test_files_are_sent_to_a_running_service(tmp_path: Path, capsys: pytes
     async with hosting(build(Config(corpus_dir=None), deps), deps, Runtime()) as hosted:
         await hosted.warm
         path = corpus(tmp_path)
+        # The second time everything is known already.
         for _ in range(2):
             await send([path], "mine", activate=True, url=hosted.url, home=tmp_path)
         printed = capsys.readouterr()

@@ -26,11 +26,13 @@ def encoder(request: pytest.FixtureRequest, encoders: Encoders) -> Encoder:
 
 
 def test_vectors_are_of_unit_length_and_do_not_depend_on_their_batch(encoder: Encoder) -> None:
+    # From one token to more than the model reads, with an empty text among them: the order by length must be undone.
     texts = ["gold", "A longer sentence about the price of gold in 2020.", "x " * 3_000, "", "黄金价格"]
     together = encoder.encode(texts, "passage")
     assert together.shape == (5, encoder.dim) == (5, 384)
     np.testing.assert_allclose(np.linalg.norm(together, axis=1), 1, rtol=1e-5)
     for row, text in enumerate(texts):
+        # Not equal to the bit: matrices of other shapes are multiplied in another order.
         np.testing.assert_allclose(encoder.encode([text], "passage")[0], together[row], atol=2e-5)
 
 

@@ -12,6 +12,7 @@ from fathom.services.retrieval.tools.evaluation import evaluate
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = next((up / "shared" / "data" for up in (ROOT.parent, ROOT.parent.parent) if (up / "shared").is_dir()), None)
+# Somewhat below what was measured (README), in percent of nDCG@10.
 BARS = {"cmrc2018": 97.0, "finna_zh_news": 93.5, "qed_nq": 92.0, "tatqa_plain": 66.0, "mtrag": 78.0}
 
 
@@ -43,5 +44,6 @@ def test_both_together_lose_nothing(data: Path, tmp_path: Path) -> None:
     config = Config(model_dir=ROOT / ".fathom" / "models")
     result = evaluate(kept, sample, Recipe(encoder=encoder), config, tmp_path)
     single = max(result.get_figure("bm25"), result.get_figure("dense"))
+    # Half a point: of 120 questions one may fall by a place.
     assert 100 * result.get_figure("hybrid") >= 100 * single - 0.5
     assert 100 * result.get_figure("dense") >= 97.0

@@ -42,6 +42,7 @@ async def test_what_one_replica_has_shown_another_may_read(corpus_dir: Path, tmp
 
     async with NatsServer(tmp_path / "nats") as nats:
         async with AsyncExitStack() as stack:
+            # Each with a bus connection and caches of its own, as two pods have.
             first, second = await replica(stack, nats.url), await replica(stack, nats.url)
             request = pb.SearchRequest(queries=["maximum drawdown"], top_k=3, run="run_1")
             (result,) = (await first.retrieval.search(request)).results

@@ -30,6 +30,8 @@ from tests.integration.sandbox.conftest import make_engine, run_cell
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+# Run as processes of their own: they change their user or their namespaces, which a test's process cannot undo.
+PROGRAMS = Path(__file__).with_name("programs")
 # Read from inside; every line is a layer's name and what the kernel says about it.
 # From inside: the kernel's own account of this process, which code cannot embellish.
 LOOK = """
@@ -116,7 +118,7 @@ def read(path: str) -> str:
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
 async def test_a_user_without_privileges_gets_the_same_walls() -> None:
     # In a process of its own, for a process that has become nobody cannot become root again.
-    program = Path(__file__).with_name("as_nobody.py")
+    program = PROGRAMS / "as_nobody.py"
     command = [sys.executable, str(program)]
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -146,7 +148,7 @@ async def test_a_user_without_privileges_gets_the_same_walls() -> None:
     ],
 )
 async def test_python_and_the_checkout_may_be_in_any_folder(folder: str, walls: str, owner: int, uid: int) -> None:
-    program = Path(__file__).with_name("elsewhere.py")
+    program = PROGRAMS / "elsewhere.py"
     command = [sys.executable, str(program), folder, walls, str(owner), str(uid)]
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -166,7 +168,7 @@ async def test_python_and_the_checkout_may_be_in_any_folder(folder: str, walls: 
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs root to give up a capability")
 async def test_a_root_that_may_not_mount_gets_the_same_walls() -> None:
     """As in a pod with users of its own, where only a session's first process may mount, in its own namespace."""
-    program = Path(__file__).with_name("elsewhere.py")
+    program = PROGRAMS / "elsewhere.py"
     # Root without CAP_SYS_ADMIN, as in a pod with user namespaces.
     command = ["setpriv", "--bounding-set=-sys_admin", sys.executable, str(program), sys.prefix, "namespace", "0", "0"]
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=120)
@@ -189,7 +191,7 @@ async def test_a_root_that_may_not_mount_gets_the_same_walls() -> None:
 async def test_without_namespaces_the_refusal_names_the_switch_and_what_is_left(
     level: str, says: tuple[str, ...]
 ) -> None:
-    command = [sys.executable, str(Path(__file__).with_name("without_namespaces.py")), level]
+    command = [sys.executable, str(PROGRAMS / "without_namespaces.py"), level]
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]
     assert all(text in done.stdout for text in says), done.stdout

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fathom.cli.doctor_cluster import OLDEST, TRAINING, examine_cluster, findings, numbers
-from fathom.cli.findings import Finding
+from fathom.cli.doctor.cluster import OLDEST, TRAINING, examine_cluster, findings, numbers
+from fathom.cli.doctor.findings import Finding
 from fathom.operations.cluster.api import Cluster, ReleasePlace
 from tests.unit.cluster.apiserver import Failure, FakeApiServer, Object
 from tests.unit.cluster.recorded import event, put_event, waiting

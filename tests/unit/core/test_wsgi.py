@@ -40,4 +40,6 @@ def test_closing_does_not_wait_for_the_servers_next_look_at_its_flag(monkeypatch
     # serve_forever looks at the flag of shutdown() between two waits: with a wait of ten minutes only a connection
     # can end it, and a close that relied on the wait would never return.
     monkeypatch.setattr("socketserver.BaseServer.serve_forever.__defaults__", (600.0,))
-    WsgiThread("patient", answer, "127.0.0.1", 0).close()
+    server = WsgiThread("patient", answer, "127.0.0.1", 0)
+    server.close()
+    assert not server._thread.is_alive()

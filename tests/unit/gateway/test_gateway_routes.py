@@ -38,6 +38,7 @@ async def read_events(client: httpx.AsyncClient, path: str, **headers: str) -> l
     found = []
     for block in answer.text.replace("\r\n", "\n").split("\n\n"):
         fields = dict(line.split(": ", 1) for line in block.splitlines() if line and not line.startswith(":"))
+        # Comments between the events keep an idle connection open and carry nothing.
         if fields:
             found.append((fields["event"], fields.get("id", ""), json.loads(fields["data"])))
     return found
@@ -48,6 +49,7 @@ async def test_what_becomes_of_long_conversations_may_be_chosen(door: Door) -> N
     await ask(client, request_id="run_1", window="summarize")
     await ask(client, request_id="run_2")
     assert house.planner.asked[0].window.policy == trajectory.STEP_POLICY_SUMMARIZE
+    # Not chosen is not "off": the planner's own setting counts.
     assert not house.planner.asked[1].HasField("window")
     answer = await client.post("/v1/runs", json={"question": "why?", "window_tokens": 4096})
     assert answer.status_code == 202
@@ -102,6 +104,7 @@ async def test_a_stream_resumes_after_the_last_event(door: Door, by_header: bool
         if by_header
         else await read_events(client, f"{path}?after=5")
     )
+    # Browsers send the header by themselves when they reconnect; other clients name the place in the address.
     assert rest == whole[5:]
 
 
@@ -113,6 +116,7 @@ async def test_a_broken_planner_stream_is_taken_up_without_loss_or_repetition(
     house.planner.break_after = 3
     events = await read_events(client, f"/v1/runs/{run_id}/events")
     assert [int(ident) for _, ident, _ in events] == list(range(1, len(events) + 1))
+    # Taken up behind the last event that arrived: asking for all of them again would repeat three.
     assert house.planner.watched == [0, 3]
 
 
@@ -126,11 +130,13 @@ async def test_a_planner_that_stays_away_ends_the_stream_with_its_name(open_with
 
 async def test_closing_ends_open_streams_so_that_the_server_can_drain(door: Door) -> None:
     client, house = door
+    # The run stands still in its middle, with its stream open.
     house.planner.hold(before=4)
     run_id = await ask(client)
     reading = asyncio.create_task(read_events(client, f"/v1/runs/{run_id}/events"))
     await eventually(lambda: house.planner.watched)
     await house.service.close()
+    # Bounded, since a stream that does not end is what this test looks for.
     events = await asyncio.wait_for(reading, 5)
     assert [kind for kind, _, _ in events] == ["run"] * len(events)
     assert not any("finished" in data for _, _, data in events)
@@ -153,6 +159,7 @@ async def test_a_run_that_waits_in_its_queue_is_accepted(open_with: Opened) -> N
         house.planner.hold(before=1)
         answer = await client.post("/v1/runs", json={"question": "why?", "request_id": "run_3"})
     assert answer.status_code == 202
+    # The conversation is the planner's to name, which has not begun; the run's id is the gateway's.
     assert answer.json() == {"run_id": "run_3", "conversation_id": ""}
 
 
@@ -178,12 +185,14 @@ async def test_a_run_that_is_refused_says_when_to_come_again(door: Door) -> None
     [
         ({"question": ""}, 400, "INVALID_FIELD", "question"),
         ({"question": " \n"}, 400, "INVALID_FIELD", "question"),
+        # One more than the limit, and far more, yet within the limit of a body.
         ({"question": "x" * 8_001}, 400, "INVALID_FIELD", "question"),
         ({"question": "x" * 100_000}, 400, "INVALID_FIELD", "question"),
         ({}, 400, "INVALID_FIELD", "question"),
         ({"question": 5}, 400, "INVALID_FIELD", "question"),
         ({"question": "why?", "colour": "red"}, 400, "INVALID_FIELD", "colour"),
         ({"question": "why?", "protocol": "magic"}, 400, "INVALID_FIELD", "protocol"),
+        # An id becomes part of keys and subjects, where a slash would divide them.
         ({"question": "why?", "request_id": "a/b"}, 400, "INVALID_FIELD", "request_id"),
         (b'{"question": "why?"', 400, "INVALID_FIELD", "body"),
         (b"[1]", 400, "INVALID_FIELD", "body"),
@@ -203,12 +212,14 @@ async def test_bad_questions_are_problems_that_name_the_field(
         status, status, reason, field,
     )  # fmt: skip
     assert problem["title"]
+    # Refused at the door: no service has heard of it.
     assert house.planner.asked == []
 
 
 async def test_a_body_of_unknown_length_is_bounded_too(door: Door) -> None:
     client, _ = door
 
+    # Without a Content-Length, so that the size shows only while the body is read.
     async def endless() -> AsyncIterator[bytes]:
         while True:
             yield b"x" * 65_536
@@ -239,6 +250,7 @@ def test_every_typed_error_is_a_problem(kind: type[FathomError]) -> None:
     content = json.loads(bytes(answer.body))
     assert content["reason"] == kind.reason
     assert (content["field"], content["culprit"], content["detail"]) == ("f", "c", "told")
+    # Whole seconds are all that the header can say.
     assert answer.headers["retry-after"] == "2"
 
 
@@ -261,6 +273,7 @@ async def test_a_figure_is_read_through_its_own_run_only(door: Door) -> None:
     answer = await client.get(f"/v1/runs/{run_id}/figures/fig_1")
     assert answer.json()["data"][0]["type"] == "scatter"
     await house.store.put("secrets/key.json", b"{}")
+    # Another figure, another object, a way out of the folder, and the figure's own key: none is a name in this run.
     for name in ("fig_2", "secrets%2Fkey.json", "..%2F..%2Fsecrets%2Fkey.json", "figures%2Freplayed%2Ffig_1.json"):
         assert (await client.get(f"/v1/runs/{run_id}/figures/{name}")).status_code == 404
 
@@ -273,6 +286,7 @@ async def test_a_table_is_filtered_as_a_whole(door: Door) -> None:
     month = (await client.get(path, params={"filter": "2015-02", "limit": 1000})).json()
     assert 0 < month["total"] == len(month["rows"]) < whole["total"]
     assert month["rows"] == [row for row in whole["rows"] if str(row[0]).startswith("2015-02")]
+    # A date and a number: two words that only this row has both of.
     row = whole["rows"][3]
     both = (await client.get(path, params={"filter": f"{row[0]} {row[1]}"})).json()
     assert both["rows"] == [row]
@@ -292,6 +306,7 @@ async def test_a_table_is_sorted_as_a_whole_and_paged(door: Door) -> None:
     pages = [(await client.get(path, params={**sorting, "offset": start})).json() for start in range(0, 30, 7)]
     values = [row[2] for part in pages for row in part["rows"]]
     assert len(values) == 30
+    # A missing value is neither small nor large, and comes last in either direction.
     assert values[-1] is None
     assert values[:-1] == sorted(values[:-1], reverse=True)
 
@@ -346,6 +361,7 @@ async def test_health_and_metrics(door: Door) -> None:
     ready = await client.get("/healthz/ready")
     assert (ready.status_code, ready.json()["culprit"]) == (503, "planner")
     assert (await client.get("/healthz/live")).status_code == 200
+    # Methods and paths come from callers: as labels they would make a time series each, without bound.
     await client.request("BREW", "/v1/teapots/one")
     text = (await client.get("/metrics")).text
     assert 'method="other",route="other"' in text
@@ -367,6 +383,7 @@ async def test_a_stopped_run_goes_on_and_its_stream_has_both_ends(door: Door) ->
     assert events[-1][2]["finished"]["stop_reason"] == "STOP_REASON_FINISHED"
     assert any("resumed" in event for _, _, event in events)
     again = await client.post(f"/v1/runs/{run_id}/resume", json={})
+    # It has its answer by now: there is nothing left to go on with.
     assert (again.status_code, again.json()["status"]) == (409, 409)
     assert (await client.post(f"/v1/runs/{run_id}/resume", json={"max_rounds": -1})).json()["field"] == "max_rounds"
 
@@ -413,6 +430,7 @@ async def test_other_files_and_larger_ones_are_refused(door: Door) -> None:
     client, _ = door
     answer = await client.post("/v1/tables", params={"name": "chart.png"}, content=b"x")
     assert (answer.status_code, answer.json()["field"]) == (400, "name")
+    # More than any other body may have: uploads have a limit of their own, and it does not lift that of the rest.
     answer = await client.post("/v1/tables", params={"name": "big.csv"}, content=b"x" * 1_500_000)
     assert answer.status_code == 200
     answer = await client.post("/v1/tables", params={"name": "huge.csv"}, content=b"x" * 20_000_001)
@@ -424,10 +442,12 @@ async def test_other_files_and_larger_ones_are_refused(door: Door) -> None:
 @pytest.mark.parametrize(
     ("path", "body", "field"),
     [
+        # Half of a pair of surrogates is valid in JSON and has no form in UTF-8, which protobuf's strings are.
         ("/v1/runs", '{"question": "why \\ud800?"}', "question"),
         ("/v1/runs", '{"question": "why?", "model": "\\udfff"}', "model"),
         ("/v1/runs", '{"question": "why?", "table_ids": ["\\ud800"]}', "table_ids"),
         ("/v1/runs", '{"question": "why?", "window_tokens": 1e20}', "window_tokens"),
+        # The first number that an int32 of the contract cannot hold.
         ("/v1/runs", '{"question": "why?", "window_tokens": 2147483648}', "window_tokens"),
         ("/v1/runs/run_1/resume", '{"max_rounds": 99999999999}', "max_rounds"),
         ("/v1/runs/run_1/resume", '{"max_ms": 1e20}', "max_ms"),
@@ -444,4 +464,5 @@ async def test_a_place_beyond_all_events_is_no_failure(door: Door, after: str) -
     client, _ = door
     await client.post("/v1/runs", json={"question": "why?", "request_id": "run_1"})
     assert (await client.get(f"/v1/runs/run_1/events?after={after[:30]}")).status_code == 400
+    # A header that a browser sends by itself: refusing it would end its stream for good, so that it is passed over.
     assert (await client.get("/v1/runs/run_1/events", headers={"last-event-id": after})).status_code == 200

@@ -34,7 +34,7 @@ async def ask(client: httpx.AsyncClient, token: str, **headers: str) -> httpx.Re
 
 
 @pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
+def policy_calls(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
     """Calls as policy's double receives them."""
     calls: list[Call] = []
 
@@ -56,12 +56,12 @@ def keys(tmp_path: Path) -> tuple[Path, str]:
 
 
 async def test_a_keys_tenant_is_the_callers_whatever_the_headers_say(
-    open_with: Opened, keys: tuple[Path, str], seen: list[Call]
+    open_with: Opened, keys: tuple[Path, str], policy_calls: list[Call]
 ) -> None:
     path, key = keys
     async with open_with(api_keys_file=str(path)) as (client, _):
         assert (await ask(client, key, **{"fathom-tenant": "fund-8", "fathom-principal": "root"})).status_code == 200
-    assert {(call.tenant, call.principal) for call in seen} == {("fund-7", "key:research")}
+    assert {(call.tenant, call.principal) for call in policy_calls} == {("fund-7", "key:research")}
 
 
 @pytest.mark.parametrize("token", ["", "fk_wrong", "Bearer", "a.b.c"])
@@ -142,12 +142,12 @@ async def provider() -> AsyncIterator[Provider]:
 
 
 async def test_an_identity_token_opens_the_door_to_its_tenant(
-    open_with: Opened, provider: Provider, seen: list[Call]
+    open_with: Opened, provider: Provider, policy_calls: list[Call]
 ) -> None:
     async with open_with(**provider.settings()) as (client, _):
         for _ in range(3):
             assert (await ask(client, provider.sign())).status_code == 200
-    assert {(call.tenant, call.principal) for call in seen} == {("fund-7", "user:alice")}
+    assert {(call.tenant, call.principal) for call in policy_calls} == {("fund-7", "user:alice")}
     assert provider.asked == 1, "keys are fetched once"
 
 

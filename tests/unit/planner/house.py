@@ -24,7 +24,7 @@ from fathom.services.planner.prompts.catalogue import load_catalogue
 from fathom.services.planner.prompts.selection import Prompts
 from fathom.services.planner.questions.routing import Form, Mode, Route, Scene
 from fathom.services.planner.runs.api import Runs
-from fathom.services.planner.runs.event_log import follow
+from fathom.services.planner.runs.log.events import follow
 from fathom.services.planner.runs.repository import RunRepository
 from fathom.services.planner.runs.subruns import Allowance, SubRunClient
 from fathom.services.planner.runs.worker import Worker
@@ -105,6 +105,7 @@ class Echo:
         text = arguments["text"]
         if self.failures:
             raise self.failures.pop(0)
+        # Held by the test, not by time: what happens meanwhile is then certain to happen in between.
         if text.startswith("wait"):
             await self.release.wait()
         self.called.append(f"{call_id} {text}")
@@ -126,6 +127,7 @@ class House:
         self.store: Any = store or MemoryStore()
         self.bus: Any = bus or MemoryBus(self.store, topology(ack_wait_s=ack_wait_s), loop_time)
         self.record = RunRepository(TenantStore(self.store))
+        # Several heartbeats within one lease of 0.3 s, as production has.
         self.config = Config(heartbeat_s=0.05, **settings)
         self.policy = Script(lines)
         """Says the same in each run, unless ``by_question`` has lines of its own for its question."""
@@ -143,6 +145,7 @@ class House:
         material = sum(len(result.material) for step in known for result in step.results)
         todo = Todo.from_steps(known)
         tools: list[Tool] = [Echo(self.called, self.release, self.failures), Think(), Finish(), TodoList(todo)]
+        # Two, so that a third one shows what is refused.
         delegation = SubRunClient(self.bus, self.record, task, Allowance(runs=2))
         if delegation.is_allowed:
             tools.append(Delegate(delegation, Session.from_material(self.clients, task.run_id, 1.0, [])))
@@ -166,6 +169,7 @@ class House:
     async def working(self, worker: Worker | None = None) -> AsyncIterator[list[asyncio.Task[None]]]:
         """Run a worker inside the block; its unfinished runs return to the queue at the end."""
         chosen = worker or self.runs.worker
+        # One consumer per depth: a parent that waits for its child must not occupy the child's place.
         tasks = [asyncio.create_task(chosen.work(Lane.INTERACTIVE, depth)) for depth in range(MAX_DEPTH + 1)]
         try:
             yield tasks

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from transformers import BertConfig, BertModel
 
+from fathom.domain.encoders.base import scale_to_unit
 from fathom.domain.encoders.bert import Bert, Block, Linear, Norm, apply_gelu
 from fathom.domain.encoders.loading import LOADING
 
@@ -58,3 +59,8 @@ def test_gelu_is_the_exact_one() -> None:
     values = np.linspace(-9, 9, 4_001, dtype=np.float32).reshape(-1, 1)
     expected = torch.nn.functional.gelu(torch.from_numpy(values.copy())).numpy()
     np.testing.assert_allclose(apply_gelu(values), expected, atol=2e-6)
+
+
+def test_vectors_get_length_one_and_a_vector_of_zeros_stays_one() -> None:
+    found = scale_to_unit(np.array([[3, 4], [0, 0]], dtype=np.float32))
+    np.testing.assert_allclose(found, [[0.6, 0.8], [0, 0]], atol=1e-7)

@@ -91,9 +91,11 @@ def conversations(trajectory: Trajectory, *, keep_failed: bool = False) -> list[
         everything += step.new_messages
         # The model saw another beginning from here on: what follows is a conversation of its own.
         if step.HasField("compaction"):
+            # Shown again and not learned again: each of these was a target in the conversation before.
             parts.append(([Said(message) for message in view(step, everything)], []))
         else:
             parts[-1][0].extend(Said(message) for message in step.new_messages)
+        # Numbered with the given messages: compactions refer to both by their place.
         spoken = own_words(step)
         everything.append(spoken)
         parts[-1][0].append(Said(spoken, keep_failed or worthwhile(step), step.index))

@@ -64,6 +64,7 @@ class Bundle:
                 raise NotFound("file", f"{file}; `fathom data` builds it")
         lines = documents.read_text(encoding="utf-8").splitlines()
         self.documents = tuple(read_document(line) for line in lines)
+        # One thread: sums of floating-point numbers depend on their order, and a seed gives the same tasks everywhere.
         self._connection = duckdb.connect(":memory:", config={"threads": "1"})
         self._connection.execute(
             "create table observations as select entity, indicator, date, value"
@@ -102,8 +103,10 @@ class Bundle:
         found = []
         for document in self.documents:
             match = COMPANY.fullmatch(document.title)
+            # Every question is written in both languages, which takes both names.
             if match and match.group(2) in chinese:
                 found.append(Company(match.group(2), match.group(1), chinese[match.group(2)], document))
+        # Draws are by position: the order must not follow that of the files.
         return tuple(sorted(found, key=lambda company: company.ticker))
 
 

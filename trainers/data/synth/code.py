@@ -42,6 +42,7 @@ CHANGE = (
         "{name}从第一个收盘价到最后一个收盘价的涨跌幅是多少？",
         PERCENT,
     ),
+    # The answer is computed in SQL and the solution in pandas: an error in either shows when the paths are played.
     f"with {PRICES} select (last(value order by date) / first(value order by date) - 1) * 100 from prices",
     '''def change(sheet, column):
     """Last close over the first, in percent."""
@@ -229,6 +230,7 @@ def falls(bundle: Bundle, draw: random.Random) -> Draft | None:
         cell(code, column=f"{company.ticker}.{PRICE}", size=size),
     )
     fields, fact = company_fields(first, last, company, size=size), f"{company.ticker} {first} {last} {size}"
+    # An answer of none could be guessed from the question.
     return Draft(wording, fact, fields, plain(count, 0), path, parameters=EXACT) if count else None
 
 
@@ -246,6 +248,7 @@ def correlation(bundle: Bundle, draw: random.Random) -> Draft | None:
 
 TEMPLATES: Mapping[str, Template] = {
     "change": share(CHANGE, 1, 8),
+    # Over one year the compound rate is the change itself, and taking one for the other would be graded as right.
     "growth": share(GROWTH, 3, 12),
     "volatility": share(VOLATILITY, 1, 6),
     "drawdown": share(DRAWDOWN, 1, 8),

@@ -87,6 +87,7 @@ def facts(bundle: Bundle) -> Iterator[SynthTask]:
             if match is None:
                 continue
             fact = match.group(1).strip()
+            # "Cupertino, California" and "Cupertino" are both right; without a comma the two are one.
             references = tuple(dict.fromkeys((fact, fact.split(",")[0])))
             for language in LANGUAGES:
                 question = wording.of(language, name=company.name(language))
@@ -98,6 +99,7 @@ def profile_questions(bundle: Bundle) -> Iterator[SynthTask]:
     for company in bundle.companies:
         first = company.profile.text.split(". ")[0].rstrip(".")
         words = first.removeprefix(company.english).strip()
+        # A profile that does not begin with the company's name cannot be quoted without it.
         if words == first or names_company(words, company):
             continue
         for language in LANGUAGES:
@@ -124,6 +126,7 @@ def clozes(bundle: Bundle) -> Iterator[SynthTask]:
 def said_once(task: SynthTask, news: Sequence[Document]) -> bool:
     """Return whether only the reference fits the gap: no other item has the sentence with another figure or name."""
     before, after = str(task.path[0].arguments["query"]).split(GAP)
+    # In another item another figure or name may stand in the gap, of up to forty characters.
     fitting = re.compile(rf"{re.escape(before)}[\w,.' -]{{1,40}}?{re.escape(after)}")
     return sum(len(fitting.findall(document.text)) for document in news if after in document.text) == 1
 
@@ -131,6 +134,7 @@ def said_once(task: SynthTask, news: Sequence[Document]) -> bool:
 def without_figure(document: Document, sentence: str) -> Iterator[SynthTask]:
     """Yield cloze questions for the only figure of a sentence."""
     figures = list(FIGURE.finditer(sentence))
+    # A second number anywhere, also within a date, would be as good an answer as the one that is gone.
     if len(figures) != 1 or len(re.findall(r"\d+", sentence)) != len(re.findall(r"\d+", figures[0].group())):
         return
     yield from cloze(document, "figure", sentence, figures[0].span(), (figures[0].group(),), FIGURE_GONE, "number")
@@ -139,6 +143,7 @@ def without_figure(document: Document, sentence: str) -> Iterator[SynthTask]:
 def without_person(document: Document, sentence: str) -> Iterator[SynthTask]:
     """Yield cloze questions for the only named person of a sentence; full name and family name are accepted."""
     people = list(PERSON.finditer(sentence))
+    # A name that stands twice would give itself away.
     if len(people) != 1 or sentence.count(people[0].group(1)) != 1:
         return
     name = people[0].group(1)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 Kind = Literal["query", "passage"]
 """Kind of text; models trained with two kinds of text get a prefix by kind."""
+# A vector of zeros stays one instead of becoming NaN.
+LEAST_NORM = 1e-12
 
 
 @runtime_checkable
@@ -36,6 +38,14 @@ class Encoder(Protocol):
         reached.
         """
         ...
+
+
+def scale_to_unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Scale each row to Euclidean length 1, in place, and return the rows; a row of zeros stays one."""
+    import numpy as np
+
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True).clip(min=LEAST_NORM)
+    return vectors
 
 
 def check_vectors(vectors: NDArray[np.float32], count: int, dim: int, encoder: str) -> NDArray[np.float32]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fathom.domain.encoders.base import scale_to_unit
 from fathom.domain.encoders.packing import Rows, Stretch, group_by_length, split_rows
 
 Floats = NDArray[np.float32]
@@ -20,8 +21,6 @@ Floats = NDArray[np.float32]
 ROWS_IN_CACHE = 64
 # Coefficients of the error function's approximation (Abramowitz and Stegun, 7.1.26): off by at most 1.5e-7.
 ERF_SCALE, ERF = 0.3275911, (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
-# A vector of zeros stays one instead of becoming NaN.
-LEAST_NORM = 1e-12
 
 
 @dataclass(frozen=True)
@@ -93,8 +92,7 @@ class Bert:
         states = self.workers.map(lambda part: self._pool_states([rows[at] for at in part]), parts)
         for part, found in zip(parts, states, strict=True):
             pooled[part] = found
-        pooled /= np.linalg.norm(pooled, axis=1, keepdims=True).clip(min=LEAST_NORM)
-        return pooled
+        return scale_to_unit(pooled)
 
     def _pool_states(self, rows: Rows) -> Floats:
         """Return mean states of texts sorted by length."""

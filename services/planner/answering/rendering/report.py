@@ -7,7 +7,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-from fathom.domain.chat.language import language_of
+from fathom.domain.text.language import language_of
 from fathom.domain.text.numerals import ONE_TO_TEN
 from fathom.services.planner.answering.parsing import Code, Reference, parse
 from fathom.services.planner.answering.verification.tables import find_tables

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fathom.domain.chat.language import language_of
+from fathom.domain.text.language import language_of
 from fathom.services.planner.answering.parsing import Citation, Reference, parse
 from fathom.services.planner.answering.rendering.citations import resolve_citations
 from fathom.services.planner.answering.rendering.missing import MAX_ITEMS, describe, escape_markdown

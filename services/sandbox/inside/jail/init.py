@@ -53,7 +53,9 @@ def run_session(session: SessionInputs) -> NoReturn:
         # Names the wall that is being built: a failure reports it, and remedies are found by it.
         stage = "session"
         os.setsid()
+        # Without a process namespace orphans would go to the host's init, where nothing here could end them.
         kernel.adopt_orphans()
+        # Interrupts are for the worker alone, which gets them from here.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         stage = "root file system"
         if plan.walls == "namespace":
@@ -70,11 +72,13 @@ def run_session(session: SessionInputs) -> NoReturn:
             kernel.drop_capabilities()
             kernel.no_new_privileges()
         stage = "worker"
+        # A signal's arrival becomes something to poll for, beside the orders of the supervisor.
         wake_end, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         worker = os.fork()
         if worker == 0:
+            # Signals of the worker would be written into the pipe that its parent polls.
             signal.set_wakeup_fd(-1)
             move_home(home)
             start_worker(session)
@@ -97,10 +101,12 @@ def become_user(plan: SessionPlan) -> None:
     if plan.walls == "namespace":
         if plan.uid >= 0:
             os.setgroups([])
+            # The group first: without root nobody may change it any more.
             os.setresgid(INSIDE_UID, INSIDE_UID, INSIDE_UID)
             os.setresuid(INSIDE_UID, INSIDE_UID, INSIDE_UID)
             kernel.make_dumpable()
         kernel.unshare(kernel.CLONE_NEWUSER)
+        # Without privileges the kernel takes a map of groups only from who has given up changing them.
         kernel.write("/proc/self/setgroups", "deny")
         kernel.write("/proc/self/uid_map", f"{INSIDE_UID} {INSIDE_UID} 1")
         kernel.write("/proc/self/gid_map", f"{INSIDE_UID} {INSIDE_UID} 1")
@@ -129,6 +135,7 @@ def start_worker(session: SessionInputs) -> NoReturn:
         # The parent may have died before the line above took effect.
         if os.getppid() != parent:
             os._exit(0)
+        # A group of its own: a cell that signals its whole group must not reach the process that watches over it.
         os.setpgid(0, 0)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         set_limits(plan.limits)
@@ -230,6 +237,7 @@ def end_all(*, dedicated: bool) -> None:
             for pid in list_descendants(os.getpid()):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+        # Only when no child is left has the end been seen; a killed process still counts until it is reaped.
         if not kernel.reap()[1]:
             return
         select.select([], [], [], 0.001)

@@ -29,6 +29,7 @@ NAMESPACES = {
     "uts": CLONE_NEWUTS,
     "cgroup": CLONE_NEWCGROUP,
 }
+# Numbers from the kernel's headers (linux/mount.h, linux/sched.h), which are part of its interface and never change.
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
 MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
 MNT_DETACH = 2
@@ -60,6 +61,7 @@ def raise_on_error(result: int, what: str) -> int:
 
 def call(name: str, *arguments: Any) -> int:
     """Make a raw system call and return its result; integers are passed as 64 bits."""
+    # ctypes passes plain integers as 32 bits, and the upper half of the register would be whatever was there.
     passed = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
     return raise_on_error(int(LIBC.syscall(ctypes.c_long(find_call_number(name)), *passed)), name)
 
@@ -82,6 +84,7 @@ def clone(flags: int) -> int:
     after_parent: Callable[[], None] = ctypes.pythonapi.PyOS_AfterFork_Parent
     # The raw call: unshare would put only later children into the process namespace, not this one.
     system_call = LIBC.syscall
+    # Looked up before, so that between the hooks there is nothing but the call.
     arguments = [ctypes.c_long(value) for value in (find_call_number("clone"), flags | signal.SIGCHLD, 0, 0, 0, 0)]
     before()
     pid = int(system_call(*arguments))
@@ -147,6 +150,7 @@ def empty_bounding_set() -> None:
     That takes CAP_SETPCAP; without it, no_new_privs is what keeps the other sets from growing.
     """
     path = "/proc/sys/kernel/cap_last_cap"
+    # Without /proc, all that there is room for: dropping a capability that the kernel does not know ends the loop.
     last = int(read(path)) if os.path.exists(path) else 63
     with suppress(OSError):
         for capability in range(last + 1):

@@ -72,6 +72,7 @@ def find_numbers(names: Iterable[str]) -> Iterator[int]:
 
 def build_argument_rule(name: str, argument_at: int, tests: list[tuple[int, int]], *, allow_match: bool) -> list[bytes]:
     """Return the rule for one call by the low half of one argument; ``tests`` are pairs of comparison and value."""
+    # Flags are forbidden by name and the rest passes; kinds of sockets are allowed by name and the rest fails.
     hit, miss = (ALLOW, ERRNO | errno.EPERM) if allow_match else (ERRNO | errno.EPERM, ALLOW)
     body = [encode_instruction(LOAD, argument_at)]
     for code, value in tests:
@@ -83,6 +84,7 @@ def build_argument_rule(name: str, argument_at: int, tests: list[tuple[int, int]
 def compile_filter(*, sockets: bool) -> bytes:
     """Return the filter; with ``sockets`` local sockets may be made, bound and connected, others never."""
     start = [
+        # First of all: under another architecture the same number is another call.
         encode_instruction(LOAD, ARCH_AT),
         encode_instruction(EQUAL, kernel.AUDIT_ARCH[kernel.ARCH], 1, 0),
         encode_instruction(RETURN, KILL),

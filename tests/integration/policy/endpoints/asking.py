@@ -16,6 +16,7 @@ from tests.support.endpoint import Call, FakeEndpoint, Family, Reply, fake_endpo
 
 DATA = ToolSpec("data", "Looks up series.", '{"type": "object", "properties": {"query": {"type": "string"}}}')
 QUESTION = (Message(Role.SYSTEM, "You answer."), Message(Role.USER, "How did Apple do?"))
+# Two calls in one reply: families differ most in how they number parallel calls and want their results back.
 CALLS = Reply(reasoning="Prices first.", calls=(Call("data", {"query": "Apple"}), Call("data", {"query": "gold"})))
 ANSWER = Reply(reasoning="Now I know.", text="Apple rose.")
 

@@ -19,6 +19,7 @@ from tests.support.endpoint.replies import Wire
 def answer(body: dict[str, Any]) -> Reply:
     """Answer as a competent model does."""
     limit = body.get("max_tokens") or body.get("max_completion_tokens") or 0
+    # The doctor asks for few tokens to see whether a reply that is cut off says so.
     if limit and limit <= 16:
         return Reply(text="one, two, three", finish="length")
     last = body["messages"][-1]

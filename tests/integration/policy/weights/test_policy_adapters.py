@@ -28,12 +28,14 @@ def adapter(base: Path, target: Path, seed: int, **settings: Any) -> Path:
     """An adapter that changes something: PEFT begins with zeros."""
     from transformers import AutoModelForCausalLM
 
+    # In 32 bits, as the backend computes: merged weights are compared to one millionth.
     network = AutoModelForCausalLM.from_pretrained(str(base), dtype=torch.float32)
     fields = {"r": 4, "lora_alpha": 16, "target_modules": ["q_proj", "down_proj"], "task_type": "CAUSAL_LM", **settings}
     made = peft.get_peft_model(network, peft.LoraConfig(**fields))
     torch.manual_seed(seed)
     for name, parameter in made.named_parameters():
         if "lora_" in name:
+            # Large enough that greedy and sampled tokens change, which the tests look at.
             torch.nn.init.normal_(parameter, std=0.2)
     made.save_pretrained(str(target))
     (target / "README.md").unlink(missing_ok=True)
@@ -71,6 +73,7 @@ async def engine(tmp_path: Path, store: ObjectStore, base: Path) -> AsyncIterato
 
 
 async def ask(engine: Engine, model: str) -> Completion:
+    # Seeded: two answers are the same tokens if and only if the weights are.
     sampling = Sampling(temperature=1.0, max_tokens=24, seed=3)
     request = Request("", model, (Message(Role.USER, "hello"),), sampling=sampling)
     items = [item async for item in engine.generate(request, lambda: 20.0)]
@@ -94,6 +97,7 @@ async def test_an_adapter_is_merged_as_peft_does_it(
     engine: Engine, store: ObjectStore, base: Path, tmp_path: Path, settings: dict[str, Any]
 ) -> None:
     folder = await asyncio.to_thread(lambda: adapter(base, tmp_path / "a", 1, **settings))
+    # An adapter names the whole weights that it was trained on; they are published first.
     whole = await publish(store, base, "tiny", 1)
     await engine.load_weights("tiny", whole, 1)
     before = await ask(engine, "tiny")
@@ -116,6 +120,7 @@ async def test_adapters_follow_each_other_without_a_trace(
     two = await publish(store, await asyncio.to_thread(adapter, base, tmp_path / "2", 2), "tiny", 3, base=whole)
     await engine.load_weights("tiny", one, 2)  # also as the very first version
     first = {name: tensor.clone() for name, tensor in network_of(engine, "tiny").state_dict().items()}
+    # Merged in place and taken out again, rounding would add up with every change; merged from the base it does not.
     for ref, version in ((two, 3), (one, 2), (two, 3), (one, 2)):
         await engine.load_weights("tiny", ref, version)
     assert all(torch.equal(tensor, first[name]) for name, tensor in network_of(engine, "tiny").state_dict().items())
@@ -151,15 +156,18 @@ async def test_an_adapter_that_does_not_fit_changes_nothing(
     tensors = load_file(str(path))
     name = next(iter(tensors))
     if damage == "half":
+        # One of two matrices is gone: a product of what is left would have no meaning.
         save_file({key: value for key, value in tensors.items() if key != name}, str(path))
     elif damage == "name":
         save_file({key.replace("q_proj", "z_proj"): value for key, value in tensors.items()}, str(path))
     elif damage == "cut":
+        # Published as it is cut: its checksum is right, and only reading it shows what is missing.
         path.write_bytes(path.read_bytes()[:-9])
     elif damage == "config":
         (folder / "adapter_config.json").write_text("[1]")
     ref = await publish(store, folder, "tiny", 2, base=whole)
     if damage == "no base":
+        # The manifest of the base alone: the adapter is whole and still cannot be served.
         await store.delete(whole.key)
     with pytest.raises(FathomError if damage == "no base" else CorruptData) as told:
         await engine.load_weights("tiny", ref, 2)

@@ -41,6 +41,7 @@ def test_every_version_is_what_its_file_says(folders: list[Path]) -> None:
 
     made = reloader()
     loaded = made.load(folders[0])
+    # Back to the first at the end: nothing of the versions between may be left in the memory that is used again.
     for folder in (*folders[1:], folders[0]):
         before = tensors(loaded.network)
         after = made.load(folder, loaded)
@@ -51,6 +52,7 @@ def test_every_version_is_what_its_file_says(folders: list[Path]) -> None:
         assert all(torch.equal(loaded.network.state_dict()[name], value) for name, value in before.items())
         assert not after.network.training
         assert after.tokenizer is loaded.tokenizer
+        # Equal tensors are not enough: buffers that no file has, as those of rotary positions, count in the output too.
         ids = torch.tensor([[1, 2, 3]])
         with torch.inference_mode():
             assert torch.equal(after.network(ids).logits, reference.network(ids).logits)
@@ -64,6 +66,7 @@ def test_memory_of_a_version_that_nobody_uses_is_used_again(folders: list[Path])
     second = made.load(folders[1], first)
     third = made.load(folders[2], second)  # the first still samples: it keeps its memory
     assert third.network.lm_head.weight.data_ptr() != place
+    # The last reference, as when its last sample has ended.
     del first
     fourth = made.load(folders[3], third)
     assert fourth.network.lm_head.weight.data_ptr() == place
@@ -78,6 +81,7 @@ def test_tied_weights_stay_tied(tmp_path: Path) -> None:
         (folder / "model.safetensors").unlink()
         torch.manual_seed(seed)
         config: Any = LlamaConfig.from_pretrained(str(folder))
+        # Tied weights stand once in the file and twice in the network: filling them one by one would untie them.
         config.tie_word_embeddings = True
         network = LlamaForCausalLM(config)
         assert network.lm_head.weight is network.model.embed_tokens.weight
@@ -109,6 +113,7 @@ NAME = "model.layers.1.mlp.up_proj.weight"
 @pytest.mark.parametrize(
     ("change", "told"),
     [
+        # Each is found before the first tensor is written, else the version that serves would be half another one.
         (lambda all: {**all, NAME: all[NAME][:, :-1].contiguous()}, NAME),
         (lambda all: {**all, NAME: all[NAME].to(torch.int32)}, "I32"),
         (lambda all: {**all, "surprise": torch.zeros(2)}, "surprise"),
@@ -125,6 +130,7 @@ def test_what_does_not_fit_is_told_and_nothing_has_changed(
     with pytest.raises(CorruptData, match=told):
         made.load(rewritten(folders[1], tmp_path / "x", change), loaded)
     assert all(torch.equal(loaded.network.state_dict()[name], value) for name, value in before.items())
+    # What was refused must not keep the next good version out.
     made.load(folders[1], loaded)
 
 
@@ -139,6 +145,7 @@ def test_bfloat16_files_are_read_as_they_are_rounded(folders: list[Path], tmp_pa
 
 def test_another_tokenizer_is_not_taken_for_the_same(folders: list[Path], tmp_path: Path) -> None:
     folder = rewritten(folders[1], tmp_path / "x", lambda all: all)
+    # The same vocabulary with another template renders other prompts, so that comparing vocabularies is not enough.
     (folder / "chat_template.jinja").write_text("{% for m in messages %}{{ m['content'] }}{% endfor %}")
     made = reloader()
     first = made.load(folders[0])
@@ -160,6 +167,7 @@ async def test_sampling_goes_on_while_a_version_is_read(folders: list[Path], mon
 
     def slow(*args: Any) -> Any:
         begun = tokens
+        # Five tokens sampled while the reading stands still: one could have been under way already.
         wait_until(lambda: tokens >= begun + 5)
         waited.append(tokens - begun)
         return original(*args)

@@ -33,6 +33,7 @@ async def retention() -> AsyncIterator[Retention]:
     store = MemoryStore()
     bus = await open_bus("memory://", store)
     await bus.declare()
+    # Two of the newest stay; with an age of 0 s no version is too young to go.
     yield Retention(store, bus.bucket(SERVING), 2, 0.0, structlog.get_logger())
     await bus.close()
 
@@ -61,12 +62,14 @@ async def test_the_newest_and_every_served_version_stay(retention: Retention, fo
     await serve(retention, refs[1], 1, Lane.EVALUATION)
     await serve(retention, refs[3], 3, Lane.INTERACTIVE)
     await serve(retention, refs[6], 6, Lane.INTERACTIVE, 10)
+    # Of six: 5 and 6 are the newest, 1 and 3 are what lanes serve; a trial on ten percent keeps the version before it.
     assert await retention.retire("tiny") == [2, 4]
     assert await versions_in(retention) == {1, 3, 5, 6}
     for number in (1, 3, 5, 6):
         assert (await fetch(retention.store, refs[number], tmp_path / str(number))).policy_version == number
     assert await retention.retire("tiny") == []
     await serve(retention, refs[6], 6, Lane.INTERACTIVE)
+    # The trial has become everybody's version, and nobody is left on 3.
     assert await retention.retire("tiny") == [3]
 
 
@@ -90,10 +93,12 @@ async def test_what_others_stand_on_stays(retention: Retention, folder: Path, tm
 
 async def test_uploads_and_young_versions_are_left_alone(retention: Retention, folder: Path) -> None:
     await publish_versions(retention, folder, 4)
+    # Files that no manifest names: of an upload under way, or of one that was given up.
     await retention.store.put("weights/tiny/2/abc-late.safetensors", b"x")
     await retention.store.put("weights/tiny/9/abc-model.safetensors", b"x")
     young = Retention(retention.store, retention.serving, 2, 60.0, structlog.get_logger())
     assert await young.retire("tiny") == []
+    # Keeping none is how retention is switched off.
     assert await Retention(retention.store, retention.serving, 0, 0.0, structlog.get_logger()).retire("tiny") == []
     assert await retention.retire("tiny") == [1, 2]
     assert [item.key for item in await retention.store.list("weights/tiny/2/")] == [
@@ -110,6 +115,7 @@ async def test_a_version_that_is_activated_meanwhile_gets_its_manifest_back(
 
     async def rival(key: str) -> None:
         await delete(key)
+        # Between the look at what is served and the deletion lies time for an activation: no lock spans both stores.
         if key == refs[1].key:
             await serve(retention, refs[1], 1, Lane.TRAINING)
 

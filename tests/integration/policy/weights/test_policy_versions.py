@@ -65,6 +65,7 @@ class Fleet:
         fields: dict[str, Any] = {"models": {"rules": RulesModel()}, "ready_wait_s": 5.0, **settings}
         config = Config(
             **fields,
+            # A folder each, as pods have: with a shared one a replica could find what it never downloaded.
             cache_dir=self.root / f"cache-{len(self.engines)}",
             trained=TransformersModel(threads=1),
         )
@@ -90,6 +91,7 @@ async def fleet(request: pytest.FixtureRequest, tmp_path: Path, folders: list[Pa
     async with AsyncExitStack() as stack:
         nats = request.param == "nats"
         server = await stack.enter_async_context(NatsServer(tmp_path / "jetstream")) if nats else None
+        # In memory the bus is the connection itself; over NATS each replica has its own, as processes have.
         one = None if server else await open_bus("memory://", store)
 
         async def open_one() -> Bus:
@@ -145,6 +147,7 @@ async def test_every_replica_follows_and_goes_back(fleet: Fleet) -> None:
     assert (loaded.previous_version, loaded.model.policy_version) == (1, 2)
     await until_serves(first, 2)
     same = [await ask(engine) for engine in (first, second)]
+    # The same seed on both: what differs could only be the weights.
     assert same[0].sampled_token_ids == same[1].sampled_token_ids
     back = await first.load_weights("tiny", None, 1)  # by its number alone
     assert (back.previous_version, back.model.policy_version) == (2, 1)
@@ -169,6 +172,7 @@ async def test_a_version_that_another_replica_serves_already_is_waited_for(
     with pytest.raises(NotReady, match="about to be served"):
         await ask(late, policy_version=2)
     for engine in (first, late):
+        # Nobody has announced version 3: waiting for it would be waiting for nothing.
         with pytest.raises(VersionMismatch, match="not 3"):
             await ask(engine, policy_version=3)
     with pytest.raises(VersionMismatch, match="serves version 2, not 1"):
@@ -198,6 +202,7 @@ async def test_a_restart_without_the_store_is_not_ready_and_then_is(fleet: Fleet
         await ask(after)
     assert told.value.retry_after_s
     assert after.get_model("tiny").state is State.WARMING
+    # A model that needs no weights serves while another one waits for its own.
     assert after.get_model("rules").state is State.READY
     fleet.store.down = False
     await until_serves(after, 2)
@@ -219,6 +224,7 @@ async def test_lanes_and_a_canary_share(fleet: Fleet) -> None:
     answers = {f"question {index}": await ask(first, text=f"question {index}") for index in range(60)}
     counts = Counter(answer.version_min for answer in answers.values())
     assert set(counts) == {1, 2}
+    # Thirty percent of sixty conversations are 18, with a standard deviation of 3.5: four of them to either side.
     assert 6 <= counts[2] <= 32
     for text, answer in list(answers.items())[:10]:  # the same conversation, the same version, in any replica
         assert (await ask(second, text=text)).version_min == answer.version_min
@@ -237,6 +243,7 @@ async def test_a_lane_that_nothing_serves_says_so(fleet: Fleet) -> None:
     assert (await ask(engine, Lane.TRAINING)).version_min == 1
     with pytest.raises(FailedPrecondition, match="interactive"):
         await ask(engine)
+    # A share of nothing: there is no version that the other ninety percent would get.
     with pytest.raises(InvalidField, match="percent"):
         await engine.load_weights("tiny", fleet.refs[1], 2, [Lane.INTERACTIVE], 10)
 
@@ -246,6 +253,7 @@ async def test_versions_that_do_not_exist(fleet: Fleet) -> None:
     await engine.load_weights("tiny", fleet.refs[0], 1)
     with pytest.raises(NotFound) as told:
         await engine.load_weights("tiny", None, 9)
+    # Published and not served: it can be named without its reference.
     assert "3" in told.value.nearest
     with pytest.raises(NotFound):
         await engine.load_weights("unheard", None, 1)
@@ -257,6 +265,7 @@ async def test_versions_that_do_not_exist(fleet: Fleet) -> None:
 async def test_garbage_in_the_truth_changes_nothing_and_is_mended(fleet: Fleet) -> None:
     engine, keys = await fleet.replica(), await fleet.keys()
     await engine.load_weights("tiny", fleet.refs[0], 1)
+    # Keys that name no model must not stop the watch, which goes over all of them.
     for key in ("nonsense", "model", "model.a=b"):
         await keys.put(key, b"x")
     await keys.put(KEY, b"\xff garbage")
@@ -274,6 +283,7 @@ async def test_a_truth_that_points_nowhere_is_waited_for(fleet: Fleet, folders: 
     elsewhere = MemoryStore()
     ref = await publish(elsewhere, folders[1], "tiny", 7)
     entry = await keys.get(KEY)
+    # Written past every replica, as an operator's restored bucket would be.
     wanted = Serving.from_json(entry.value, KEY).with_version(7, ref, (), 100)
     await keys.put(KEY, wanted.to_json())
     await until_detail(engine, "no object")
@@ -289,6 +299,7 @@ async def test_corrupt_weights_in_the_truth_keep_the_old_version(
 ) -> None:
     engine, keys = await fleet.replica(), await fleet.keys()
     await engine.load_weights("tiny", fleet.refs[0], 1)
+    # Weights of one width with the configuration of another: whole files, right checksums, and no model.
     broken = await asyncio.to_thread(tiny_model, tmp_path / "broken", 5, 64)
     (broken / "config.json").write_bytes((folders[0] / "config.json").read_bytes())
     ref = await publish(fleet.store, broken, "tiny", 8)
@@ -308,6 +319,7 @@ async def test_the_store_is_asked_again_within_the_budget(fleet: Fleet) -> None:
     seen: list[str] = []
 
     async def fails_thrice(key: str, sha256: str | None = None) -> bytes:
+        # Only the large file fails: the manifest has been read, so that the download is under way.
         if key.endswith("model.safetensors") and len(seen) < 3:
             seen.append(key)
             raise DependencyFailed("store", "is out of reach")
@@ -355,6 +367,7 @@ async def test_announced_weights_are_fetched_ahead(fleet: Fleet, tmp_path: Path)
     await first.load_weights("tiny", fleet.refs[0], 1)
     await until_serves(second, 1)
     bus = await fleet._open_one()
+    # An announcement that cannot be read costs the fetching ahead of one version, never the subscription.
     await bus.publish(weights_subject("tiny"), b"garbage", message_id="g")
     await first.load_weights("tiny", fleet.refs[1], 2, [Lane.TRAINING])
     cached = tmp_path / "cache-1" / "weights" / "tiny" / f"2-{fleet.refs[1].sha256[:12]}"
@@ -375,6 +388,7 @@ async def test_rivals_for_the_same_lanes_and_for_different_ones(fleet: Fleet) ->
         second.load_weights("tiny", fleet.refs[2], 3),
         return_exceptions=True,
     )
+    # Either may win, and both may when one comes after the other; a loser learns it by a conflict.
     assert all(not isinstance(result, BaseException) or isinstance(result, Conflict) for result in results)
     keys = await fleet.keys()
     entry = await keys.get(KEY)
@@ -383,6 +397,7 @@ async def test_rivals_for_the_same_lanes_and_for_different_ones(fleet: Fleet) ->
     for engine in (first, second):
         await until_serves(engine, winner)
     await asyncio.gather(
+        # Different lanes of one entry: whoever writes second reads again and keeps the other's lane.
         first.load_weights("tiny", fleet.refs[1], 2, [Lane.TRAINING]),
         second.load_weights("tiny", fleet.refs[2], 3, [Lane.EVALUATION]),
     )
@@ -400,6 +415,7 @@ async def test_of_two_that_read_the_same_truth_one_is_told(fleet: Fleet, monkeyp
 
     async def slowly(*args: Any) -> Any:
         plan = await original(*args)
+        # The rival comes once, between the reading and the writing of the same entry.
         if not met.is_set():
             met.set()
             await second.load_weights("tiny", fleet.refs[2], 3)

@@ -42,6 +42,7 @@ def kernels() -> dict[int, float]:
         except OSError:  # it has just ended
             continue
         parents[int(folder.name)], seconds[int(folder.name)] = int(fields[1]), int(fields[11]) / TICKS
+    # Level by level down from this process: the kernel's worker is a great-grandchild of the supervisor.
     below = {os.getpid()}
     while more := {pid for pid, parent in parents.items() if parent in below} - below:
         below |= more
@@ -51,7 +52,9 @@ def kernels() -> dict[int, float]:
 async def busy(before: dict[int, float]) -> int:
     """The process that computes without end."""
     return await eventually(
-        lambda: next((pid for pid, spent in kernels().items() if spent - before.get(pid, 0.0) > 0.5), 0), every_s=0.1
+        # Half a second of processor time since the look before: nothing else in an idle stack takes as much.
+        lambda: next((pid for pid, spent in kernels().items() if spent - before.get(pid, 0.0) > 0.5), 0),
+        every_s=0.1,
     )
 
 

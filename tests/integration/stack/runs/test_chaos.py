@@ -26,6 +26,7 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.slow
 QUESTION = "Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020"
 LIMIT_S = 60.0
+# Everything else must be the same word for word, whether services share a process or not.
 MOMENTARY = {"conversation_id", "time", "duration_ms", "trajectory"}
 """Chosen at random, read from a clock, or the checksum of what has such things in it."""
 
@@ -72,8 +73,10 @@ async def test_killing_any_process_during_a_question(
         assert await story(clients) == one_process
         for victim in ("nats", *ORDER):
             started, killed = time.monotonic(), False
+            # The only bound on time: a run that neither ends nor fails is what must not happen.
             async with asyncio.timeout(LIMIT_S):
                 async for event in run(clients, pb.RunRequest(question=QUESTION)):
+                    # In the middle: something is recorded by then, and something is left to do.
                     if not killed and event.HasField("tool_finished"):
                         os.kill(processes.pids()[victim], signal.SIGKILL)
                         killed = True
@@ -87,6 +90,7 @@ async def test_killing_any_process_during_a_question(
                 assert finished.HasField("answer"), outcome
             else:
                 assert finished.culprit, outcome
+            # The next victim falls when this one is back: two losses at once are another test's matter.
             await processes.until_serving(LIMIT_S)
         await clients.close()
         pids = processes.pids()

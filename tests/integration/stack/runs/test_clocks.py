@@ -22,6 +22,7 @@ SITE = """
 import sys, time
 OFFSETS = {"fathom.services.planner": 86400.0, "fathom.services.policy": -86400.0, "fathom.services.memory": -86400.0}
 for name, offset in OFFSETS.items():
+    # By the command line, since all services are started with the same environment.
     if name in sys.orig_argv:
         true_time = time.time
         time.time = lambda: true_time() + offset
@@ -46,6 +47,7 @@ async def test_clocks_that_are_a_day_off_break_no_run(
         finally:
             await clients.close()
     header = await RunRepository(open_store(endpoints.store)).get_header(events[0].run_id)
+    # Else the test would pass with clocks that nobody has moved.
     assert header.start_time > time.time() + 80_000, "the planner's clock was meant to be ahead"
     for ended in (events[-1].finished, more[-1].finished):
         assert ended.stop_reason == trajectory.STOP_REASON_FINISHED, ended.error

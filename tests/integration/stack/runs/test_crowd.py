@@ -17,6 +17,7 @@ from fathom.services.local import Endpoints
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 Stack = tuple[Endpoints, Clients]
 QUESTIONS = ("What is maximum drawdown?", "What is CAGR?", "How did the share price of Apple develop in 2019?")
+# Ten times what fifty runs take on two idle cores: for a hang, not for slowness.
 LIMIT_S = 150.0
 
 

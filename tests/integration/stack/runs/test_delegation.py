@@ -58,6 +58,7 @@ async def test_a_comparison_is_shared_out_and_its_material_comes_back(stack: Sta
         opening = " ".join(message.content for message in found.steps[0].new_messages)
         assert child.question in opening
         assert "for a note" not in opening
+        # The bound on a sub-run's rounds, below that of its parent.
         assert len(found.steps) <= 8
     await held_together(clients, run_id, finished)
 
@@ -69,6 +70,7 @@ async def held_together(clients: Clients, run_id: str, finished: pb.RunFinished)
     cited = {int(number) for number in re.findall(r"\[(\d+)\]", answer.markdown)}
     assert cited <= set(numbers)
     assert set(cited) <= set(answer.cited)
+    # A calculation keeps the run in which it was made: its code is not run again here.
     foreign = [item for number, item in numbers.items() if number in cited and item.code.run_id]
     assert len({item.code.run_id for item in foreign}) == 2, "code records of both children are cited"
     assert "-38.5%" in answer.markdown
@@ -100,6 +102,7 @@ def holding_the_child(model: ScriptedModel) -> Iterator[asyncio.Event]:
     is_waiting = asyncio.Event()
 
     def wait(_: Said) -> Line:
+        # The reply begins and does not end, so that the child is found at work, whatever the machine's speed.
         model.may_end.clear()
         is_waiting.set()
         return "data", {"question": PART}
@@ -165,6 +168,7 @@ async def last(clients: Clients, request: pb.RunRequest) -> pb.RunFinished:
 async def test_a_child_without_time_fails_as_a_result(stack: Stack) -> None:
     """The parent's time is too short for sub-runs: the tool says so, and the parent does the work."""
     _, clients = stack
+    # Enough for the parent's own rounds, and less than a sub-run is given at least.
     request = pb.RunRequest(request_id=new_id("run"), question=COMPARISON, budget=pb.Budget(max_ms=3_500, max_rounds=9))
     finished = await last(clients, request)
     results = (await record(clients, request.request_id)).trajectory.steps[0].tool_results

@@ -29,6 +29,7 @@ def pause_holder(found: Planners, run_id: str, method: str) -> list[str]:
     asleep: list[str] = []
 
     async def before(name: str, request_id: str) -> None:
+        # While its call is out: it has begun something that another planner will do again.
         if name == method and not asleep:
             asleep.append(found.holder(run_id))
             found.processes[asleep[0]].send_signal(signal.SIGSTOP)
@@ -64,18 +65,21 @@ async def test_a_planner_that_wakes_up_says_nothing_more_of_a_run_it_has_lost(
         finished = events[-1].finished
         assert finished.stop_reason == trajectory.STOP_REASON_FINISHED, finished.error
         before = await state(found.urls[other], run_id)
+        # It wakes up in the middle of its work and believes the run to be its own.
         found.processes[asleep[0]].send_signal(signal.SIGCONT)
         await eventually(  # it finds out
             lambda: "lost to another planner" in found.logs[asleep[0]].read_text(), within_s=40, every_s=0.1
         )
         assert await follow_run(found.urls[other], run_id) == events
         assert [event.sequence for event in events] == list(range(1, len(events) + 1))
+        # Two ends would be two answers, of which readers saw one and the record keeps the other.
         assert sum(event.HasField("finished") for event in events) == 1
         assert await state(found.urls[other], run_id) == before
         assert [step.index for step in before.trajectory.steps] == list(range(len(before.trajectory.steps)))
         assert before.trajectory.answer == finished.answer
         calls = [call.id for step in before.trajectory.steps for call in step.completion.tool_calls]
         told = [event.tool_finished.result.tool_call_id for event in events if event.HasField("tool_finished")]
+        # A call that both have made is told once.
         assert len(told) == len(set(told)) <= len(calls)
         # The one that lost its run goes on with others.
         again = await followed_new(found.urls[asleep[0]])

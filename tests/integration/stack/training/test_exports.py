@@ -54,6 +54,7 @@ async def test_a_rollout_becomes_sft_rows_whose_rendering_is_what_was_sampled(st
         assert [m["weight"] for m in row["messages"] if m["role"] == "assistant"] == [1] * len(played.steps)
 
         renderer = PolicyRenderer(clients, "rules", tools)
+        # Wanted for another model: nothing that was sampled can be taken as it is, all of it is rendered anew.
         again = Wanted("sft", "nobody", least_reward=0.0, prefix=f"rollouts/{name}/", tools=tools)
         await export(store, again, tmp_path / "again.jsonl", renderer)
         (other,) = [json.loads(line) for line in (tmp_path / "again.jsonl").read_text().splitlines()]
@@ -74,10 +75,12 @@ async def test_a_users_run_needs_consent_and_cannot_train_ppo_of_another_model(s
     events = [event async for event in run(clients, pb.RunRequest(request_id="export-run", question=QUESTION))]
     assert events[-1].finished.answer.markdown
     prefix = "runs/trajectories/export-run"
+    # A user's run is left out, and counted as left out, unless the operator says that it may be used.
     done = await export(store, Wanted("sft", prefix=prefix), tmp_path / "none.jsonl", None)
     assert (done.rows, sum(done.left_out.values())) == (0, 1)
     done = await export(store, Wanted("sft", prefix=prefix, production=True), tmp_path / "one.jsonl", None)
     assert done.rows == 1
+    # Log-probabilities of one model say nothing about another: PPO's ratio would be made of both.
     with pytest.raises(NotTrainable, match="'rules', not 'tiny'"):
         await export(store, Wanted("ppo", "tiny", prefix=prefix, production=True), tmp_path / "ppo.jsonl", None)
 
@@ -96,6 +99,7 @@ async def test_thinking_gets_shorter_by_the_policys_own_tokens(stack: Stack, tmp
     (tmp_path / "long.jsonl").write_text(json.dumps(row) + "\n")
     lengths = await compress_file(tmp_path / "long.jsonl", tmp_path / "short.jsonl", 24, clients, "rules")
     (short,) = [json.loads(line) for line in (tmp_path / "short.jsonl").read_text().splitlines()]
+    # 24 tokens hold the last of the three sentences, and not all of them.
     assert max(lengths.before) > 24 >= max(lengths.after)
     words = [message["content"] for message in short["messages"]]
     assert any("The headquarters of PepsiCo are what I need." in text and "wonder" not in text for text in words)

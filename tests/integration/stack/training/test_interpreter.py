@@ -45,6 +45,7 @@ GOOD = """def growth(frame):
 result = growth(sheet_1)
 print(result)"""
 CELLS = (
+    # Eight that run on the table against three that earn little or fail: a few random draws have both.
     *(GOOD.replace("growth", f"growth_{at}") for at in range(8)),
     "print(sheet_1.head())",
     "print(undefined_name)",
@@ -58,6 +59,7 @@ def call(name: str, **arguments: str) -> str:
     return f"<tool_call>{body}</tool_call>"
 
 
+# A whole call is one token of this vocabulary: a model that has learned nothing still writes calls that parse.
 WORDS = [*(call("python", code=cell) for cell in CELLS), call("finish", answer="It rose."), "well", "then"]
 
 
@@ -84,9 +86,11 @@ async def test_a_rollout_goes_on_under_its_request_id_and_offers_what_was_asked_
     first = await play_rollout()
     assert set(first) == {(0, 0), (0, 1), (1, 0), (1, 1)}
     assert await play_rollout() == first, "times and all: nothing was played again"
+    # As if the planner had been killed before it stored this one of four.
     await open_store(endpoints.store).delete("rollouts/rollout-kept/0001-00.pb")
     again = await play_rollout()
     assert {place for place in again if again[place] != first[place]} == {(1, 0)}, "only what was missing was played"
+    # The same request id for another request is a mistake of the caller, not a repetition.
     request.group_size = 1
     with pytest.raises(Conflict, match="rollout-kept"):
         await play_rollout()
@@ -108,6 +112,7 @@ def check_steps(lines: list[dict[str, float]]) -> None:
         for name in ("reward/style", "reward/length", "reward/execution", "actor/pg_loss", "code/length"):
             assert name in metrics, name
         assert abs(metrics["actor/pg_loss"]) < 1e3
+        # Both compute in 32 bits and batch differently; a wrong token or template would give other probabilities.
         assert metrics["mismatch/prob_diff/max"] < 1e-3, "rollout and learner agree"
         assert metrics["code/cells"] > 0
     assert any(metrics["reward/execution"] > 0 for metrics in lines), "a cell ran on the injected table"

@@ -30,6 +30,7 @@ FOUND, NOT_FOUND = "When was the Dow Jones Industrial Average first calculated?"
 
 async def research_run(clients: Clients, name: str, question: str, rounds: int = 0) -> trajectory.Trajectory:
     """A production run of the reference policy, as it was recorded."""
+    # No round at all means no limit of the caller's own.
     budget = pb.Budget(max_rounds=rounds)
     async for _ in clients.planner.run(pb.RunRequest(question=question, request_id=name, budget=budget)):
         pass
@@ -80,6 +81,7 @@ async def test_the_loss_covers_model_tokens_and_nothing_else(stack: Stack, proto
         assert list(item.token_ids[position:end]) == prompt + sampled, "ids are those that were rendered and sampled"
         assert list(item.mask[position:end]) == [0] * len(prompt) + [1] * len(sampled)
         assert list(item.log_probs[middle:end]) == list(said.log_probs), "every trained id has its log-probability"
+        # Zero where the model did not sample: a number there could slip into a ratio.
         assert not any(item.log_probs[position:middle])
         position = end
     assert position == len(item.token_ids)
@@ -87,6 +89,7 @@ async def test_the_loss_covers_model_tokens_and_nothing_else(stack: Stack, proto
     trained = [await text(clients, ids) for ids in runs_of(item, 1)]
     observed = "".join([await text(clients, ids) for ids in runs_of(item, 0)])
     assert [one.removesuffix("<|im_end|>") for one in trained] == [step.completion.text for step in item.steps]
+    # The result of the last call is shown to no further round, so that no prompt has it.
     for result in results[:-1] if item.steps[-1].tool_results else results:
         shown = "<information>" if protocol == "search_r1" else result.content[:200]
         assert shown in observed
@@ -137,6 +140,7 @@ async def test_one_optimiser_step_on_recorded_research_runs(stack: Stack) -> Non
     data = to_data([Group({"uid": "g"}, tuple(runs))], {"temperature": 1.0, "n": 2})
     mask = data.tensor("response_mask").bool()
     size = int(data.tensor("input_ids").max()) + 1
+    # One row per micro-batch: the sums over both parts must come out as if they were one.
     settings = load_config([], ["actor.optim.lr=1e-3", "actor.ppo_micro_batch_size_per_gpu=1", "rollout.n=2"])
 
     def learner() -> Actor:
@@ -147,6 +151,7 @@ async def test_one_optimiser_step_on_recorded_research_runs(stack: Stack) -> Non
     data = compute_advantage(data.with_tensors(token_level_rewards=data.tensor("token_level_scores")), "grpo")
     before = [parameter.detach().clone() for parameter in first.model.parameters()]
     metrics = first.update_policy(data)
+    # On the first step the learner is the policy that gave the old log-probabilities.
     assert metrics["actor/ppo_kl"] == pytest.approx(0.0, abs=1e-5)
     assert metrics["actor/grad_norm"] > 0
     moved = [not torch.equal(a, b) for a, b in zip(before, first.model.parameters(), strict=True)]
@@ -154,6 +159,7 @@ async def test_one_optimiser_step_on_recorded_research_runs(stack: Stack) -> Non
 
     # The same batch with nonsense where the mask is 0 gives the same step, to the bit.
     second = learner()
+    # Large enough that a single position that leaks would change the step.
     noise = {name: data.tensor(name).masked_fill(~mask, 100.0) for name in ("old_log_probs", "advantages")}
     second.update_policy(data.with_tensors(**noise))
     for one, other in zip(first.model.parameters(), second.model.parameters(), strict=True):

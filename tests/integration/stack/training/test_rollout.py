@@ -39,6 +39,7 @@ async def test_training_takes_real_steps_and_policy_serves_the_new_version(stack
     run = Run("grpo", config, place, lambda step, _, metrics: seen.append((step, metrics)), Interruption())
     result = await asyncio.to_thread(run.train)
     model = (await clients.policy.get_model(policy.GetModelRequest(model="tiny-test"))).model
+    # The start is published as version 1, and each of the three steps as one more.
     assert (model.policy_version, model.exact) == (4, True)
     assert [step for step, _ in seen] == [1, 2, 3]
     assert all(metrics["mismatch/prob_diff/max"] < 1e-3 for _, metrics in seen), "sampler and learner agree"
@@ -62,6 +63,7 @@ async def test_training_takes_real_steps_and_policy_serves_the_new_version(stack
     assert first == second, "the same seeds give bit-identical trajectories"
     assert len(set(first.values())) > 1, "samples of a group differ"
 
+    # A version that was replaced: its samples would be of another policy than the trainer believes.
     request.policy_version = 2
     failed = [r.trajectory async for r in clients.planner.rollout(request)]
     assert all(item.stop_reason == trajectory.STOP_REASON_FAILED for item in failed)

@@ -46,10 +46,12 @@ async def test_calls_keep_their_distance() -> None:
         begun.append(loop_time())
 
     await asyncio.gather(*(lane.run(work) for _ in range(6)))
+    # Fifty per second are one every 0.02 s, although four places are free: the rate binds, not the places.
     assert begun == pytest.approx([0.0, 0.02, 0.04, 0.06, 0.08, 0.1])
 
 
 async def test_a_turn_after_the_deadline_is_refused_at_once() -> None:
+    # A turn every ten seconds: the second comes too late for somebody who has one, and the refusal says when it comes.
     lane = Lane("vendor", LanePolicy(per_second=0.1))
     await lane.run(works)
     with pytest.raises(Overloaded) as overloaded:
@@ -77,12 +79,14 @@ async def test_the_circuit_opens_tries_and_closes() -> None:
     with pytest.raises(CircuitOpen) as opened:
         await lane.run(works)
     assert opened.value.culprit == "vendor"
+    # A second past open_s one call may try; it fails, so that the next one is refused at once again.
     clock.now += 31
     with pytest.raises(DependencyFailed, match="down"):
         await lane.run(fails)
     with pytest.raises(CircuitOpen):
         await lane.run(works)
     clock.now += 31
+    # The trial succeeds and forgets the three failures: one more failure alone does not open the circuit.
     assert await lane.run(works) == "here"
     with pytest.raises(DependencyFailed, match="down"):
         await lane.run(fails)
@@ -105,6 +109,7 @@ async def test_half_open_lets_one_call_try() -> None:
 
     trial = asyncio.ensure_future(lane.run(slow))
     await asyncio.sleep(0)
+    # The trial is still under way: whoever else comes would press a vendor that may not be back.
     with pytest.raises(CircuitOpen):
         await lane.run(slow)
     release.set()
@@ -115,6 +120,7 @@ async def test_half_open_lets_one_call_try() -> None:
 async def test_the_callers_mistakes_open_no_circuit() -> None:
     lane = Lane("vendor", FAST)
 
+    # As many as would open the circuit three times over: a vendor that refuses nonsense is well.
     async def mistaken() -> None:
         raise InvalidField("symbol", "is none")
 
@@ -139,6 +145,7 @@ async def test_eight_at_a_time_make_one_call_and_a_ninth_none() -> None:
 
     asking = [asyncio.ensure_future(shared.get("k", load, 10, None, "vendor")) for _ in range(8)]
     await asyncio.sleep(0)
+    # All eight stand at the key before the vendor has answered the first.
     release.set()
     assert await asyncio.gather(*asking) == ["answer"] * 8
     assert await shared.get("k", load, 10, None, "vendor") == "answer"
@@ -148,6 +155,7 @@ async def test_eight_at_a_time_make_one_call_and_a_ninth_none() -> None:
 
 async def test_answers_age_and_the_oldest_make_room() -> None:
     clock = Clock()
+    # Answers are four bytes long: two fit into ten, a third makes room by what was read longest ago.
     shared = cache(clock, limit=10)
 
     async def load() -> str:
@@ -155,6 +163,7 @@ async def test_answers_age_and_the_oldest_make_room() -> None:
 
     for key in ("a", "b"):
         await shared.get(key, load, 10, None, "vendor")
+    # Read again, "a" is the newer one when "c" comes, and "b" goes.
     await shared.get("a", load, 10, None, "vendor")
     await shared.get("c", load, 10, None, "vendor")
     assert shared.size_bytes == 8
@@ -163,6 +172,7 @@ async def test_answers_age_and_the_oldest_make_room() -> None:
     assert shared.counts.calls == calls
     await shared.get("b", load, 10, None, "vendor")
     assert shared.counts.calls == calls + 1
+    # A second past the ten that an answer lives.
     clock.now += 11
     await shared.get("b", load, 10, None, "vendor")
     assert shared.counts.calls == calls + 2
@@ -186,6 +196,7 @@ async def test_failures_are_shared_but_not_kept_and_absence_is() -> None:
     for _ in range(3):
         with pytest.raises(NotFound):
             await shared.get("k", load, 10, None, "vendor")
+    # One for the four that shared the failure; one for the absence, which the later two read from the cache.
     assert calls == 2
 
 
@@ -200,6 +211,7 @@ async def test_one_who_leaves_takes_nothing_from_the_others() -> None:
     await asyncio.sleep(0)
     follower = asyncio.ensure_future(shared.get("k", load, 10, None, "vendor"))
     await asyncio.sleep(0)
+    # The call was begun by the leader, and must not end with it.
     leader.cancel()
     with pytest.raises(asyncio.CancelledError):
         await leader
@@ -235,6 +247,7 @@ async def test_a_follower_with_more_time_makes_the_next_call() -> None:
 
     first = asyncio.ensure_future(shared.get("k", load, 10, time.monotonic() + 5, "vendor"))
     await asyncio.sleep(0)
+    # The first call had the leader's five seconds. Whoever has more makes a call of its own instead of failing with it.
     assert await shared.get("k", load, 10, time.monotonic() + 60, "vendor") == "answer"
     with pytest.raises(DeadlineExceeded):
         await first

@@ -42,6 +42,7 @@ def test_a_sheet_says_where_each_column_is_from() -> None:
         "https://example/kline",
         "2024-01-31",
     )
+    # The one row has no adjusted close; a date comes from no vendor's column.
     assert (columns["date"].source, columns["adj_close"].nulls, columns["volume"].unit) == ("", 1, "shares")
     assert sheet.title == "贵州茅台, 600519.SH"
     assert frames.read_table(sheet.arrow).equals(table)
@@ -83,6 +84,7 @@ async def test_a_csv_with_a_broken_row_is_imported_and_the_row_is_told() -> None
     response, store = await ask(
         "代码,利润,增速\n000001,1.5,3%\n600519\n600036,2.5,4%\n".encode(), "text/csv; charset=utf-8", title="Mine"
     )
+    # The header is row 1, so that the broken one is the third that the user sees.
     assert [(issue.row, issue.column, issue.message) for issue in response.issues] == [(3, "", "has 1 fields, not 3")]
     assert (response.sheet.title, response.sheet.rows) == ("Mine", 2)
     assert [(column.name, column.unit, column.vendor) for column in response.sheet.columns] == [
@@ -105,6 +107,7 @@ async def test_a_sheet_is_described_by_its_id() -> None:
 
 async def test_arrow_is_imported_as_before_and_other_types_are_refused() -> None:
     arrow = frames.write_table(pa.table({"a": [1, 2]}))
+    # Callers from before uploads send no type, or the general one for bytes.
     for content_type in ("", frames.ARROW_STREAM, "application/octet-stream"):
         response, _ = await ask(arrow, content_type)
         assert (response.sheet.title, response.sheet.rows, len(response.issues)) == ("imported table", 2, 0)
@@ -130,6 +133,7 @@ async def test_a_sheet_with_a_lifetime_is_deleted_by_a_sweep_after_it(monkeypatc
     request = pb.GetSheetRequest(sheet_id=response.sheet.id)
     await servicer.sweep()
     assert (await servicer.GetSheet(request, CALL)).sheet.id == response.sheet.id
+    # A second past the sheet's lifetime.
     later = time.time() + 61
     monkeypatch.setattr(servicer._lifetimes, "now", lambda: later)
     await servicer.sweep()

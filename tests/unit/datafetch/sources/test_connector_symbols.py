@@ -14,6 +14,7 @@ SPELLINGS = {
         "600519", "600519.SH", "SH600519", "sh.600519", "600519.sh", "600519.SS", "SHSE.600519", "SSE:600519", "600519.XSHG", "1.600519", "６００５１９",
         "贵州茅台(600519)", "贵州茅台（600519.SH）", "贵州茅台 600519", "600519 贵州茅台", "sh 600519", "SH-600519", "沪600519", "贵州茅台[SH600519]",
     ),
+    # The same six digits are Ping An Bank in Shenzhen and the composite index in Shanghai: bare they are the stock.
     "000001.SZ": ("000001", "sz000001", "000001.SZ", "SZSE:000001", "0.000001", "平安银行(000001)", "XSHE.000001"),
     "000001.SH": ("sh000001", "000001.SH", "1.000001", "上证指数", "上证综指"),
     "300750.SZ": ("300750", "宁德时代 300750.SZ"),
@@ -24,9 +25,11 @@ SPELLINGS = {
     "920118.BJ": ("920118", "920118.BJ"),
     "399001.SZ": ("399001", "sz399001", "深证成指"),
     "000300.SH": ("沪深300", "CSI 300", "sh000300"),
+    # Hong Kong's codes are written with four digits or five, and padded to five.
     "00700.HK": ("HK 00700", "0700.HK", "00700", "HK00700", "hk.00700", "700.HK", "00700.HK", "腾讯控股(00700)", "116.00700", "HKEX:700", "港股00700"),
     "09988.HK": ("9988.HK", "09988", "9988"),
     "AAPL.US": ("AAPL", "aapl", "AAPL.US", "US.AAPL", "NASDAQ:AAPL", "AAPL.O", "AAPL.OQ", "苹果(AAPL)", "苹果公司 AAPL"),
+    # A class of shares is set off by a point, a hyphen or a slash, depending on the vendor.
     "BRK.B.US": ("BRK.B", "BRK-B", "brk/b", "NYSE:BRK.B"),
     "SPX.US": ("^GSPC", "SPX", ".SPX", "S&P 500", "标普500"),
     "HSI.HK": ("^HSI", "HSI", "恒生指数"),
@@ -62,6 +65,7 @@ def test_an_ambiguous_code_has_candidates() -> None:
         "00000",
         "a" * 200,
         "600519;drop table",
+        # Two codes: which one is meant is not guessed.
         "茅台600519酒厂600520",
     ],
 )

@@ -33,6 +33,7 @@ def test_a_broken_row_is_reported_with_its_number_and_the_rest_loads() -> None:
         "name": ["Moutai", "Insurance", "CITIC"],
         "profit": [1, 4, 5],
     }
+    # Rows are counted as an editor shows them, header first. Trailing empty fields, as of 601318, are no extra ones.
     assert [(issue.row, issue.reason) for issue in found.issues] == [
         (3, "has 2 fields, not 3"),
         (4, "has 4 fields, not 3"),
@@ -50,6 +51,7 @@ def test_types_units_and_words_for_nothing() -> None:
     assert columns["代码"] == ["000001", "600519", "600036"]
     assert columns["日期"] == [date(2025, 7, 27), date(2025, 2, 7), date(2025, 2, 7)]
     assert columns["day"] == [date(2025, 7, 27), date(2025, 2, 7), date(2025, 2, 8)]
+    # Parentheses are an accountant's minus, and a hyphen alone is a word for nothing.
     assert columns["营业收入"] == [1234.5, -3.5, None]
     assert columns["margin"] == [12.5, None, 7.0]
     assert columns["n"] == [7, None, 9]
@@ -60,6 +62,7 @@ def test_types_units_and_words_for_nothing() -> None:
 
 
 def test_a_few_odd_cells_are_reported_and_many_make_a_column_text() -> None:
+    # One odd cell of a hundred is a slip in a column of numbers; one of three says that the column is text.
     rows = [f"{number},{number}.5" for number in range(100)]
     rows[41] = "41.25,oops"
     found = csv("a,b\n" + "\n".join(rows))
@@ -79,6 +82,7 @@ def test_quotes_delimiters_lines_and_names() -> None:
     found = csv('a;b;c\n"x;y";"two\nlines";3\n"never closed;8;9\nlast;row;11\n')
     assert found.table.to_pydict() == {"a": ["x;y", "last"], "b": ["two\nlines", "row"], "c": [3, 11]}
     assert [(issue.row, issue.reason) for issue in found.issues] == [(4, "has a quotation mark that is not closed")]
+    # U+2028 ends a line for str.splitlines, and not for whoever wrote the file.
     tabs = csv("a\tb\r\n1\tx\u2028y\r\n", "t.tsv")
     assert tabs.table.to_pydict() == {"a": [1], "b": ["x\u2028y"]}
 
@@ -171,6 +175,7 @@ def test_workbooks() -> None:
 def test_a_workbook_that_would_unpack_to_too_much() -> None:
     sink = io.BytesIO()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as book:
+        # Some kilobytes on the disk, five times the limit in memory.
         book.writestr("xl/worksheets/sheet1.xml", b"0" * 5_000_000)
     with pytest.raises(CorruptData, match="unpacks to"):
         read_upload(sink.getvalue(), "t.xlsx", limits=UploadLimits(unpacked_bytes=1_000_000))
@@ -188,6 +193,7 @@ def test_parquet_keeps_its_types_and_loses_only_broken_groups() -> None:
     data = bytearray(sink.getvalue())
     assert read_upload(bytes(data), "t.parquet").table.num_rows == 6
     at = pq.ParquetFile(io.BytesIO(bytes(data))).metadata.row_group(1).column(0).data_page_offset + 60
+    # Groups have two rows each: damage to the second one costs rows 3 and 4, and no others.
     data[at : at + 20] = b"\x00" * 20
     found = read_upload(bytes(data), "t.parquet")
     assert found.table.num_rows == 4

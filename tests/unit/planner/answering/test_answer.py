@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fathom.services.planner.answering.rendering.citations import resolve_citations
 from fathom.services.planner.rollouts.service import strip_citations
-from fathom.services.planner.runs.event_log import split_deltas
+from fathom.services.planner.runs.log.events import split_deltas
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,7 @@ from fathom.services.planner.runs.event_log import split_deltas
         ("a [1，2]。", "a [1][2]。", (1, 2), ()),
         ("a [7].", "a .", (), (7,)),
         ("a [1, 7].", "a [1].", (1,), (7,)),
+        # A link whose label is a number, code with an index, and a footnote: brackets that cite nothing.
         ("[1](https://example.org)", "[1](https://example.org)", (), ()),
         ("`x[1]` and [1]", "`x[1]` and [1]", (1,), ()),
         ("```\ny[7]\n```", "```\ny[7]\n```", (), ()),

@@ -32,6 +32,7 @@ def make_sheet() -> Source:
 
 def make_cell() -> Source:
     """Return a calculation, material 2."""
+    # A calculation says how much and never why: a cause that cites it is cited wrongly.
     lines = index_lines('{"label": "AAPL", "return_pct": 225.0}\n{"label": "MSFT", "return_pct": 105.6}')
     return Source(2, MaterialKind.CODE, index_line(""), lines)
 
@@ -57,6 +58,7 @@ def verifier() -> Verifier:
         ("苹果涨幅更大，因为新款手机大卖[2]。", "cannot show a cause"),
         ("The pandemic led to higher prices of Apple [1].", "cannot show a cause"),
         ("Apple rose because of a lower corporate tax [3].", "does not give this cause"),
+        # Material 2 has totals alone; the years are in the table that the answer did not cite.
         ("Apple returned more in every year [2].", "the tables say the opposite for 2021"),
         ("Apple returned more than Microsoft in every year [1].", "the tables say the opposite for 2021"),
         ("Microsoft (105.6%) returned more than Apple (225.0%) [2].", "the numbers say the opposite"),
@@ -74,6 +76,7 @@ def test_a_claim_needs_material_that_can_support_it(verifier: Verifier, text: st
         "Apple closed at 130 dollars on 2020-12-28 [1].",
         "Apple gained 85.7% in 2020 [1].",
         "Apple's return was 119.4 percentage points above Microsoft's [2].",
+        # 225.0 over 105.6: what two cited numbers give together needs no line of its own.
         "Apple returned 2.13 times as much as Microsoft [2].",
         "Apple rose as demand grew, thanks to the new iPhone [3].",
         "Apple (225.0%) returned more than Microsoft (105.6%) [2].",

@@ -31,6 +31,7 @@ from fathom.services.planner.classification.vectors import Encoded
 from fathom.services.planner.model.episode import FindingKind, Material, MaterialKind
 
 MONTHS = tuple(date(year, month, 28) for year in (2020, 2021) for month in range(1, 13))
+# One peak, in April 2020, and a fall ever after, so that each sentence below is true or false without a doubt.
 JOBLESS = np.array([4.0, 4.1, 4.5, 9.0, 8.5, 8.0, 7.5, 7.2, 7.0, 6.8, 6.7, 6.6, *np.linspace(6.5, 4.3, 12)])
 PAYROLLS = np.array([150.0, 151, 149, 130, 133, 137, 139, 140, 141, 142, 143, 142, *range(143, 155)]) * 1e3
 
@@ -193,6 +194,7 @@ def test_an_event_that_only_a_document_can_tell_is_no_matter_of_a_table() -> Non
 
 def test_a_list_of_names_is_no_cause_whatever_the_classifier_makes_of_it() -> None:
     text = "Shops of Ulm: 137 million in June 2020 [1]."
+    # The classifier is wrong here on purpose: the rules around it must hold whatever it says.
     labels = ClauseLabels({"Shops of Ulm": Verdict("explained", 0.9, True)})
     assert [finding.text for finding in Verifier("", [make_sheet()], labels).verify(text)] == ["Shops of Ulm"]
     assert Verifier("How many people work in the shops of Ulm?", [make_sheet()], labels).verify(text) == ()
@@ -260,6 +262,7 @@ def test_the_names_of_a_sheet_are_known_in_every_language() -> None:
     columns = [
         Column(name="AAPL.close_adj", entity="AAPL", indicator="close_adj", entity_names=["Apple", "苹果"],
                indicator_names=["adjusted close", "复权收盘价"]),
+        # A column without names of its entity: the entity's id is all that can be looked for.
         Column(name="US.unrate", entity="US", indicator="unrate", indicator_names=["unemployment rate", "失业率"]),
     ]  # fmt: skip
     sheet = Sheet(title="a comparison without names", columns=columns)

@@ -84,6 +84,7 @@ def passage() -> Material:
 
 def episode(*drafts: str, seconds: float = 100.0, material: Sequence[Material] | None = None) -> Episode:
     """Return an episode whose rounds wrote ``drafts``; the first one collected the material."""
+    # One of each kind, numbered 1 to 4 in this order.
     known = tuple(material if material is not None else (sheet(), code(), missing(), passage()))
     task = Task("run_1", "How did Apple do?", "m", Sampling(), Limits(10, 10_000, time.monotonic() + seconds))
     made = Episode(task, ())
@@ -142,12 +143,14 @@ async def test_a_draft_that_does_not_hold_goes_back_once_with_the_list_and_the_m
     for words in ("999.99", "there is no material 9", "no citation says", "[1] table sheet_1", "[3] MISSING Tencent"):
         assert words in asked.content
     answer = await made.finish(draft, episode("", asked.content), False)
+    # The request for the first one is found in the episode, so that another planner that goes on asks for none either.
     assert isinstance(answer, Answer), "a second correction is never asked for"
     assert answer.unresolved == (9,)
     assert "[9]" not in answer.markdown
     assert {kind for kind, _ in doubts(answer)} == {FindingKind.NUMBER, FindingKind.UNCITED, FindingKind.UNRESOLVED}
 
 
+# A correction takes a round and some seconds: without either, what there is must be the answer.
 @pytest.mark.parametrize(("last", "seconds", "correct"), [(True, 100, True), (False, 3, True), (False, 100, False)])
 async def test_no_correction_without_a_round_or_time_or_leave(last: bool, seconds: float, correct: bool) -> None:
     made = ending(correct=correct)
@@ -194,6 +197,7 @@ async def test_code_that_stays_broken_leaves_a_chip_and_its_table(mended: str) -
     text = "Start.\n\n<figure>\n```python\nboom(sheet_1)\n```\n</figure>\n\nEnd. Tencent."
     answer = await final(text, ending(cell, coder, correct=False))
     assert len(coder.asked) == 1
+    # Nothing, and the same code again, are not worth a second run.
     assert len(cell.codes) == (2 if mended in ("boom(1)", "gone()") else 1)
     number = answer.material[-1].number
     assert answer.markdown == f"Start.\n\n{{{{figure:code_{number}}}}}\n\n{{{{table:sheet_1}}}}\n\nEnd. Tencent."
@@ -206,6 +210,7 @@ async def test_code_without_a_figure_says_so_and_many_figures_are_bounded() -> N
     assert coder.asked == [NO_FIGURE]
     cell = Cell()
     answer = await final("\n\n".join([FIGURE] * 10), ending(cell, correct=False))
+    # Of ten: the other two stay in the answer as code, for a reader to see that there was something.
     assert len(cell.codes) == 8
     assert answer.markdown.count("```python") == 2
 
@@ -233,6 +238,7 @@ async def test_omitted_missing_items_are_named_in_the_readers_language() -> None
     )
     for silent in ("Tencent is not known.", "Not known [3]."):
         assert append_missing(silent, [missing()], "x") == silent
+    # A subject comes from a question or a source: as Markdown it could end the line and begin a heading.
     hostile = Material(9, MaterialKind.MISSING, {"subject": "<b>*x*\n\n# y", "reason": "NO_MATCH"})
     assert "\\<b\\>\\*x\\* \\# y" in append_missing("", [hostile], "x")
 
@@ -251,6 +257,7 @@ async def test_without_material_numbers_are_unsupported_and_nothing_is_sent_back
 @pytest.mark.parametrize(
     "text",
     [
+        # Each is the beginning of something that a pattern looks for, thousands of times, and never its end.
         "1," * 8_000,
         "2020-" * 4_000,
         "一" * 12_000,
@@ -275,6 +282,7 @@ def test_the_material_list_keeps_ids_within_its_budget_and_drops_in_order() -> N
     assert whole.dropped == ()
     assert "broken()" in whole.text
     sizes = [list_material(material, budget) for budget in (1_200, 600, 200, 0)]
+    # A budget of none cannot be met: the numbers and what is missing stay in any case.
     for budget, made in zip((1_200, 600, 200), sizes, strict=False):
         assert made.tokens <= budget
         assert estimate_tokens(made.text) <= made.tokens
@@ -305,6 +313,7 @@ async def test_the_coder_gets_code_and_traceback_and_its_fenced_block_counts() -
     assert (request, model) == ("r", "coder")
     for words in ("boom()", "KeyError: 'Date'", "sheet_1"):
         assert words in messages[1].content
+    # Prose in place of code must not be run.
     assert await PolicyCoder(Said("no code"), "mend it").mend("r", episode(), "x", "y") == ""
 
 

@@ -23,6 +23,7 @@ from fathom.services.planner.answering.verification.numbers import find_numbers,
         ("25 basis points", 25, "bp"),
         ("fell to -38.5%", -38.5, "%"),
         ("−38.5%", -38.5, "%"),
+        # A dash between blanks is no minus, and a typographical one before a number is.
         ("October – 2022", 2022, ""),
         ("1.2万亿元", 1.2e12, ""),
         ("3.5亿", 3.5e8, ""),
@@ -52,12 +53,14 @@ def test_names_are_no_numbers(text: str) -> None:
     [
         ("1.2 billion", 1_234_567_890, True),
         ("1.3 billion", 1_234_567_890, False),
+        # Percentages are held as fractions by one source and as percent by another; basis points likewise, below.
         ("12.3%", 0.1234, True),
         ("12.3%", 12.34, True),
         ("12.4%", 0.1234, False),
         ("25 bp", 0.25, True),
         ("25 bp", 0.0025, True),
         ("(1,234)", -1234.2, True),
+        # Parentheses are an accountant's minus or a mere aside: a number in them may be either.
         ("(1,234)", 1234, True),
         ("-1,234", 1234, False),
         ("1,234.57", 1234.5678, True),
@@ -65,6 +68,7 @@ def test_names_are_no_numbers(text: str) -> None:
         ("about 1,200", 1213, True),
         ("nearly 50%", 0.493, True),
         ("12亿", 1_234_567_890, True),
+        # One digit was said: everything that rounds to it is meant.
         ("0.1", 0.1499, True),
         ("0.1", 0.16, False),
     ],
@@ -105,6 +109,7 @@ def test_dates(text: str, first: date, last: date) -> None:
     assert (found.first, found.last) == (first, last)
 
 
+# A unit, a separator or a fraction makes a number of what would be a year.
 @pytest.mark.parametrize("text", ["$2020", "2,020", "2020.5", "1999%", "2020 million", "2030-02-30x"])
 def test_what_is_no_date(text: str) -> None:
     assert [found for found in find_moments(text) if found.days == 1 or text == found.text] == []

@@ -22,6 +22,7 @@ from fathom.services.planner.answering.parsing import (
     parse,
 )
 
+# Its own end stands in a comment of its code: only the one behind the fence counts.
 FIGURE = "<figure>\n```python\nimport plotly.express as px\npx.line(sheet_1)  # </figure>\n```\n</figure>"
 PARTS = [
     FIGURE, "<figure>\n```py\nx\n", "<figure>", "</figure>", "<FIGURE >\n~~~\nx[1]\n~~~\n</figure >", "[1]", "[1, 2]",
@@ -44,6 +45,7 @@ def in_pieces(pieces: list[str]) -> list[Event]:
 @given(st.lists(st.sampled_from(PARTS), max_size=14), st.data())
 def test_any_cut_gives_the_same_events(parts: list[str], data: st.DataObject) -> None:
     text = "".join(parts)
+    # Pieces of a stream end anywhere, in the middle of a tag as well, and may be empty.
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=20)))
     pieces = [text[start:end] for start, end in zip([0, *cuts], [*cuts, len(text)], strict=True)]
     whole = parse(text)
@@ -63,6 +65,7 @@ def test_character_by_character_is_the_same(text: str) -> None:
 def test_arbitrary_text_is_lossless_and_without_live_html(text: str) -> None:
     events = parse(text)
     assert "".join(event.source for event in events) == text
+    # Code is shown as text by whoever renders it, and escaping it here would change it.
     prose = "".join(escape_html(event) for event in events if not isinstance(event, Code | FigureBlock))
     assert not re.search(r"(?<!\\)<[A-Za-z/!?](?!ttps?://)", prose)
 
@@ -86,6 +89,7 @@ def test_a_figure_is_found_at_every_cut() -> None:
         "<figure>\n```python\nfig\n```\nmore\n</figure>",
         "<figure",
         "<figurex>\n```python\nfig\n```\n</figurex>",
+        # Longer than a figure may be: what waits for its end must be bounded.
         "<figure>\n```python\n" + "x = 1\n" * 4_000 + "```\n</figure>",
     ],
 )

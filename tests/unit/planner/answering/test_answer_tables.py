@@ -54,6 +54,7 @@ async def make_material(store: ObjectStore) -> tuple[Material, ...]:
         store, 1, {"AAPL.close": [26.75, 130.74], "MSFT.close": [44.5, 222.42]}, title="Apple, Microsoft: close"
     )
     code = Material(2, MaterialKind.CODE, CodeRecord(id="c", code="returns", ok=True))
+    # One row per company and year, while answers have a column per year: cells are found by both headers.
     names, years = ["Apple", "Apple", "Microsoft", "Microsoft"], [2019, 2020, 2019, 2020]
     returns = await make_sheet(
         store, 3, {"company": names, "year": years, "return": [0.886, 0.806, 0.5755, 0.421]}, computed_by=2

@@ -19,7 +19,7 @@ from fathom.services.planner.answering.parsing import parse
 from fathom.services.planner.answering.rendering.drafting import Draft
 from fathom.services.planner.answering.verification.review import render_markdown
 from fathom.services.planner.engine import Engine
-from fathom.services.planner.runs.event_log import EventLog
+from fathom.services.planner.runs.log.events import EventLog
 from tests.support.clock import pass_time, simulate_time
 from tests.support.policy import FakePolicy, PolicyRequest
 from tests.support.waiting import eventually

@@ -73,6 +73,7 @@ def test_monthly_asked_and_resampled_in_a_cell_is_filled() -> None:
         (YEAR, FILLED, ""),
         (table(date(2020, 1, 2), date(2020, 6, 30)), OPEN, "the data end on 2020-06-30"),
         (table(date(2020, 3, 2), date(2020, 12, 31)), OPEN, "the data begin on 2020-03-02"),
+        # All of the year is there: whether the answer kept to it, a table alone does not show.
         (table(date(2015, 1, 2), date(2022, 12, 30)), UNSURE, "the data run from 2015-01-02 to 2022-12-30"),
     ],
 )
@@ -88,6 +89,7 @@ def test_a_wider_table_is_enough_where_a_cell_names_the_period() -> None:
 
 
 def test_what_was_asked_after_a_day_is_not_answered_by_that_day() -> None:
+    # Monthly values are dated at the month's end: one value of October is where the period begins, not what was asked.
     after = Slot(SlotKind.PERIOD, "since October 2009", "2009-10-01/..")
     assert judge(after, table(date(2009, 10, 31), date(2009, 10, 31))).state is OPEN
     assert judge(after, table(date(2009, 10, 1), date(2016, 6, 30))).state is FILLED
@@ -100,6 +102,7 @@ def test_a_shorter_table_of_one_of_several_entities_is_unsure() -> None:
     assert judge(Slot(SlotKind.ENTITY, "Merck", "MRK"), YEAR, short).state is OPEN
 
 
+# Code says three percent either way.
 @pytest.mark.parametrize("value", [0.03, 3.0])
 def test_a_risk_free_rate_in_the_code_is_used(value: float) -> None:
     rate = Slot(SlotKind.PARAMETER, "risk-free rate of 3%", "3 %")
@@ -117,6 +120,7 @@ def test_a_measure_is_filled_by_its_name_and_open_beside_another_one() -> None:
     assert judge(asked, YEAR, cell(measures=frozenset(["max_drawdown"]))).state is FILLED
     assert judge(asked, YEAR, cell(labels=("find_drawdown",))).state is FILLED
     assert judge(asked, YEAR, cell(measures=frozenset(["return"]))).state is OPEN
+    # Names that say nothing: the cell may well compute it.
     assert judge(asked, YEAR, cell(labels=("f", "x"))).state is UNSURE
     assert judge(asked, YEAR).state is OPEN
 
@@ -126,6 +130,7 @@ def test_a_measure_is_filled_by_its_name_and_open_beside_another_one() -> None:
     [
         ({"order_by": "close_adj", "descending": True, "limit": 1}, {"rank", "max"}),
         ({"order_by": "close_adj", "limit": 3}, {"rank", "min"}),
+        # Without a limit the table has both ends.
         ({"order_by": "close_adj"}, {"rank", "max", "min"}),
         ({"indicators": ["close_adj"], "limit": 3}, set()),
     ],
@@ -163,6 +168,7 @@ def test_a_word_that_nothing_consumed_is_unsure_unless_the_material_has_it() -> 
 def test_a_name_that_nothing_consumed_is_open() -> None:
     name = Slot(SlotKind.UNKNOWN, "Amazon", start=8, end=14)
     assert judge(name, YEAR).state is OPEN
+    # The answer speaks of it, in whichever way: that is for a reader to judge.
     assert judge(name, YEAR, markdown="There are no data on Amazon.").state is UNSURE
 
 
@@ -205,4 +211,5 @@ def test_the_words_of_an_explanation_are_nothing_that_a_source_lacks() -> None:
     item = {"subject": "Tencent", "reason": "UNKNOWN_ENTITY", "detail": "no exchange here lists such a pattern"}
     lacks = list_lacks([Material(1, MaterialKind.MISSING, item)])
     words = [Slot(SlotKind.UNKNOWN, text, start=9) for text in ("Tencent", "pattern")]
+    # "pattern" stands in the explanation alone; the source lacks Tencent.
     assert [slot.state for slot in SlotChecker(Used(lacks=lacks)).check(words)] == [OPEN, UNSURE]

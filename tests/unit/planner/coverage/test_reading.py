@@ -38,6 +38,7 @@ class Datafetch:
         if self.starts:
             self.starts -= 1
             self.waited_for.set()
+            # A thousandth of a second: it says when to come again, and the test need not wait.
             raise NotReady("datafetch is warming up", retry_after_s=0.001)
         if self.mention is None:
             raise DependencyFailed("datafetch", "is gone")

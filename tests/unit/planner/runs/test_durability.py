@@ -15,7 +15,7 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.core.call import Lane
 from fathom.core.errors import Conflict, InvalidField, NotFound, NotReady
-from fathom.services.planner.runs.event_log import EventLog, follow, make_event_key
+from fathom.services.planner.runs.log.events import EventLog, follow, make_event_key
 from fathom.services.planner.runs.queue import submit_run
 from fathom.services.planner.runs.repository import RunRepository
 from fathom.transport.bus.streams import DAY_S, events_subject

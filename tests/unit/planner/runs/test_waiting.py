@@ -14,7 +14,7 @@ from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.core.call import Lane
 from fathom.core.errors import NotReady, Overloaded
 from fathom.services.planner.runs.dead import DeadRuns
-from fathom.services.planner.runs.event_log import fold_log, follow
+from fathom.services.planner.runs.log.events import fold_log, follow
 from fathom.services.planner.runs.repository import first_leg
 from fathom.transport.bus.streams import DAY_S
 from tests.support.clock import pass_time, simulate_time

@@ -92,6 +92,7 @@ async def open_policy(far: FakeEndpoint, house: House, **model: Any) -> AsyncIte
     await service.warm_up()
     dispatcher = Dispatcher(service, telemetry)
     dispatcher.ready = True
+    # Two attempts: a fault that is played once is overcome, one that is played twice shows.
     clients = Clients(
         {"policy": "inproc://policy"}, telemetry, dispatchers={"policy": dispatcher}, policy=RetryPolicy(attempts=2)
     )

@@ -32,6 +32,7 @@ class Datafetch:
     requests: list[Any] = field(default_factory=list)
 
     async def _answer(self, request: Any, timeout_s: float) -> Any:
+        # A copy: the tool may go on writing into its message.
         self.requests.append(type(request).FromString(request.SerializeToString()))
         reply = self.replies.pop(0)
         if isinstance(reply, Exception):
@@ -108,7 +109,9 @@ async def test_every_field_of_a_typed_query_reaches_the_data() -> None:
             "data.filters.0.operator",
         ),
         ({"entities": ["AAPL"], "colour": "red"}, "data"),
+        # A question is read as a whole: a field beside it would be dropped without a word.
         ({"question": "Apple in 2020", "frequency": "monthly"}, "data.frequency"),
+        # Dates alone ask for everything.
         ({"start_date": "2020-01-01"}, "data.entities"),
     ],
 )
@@ -195,6 +198,7 @@ def make_series(**fields: Any) -> pb.CatalogSeries:
 async def test_the_catalogue_lists_the_tables_that_a_conversation_has(query: str, page: int, named: list[str]) -> None:
     pages = [pb.SearchCatalogResponse(series=[make_series()], total=11, next_page_token="t")] * page
     bench = Bench(*pages)
+    # A table of the user's: the catalogue of the data layer cannot know it.
     upload = pb.Column(name="sales", unit="EUR"), pb.Column(name="branch")
     bench.session.put(make_sheet("t1"))
     bench.session.put(pb.Sheet(id="t2", title="Upload", columns=upload, rows=7))
@@ -242,6 +246,7 @@ async def test_the_overview_lists_kinds_and_outside_sources() -> None:
 async def test_pages_follow_the_tokens_and_the_one_behind_the_last_is_refused() -> None:
     first = pb.SearchCatalogResponse(series=[make_series()], total=11, next_page_token="more")
     second = pb.SearchCatalogResponse(series=[make_series(indicator="other")], total=11)
+    # Two replies per call: tokens are followed from the first page, since a call of the model brings none along.
     bench = Bench(first, second, first, second)
     assert "AAPL | other" in (await bench.call("catalogue", query="x", page=2)).content
     assert bench.datafetch.requests[1].page_token == "more"

@@ -45,6 +45,7 @@ class Speaker(FakePolicy):
     async def write(self, request: PolicyRequest) -> str:
         assert request.tools == (), "a stage has no tools"
         asked = asked_in(request.view.messages)
+        # Counted from what is shown and not in here, so that any worker that goes on gets the same text.
         before = sum(message.role == "assistant" for message in request.view.messages)
         self.sampled.append(f"{asked.stage}-{before}")
         self.shown.append((asked.stage, request.view.messages))

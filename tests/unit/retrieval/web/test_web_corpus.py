@@ -75,6 +75,7 @@ async def test_found_then_read_once(serve: Serve) -> None:
         document = await corpus.fetch(hit.id)
         assert document.text.startswith("Profit rose by a third.")
         assert (document.id, document.published) == (hit.id, MAY)
+    # Two spellings of one address are one hit, and the second reading of it comes from memory.
     assert site.readers == 1
     with pytest.raises(NotFound):
         await corpus.fetch("web-000000000000000000000000")
@@ -91,6 +92,7 @@ async def test_the_next_engine_answers_and_all_reasons_are_told(serve: Serve) ->
         await WebCorpus([broken, busy], fetcher()).search("q", 5)
     with pytest.raises(NotConfigured, match="searxng_url"):
         await WebCorpus([], fetcher()).search("q", 5)
+    # The caller's mistake: the next engine would only be asked to repeat it.
     wrong = Engine(error=InvalidField("query", "is empty"))
     with pytest.raises(InvalidField):
         await WebCorpus([wrong, works], fetcher()).search("", 5)
@@ -112,10 +114,12 @@ async def test_point_in_time(serve: Serve) -> None:
     assert [hit.published for hit in found] == [MAY]
     asked = engine.asked[0]
     assert asked is not None
+    # Engines take a range without its end: a page of that very moment is still known then.
     assert asked.before == MAY + timedelta(microseconds=1)
     with pytest.raises(NotFound):
         await corpus.fetch(found[0].id, as_of=MAY - timedelta(days=1))
     assert site.readers == 0
+    # Known by then, and written anew in July: nobody can tell what it said before.
     with pytest.raises(NotFound):
         await corpus.fetch(found[0].id, as_of=MAY + timedelta(days=5))
     assert (await corpus.fetch(found[0].id, as_of=datetime(2024, 7, 2, tzinfo=UTC))).published == datetime(
@@ -137,6 +141,7 @@ async def test_filters_of_the_web() -> None:
 async def test_memory_is_bounded(serve: Serve) -> None:
     site = Site()
     url = await serve({"/a": site.page, "/b": site.page})
+    # Three results and room for two: the oldest is forgotten, and with it the leave to read its page.
     corpus = WebCorpus([Engine([result(f"{url}/a"), result(f"{url}/b"), result(f"{url}/c")])], fetcher(), max_results=2)
     hits = await corpus.search("q", 5)
     with pytest.raises(NotFound):
@@ -144,6 +149,7 @@ async def test_memory_is_bounded(serve: Serve) -> None:
     for _ in range(2):
         await corpus.fetch(hits[1].id)
     assert site.readers == 1
+    # The page is larger than all the room for pages: it is read anew each time.
     small = WebCorpus([Engine([result(f"{url}/a")])], fetcher(), max_page_bytes=300)
     (hit,) = await small.search("q", 5)
     for _ in range(2):

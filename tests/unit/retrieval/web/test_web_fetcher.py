@@ -85,6 +85,7 @@ async def test_plain_text_and_compressed_pages(serve: Serve) -> None:
 @pytest.mark.parametrize(
     "url",
     [
+        # By row: this machine; private networks, metadata of clouds; the same within IPv6; other spellings, broadcast.
         "http://127.0.0.2/", "http://127.1.2.3:8080/", "http://[::1]/", "http://0.0.0.0/",
         "http://10.0.0.5/", "http://192.168.1.1/", "http://172.16.3.4/", "http://169.254.169.254/latest/meta-data/",
         "http://100.100.100.200/", "http://168.63.129.16/", "http://[fe80::1]/", "http://[fd00:ec2::254]/",
@@ -105,6 +106,7 @@ async def test_the_own_machine_is_refused_by_name_too(serve: Serve) -> None:
 
 
 async def test_public_addresses_are_not_refused() -> None:
+    # Without this a fetcher that refuses everything would pass the tests around it.
     for text in ("8.8.8.8", "93.184.216.34", "2606:2800:220:1::1"):
         assert is_reachable(ipaddress.ip_address(text), ())
     assert not is_reachable(ipaddress.ip_address("127.0.0.1"), ())
@@ -130,6 +132,7 @@ async def test_urls_that_are_none(url: str) -> None:
 def test_ports_and_names() -> None:
     with pytest.raises(BlockedAddress, match="port 22"):
         split_url("http://a.example:22/", (80, 443))
+    # One form for a name: lower case, in ASCII, without the point of the root, so that lists of names match it.
     assert split_url("HTTPS://Bücher.Example./a?b=1", (443,)) == ("https", "xn--bcher-kva.example", 443, "/a?b=1")
 
 
@@ -146,6 +149,7 @@ async def test_a_name_is_resolved_once_and_that_address_is_connected_to(serve: S
 
     async def rebinding(host: str, _: int) -> Sequence[str]:
         asked.append(host)
+        # 127.0.0.1 is allowed here as public addresses are; whoever asks a second time gets the private network.
         return ["127.0.0.1"] if len(asked) == 1 else ["127.0.0.2"]
 
     fetcher = PageFetcher(config(), rebinding)
@@ -162,6 +166,7 @@ def certify(folder: Path, host: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
         pytest.skip("openssl is not installed")
     key, certificate = folder / "key.pem", folder / "cert.pem"
     command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", str(key), "-out", str(certificate)]
+    # The name is in the extension: clients have not read the common name for years.
     name = ["-days", "2", "-subj", f"/CN={host}", "-addext", f"subjectAltName=DNS:{host}"]
     subprocess.run([*command, *name], check=True, capture_output=True)
     serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -180,6 +185,7 @@ async def test_a_certificate_is_checked_by_name_though_the_address_is_connected_
     server = TestServer(app, scheme="https")
     await server.start_server(ssl=serving)
     async with server:
+        # One attempt: a certificate does not become right by asking again.
         fetcher = PageFetcher(config(fetch_attempts=1), local, trusted)
         found = await fetcher.fetch(f"https://news.example:{server.port}/")
         assert found.document.title == "Profit up"
@@ -204,6 +210,7 @@ async def test_redirects_are_followed_and_each_is_checked(serve: Serve) -> None:
         reached.append(request.path)
         return web.Response(text=ARTICLE, content_type="text/html")
 
+    # Listening on the "private" address: that it was not reached is what shows that the redirect was checked.
     inside = await serve({"/secret": private}, host="127.0.0.2")
     url = await serve({
         "/a": redirect_to("/b"), "/b": page(), "/in": redirect_to(f"{inside}/secret"), "/file": redirect_to("file:///etc/passwd"), "/loop": redirect_to("/loop"),
@@ -216,6 +223,7 @@ async def test_redirects_are_followed_and_each_is_checked(serve: Serve) -> None:
         await fetcher.fetch(f"{url}/file")
     with pytest.raises(UpstreamRefused, match="redirects"):
         await fetcher.fetch(f"{url}/loop")
+    # Not even connected to: a request alone can do harm in a private network.
     assert reached == []
 
 
@@ -223,10 +231,12 @@ async def test_size_kind_and_emptiness(serve: Serve) -> None:
     async def endless(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/html"})
         await response.prepare(request)
+        # Eleven megabytes against a limit of 0.2, without a length that would give them away.
         for _ in range(1_000):
             await response.write(b"<p>more</p>" * 1_000)
         return response
 
+    # Sixteen megabytes that travel as some kilobytes: the limit counts what comes out of the decompression.
     bomb = gzip.compress(b"<p>x</p>" * 2_000_000)
     url = await serve({
         "/endless": endless, "/bomb": page(bomb, **{"Content-Encoding": "gzip"}), "/png": page(b"\x89PNG", "image/png"),
@@ -252,6 +262,7 @@ async def test_a_busy_host_is_tried_again_as_it_wishes(serve: Serve) -> None:
         nonlocal calls
         calls += 1
         if calls < 3:
+            # Both say "later"; with a delay of 0 the test does not wait.
             return web.Response(status=429 if calls == 1 else 503, headers={"Retry-After": "0"})
         return web.Response(text=ARTICLE, content_type="text/html")
 
@@ -280,6 +291,7 @@ async def test_a_slow_host_costs_no_more_than_its_time(serve: Serve) -> None:
         response = web.StreamResponse(headers={"Content-Type": "text/html"})
         await response.prepare(request)
         released = asyncio.create_task(release.wait())
+        # Always something, never the end: a timeout between two pieces of the body would never strike.
         while not released.done():
             await response.write(b"<p>")
             await asyncio.wait([released], timeout=0.01)
@@ -319,6 +331,7 @@ async def test_few_fetches_per_host_at_a_time_and_hosts_are_forgotten(serve: Ser
 
 async def test_unknown_names_and_closed_doors_are_typed() -> None:
     async def unknown(_: str, __: int) -> Sequence[str]:
+        # What the system's resolver raises.
         raise OSError("no such name")
 
     fetcher = PageFetcher(config(fetch_attempts=1), unknown)

@@ -36,6 +36,7 @@ def make_bacon() -> pd.DataFrame:
 def make_wave() -> pd.DataFrame:
     """Two daily prices over 2018 and 2019 that rise in waves."""
     dates = pd.bdate_range("2018-01-01", "2019-12-31")
+    # A formula and no random numbers: whoever doubts a figure computes it again with another library.
     n = np.arange(len(dates))
     wave = 100 * (1 + 0.0005 * n) * (1 + 0.03 * np.sin(n / 7))
     market = 50 * (1 + 0.0003 * n) * (1 + 0.02 * np.sin(n / 7 + 0.3) + 0.01 * np.cos(n / 3))

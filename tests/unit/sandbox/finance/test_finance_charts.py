@@ -36,6 +36,7 @@ def test_a_chart_of_the_drawdown_shows_the_drawdown_in_percent() -> None:
 
 def test_rebased_prices_begin_at_100_on_the_first_common_date() -> None:
     wave = make_wave()
+    # The second series begins on the fourth day: rebased on dates of their own, the two could not be compared.
     wave.iloc[:3, 1] = np.nan
     figure = finance.chart(wave, "rebased")
     assert [trace.y[0] for trace in figure.data] == [100.0, 100.0]
@@ -48,6 +49,7 @@ def test_rates_are_never_rebased() -> None:
 
 
 def test_what_crosses_zero_is_never_rebased() -> None:
+    # WTI was really below zero on 20 April 2020.
     oil = pd.Series([18.0, -37.0, 10.0], pd.date_range("2020-04-17", periods=3), name="wti")
     with pytest.raises(InvalidArgument, match="wti is not always above 0"):
         finance.chart(oil, "rebased")
@@ -113,6 +115,7 @@ def test_a_title_shortens_long_names_and_counts_further_ones() -> None:
 def test_more_lines_than_colours_differ_by_their_stroke() -> None:
     wave = make_wave()["wave"]
     figure = finance.chart(pd.DataFrame({str(number): wave for number in range(8)}))
+    # There are six colours.
     assert [trace.line.dash for trace in figure.data] == ["solid"] * 6 + ["dash"] * 2
 
 
@@ -137,6 +140,7 @@ def test_a_note_says_how_the_measure_was_computed(measure: str, words: str) -> N
 
 
 def test_values_far_apart_come_with_a_hint_and_a_log_axis_on_request() -> None:
+    # Six doublings: on a plain axis the first half is a line along the bottom.
     steep = pd.Series(np.geomspace(1, 64, 50), pd.date_range("2000-01-31", periods=50, freq="ME"), name="steep")
     assert "a factor of 64: on a log scale" in finance.chart(steep).layout.meta["note"]
     figure = finance.chart(steep, log=True)

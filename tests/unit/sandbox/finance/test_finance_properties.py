@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from fathom.services.sandbox.inside import finance
 
+# Never below minus one half, so that sixty falls in a row still leave a positive price.
 MOVES = st.lists(st.floats(-0.5, 0.5), min_size=5, max_size=60)
 
 
@@ -33,6 +34,7 @@ def test_correlations_are_symmetric_and_lie_between_minus_one_and_one(one: list[
     size = min(len(one), len(other))
     frame = pd.concat([make_prices(one[:size], "a"), make_prices(other[:size], "b")], axis=1)
     matrix = finance.correlation(frame).to_numpy()
+    # A series that never moves correlates with nothing: NaN is the right answer.
     known = matrix[~np.isnan(matrix)]
     assert ((known >= -1) & (known <= 1)).all()
     assert np.array_equal(matrix, matrix.T, equal_nan=True)

@@ -10,6 +10,7 @@ from fathom.services.sandbox.inside import finance
 from fathom.services.sandbox.inside.finance.errors import InvalidArgument
 from tests.unit.sandbox.finance.published import make_bacon, make_rate, make_wave
 
+# A last close of 2010 and a first one of 2011 that differ: the two bases of a year's return show at once.
 YEARS = pd.Series(
     [90.0, 100.0, 110.0, 121.0, 60.5, 66.55],
     pd.to_datetime(["2010-12-31", "2011-01-03", "2011-12-30", "2012-12-31", "2013-06-28", "2013-12-31"]),
@@ -21,6 +22,7 @@ def test_the_return_of_a_year_counts_from_the_last_close_before_it() -> None:
     row = finance.holding_return(YEARS, "2011", "2011").loc["share"]
     assert row["return"] == pytest.approx(110 / 90 - 1)
     assert (row["base_date"], row["end_date"]) == (pd.Timestamp("2010-12-31"), pd.Timestamp("2011-12-30"))
+    # From 31 December to 30 December are 364 days.
     assert row["cagr"] == pytest.approx((110 / 90) ** (365.25 / 364) - 1)
 
 
@@ -87,6 +89,7 @@ def test_period_returns_compound_to_the_return_of_the_whole() -> None:
 
 
 def test_a_period_after_a_gap_has_no_return() -> None:
+    # March is missing: neither it nor April has a value of the month before.
     months = pd.Series([1.0, 2.0, 3.0, 4.0], pd.to_datetime(["2020-01-31", "2020-02-29", "2020-04-30", "2020-05-31"]))
     found = finance.period_returns(months, "month")["value"]
     assert found.isna().tolist() == [False, False, True, True, False]
@@ -109,6 +112,7 @@ def test_a_rate_has_no_return_and_the_refusal_says_what_to_use(unit: str) -> Non
 
 
 def test_oil_in_barrels_a_day_is_no_rate_in_basis_points() -> None:
+    # "bpd" begins as "bp" does.
     assert len(finance.returns(make_rate([1.0, 1.5, 2.0], unit="bpd"))) == 2
 
 

@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 sys.path[:0] = [str(ROOT / "libs"), str(ROOT)]
 
 
@@ -43,7 +43,7 @@ async def start(min_isolation: str) -> str:
 
 if __name__ == "__main__":
     if os.geteuid() == 0:
-        from tests.integration.sandbox.as_nobody import NOBODY, open_the_way
+        from tests.integration.sandbox.programs.as_nobody import NOBODY, open_the_way
 
         open_the_way(sorted({sys.base_prefix, sys.prefix, str(ROOT)}))
         os.setgroups([])

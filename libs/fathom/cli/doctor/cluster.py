@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from fathom.cli.findings import Finding, print_findings
+from fathom.cli.doctor.findings import Finding, print_findings
 from fathom.core.errors import FathomError, NotFound, UpstreamRefused
 from fathom.operations.cluster.api import (
     CONFIGMAPS,

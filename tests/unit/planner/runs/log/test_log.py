@@ -11,8 +11,8 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.core.call import Lane
 from fathom.core.errors import CorruptData
-from fathom.services.planner.runs.event_log import fold_log
-from fathom.services.planner.runs.log_message import STEP_FIELD, STEP_HEADER, read_message, write_message
+from fathom.services.planner.runs.log.events import fold_log
+from fathom.services.planner.runs.log.message import STEP_FIELD, STEP_HEADER, read_message, write_message
 from fathom.services.planner.runs.queue import submit_run
 from fathom.transport.bus.memory import MemoryBus
 from fathom.transport.bus.streams import events_subject, run_subject, topology

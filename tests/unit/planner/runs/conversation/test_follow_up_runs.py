@@ -12,7 +12,7 @@ from fathom.domain.chat.messages import Message
 from fathom.services.planner.engine import Engine
 from fathom.services.planner.episode.resources import EpisodeResources
 from fathom.services.planner.model.episode import Step, Task
-from fathom.services.planner.runs.event_log import follow
+from fathom.services.planner.runs.log.events import follow
 from fathom.services.planner.runs.worker import Worker
 from tests.unit.planner.house import House, finish
 from tests.unit.planner.questions.test_follow_ups import APPLE, PFIZER, Lexicon, make_history, make_rewriter, read

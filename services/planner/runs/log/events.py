@@ -14,8 +14,8 @@ from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.core.errors import Conflict, NotReady
 from fathom.core.ids import new_id
 from fathom.services.planner.episode.fence import LeaseLost
-from fathom.services.planner.runs.fold import StepFold
-from fathom.services.planner.runs.log_message import read_message, write_message
+from fathom.services.planner.runs.log.fold import StepFold
+from fathom.services.planner.runs.log.message import read_message, write_message
 from fathom.transport.bus.base import Bus
 from fathom.transport.bus.streams import events_subject
 

@@ -14,7 +14,7 @@ import os
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 sys.path[:0] = [str(ROOT / "libs"), str(ROOT)]
 
 CELLS = {
@@ -30,7 +30,7 @@ CELLS = {
 def move(folder: Path, owner: int) -> str:
     """Shows this Python and this checkout in the folder; gives the path of the interpreter there."""
     from fathom.services.sandbox.inside.jail import kernel
-    from tests.integration.sandbox.as_nobody import open_the_way
+    from tests.integration.sandbox.programs.as_nobody import open_the_way
 
     kernel.find_call_number("mount_setattr")  # loads its table now: the mount below may hide this Python
     open_the_way([sys.base_prefix, sys.prefix, str(ROOT)])

@@ -14,8 +14,8 @@ from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.core.call import Lane
 from fathom.core.errors import Conflict
 from fathom.services.planner.episode.fence import LeaseLost
-from fathom.services.planner.runs.event_log import EventLog, fold_log
-from fathom.services.planner.runs.fold import load_history
+from fathom.services.planner.runs.log.events import EventLog, fold_log
+from fathom.services.planner.runs.log.fold import load_history
 from fathom.services.planner.runs.repository import Lease, Leg, RunRepository
 from fathom.transport.bus.memory import MemoryBus
 from fathom.transport.bus.nats.bus import NatsBus

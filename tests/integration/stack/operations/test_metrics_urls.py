@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from fathom.cli.doctor import check_services
+from fathom.cli.doctor.local import check_services
 from fathom.clients import Clients
 from fathom.clients.local import read_endpoints
 from fathom.services.local import ORDER, Endpoints, LocalSettings, LocalStack

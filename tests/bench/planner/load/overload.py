@@ -18,7 +18,7 @@ from typing import Any
 
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.core.errors import Overloaded
-from fathom.services.planner.runs.event_log import follow
+from fathom.services.planner.runs.log.events import follow
 from fathom.transport.bus import open_bus
 from fathom.transport.bus.nats.server import NatsServer
 from fathom.transport.store.folder import FolderStore

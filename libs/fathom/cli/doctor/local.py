@@ -14,7 +14,7 @@ from pathlib import Path
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from fathom.cli.findings import Finding, print_findings
+from fathom.cli.doctor.findings import Finding, print_findings
 from fathom.cli.plugins import load_checks, load_model_check
 from fathom.clients.local import read_endpoints
 from fathom.core.errors import FathomError
