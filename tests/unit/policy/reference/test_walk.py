@@ -139,6 +139,34 @@ async def test_a_measure_is_one_call_of_the_finance_library(
     assert_cited(talk)
 
 
+async def test_weekly_returns_are_those_of_weeks(drive: Any, two_companies: Any) -> None:
+    returns = [
+        ["frequency", "weekly", "weekly"],
+        ["indicator", "returns", "close_adj"],
+        ["measure", "returns", "return"],
+    ]
+    two_companies.words += [["measure", "correlation", "correlation"], *returns]
+    talk = await drive("Correlation of weekly returns of Alpha and Beta", two_companies)
+    assert talk.calls[1][1]["frequency"] == "weekly"
+    assert "Alpha: return" not in talk.answer
+
+
+async def test_a_number_in_words_counts_what_the_answer_lists(drive: Any, two_companies: Any) -> None:
+    two_companies.words += [DRAWDOWN, ["parameter", "three", "3"]]
+    talk = await drive("Maximum drawdown of Alpha and Beta, between which three dates?", two_companies)
+    assert "Alpha: maximum drawdown" in talk.answer
+
+
+async def test_without_a_series_the_closest_ones_are_named(drive: Any, world: Any) -> None:
+    bare = world(words=[["unknown", "pump price", ""]])
+    head = {"tool": "catalogue", "status": "ok", "material": 1, "unmatched": ["pump"]}
+    row = "US | gasallm | retail gasoline price | $ per Gallon | monthly | 1993-04-30..2022-09-30 | source"
+    bare.catalogue = lambda arguments: (head, f"entities | indicator | name\n{row}")
+    talk = await drive("How is the pump price?", bare)
+    assert talk.tools[:2] == ["data", "catalogue"]
+    assert "The closest series here: retail gasoline price [1]." in talk.answer
+
+
 async def test_returns_of_a_period_that_begins_within_a_month_count_from_its_first_day(
     drive: Any, two_companies: Any
 ) -> None:
