@@ -10,7 +10,7 @@ from typing import Any
 
 from fathom.domain.chat.tolerant import items
 from fathom.domain.text.terms import is_chinese, is_small_talk
-from fathom.services.policy.reference.answer import Findings, compose, mend
+from fathom.services.policy.reference.answer import Findings, compose, mend, say
 from fathom.services.policy.reference.cells import (
     Result,
     is_chart,
@@ -66,6 +66,9 @@ class Walk:
                 return Call(call.tool, {"intent": intents[call.tool][is_zh], **call.arguments})
         text = compose(self._findings) if draft is None else draft
         unknown = [word[:120] for word in [*self._reading.texts("unknown"), *self._findings.open_clauses]][:20]
+        removed = say("removed", is_chinese(draft or ""))
+        # What the planner's checks took away is open, and a reader must not take the rest for the whole answer.
+        unknown += [removed] if draft is not None and draft.endswith(removed) else []
         stated = {"reading": {"open": unknown}} if unknown else {}
         return Call("finish", {"intent": intents["finish"][is_zh], "answer": text, **stated})
 
