@@ -112,7 +112,7 @@ class Reader:
             return text, seen
         # What means a rate of the economy is none of Apple's figures: "risk-free" beside a Sharpe ratio.
         kinds = {self._layer.entities[item.value].kind for item in select(seen.mentions, MentionKind.ENTITY)}
-        guessed = [item for item in select(again.mentions, MentionKind.INDICATOR) if item.value not in named(seen)]
+        guessed = [item for item in select(again.mentions, MentionKind.INDICATOR) if item.value not in list_named(seen)]
         if kinds and any(kinds.isdisjoint(self._layer.indicators[item.value].kinds) for item in guessed):
             return text, seen
         # A guess does not make a name specific: of "goods shipped to Mexico" neither imports nor exports are said.
@@ -269,7 +269,7 @@ class Reader:
                     seen.query = Query()
 
 
-def named(seen: Understanding) -> set[str]:
+def list_named(seen: Understanding) -> set[str]:
     """Return the indicators that a question names."""
     return {item.value for item in select(seen.mentions, MentionKind.INDICATOR)}
 
