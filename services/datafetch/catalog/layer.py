@@ -20,6 +20,7 @@ from fathom.services.datafetch.catalog.files import (
     require_columns,
     resolve_inside,
 )
+from fathom.services.datafetch.catalog.name_words import NameWords
 from fathom.services.datafetch.catalog.names import Names
 from fathom.services.datafetch.catalog.pinyin import romanise
 from fathom.services.datafetch.catalog.schema import (
@@ -67,12 +68,21 @@ class Layer:
     def index_names(self) -> Layer:
         """Index all names and return the layer; call this once everything is loaded."""
         self.entity_names = Names(iter_entity_names(self.entities.values()))
-        names = list(iter_indicator_names(self.indicators.values()))
-        names += [(name, ident) for name, ident in self.patterned if ident in self.indicators]
+        names = list(self.iter_names())
         self.indicator_names = Names(names)
         # Indexed without particles, to match texts that leave them out or add them.
         self.loose_names = Names(("".join(c for c in name if c not in PARTICLES), ident) for name, ident in names)
         return self
+
+    def iter_names(self) -> Iterator[tuple[str, str]]:
+        """Yield every name of an indicator with its id, the more important first."""
+        yield from iter_indicator_names(self.indicators.values())
+        yield from ((name, ident) for name, ident in self.patterned if ident in self.indicators)
+
+    @cached_property
+    def name_words(self) -> NameWords:
+        """Return the index of the indicators' names by their words."""
+        return NameWords(self.iter_names())
 
     @cached_property
     def pinyin_names(self) -> Names:

@@ -68,6 +68,8 @@ def find_objections(text: str, mentions: Sequence[Mention], query: Query, layer:
             ahead, behind = cue("of_event").search(text[: mention.start]), cue("event_behind").match(text, mention.end)
             decisive = decisive or bool((ahead or behind) and query.start is None and query.end is None)
             yield Objection(*mention.span, "no meaning of it is known here", decisive)
+        elif mention.kind == MentionKind.CONDITION and mention.value == "base":
+            yield Objection(*mention.span, "a move needs two points in time, and this is one", decisive=True)
         elif mention.kind == MentionKind.PARAMETER and mention.value not in marks:
             number = mention.value.partition(" ")[0]
             if number not in counts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
@@ -15,16 +15,16 @@ from fathom.services.datafetch.catalog.text import blank, is_chinese, plain
 from fathom.services.datafetch.parser.acceptance import find_objections, join_adjacent, settle_measures
 from fathom.services.datafetch.parser.builder.query import STEP_MONTHS, build_query
 from fathom.services.datafetch.parser.draft import Draft
-from fathom.services.datafetch.parser.lexicon import cue, cues
+from fathom.services.datafetch.parser.lexicon import cue, cues, group, load_relation, load_vocabulary
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, list_matches, move_positions, select
 from fathom.services.datafetch.parser.names.entities import Resolver
 from fathom.services.datafetch.parser.names.finder import NameFinder
 from fathom.services.datafetch.parser.names.unmatched import Leftovers
 from fathom.services.datafetch.parser.operators.conditions import find_conditions
 from fathom.services.datafetch.parser.operators.groupings import find_grouping
-from fathom.services.datafetch.parser.rewording import Meanings, Rewording, Speller, mark, reword
+from fathom.services.datafetch.parser.rewording import Meanings, Rewording, Speller, join_runs, mark, reword
 from fathom.services.datafetch.parser.time import expressions
-from fathom.services.datafetch.parser.words import find_edge_days, find_periods, find_words
+from fathom.services.datafetch.parser.words import find_periods, find_words
 from fathom.services.datafetch.query.model import Match, Missing, Query
 
 NOT_UNDERSTOOD = "NOT_UNDERSTOOD"
@@ -71,7 +71,7 @@ class Reader:
         self._speller = Speller(layer)
         # "EURUSD", "eur-usd". With a slash on either side it is split already.
         codes = "|".join(["eur", *(spec.id.lower() for spec in layer.entities.values() if spec.kind == "currency")])
-        self._pair = re.compile(rf"(?<![\w/])({codes})[ -]?({codes})(?![\w/])", re.I | re.A)
+        self._pair = re.compile(rf"(?<![\w/])({codes})[ /-]?({codes})(?![\w/])", re.I | re.A)
 
     def read(self, question: str, as_of: date | None, meanings: Meanings | None = None) -> Understanding:
         """Parse a question of 1 to 2,000 characters into a typed query with its matches and missing items.
@@ -87,10 +87,13 @@ class Reader:
         if meanings is not None and seen.has_rereadable_words:
             subjects = [item.subject for item in seen.missing if item.reason == "UNKNOWN_INDICATOR"]
             phrases = [(at, at + len(words)) for words in subjects if (at := text.find(words)) >= 0]
+            phrases = [trim(phrase, seen.mentions) for phrase in phrases]
             if not seen.query.entities and not seen.query.indicators:
-                phrases = phrases or seen.unread
+                taken = [item.span for item in seen.mentions if item.kind != MentionKind.UNKNOWN]
+                phrases = phrases or [*join_runs(text, seen.unread, taken), *seen.unread]
             changes: list[Rewording] = []
-            for change in meanings.find(text, seen.unread, phrases):
+            strange = [span for span in seen.unread if not self._speller.knows(text[slice(*span)])]
+            for change in meanings.find(text, strange, phrases):
                 if all(change.end <= other.start or change.start >= other.end for other in changes):
                     changes.append(change)
             text, seen = self._read_reworded(text, seen, as_of, changes)
@@ -106,6 +109,14 @@ class Reader:
         words = self._normalise(reword(text, changes))
         again = self._read(words, as_of)
         if len(again.unread) >= len(seen.unread) or (seen.query.indicators and not again.query.indicators):
+            return text, seen
+        # What means a rate of the economy is none of Apple's figures: "risk-free" beside a Sharpe ratio.
+        kinds = {self._layer.entities[item.value].kind for item in select(seen.mentions, MentionKind.ENTITY)}
+        guessed = [item for item in select(again.mentions, MentionKind.INDICATOR) if item.value not in list_named(seen)]
+        if kinds and any(kinds.isdisjoint(self._layer.indicators[item.value].kinds) for item in guessed):
+            return text, seen
+        # A guess does not make a name specific: of "goods shipped to Mexico" neither imports nor exports are said.
+        if is_specified(again.mentions) and not is_specified(seen.mentions):
             return text, seen
         # "Orders" as the word for ranks, in a question that ranks nothing: what a word means must have a place in it.
         refused = [one.subject for one in again.missing if one.reason == "NOT_UNDERSTOOD"]
@@ -132,9 +143,8 @@ class Reader:
         mentions = find_conditions(text)
         refused = self._find_inexpressible(text, blank(text, [item.span for item in mentions]))
         asked = blank(text, [*(item.span for item in mentions), *refused])
-        # Before names and periods: "the last day of March" is no period, "worst month" holds the word of one.
-        mentions += find_edge_days(asked)
-        mentions += find_grouping(blank(asked, [item.span for item in mentions]))
+        # Before names and periods: "worst month" holds the word of one.
+        mentions += find_grouping(asked)
         draft = Draft(self._layer, asked, blank(asked, [item.span for item in mentions]), mentions)
         self._names.find(draft, as_of)
         rest = self._find_periods(draft, as_of)
@@ -147,6 +157,10 @@ class Reader:
         self._complete(draft)
         seen.query = build_query(draft)
         found = find_words(blank(text, refused), draft)
+        # A move needs two points in time, and "compared with the end of 2020" names one.
+        lone = [period.span for period in draft.reading.periods if period.edge and len(draft.reading.periods) == 1]
+        if lone and any(item.value in load_relation("moves") for item in select(found, MentionKind.MEASURE)):
+            found.append(Mention(MentionKind.CONDITION, *lone[0], "base"))
         self._accept(text, found, seen)
         found = settle_measures(found, seen.query, self._layer)
         found += [Mention(MentionKind.UNKNOWN, *span, "", 0.0) for span in refused]
@@ -162,6 +176,7 @@ class Reader:
         # Blanks between Chinese characters are typing, not word limits, and would cut names in two.
         text = re.sub(r"(?<=[\u3400-\u9fff]) +(?=[\u3400-\u9fff])", "", plain(question))
         text = re.sub(r"\b([Ll])abour\b", r"\1abor", text)
+        text = blank(text, list(self._find_imperatives(text))).replace("\0", " ")
         named = self._layer.indicator_names.find(text)
         for match in reversed(list(cue("abbreviated_length").finditer(text))):
             # A name of the catalog may hold an abbreviation: "10y-2y".
@@ -169,6 +184,14 @@ class Reader:
                 text = text[: match.start()] + _spell_length(match) + text[match.end() :]
         text = LENGTH_IN_WORDS.sub(lambda match: f"{parse_number(match[1])}-{match[2]}", text)
         return self._pair.sub(lambda match: f"{match[1].upper()}/{match[2].upper()}", text)
+
+    def _find_imperatives(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield the verbs that begin sentences and mean nothing here: "Write a report" names no company."""
+        for match in cue("imperative").finditer(text):
+            word = group(match, "w")
+            named = self._layer.entity_names.find(word) or self._layer.indicator_names.find(word)
+            if not named and word.lower() not in load_vocabulary():
+                yield match.end() - len(word), match.end()
 
     def _find_inexpressible(self, text: str, rest: str) -> list[tuple[int, int]]:
         """Return the spans of phrases that exclude something or negate a comparison, which no query can express.
@@ -244,6 +267,25 @@ class Reader:
                 seen.missing.append(report_not_understood(words, objection.reason))
                 if objection.decisive:
                     seen.query = Query()
+
+
+def list_named(seen: Understanding) -> set[str]:
+    """Return the indicators that a question names."""
+    return {item.value for item in select(seen.mentions, MentionKind.INDICATOR)}
+
+
+def is_specified(mentions: Sequence[Mention]) -> bool:
+    return any(item.how == "words" for item in mentions)
+
+
+def trim(phrase: tuple[int, int], mentions: Sequence[Mention]) -> tuple[int, int]:
+    """Return a phrase without the words at its end that have a meaning of their own: 同比 in 医疗保健CPI同比."""
+    start, end = phrase
+    named = (MentionKind.INDICATOR, MentionKind.UNKNOWN)
+    for item in sorted(mentions, key=lambda item: -item.end):
+        if item.kind not in named and start < item.start and item.end == end:
+            end = item.start
+    return start, end
 
 
 def _spell_length(match: re.Match[str]) -> str:

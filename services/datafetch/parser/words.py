@@ -9,7 +9,7 @@ from dataclasses import replace
 from fathom.domain.text.numerals import NUMBER_WORDS, ONE_TO_TEN, parse_number
 from fathom.services.datafetch.catalog.text import blank
 from fathom.services.datafetch.parser.draft import Draft
-from fathom.services.datafetch.parser.lexicon import cue, cues, find_content_words, find_terms
+from fathom.services.datafetch.parser.lexicon import cue, cues, find_content_words, find_terms, load_function_words
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, is_free, resolve_overlaps
 from fathom.services.datafetch.parser.time import expressions
 from fathom.services.datafetch.query.periods import Period
@@ -56,15 +56,6 @@ def _is_part(text: str, last: Mention, item: Mention) -> bool:
     return text[item.start].isdigit() and (gap in ("", "-") or (gap == " " and text[last.start].isupper()))
 
 
-def find_edge_days(text: str) -> list[Mention]:
-    """Return the phrases for the first or last day of a period, which are no periods themselves."""
-    return [
-        Mention(MentionKind.CONDITION, *match.span(), value)
-        for name, value in (("last_day", "last"), ("first_day", "first"))
-        for match in cue(name).finditer(text)
-    ]
-
-
 def find_periods(reading: expressions.Reading) -> list[Mention]:
     """Return the words of the periods of a reading."""
     found = [Mention(MentionKind.PERIOD, *period.span, _format_interval(period)) for period in reading.periods]
@@ -99,6 +90,11 @@ def _find_cues(text: str) -> Iterator[Mention]:
                 yield Mention(kind, *match.span(), value, CUE_CONFIDENCE)
 
 
+def is_within(text: str, match: re.Match[str]) -> bool:
+    """Return whether a numeral begins a word without content: 一 in 一共."""
+    return any(text[match.start() : match.end() + more] in load_function_words() for more in (1, 2))
+
+
 def _find_numbers(text: str) -> list[Mention]:
     """Return the numbers that no name, period or condition holds, with their unit: "five", 四, "50-day", "2 %", 3倍."""
     found = []
@@ -107,6 +103,8 @@ def _find_numbers(text: str) -> list[Mention]:
         count = match["n"].replace(",", "")
         count = count if count[0].isdigit() else str(parse_number(count))
         found.append(Mention(MentionKind.PARAMETER, *match.span(), f"{count} {unit}".strip(), 0.5))
-    words = [(match.span(), parse_number(match[0])) for match in NUMBER_WORD.finditer(text)]
+    words = [
+        (match.span(), parse_number(match[0])) for match in NUMBER_WORD.finditer(text) if not is_within(text, match)
+    ]
     alone = [Mention(MentionKind.PARAMETER, *span, str(value), 0.5) for span, value in words if value is not None]
     return found + [item for item in alone if is_free(item, found)]

@@ -170,7 +170,7 @@ def find_conversion(spec: IndicatorSpec, unit: str, currency: str) -> Conversion
     if (
         # Prices per barrel or per ounce are amounts of money, index points are not.
         spec.unit not in ("元", "CNY", own)
-        and not spec.unit.startswith(f"{own} per ")
+        and not re.match(rf"(?:{own}|\$) per ", spec.unit)
         and not re.match(r"(Bil|Mil|Thous)\. of|[万亿]", spec.unit)
     ):
         raise InvalidField("typed.unit", f"{spec.name} is in {spec.unit}, which is no plain amount of money")

@@ -19,7 +19,7 @@ from fathom.services.policy.reference.reading import Reading, load_table
 # Columns of results that say which way a value went.
 MOVES = ("return", "change", "return_pct")
 # A question over twenty years may lack twenty periods; the first ones show which.
-MAX_LISTED = 6
+MAX_LISTED, MOST_CLOSEST = 6, 3
 DAY = re.compile(r"(\d{4}-\d\d-\d\d)T[\d:.Z]+")
 FINDING = re.compile(r"""^- [a-z ]+: ('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"): .+$""", re.MULTILINE)
 # Up to a full stop that is followed by a blank or the end, so that "3.5" ends no sentence.
@@ -64,6 +64,7 @@ def compose(found: Findings) -> str:
     has_figures = bool(found.results or found.sheets)
     body = [*write_results(found), *write_sheets(found), *write_figures(found), *write_quotes(found)]
     opening = list(write_opening(found, has_figures))
+    body += [] if has_figures else list(write_closest(found))
     if not body and not opening:
         body = [found.say("nothing")]
     return "\n\n".join([*opening, *body, *write_ending(found)])
@@ -83,6 +84,14 @@ def write_opening(found: Findings, has_figures: bool) -> Iterator[str]:
         # The reply of the data tool, where it has something to cite, is what says so.
         source = next((cite(item) for item in found.reading.missing), "")
         yield found.say("refused", found.join([f"“{word}”" for word in found.refused]) + source)
+
+
+def write_closest(found: Findings) -> Iterator[str]:
+    """Yield the three series that the catalogue holds for closest."""
+    for step in found.conversation.of("catalogue"):
+        rows = [line.split(" | ") for line in step.body.splitlines()[1:] if step.is_ok]
+        if names := [row[2] for row in rows if len(row) > 5][:MOST_CLOSEST]:
+            yield found.say("closest", found.join(names) + cite(step.material))
 
 
 def write_premises(found: Findings) -> Iterator[str]:
@@ -116,7 +125,8 @@ def write_results(found: Findings) -> Iterator[str]:
         lines = [
             f"- {fill(forms, row, found.reading, measure.get('percent', ()))}{cite(result.material)}" for row in rows
         ]
-        if len(rows) == 2 and result.apart is not None and measure["key"] != "date":
+        # Of what nothing is asked, two series need not have one unit.
+        if len(rows) == 2 and result.apart is not None and measure["key"] != "date" and result.measure != "summary":
             percent = measure["key"] in measure.get("percent", ())
             lines.append(found.say("apart", show_value(result.apart, percent), cite(result.material)))
         yield "\n".join([*lines, "", f"{result.convention[language]}{cite(result.material)}"])

@@ -68,6 +68,8 @@ def build_day(match: Match) -> Date:
     roles = match.items[0].roles
     if "iso_day" in roles:
         year, _, month, day = map(str, roles["iso_day"])
+    elif "dotted_day" in roles:
+        day, month, year = map(str, roles["dotted_day"])
     else:
         month, day, year = roles["american_day"]
         # The month comes first, as in US filings, unless the first number cannot be one.

@@ -236,12 +236,10 @@ def _limit_rows(draft: Draft, query: Query, reading: Reading) -> Query:
     # "The last day of each month" is a frequency, not one row.
     if query.statistics or cue("each").search(draft.asked):
         return query
-    if cue("first_day").search(draft.asked) or any(period.edge == "start" for period in reading.periods):
+    if any(period.edge == "start" for period in reading.periods):
         return replace(query, limit=1)
     if len(reading.periods) != 1:
         return query
-    if cue("last_day").search(draft.asked):
-        return replace(query, tail=1)
     period = reading.periods[0]
     specs = draft.find_specs(query.indicators)
     regular = specs and all(MONTHS_OF.get(spec.frequency) == period.step for spec in specs)

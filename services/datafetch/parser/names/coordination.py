@@ -86,8 +86,9 @@ def _complete(
 def _split_parts(surface: str, *, from_end: bool) -> Iterator[str]:
     """Yield the suffixes or proper prefixes of a name, longest first: by character in Chinese, else by word."""
     chinese = CJK.search(surface) is not None
-    units: Sequence[str] = surface if chinese else surface.split()
+    # "10-" in "10- and 30-year yields" shares what stands behind the hyphen.
+    units: Sequence[str] = surface if chinese else re.split(r"\s+|(?<=-)", surface) if from_end else surface.split()
     for at in range(len(units)):
         part = units[at:] if from_end else units[: len(units) - 1 - at]
         if part and not (chinese and from_end and len(part) == 1):
-            yield ("" if chinese else " ").join(part)
+            yield ("" if chinese else " ").join(part).replace("- ", "-")

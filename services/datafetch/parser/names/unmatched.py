@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.matching import STRANGE as STRANGE_CHARS
-from fathom.services.datafetch.catalog.matching import Matcher, Scored
+from fathom.services.datafetch.catalog.matching import Matcher, Scored, grams
 from fathom.services.datafetch.catalog.text import CJK, blank, is_chinese
 from fathom.services.datafetch.parser.lexicon import (
     cue,
@@ -25,6 +25,8 @@ from fathom.services.datafetch.query.model import Missing
 ACCEPT, MARGIN = 0.62, 0.04
 # A qualified name must match better than a free one: the bare name is close to all its variants.
 QUALIFIED = 0.8
+# Confidence of a name whose words stand apart in the question.
+SPECIFIC = 0.9
 # Scores below which words are unlike every indicator and rather a name: with other unmatched words beside them, and
 # alone.
 STRANGE, ALIEN = 0.35, 0.2
@@ -65,6 +67,7 @@ class Leftovers:
 
     def read(self) -> None:
         """Classify the words of ``rest`` that are not blanked."""
+        self._specify()
         self._reject_economies()
         self._report_names()
         chinese = is_chinese(self.text)
@@ -80,6 +83,25 @@ class Leftovers:
         runs = list(find_chinese_runs(self.rest))
         for start, end in runs:
             self._read_chinese(start, end, alone=len(runs) == 1, leads=(start, end) == runs[0])
+
+    def _specify(self) -> None:
+        """Take the names that have the words of a name and an unread one: "home prices" beside "Miami"."""
+        for item in self.indicators:
+            said = set(grams(self.text[item.start : item.end]))
+            found, beside = [], grams(self.text)
+            for start, end in find_unread(self.rest) if said and not self.layer.indicators[item.value].default else ():
+                words = set(grams(self.text[start:end]))
+                known = self._list_fitting(self.layer.name_words.find(words | said, beside)) if words else []
+                # What the series itself is called makes it no other one.
+                if known and item.value not in known:
+                    found.append(Mention(MentionKind.INDICATOR, start, end, known[0], SPECIFIC, "words"))
+            if found:
+                self._drop(item)
+                self.rest = blank(self.rest, [one.span for one in found])
+                self.mentions += [
+                    replace(item, value=found[0].value, confidence=SPECIFIC, how="words", others=()),
+                    *found,
+                ]
 
     def _reject_economies(self) -> None:
         """Report other economies: figures of theirs must not be answered with those of the United States."""
@@ -247,6 +269,10 @@ class Leftovers:
     def _drop(self, *items: Mention) -> None:
         self.mentions = [item for item in self.mentions if all(item is not other for other in items)]
 
+    def _list_fitting(self, idents: Iterable[str]) -> list[str]:
+        """Return the indicators that the kinds of the entities have."""
+        return [one for one in idents if not self.kinds or self.kinds & set(self.layer.indicators[one].kinds)]
+
     def _covers(self, words: str, ident: str, allowed: float = STRANGE_CHARS) -> bool:
         return self.matcher.covers(words, ident, allowed, self.layer.indicator_names.list_names)
 
@@ -258,9 +284,9 @@ class Leftovers:
 
     def _match(self, words: str) -> list[Scored]:
         """Return the indicators like some words that the kinds of the entities have."""
-        specs = self.layer.indicators
         found = self.matcher.match(words)
-        return [item for item in found if not self.kinds or self.kinds & set(specs[item.id].kinds)]
+        fitting = self._list_fitting(item.id for item in found)
+        return [item for item in found if item.id in fitting]
 
     def _match_free(self, start: int, end: int, *, inflected: bool = True) -> bool:
         """Take the indicator that words match with a clear lead; return whether there is one."""

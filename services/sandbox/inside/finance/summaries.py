@@ -55,7 +55,7 @@ def summary(
             has_prices = True
         else:
             has_levels = True
-            row |= summarise_level(window, frame[column])
+            row |= summarise_level(window, frame[column], has_returns(frame, column))
         rows[column] = row
     table = pd.DataFrame.from_dict(rows, orient="index")
     name = "summary" if has_prices and has_levels else "summary of prices" if has_prices else "summary of levels"
@@ -81,10 +81,15 @@ def summarise_price(one: Any, window: Window, rate: tuple[Any, str]) -> dict[str
     return row | ({} if free is None else {"sharpe": float(sharpe(one, free, unit, window.start, window.end))})
 
 
-def summarise_level(window: Window, column: Any) -> dict[str, Any]:
-    """Return the measures of a rate or another level, from the values in the window alone."""
+def summarise_level(window: Window, column: Any, is_relative: bool) -> dict[str, Any]:
+    """Return the measures of a rate or another level, from the values in the window alone.
+
+    With ``is_relative`` the change is given in per cent of the first value as well.
+    """
     values = Window(window.start, window.end, "first").cut(column)
     ends = {"base_date": values.index[0], "n": len(values), "first": values.iloc[0], "last": values.iloc[-1]}
     low, high = values.idxmin(), values.idxmax()
     extremes = {"min": values[low], "min_date": low, "max": values[high], "max_date": high}
-    return ends | {"change": np.subtract(values.iloc[-1], values.iloc[0]), "mean": values.mean(), **extremes}
+    change = np.subtract(values.iloc[-1], values.iloc[0])
+    relative = {"change_pct": change / values.iloc[0] * 100} if is_relative and values.iloc[0] > 0 else {}
+    return ends | {"change": change, **relative, "mean": values.mean(), **extremes}

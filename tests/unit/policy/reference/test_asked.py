@@ -53,6 +53,14 @@ async def test_the_mean_of_a_rate_is_computed_with_its_unit(drive: Any, one_rate
     assert f"unemployment rate: mean {mean:.2f}% (2019-01-01 – 2019-12-31)" in talk.answer
 
 
+async def test_the_highest_beside_the_mean_is_shown_too(drive: Any, one_rate: Any) -> None:
+    one_rate.words = [*one_rate.words, ["measure", "highest", "max"], ["period", "2019", "2019-01-01/2019-12-31"]]
+    one_rate.asked = [["mean", "how does the highest unemployment rate compare with its average in 2019", ""]]
+    talk = await drive("How does the highest unemployment rate compare with its average in 2019?", one_rate)
+    assert "highest" in talk.answer
+    assert "mean" in talk.answer
+
+
 async def test_a_beta_of_a_rate_is_refused(drive: Any, one_rate: Any) -> None:
     one_rate.words = [*one_rate.words, ["measure", "beta", "beta"]]
     talk = await drive("What is the beta of the unemployment rate?", one_rate)

@@ -61,7 +61,7 @@ async def test_the_numbers_are_those_of_the_series_the_largest_first(drive: Any,
     talk = await drive("Maximum drawdown of Alpha and Beta from 2018 to 2021", two_companies)
     frame = two_companies.sheets[0][0]
     falls = {name: (frame[name] / frame[name].cummax() - 1).min() * 100 for name in ("AAA.close_adj", "BBB.close_adj")}
-    assert talk.tools == ["data", "python", "python", "finish"]
+    assert talk.tools == ["data", "data", "python", "python", "finish"]
     assert f"Alpha: maximum drawdown {falls['AAA.close_adj']:.1f}%" in talk.answer
     first, second = ("Alpha", "Beta") if falls["AAA.close_adj"] > falls["BBB.close_adj"] else ("Beta", "Alpha")
     assert talk.answer.index(f"- {first}") < talk.answer.index(f"- {second}")
@@ -139,6 +139,34 @@ async def test_a_measure_is_one_call_of_the_finance_library(
     assert_cited(talk)
 
 
+async def test_weekly_returns_are_those_of_weeks(drive: Any, two_companies: Any) -> None:
+    returns = [
+        ["frequency", "weekly", "weekly"],
+        ["indicator", "returns", "close_adj"],
+        ["measure", "returns", "return"],
+    ]
+    two_companies.words += [["measure", "correlation", "correlation"], *returns]
+    talk = await drive("Correlation of weekly returns of Alpha and Beta", two_companies)
+    assert talk.calls[1][1]["frequency"] == "weekly"
+    assert "Alpha: return" not in talk.answer
+
+
+async def test_a_number_in_words_counts_what_the_answer_lists(drive: Any, two_companies: Any) -> None:
+    two_companies.words += [DRAWDOWN, ["parameter", "three", "3"]]
+    talk = await drive("Maximum drawdown of Alpha and Beta, between which three dates?", two_companies)
+    assert "Alpha: maximum drawdown" in talk.answer
+
+
+async def test_without_a_series_the_closest_ones_are_named(drive: Any, world: Any) -> None:
+    bare = world(words=[["unknown", "pump price", ""]])
+    head = {"tool": "catalogue", "status": "ok", "material": 1, "unmatched": ["pump"]}
+    row = "US | gasallm | retail gasoline price | $ per Gallon | monthly | 1993-04-30..2022-09-30 | source"
+    bare.catalogue = lambda arguments: (head, f"entities | indicator | name\n{row}")
+    talk = await drive("How is the pump price?", bare)
+    assert talk.tools[:2] == ["data", "catalogue"]
+    assert "The closest series here: retail gasoline price [1]." in talk.answer
+
+
 async def test_returns_of_a_period_that_begins_within_a_month_count_from_its_first_day(
     drive: Any, two_companies: Any
 ) -> None:
@@ -153,28 +181,6 @@ async def test_the_return_of_a_day_counts_from_the_row_before(drive: Any, two_co
     talk = await drive("Return of Alpha and Beta on 9 November 2020", two_companies)
     assert talk.calls[1][1]["include_previous"]
     assert "finance.holding_return(sheet_1, None, '2020-11-09')" in find_cell(talk)
-
-
-async def test_a_follow_up_takes_what_it_leaves_out_from_the_question_before(drive: Any, two_companies: Any) -> None:
-    history = (Message(Role.USER, "Volatility of Gamma in 2020?"), Message(Role.ASSISTANT, "20% [1]."))
-    questions = {
-        "Volatility of Gamma in 2020?": [
-            ["measure", "Volatility", "volatility"], ["entity", "Gamma", "GGG"], ["period", "2020", "2020-01-01/2020-12-31"],
-        ],
-        "Same for Alpha": [["output", "Same", "same"], ["entity", "Alpha", "AAA"]],
-    }  # fmt: skip
-    original = two_companies.data
-
-    def data(arguments: dict[str, Any]) -> Any:
-        two_companies.words = questions.get(arguments.get("question", ""), [])
-        return original(arguments)
-
-    two_companies.data = data
-    talk = await drive("Same for Alpha", two_companies, history=history)
-    assert [arguments.get("question") for name, arguments in talk.calls if name == "data"] == [
-        "Same for Alpha", "Volatility of Gamma in 2020?", None,
-    ]  # fmt: skip
-    assert "finance.volatility(sheet_1, '2020-01-01', '2020-12-31')" in find_cell(talk)
 
 
 async def test_a_definition_is_quoted(drive: Any, two_companies: Any) -> None:
@@ -222,8 +228,8 @@ async def test_a_result_in_no_agreed_form_counts_as_failed(drive: Any, two_compa
 
 async def test_the_last_round_finishes_with_what_is_there(drive: Any, two_companies: Any) -> None:
     two_companies.words += [RETURN]
-    talk = await drive(COMPARE, two_companies, nudge_after=2)
-    assert talk.tools == ["data", "python", "finish"]
+    talk = await drive(COMPARE, two_companies, nudge_after=3)
+    assert talk.tools == ["data", "data", "python", "finish"]
     assert "Alpha: return" in talk.answer
     assert_grounded(talk)
 
