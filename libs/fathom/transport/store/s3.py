@@ -170,7 +170,11 @@ class S3Store:
 
     def _create(self, key: str, data: bytes, content_type: str) -> StoredObject:
         stored = StoredObject(key, len(data), digest(data), content_type)
-        headers = {"If-None-Match": "*", "Content-Type": content_type, f"x-amz-meta-{CHECKSUM}": stored.sha256}
+        headers: dict[str, str | list[str] | tuple[str]] = {
+            "If-None-Match": "*",
+            "Content-Type": content_type,
+            f"x-amz-meta-{CHECKSUM}": stored.sha256,
+        }
         # Looked at before and after, too: a service that does not know the condition would write over the first one.
         if not self._is_here(stored):
             try:

@@ -29,7 +29,7 @@ class TenantStore:
 
     async def create(self, key: str, data: bytes, content_type: str = "application/octet-stream") -> StoredObject:
         try:
-            return self._shown(await self._store.create(self._bound(key), data, content_type))
+            return self._strip_folder(await self._store.create(self._bind_key(key), data, content_type))
         except Conflict:
             # The message would name the folder that the tenant is not to know of.
             raise taken(key) from None
