@@ -82,10 +82,10 @@ def main(folder: Path) -> dict[str, Any]:
     found["on the second node's disk"] = two.temporary()
     found["on the first node's disk"] = sorted(path.name for path in (folder / DISK).iterdir())
 
-    async def opened(store: Any) -> StoreCheckpoints:
+    async def open_checkpoints(store: Any) -> StoreCheckpoints:
         return StoreCheckpoints(store, url, "small", 2)
 
-    kept = asyncio.run(with_store(url, opened))
+    kept = asyncio.run(with_store(url, open_checkpoints))
     kept.save(7, partial(two.upload, "save_checkpoint"), {"step": 7})
     two.close()
     checkpoint = kept.load()
@@ -123,8 +123,10 @@ def run(folder: Path) -> None:
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder / DISK)
     os.environ.setdefault("RAY_worker_niceness", "0")
     paths = {"PYTHONPATH": os.pathsep.join([str(Path.cwd()), str(Path.cwd() / "libs")]), "OMP_NUM_THREADS": "1"}
+    # Ray starts its workers by a line of shell: without quotes no worker starts below a path with a space.
+    environment = {"env_vars": paths, "py_executable": shlex.quote(sys.executable)}
     context: Any = ray.init(
-        num_cpus=0, include_dashboard=False, object_store_memory=80_000_000, runtime_env={"env_vars": paths}
+        num_cpus=0, include_dashboard=False, object_store_memory=80_000_000, runtime_env=environment
     )
     # Another cluster than this process's own: learners wait for a node that is still starting.
     os.environ["RAY_ADDRESS"] = context.address_info["gcs_address"]

@@ -1,7 +1,10 @@
-"""Observer of episodes for tests."""
+"""What episodes and runs tell of themselves, for tests."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.domain.chat.messages import ToolCall
 from fathom.services.planner.model.compaction import Compaction
 from fathom.services.planner.model.episode import Step, ToolResult
@@ -33,3 +36,12 @@ class RecordingObserver:
     def on_drafted(self, index: int, text: str) -> None: ...
 
     def on_draft_dropped(self, index: int, why: str) -> None: ...
+
+
+def list_logged(events: Iterable[pb.RunEvent]) -> list[pb.RunEvent]:
+    """Return the events of the run's log, whose numbers begin at 1 and have no gap.
+
+    A run that waits tells its place in the queue first, which is no event of the log and has the number 0: on a busy
+    machine any run may wait.
+    """
+    return [event for event in events if event.sequence or not event.HasField("waiting")]

@@ -34,7 +34,11 @@ def plays(name: str, config: TrainConfig) -> bool:
 
 
 def asks_planner(name: str, config: TrainConfig) -> bool:
-    return plays(name, config) and config.rollout.source == "planner" and config.rollout.replay is None
+    """Return whether the planner plays the episodes, or has played those that are replayed.
+
+    A replay is started with the settings of the training that was recorded: they are no mistake there.
+    """
+    return plays(name, config) and config.rollout.source == "planner"
 
 
 def plays_in_process(name: str, config: TrainConfig) -> bool:

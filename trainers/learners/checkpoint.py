@@ -92,7 +92,7 @@ class ShardReader(FileSystemReader):
 def flatten(state: LearnerState) -> dict[str, Any]:
     """Return the state by dotted name: tensors, sharded ones among them, and plain objects."""
     found: dict[str, Any] = {f"module.{name}": value for name, value in state.module.state_dict().items()}
-    for name, parameter in trained(state).items():
+    for name, parameter in select_trained(state).items():
         # Moments that do not exist yet are not saved: those of a first step, made up, would not be those that it makes.
         for what, value in state.optimizer.state.get(parameter, {}).items():
             found[f"optimizer.{name}.{what}"] = value
@@ -112,7 +112,7 @@ def build_target(state: LearnerState, index: Metadata) -> dict[str, Any]:
     different |= {name for name in target if name in stored and shape_of(stored[name]) != target[name].shape}
     if different:
         raise Conflict(f"the checkpoint is of another model: {sorted(different)[:5]} differ")
-    for name, parameter in trained(state).items():
+    for name, parameter in select_trained(state).items():
         prefix = f"optimizer.{name}."
         for key in (key for key in stored if key.startswith(prefix) and "." not in key.removeprefix(prefix)):
             shape = shape_of(stored[key])
@@ -126,7 +126,7 @@ def build_target(state: LearnerState, index: Metadata) -> dict[str, Any]:
 def unflatten(state: LearnerState, found: Mapping[str, Any]) -> None:
     """Load the dotted state into optimiser and schedule; the module's tensors were filled in place."""
     moments: dict[Tensor, dict[str, Any]] = {}
-    for name, parameter in trained(state).items():
+    for name, parameter in select_trained(state).items():
         prefix = f"optimizer.{name}."
         own = {key.removeprefix(prefix): value for key, value in found.items() if key.startswith(prefix)}
         if own:
@@ -138,7 +138,7 @@ def unflatten(state: LearnerState, found: Mapping[str, Any]) -> None:
     state.schedule.load_state_dict(found["schedule"])
 
 
-def trained(state: LearnerState) -> dict[str, Tensor]:
+def select_trained(state: LearnerState) -> dict[str, Tensor]:
     """Return the optimiser's parameters by their names in the module."""
     ours = {id(parameter) for group in state.optimizer.param_groups for parameter in group["params"]}
     return {name: parameter for name, parameter in state.module.named_parameters() if id(parameter) in ours}

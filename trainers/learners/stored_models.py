@@ -57,11 +57,11 @@ def fetch_model(key: str, url: str, setting: str, *, weights: bool = True) -> Pa
     if not url:
         raise InvalidField(setting, f"is {SCHEME}{key}, and there is no store to fetch it from")
 
-    async def listed(store: ObjectStore) -> StoredFiles:
+    async def list_files(store: ObjectStore) -> StoredFiles:
         found = await store.list(f"{key}/")
         return StoredFiles({one.key.removeprefix(f"{key}/"): one for one in found})
 
-    files = asyncio.run(with_store(url, listed))
+    files = asyncio.run(with_store(url, list_files))
     if not files:
         raise NotFound("object", f"{SCHEME}{key}")
     if not weights:

@@ -77,7 +77,7 @@ class Lease:
         """Show that the holder lives; notice when it has been taken for dead."""
         newest, holder = await read_newest(self.store, self.model)
         if newest != self.generation and holder is not None:
-            self._lost = held(self.model, holder)
+            self._lost = make_lease_error(self.model, holder)
             return
         self.holder = replace(self.holder, renewals=self.holder.renewals + 1)
         await self.store.put(self.key, to_json(self.holder))
@@ -117,7 +117,7 @@ async def acquire(store: ObjectStore, model: str, holder: Holder, *, sleep: Slee
                 # Renewed, released or taken meanwhile; of these only a release lets this training in.
                 generation, known = await read_newest(store, model)
                 if known is None or not known.is_released:
-                    raise held(model, known)
+                    raise make_lease_error(model, known)
         lease = Lease(store, model, generation + 1, holder)
         try:
             await store.create(lease.key, to_json(holder))
@@ -127,7 +127,7 @@ async def acquire(store: ObjectStore, model: str, holder: Holder, *, sleep: Slee
             if key < lease.key:
                 await store.delete(key)
         return lease
-    raise held(model, (await read_newest(store, model))[1])
+    raise make_lease_error(model, (await read_newest(store, model))[1])
 
 
 async def read_newest(store: ObjectStore, model: str) -> tuple[int, Holder | None]:
@@ -143,7 +143,7 @@ async def read_newest(store: ObjectStore, model: str) -> tuple[int, Holder | Non
     return int(keys[-1].rpartition("/")[2]), Holder(**found)
 
 
-def held(model: str, holder: Holder | None) -> Conflict:
+def make_lease_error(model: str, holder: Holder | None) -> Conflict:
     """Return the error for a name that another training holds."""
     by = f"by training {holder.training!r} (process {holder.pid} on {holder.machine})" if holder else "by another one"
     return Conflict(

@@ -12,6 +12,7 @@ from fathom.api.policy.v1.policy_pb2 import MODEL_STATE_FAILED, GetModelRequest,
 from fathom.clients import Clients
 from fathom.core.errors import Conflict, DeadlineExceeded, DependencyFailed, NotFound, NotReady
 from fathom.core.ids import new_id
+from fathom.core.retry import RetryPolicy, retry
 from fathom.domain.weights.manifest import WeightFile, write_manifest
 from fathom.trainers.rollouts.lease import Lease
 from fathom.trainers.store_files import StoredFiles, StoreFolder, check_uploaded
@@ -25,6 +26,8 @@ LANES = {
 }
 # Loading takes seconds; a tenth costs the step nothing and the service ten small calls a second.
 ASK_AGAIN_S = 0.1
+# Until the deadline: loading goes on, or the answer was late, and the same call again joins the same loading.
+ASK_AGAIN = RetryPolicy(attempts=None, first_delay_s=ASK_AGAIN_S, max_delay_s=ASK_AGAIN_S)
 # A call returns well before its own limit, however slow the machine: by then loading is known to be under way.
 WAIT_S, CALL_S = 5.0, 60.0
 CLAIM = "claim.json"
@@ -112,13 +115,11 @@ class Publisher:
         message = f"policy has not loaded version {request.policy_version} of {self.model} in {self.timeout_s:g} s"
         try:
             async with asyncio.timeout(self.timeout_s):
-                while True:
-                    try:
-                        await self.clients.policy.load_weights(request, timeout_s=CALL_S)
-                        return
-                    # Loading goes on, or the answer was late: the same call again joins the same loading.
-                    except (NotReady, DeadlineExceeded):
-                        await asyncio.sleep(ASK_AGAIN_S)
+                await retry(
+                    lambda: self.clients.policy.load_weights(request, timeout_s=CALL_S),
+                    ASK_AGAIN,
+                    is_retryable=lambda error: isinstance(error, (NotReady, DeadlineExceeded)),
+                )
         except TimeoutError as error:
             raise DeadlineExceeded(message, metadata={"culprit": "policy"}) from error
 

@@ -11,6 +11,30 @@ from typing import Any
 from fathom.services.policy.reference.conversation import Step, parse_object
 from fathom.services.policy.reference.reading import Plan, load_table
 
+# A result of any shape as one line of JSON, with its convention in both languages.
+HEAD = '''import json
+
+
+def show(measure, founds, percent, unit, key, series, rows=lambda found: found):
+    """Print the results of all periods as one line of JSON, with their convention in both languages."""
+    tables = []
+    for window, found in founds.items():
+        whole = pd.Series({series: float(found)}, name=key) if isinstance(found, float) else rows(found)
+        names = ["series"] if whole.index.name is None and whole.index.nlevels == 1 else whole.index.names
+        tables.append(pd.DataFrame(whole).rename_axis(names).reset_index().assign(window=window))
+    table = pd.concat(tables)
+    table = table.assign(unit=unit, **{column: table[column] * 100 for column in percent if column in table})
+    pair = pd.to_numeric(table[key], errors="coerce").dropna().tolist()
+    text = table.to_json(orient="records", date_format="iso", double_precision=6)
+    said = {language: finance.convention(found, language) for language in ("en", "zh")}
+    apart = abs(pair[1] - pair[0]) if len(pair) == 2 else None
+    printed = {"measure": measure, "rows": json.loads(text), "apart": apart, "convention": said}
+    print(json.dumps(printed, ensure_ascii=False))
+
+
+'''
+
+
 # Columns of `finance.summary` that have the unit of the values.
 LEVELS = ["first", "last", "min", "max", "mean", "change"]
 
@@ -35,7 +59,7 @@ def list_columns(sheet: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def write_cell(plan: Plan, sheet: Mapping[str, Any]) -> str:
     """Return the cell that computes all measures of a plan for each of its periods."""
-    return "\n".join(write_calls(plan, sheet)) + "\n"
+    return HEAD + "\n".join(write_calls(plan, sheet)) + "\n"
 
 
 def write_calls(plan: Plan, sheet: Mapping[str, Any]) -> Iterator[str]:
@@ -58,7 +82,7 @@ def write_calls(plan: Plan, sheet: Mapping[str, Any]) -> Iterator[str]:
         percent = measure.get("percent", []) + (LEVELS if units == {"fraction"} else [])
         unit = "%" if percent or all(one.startswith("%") for one in units) else ""
         arguments = f"{percent!r}, {unit!r}, {measure['key']!r}, {used[0]!r}{rows}"
-        yield f"finance.report({name!r}, {{{', '.join(calls)}}}, {arguments})"
+        yield f"show({name!r}, {{{', '.join(calls)}}}, {arguments})"
 
 
 def find_base(start: str, end: str) -> str | None:

@@ -43,6 +43,8 @@ class Conversation:
     question: str
     steps: tuple[Step, ...]
     is_last_round: bool
+    earlier: str = ""
+    """The question of the turn before."""
 
     def of(self, tool: str) -> list[Step]:
         """Return the calls of one tool in order."""
@@ -67,8 +69,9 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
                 unanswered.remove(call)
             steps.append(make_step(call, message.content))
     is_last_round = len(messages) - 1 > start and messages[-1].role is Role.USER
-    question = question_of(messages[start].content).strip() if start >= 0 else ""
-    return Conversation(question, tuple(steps), is_last_round)
+    asked = [message.content for message in messages[: start + 1] if message.role is Role.USER]
+    earlier, question = ["", "", *(question_of(text).strip() for text in asked)][-2:]
+    return Conversation(question, tuple(steps), is_last_round, earlier)
 
 
 def find_question(messages: Sequence[Message]) -> int:

@@ -25,9 +25,13 @@ from fathom.services.policy.reference.reading import (
     Plan,
     Reading,
     Refusal,
+    add_series,
+    inherit,
+    is_incomplete,
     is_reason,
     load_table,
     make_plan,
+    needs_history,
     read_step,
 )
 
@@ -53,7 +57,8 @@ class Walk:
 
     def __init__(self, conversation: Conversation, tools: Sequence[str]) -> None:
         self._conversation, self._tools = conversation, frozenset(tools)
-        self._asked = [step for step in conversation.of("data") if "question" in step.arguments]
+        questions = [step for step in conversation.of("data") if "question" in step.arguments]
+        self._asked, self._recalled = questions[:1], questions[1:]
         self._fetched = [step for step in conversation.of("data") if "question" not in step.arguments]
 
     def next(self) -> Call:
@@ -77,6 +82,7 @@ class Walk:
             return (self._ask,)
         return (
             self._ask,
+            self._recall,
             self._look_up,
             self._fetch,
             self._compute,
@@ -87,11 +93,22 @@ class Walk:
 
     @cached_property
     def _reading(self) -> Reading:
-        return read_step(self._asked[-1]) if self._asked else Reading()
+        reading = read_step(self._asked[-1]) if self._asked else Reading()
+        for step in self._recalled:
+            reading = inherit(reading, read_step(step))
+        for step in self._conversation.of("catalogue"):
+            reading = add_series(reading, step)
+        return reading
 
     @cached_property
     def _sheets(self) -> list[Mapping[str, Any]]:
-        return [sheet for step in self._asked if step.is_ok for sheet in step.head.get("sheets", ())]
+        # Those of a follow-up were made without what it leaves out.
+        asked = [] if self._recalled or self._refers_back else self._asked
+        return [sheet for step in asked if step.is_ok for sheet in step.head.get("sheets", ())]
+
+    @property
+    def _refers_back(self) -> bool:
+        return "same" in self._reading.values("output") and not self._reading.windows
 
     @cached_property
     def _results(self) -> list[Result]:
@@ -112,11 +129,20 @@ class Walk:
         return None
 
     @cached_property
+    def _own_series(self) -> Mapping[str, Any] | None:
+        """The table of the question itself, where it has the series from which the plan is computed."""
+        plan, (sheet, *others) = self._plan, (*self._sheets, None)
+        if not isinstance(plan, Plan) or sheet is None or others[:-1] or sheet.get("rows", 0) <= FEW_ROWS:
+            return None
+        held = [column.get("entity") for column in list_columns(sheet)]
+        has_other = "frequency" in plan.query or len(plan.query.get("indicators", ())) > 1 or needs_history(plan)
+        return sheet if not plan.query or (held == plan.query.get("entities") and not has_other) else None
+
+    @cached_property
     def _series(self) -> Mapping[str, Any] | None:
-        """The table from which the plan is computed: that of the question, unless the plan has a query of its own."""
-        fetched = [sheet for step in self._fetched if step.is_ok for sheet in step.head.get("sheets", ())]
-        has_query = isinstance(self._plan, Plan) and bool(self._plan.query)
-        return max(fetched if has_query else self._sheets, key=lambda sheet: len(list_columns(sheet)), default=None)
+        """The table from which the plan is computed."""
+        sheets = [sheet for step in self._fetched if step.is_ok for sheet in step.head.get("sheets", ())]
+        return self._own_series or max(sheets, key=lambda sheet: len(list_columns(sheet)), default=None)
 
     @property
     def _findings(self) -> Findings:
@@ -127,14 +153,24 @@ class Walk:
     def _ask(self) -> Call | None:
         return None if self._asked else Call("data", {"question": self._conversation.question[:2000]})
 
+    def _recall(self) -> Call | None:
+        """Read the question before, from which a follow-up takes what it leaves out."""
+        earlier = self._conversation.earlier
+        is_needed = earlier and not self._recalled and is_incomplete(self._reading)
+        return Call("data", {"question": earlier[:2000]}) if is_needed else None
+
     def _look_up(self) -> Call | None:
-        """Ask the catalogue which series are closest to a question of which no series was found."""
-        is_read = self._sheets or self._plan is not None or self._reading.entities or self._conversation.of("catalogue")
-        return None if is_read else Call("catalogue", {"query": self._conversation.question[:500]})
+        """Ask the catalogue for words that the data tool does not know, when it knows no other."""
+        unknown = " ".join(self._reading.texts("unknown"))
+        has_names = self._reading.entities or self._reading.values("indicator")
+        if self._sheets or has_names or not unknown or self._conversation.of("catalogue"):
+            return None
+        return Call("catalogue", {"query": unknown[:500]})
 
     def _fetch(self) -> Call | None:
         plan = self._plan
-        return Call("data", plan.query) if isinstance(plan, Plan) and plan.query and not self._fetched else None
+        is_needed = isinstance(plan, Plan) and self._own_series is None and not self._fetched
+        return Call("data", plan.query) if isinstance(plan, Plan) and is_needed else None
 
     def _compute(self) -> Call | None:
         if not isinstance(self._plan, Plan) or self._series is None or self._conversation.of("python"):
@@ -170,15 +206,25 @@ def next_call(conversation: Conversation, tools: Sequence[str]) -> Call:
         intent = load_table("texts")["intent"]["delegate"][is_chinese(conversation.question)]
         first, *others = [Call("delegate", {"intent": intent, "question": part}) for part in parts]
         return replace(first, beside=tuple(others))
-    return answer_parts(conversation, results)
+    return answer_parts(conversation, tools, results)
 
 
-def answer_parts(conversation: Conversation, results: Sequence[Step]) -> Call:
-    """Return the answers of the researchers under their questions, and which of them failed."""
-    texts = [
-        f"### {step.arguments.get('question', '')}\n\n{step.body or step.head.get('error', '')}" for step in results
-    ]
+def answer_parts(conversation: Conversation, tools: Sequence[str], results: Sequence[Step]) -> Call:
+    """Return the answers of the researchers under their questions; the first one that failed is answered here."""
+    texts = [f"### {step.arguments.get('question', '')}\n\n{step.body}" for step in results if step.is_ok]
+    failed = next((step for step in results if not step.is_ok), None)
+    arguments: Mapping[str, Any] = {
+        "intent": load_table("texts")["intent"]["finish"][is_chinese(conversation.question)]
+    }
+    if failed is not None:
+        own = tuple(step for step in conversation.steps if step.tool != "delegate")
+        part = str(failed.arguments.get("question", ""))
+        call = Walk(replace(conversation, question=part, steps=own), tools).next()
+        if call.tool != "finish":
+            return call
+        arguments = call.arguments
+        texts += [f"### {part}\n\n{call.arguments['answer']}"]
+        texts += [say("failed", is_chinese(part), f"delegate: {failed.head.get('error', '')}")]
     # What every researcher says, such as the date of the data, is said once.
     paragraphs = {CITATION.sub("", text): text for text in reversed("\n\n".join(texts).split("\n\n")) if text.strip()}
-    intent = load_table("texts")["intent"]["finish"][is_chinese(conversation.question)]
-    return Call("finish", {"intent": intent, "answer": "\n\n".join(reversed(paragraphs.values()))})
+    return Call("finish", {**arguments, "answer": "\n\n".join(reversed(paragraphs.values()))})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from functools import cache
 from importlib import resources
@@ -38,6 +38,8 @@ class Reading:
     mentions: tuple[Words, ...] = ()
     query: Mapping[str, Any] = field(default_factory=dict)
     missing: tuple[Mapping[str, Any], ...] = ()
+    has_found: bool = False
+    """True when the catalogue knew the words that the data tool did not."""
     asked: tuple[Words, ...] = ()
     """What each clause asks for as the classifier sees it, its words, and "rise" or "fall" if it presumes that."""
 
@@ -130,6 +132,29 @@ def read_step(step: Step) -> Reading:
     return Reading(mentions, step.head.get("read_as") or {}, tuple(step.head.get("missing") or ()), asked=asked)
 
 
+def is_incomplete(reading: Reading) -> bool:
+    """Return whether a question names no series, or nothing that is asked of one."""
+    indicators = reading.values("indicator")
+    return not (reading.entities or indicators) or not (reading.values("measure") or indicators or reading.sure)
+
+
+def inherit(reading: Reading, earlier: Reading) -> Reading:
+    """Return the reading of a follow-up with what it leaves out from the reading of the question before."""
+    groups = (("entity", "indicator"), ("measure", "frequency", "parameter"), ("period",))
+    taken = [kind for kinds in groups if not any(map(reading.values, kinds)) for kind in kinds]
+    return replace(reading, mentions=reading.mentions + tuple(one for one in earlier.mentions if one[0] in taken))
+
+
+def add_series(reading: Reading, step: Step) -> Reading:
+    """Return the reading with the first series of the catalogue, if it is one whose name has all words asked for."""
+    rows = [line.split(" | ") for line in step.body.splitlines()[1:]]
+    if not step.is_ok or step.head.get("unmatched") or not rows or len(rows[0]) < 3 or ", " in rows[0][0]:
+        return reading
+    entity, indicator, name = rows[0][:3]
+    found = (("entity", name, entity), ("indicator", name, indicator))
+    return replace(reading, mentions=reading.mentions + found, has_found=True)
+
+
 @dataclass(frozen=True)
 class Plan:
     """A computation: the typed query of its data, and the calls of the finance library over them by measure."""
@@ -138,6 +163,11 @@ class Plan:
     measures: tuple[str, ...]
     windows: tuple[tuple[str, str], ...]
     values: Mapping[str, str] = field(default_factory=dict)
+
+
+def needs_history(plan: Plan) -> bool:
+    """Return whether a measure of a plan reads values from before its period."""
+    return any("history_days" in load_table("measures")["measures"][name] for name in plan.measures)
 
 
 @dataclass(frozen=True)
@@ -172,7 +202,7 @@ def make_plan(reading: Reading) -> Plan | Refusal | None:
     has_order = len(reading.entities) > 1 or "max_drawdown" in asked
     modifiers = {*table["neutral"], *(table["ordering"] if has_order or is_price else ["rank"])}
     wanted = [name for name in asked if name not in modifiers - reading.sure]
-    if not wanted and (is_price or "extreme" in asked) and reading.windows:
+    if not wanted and (is_price or reading.has_found or "extreme" in asked) and reading.windows:
         # Extremes modify other measures, and stand for themselves without one. A period of which nothing is asked in
         # words that are understood is described as a whole.
         wanted = [name for name in asked if name in known] or ["summary"] * bool(reading.texts("unknown"))
@@ -187,11 +217,11 @@ def make_plan(reading: Reading) -> Plan | Refusal | None:
     needed = max((known[name].get("series", 1) for name in computed), default=1)
     if len(series) < needed or (needed > 1 and is_price):
         against += reading.unknown_names()
-    if reading.entities:
+    if reading.entities and not reading.has_found:
         # What is asked of something else than the price is no question about the price.
         held = {*table["inputs"], index}
         against += [text for kind, text, value in reading.mentions if kind == "indicator" and value not in held]
-    if not is_price:
+    if not is_price and not reading.has_found:
         against += [name for name in computed if not known[name].get("levels")]
     windows = reading.windows or [("", "")]
     # A period that is none is not the whole series.
@@ -224,7 +254,8 @@ def find_unsupported(reading: Reading, known: Collection[str], is_price: bool) -
             "frequency": value not in ("daily", reading.frequency) and not has_frequency,
             "condition": True,
             "unknown": any(map(str.isdigit, text)),
-            "output": value == "conversion",
+            # "Same" refers to words that are not in this question.
+            "output": value == "conversion" or (value == "same" and not reading.windows),
             "parameter": unit not in takes and value not in table["plain"] and not reading.spans(text, number, unit),
             # One mention may stand for several years, of which it has one.
             "period": any(year < first[:4] or (last[:4].isdigit() and year > last[:4]) for year in years),
@@ -262,7 +293,7 @@ def make_query(reading: Reading, wanted: Sequence[str], windows: Sequence[tuple[
     """Return the arguments of the data tool for the series of a computation."""
     table = load_table("measures")
     measures = [table["measures"][name] for name in wanted]
-    indicators = [] if reading.entities else reading.values("indicator")
+    indicators = reading.values("indicator") if reading.has_found or not reading.entities else []
     if any("index" in measure for measure in measures):
         indicators = list(dict.fromkeys([*(indicators or table["inputs"][:1]), table["price_index"]]))
     starts, ends = [first for first, _ in windows], [last for _, last in windows]

@@ -9,18 +9,22 @@ from typing import Any
 
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.chat.pipeline import COMPOSE, PLAN, REFLECT, REWRITE, Asked, read_ask
-from fathom.domain.text.terms import is_small_talk
+from fathom.domain.text.terms import is_small_talk, list_words
 from fathom.services.policy.reference.answer import Findings, compose
 from fathom.services.policy.reference.conversation import Conversation, Step
 from fathom.services.policy.reference.documents import list_quotes
 from fathom.services.policy.reference.reading import Reading, is_reason
 
 ASKED = re.compile(r"^\d+\. \[(\w+)\] (.*) => (ok|empty|failed|invalid)$", re.MULTILINE)
+# Leaves of a framework's tree: "    - gross margin [data]", two levels below a branch.
+LEAF = re.compile(r"^( *)- (.*?)(?: \[(data|search)\])?$", re.MULTILINE)
+SEGMENT = re.compile("segment|分业务|分部", re.IGNORECASE)
 # The items of the material list: ``[3] table sheet_1: …``, ``[4] document: …``, ``[5] MISSING …``.
 ENTRY = re.compile(r"^\[(\d+)\] (table|document|code|MISSING)\b(.*)$", re.MULTILINE)
 TABLE = re.compile(r" (\w+): (.*) \(([\d,]+) rows\)$")
 COLUMN = re.compile(r"(\S+?)(?: \(([^()]*(?:\([^()]*\))?[^()]*)\))?(?:, |$)")
-MOST = 3
+# Five letters fold inflections: "profitable" and "profitability".
+STEM, MOST_LEAVES, MOST_BRANCHES, MOST = 5, 6, 4, 3
 
 
 def answer_stage(messages: Sequence[Message]) -> str | None:
@@ -40,11 +44,42 @@ def answer_stage(messages: Sequence[Message]) -> str | None:
 
 
 def plan(asked: Asked) -> str:
-    """Return a JSON list of sub-questions: the data tool is asked, documents without a date or for a reason as well."""
+    """Return a JSON list of sub-questions.
+
+    One with a date is for the data tool, a reason for documents as well. One without is about a whole topic, of which
+    the branches of a framework say what belongs to it.
+    """
     question = asked["question"].strip()
-    is_searched = not any(map(str.isdigit, question)) or is_reason(question)
-    tools = [] if is_small_talk(question) else ["data", *(["search"] if is_searched else [])]
-    return json.dumps([{"tool": tool, "subquery": question} for tool in tools], ensure_ascii=False)
+    if is_small_talk(question):
+        return "[]"
+    queries: list[dict[str, Any]] = [{"tool": "data", "subquery": question}]
+    is_dated = any(map(str.isdigit, question))
+    for leaves in [] if is_dated else choose_branches(asked["framework"], question):
+        # One query for segments and wholes would find only the whole.
+        whole = [leaf for leaf in leaves if not SEGMENT.search(leaf)][:MOST_LEAVES]
+        queries.append({"tool": "data", "subquery": f"{question} {', '.join(whole)}", "indicators": whole})
+        parts = [leaf for leaf in leaves if SEGMENT.search(leaf)][:1]
+        queries += [{"tool": "data", "subquery": f"{question} {leaf}"} for leaf in parts]
+    if not is_dated or is_reason(question):
+        queries.append({"tool": "search", "subquery": question})
+    return json.dumps(queries, ensure_ascii=False)
+
+
+def choose_branches(framework: str, question: str) -> list[list[str]]:
+    """Return the leaves for the data tool of the branches of a framework that share most stems with a question."""
+    branches: list[tuple[str, list[str]]] = []
+    dimension = ""
+    for indent, name, tool in LEAF.findall(framework):
+        if not indent:
+            dimension = name
+        elif len(indent) == 2:
+            branches.append((f"{dimension} {name}", []))
+        elif tool == "data" and branches:
+            branches[-1][1].append(name)
+    stems = {word[:STEM] for word in list_words(question)}
+    shared = [len(stems & {word[:STEM] for word in list_words(title)}) for title, _ in branches]
+    ranked = sorted(range(len(branches)), key=lambda place: -shared[place])
+    return [branches[place][1] for place in ranked if branches[place][1]][:MOST_BRANCHES]
 
 
 def supplement(asked: Asked) -> str:

@@ -30,8 +30,8 @@ from fathom.trainers.search_r1 import GenerationConfig, LLMGenerationManager, Re
 from fathom.trainers.search_r1.rollouts import SearchR1Rollouts
 from fathom.trainers.search_r1.sampler import ModelSampler
 from fathom.trainers.search_r1.tokens import Tokens
-from tests.support.lessons import warm_start
-from tests.support.lookups import Lookup, find_documents, format_documents, lessons, lookups, vocabulary
+from tests.support.training.lessons import warm_start
+from tests.support.training.lookups import Lookup, find_documents, format_documents, lessons, lookups, vocabulary
 
 HELD_OUT = 16
 SEEDS = [int(seed) for seed in os.environ.get("BENCH_SEEDS", "7,8,9").split(",")]

@@ -20,7 +20,7 @@ from fathom.services.local import Endpoints
 from fathom.trainers.interfaces import Metrics
 from fathom.trainers.jobs.registry import load_settings
 from tests.integration.learning.toy import overrides, toy_stack, toy_trainer, warm_model
-from tests.support.read_settings import keep_read
+from tests.support.training.read_settings import keep_read
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 SEEDS = [int(seed) for seed in os.environ.get("FATHOM_PROOF_SEEDS", "7").split(",")]

@@ -28,8 +28,8 @@ from fathom.trainers.rollouts import PlannerRollouts
 from fathom.trainers.rollouts.loop_thread import LoopThread
 from fathom.trainers.rollouts.publisher import Publisher
 from fathom.transport.store import open_store
-from tests.support.lessons import warm_start
-from tests.support.lookups import Lookup, lessons, lookups, vocabulary
+from tests.support.training.lessons import warm_start
+from tests.support.training.lookups import Lookup, lessons, lookups, vocabulary
 
 CORPUS = "lookups"
 # Of 48 facts, ten in words that other facts share.

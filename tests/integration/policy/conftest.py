@@ -22,7 +22,7 @@ from fathom.domain.chat.messages import Completion, Message, Role, ToolFormat, T
 from fathom.services.policy.backends import open_backend
 from fathom.services.policy.config import Config, ModelConfig, OpenAIModel, RulesModel, TransformersModel, VllmModel
 from fathom.services.policy.engine import Engine
-from fathom.services.policy.model import Request
+from fathom.services.policy.model import Request, WaitChange
 from fathom.transport.store import open_store
 from tests.integration.policy import scribe
 from tests.integration.policy.endpoint import Endpoint, endpoint
@@ -207,7 +207,9 @@ def ask(contender: Contender) -> Ask:
 
     async def run(case: str, **fields: Any) -> Completion:
         request = Request(**{"request_id": new_id("t"), "model": "", **contender.cases[case], **fields})
-        items = [item async for item in contender.engine.generate(request, lambda: None)]
+        # A wait for a place is told first, and is no piece of the answer.
+        generated = contender.engine.generate(request, lambda: None)
+        items = [item async for item in generated if not isinstance(item, WaitChange)]
         completion = items[-1]
         assert isinstance(completion, Completion)
         assert all(isinstance(item, str) and item for item in items[:-1])

@@ -22,6 +22,7 @@ from fathom.domain import frames
 from fathom.services.local import Endpoints, LocalSettings, LocalStack
 from fathom.transport.sockets import PortInUse
 from tests.integration.stack.conftest import MODELS, prepare
+from tests.support.observer import list_logged
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 Stack = tuple[Endpoints, Clients]
@@ -36,7 +37,8 @@ async def ask(clients: Clients, question: str, **fields: object) -> list[pb.RunE
 async def test_a_comparison_is_answered_with_sources_table_and_figure(stack: Stack) -> None:
     _, clients = stack
     events = await ask(clients, QUESTION, request_id="run-comparison")
-    assert [event.sequence for event in events] == list(range(1, len(events) + 1))
+    logged = list_logged(events)
+    assert [event.sequence for event in logged] == list(range(1, len(logged) + 1))
     finished = events[-1].finished
     assert finished.stop_reason == trajectory.STOP_REASON_FINISHED, finished.error
     answer = finished.answer

@@ -11,7 +11,7 @@ import pytest_asyncio
 from fathom.api.datafetch.v1 import datafetch_pb2 as datafetch
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as planner
-from fathom.api.planner.v1.trajectory_pb2 import PROTOCOL_RESEARCH, STOP_REASON_FINISHED
+from fathom.api.planner.v1.trajectory_pb2 import CONSENT_REFUSED, PROTOCOL_RESEARCH, STOP_REASON_FINISHED
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.api.sandbox.v1 import sandbox_pb2 as sandbox
 from fathom.clients import Clients
@@ -20,6 +20,7 @@ from fathom.core.errors import NotFound, PermissionDenied
 from fathom.services.local import Endpoints
 from fathom.transport.rpc.access import Scope, access_of
 from fathom.transport.rpc.contract import DOMAINS, Method, contract, once
+from tests.support.observer import list_logged
 from tests.support.tables import to_arrow
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
@@ -29,6 +30,7 @@ A, B, OPERATOR = Call.new(tenant="fund-7"), Call.new(tenant="fund-8"), Call.new(
 NAMED = ("run_id", "conversation_id", "session_id", "sheet_id", "sheet_ids", "rollout_id")
 # What else a request needs before its service looks for the thing.
 VALID: dict[str, dict[str, Any]] = {
+    "SetConsent": {"consent": CONSENT_REFUSED},
     "UpdateConversation": {"title": "mine"},
     "RunSql": {"sql": "select 1"},
     "PutFrame": {"name": "t", "arrow": to_arrow(pd.DataFrame({"x": [1]}))},
@@ -56,7 +58,7 @@ async def things(stack: tuple[Endpoints, Clients]) -> dict[str, str]:
         request = planner.RunRequest(
             question="What was the highest close of Apple in 2019?", protocol=PROTOCOL_RESEARCH
         )
-        events = [reply.event async for reply in clients.planner.run(request, timeout_s=90)]
+        events = list_logged([reply.event async for reply in clients.planner.run(request, timeout_s=90)])
         assert events[-1].finished.stop_reason == STOP_REASON_FINISHED
         (sheet, *_) = [item.sheet.id for item in events[-1].finished.material if item.HasField("sheet")]
         session = (await clients.sandbox.create_session(sandbox.CreateSessionRequest(), timeout_s=30)).session_id

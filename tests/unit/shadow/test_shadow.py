@@ -102,7 +102,7 @@ class House:
         grade = reward.GRADE_RATHER_GOOD if ahead > 0 else reward.GRADE_BAD if ahead < 0 else reward.GRADE_EVEN
         return reward.JudgePairsResponse(judgements=[reward.Judgement(grade=grade, reason=pair.question)])
 
-    async def mirrored(self, store: MemoryStore, experiment: Experiment, *run_ids: str) -> list[Outcome]:
+    async def mirror_runs(self, store: MemoryStore, experiment: Experiment, *run_ids: str) -> list[Outcome]:
         mirror = Mirror(SimpleNamespace(planner=self, reward=self), store, experiment)  # type: ignore[arg-type]
         return [result.outcome async for result in mirror.results(run_ids)]
 
@@ -115,7 +115,7 @@ def experiment(candidate: str, **more: Any) -> Experiment:
 @pytest.mark.parametrize(("candidate", "outcome"), [("good", WIN), ("bad", LOSS), ("even", TIE), ("silent", LOSS)])
 async def test_both_models_play_the_question_and_are_compared(grader: str, candidate: str, outcome: Outcome) -> None:
     house = House({"good": 0.9, "old": 0.5, "even": 0.5, "bad": 0.1})
-    assert await house.mirrored(MemoryStore(), experiment(f"{candidate}@7", grader=grader), "run_1") == [outcome]
+    assert await house.mirror_runs(MemoryStore(), experiment(f"{candidate}@7", grader=grader), "run_1") == [outcome]
     new, old = house.asked
     assert [(request.model, request.policy_version) for request in (new, old)] == [(candidate, 7), ("old", 0)]
     for request in (new, old):
@@ -129,32 +129,32 @@ async def test_both_models_play_the_question_and_are_compared(grader: str, candi
 
 async def test_grades_within_the_margin_are_even() -> None:
     house = House({"good": 0.9, "old": 0.5})
-    assert await house.mirrored(MemoryStore(), experiment("good", margin=0.5), "run_1") == [TIE]
+    assert await house.mirror_runs(MemoryStore(), experiment("good", margin=0.5), "run_1") == [TIE]
 
 
 async def test_a_run_is_mirrored_once_and_what_failed_again() -> None:
     house, store = House({"good": 0.9, "old": 0.5}, failing=["good"]), MemoryStore()
-    assert await house.mirrored(store, experiment("good"), "run_1") == [FAILED]
+    assert await house.mirror_runs(store, experiment("good"), "run_1") == [FAILED]
     house.failing = ()
-    assert await house.mirrored(store, experiment("good"), "run_1", "run_2") == [WIN, WIN]
+    assert await house.mirror_runs(store, experiment("good"), "run_1", "run_2") == [WIN, WIN]
     played = len(house.asked)
-    assert await house.mirrored(store, experiment("good"), "run_1", "run_2") == [WIN, WIN]
+    assert await house.mirror_runs(store, experiment("good"), "run_1", "run_2") == [WIN, WIN]
     assert len(house.asked) == played
     # Another version under the same name of the experiment is another comparison.
-    await house.mirrored(store, experiment("good@8"), "run_1")
+    await house.mirror_runs(store, experiment("good@8"), "run_1")
     assert len(house.asked) == played + 2
 
 
 async def test_recorded_results_are_replayed_strictly() -> None:
     house = House({"good": 0.9, "old": 0.5})
-    await house.mirrored(MemoryStore(), experiment("good", recording="monday"), "run_1")
+    await house.mirror_runs(MemoryStore(), experiment("good", recording="monday"), "run_1")
     assert {(r.recording.name, r.recording.mode) for r in house.asked} == {("monday", pb.RECORDING_MODE_REPLAY_STRICT)}
 
 
 async def test_a_run_that_began_with_tables_is_not_compared() -> None:
     house = House({"good": 0.9, "old": 0.5})
     house.given = [trajectory.Material(number=1)]
-    assert await house.mirrored(MemoryStore(), experiment("good"), "run_1") == [FAILED]
+    assert await house.mirror_runs(MemoryStore(), experiment("good"), "run_1") == [FAILED]
     assert not house.asked
 
 

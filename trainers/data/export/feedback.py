@@ -52,7 +52,7 @@ def is_liked(judgement: memory.Feedback) -> bool:
     return judgement.helpful and not judgement.edited_answer
 
 
-def edited(run: Trajectory, answer: str) -> Pair:
+def pair_edit(run: Trajectory, answer: str) -> Pair:
     """Return the pair of an edited answer and the model's own; raise ``UnusableEdit``."""
     conversation = conversations(run, keep_failed=True)[-1]
     last = conversation.said[-1]

@@ -18,7 +18,7 @@ from fathom.core.errors import CorruptData, InvalidField
 from fathom.domain.consent import SHADOW_PREFIX, Consent, ConsentRecords, asker_of
 from fathom.trainers.data.export.choose import NotTrainable, for_policy_gradient, successful
 from fathom.trainers.data.export.conversation import Conversation, Said, conversations, tools_of
-from fathom.trainers.data.export.feedback import UnusableEdit, edited, is_liked, preferences
+from fathom.trainers.data.export.feedback import UnusableEdit, is_liked, pair_edit, preferences
 from fathom.trainers.data.export.pairs import Pair, corrections, siblings
 from fathom.trainers.data.export.prompts import RlPrompts
 from fathom.trainers.data.export.scrub import Scrubber
@@ -230,7 +230,7 @@ async def find_pairs(found: AsyncIterator[Stored], wanted: Wanted, done: Exporte
     for run in judged:
         if answer := wanted.judged[run.run_id].edited_answer:
             try:
-                yield edited(run, answer)
+                yield pair_edit(run, answer)
             except UnusableEdit as error:
                 done.left_out[error.message] += 1
     for preferred in preferences(judged, wanted.judged):

@@ -100,7 +100,7 @@ def checked_prefix(prefix: str) -> str:
     return prefix
 
 
-def taken(key: str) -> Conflict:
+def make_conflict(key: str) -> Conflict:
     """Return the error for a key that another writer has created."""
     return Conflict(f"object {key!r} exists already", metadata={"key": key})
 

@@ -19,7 +19,7 @@ from typing import BinaryIO, TypeVar
 
 from fathom.core.errors import CorruptData, DependencyFailed, NotFound
 from fathom.core.ids import sha256 as digest
-from fathom.transport.store.base import StoredObject, checked_key, checked_prefix, taken, verify
+from fathom.transport.store.base import StoredObject, checked_key, checked_prefix, make_conflict, verify
 
 # "~" is no character of a key, so the object "a" (file "a~") never collides with the folder of "a/b".
 SUFFIX = "~"
@@ -86,7 +86,7 @@ class FolderStore:
                 temporary.replace(path)
         except FileExistsError:
             if self._get(key, None) != data:
-                raise taken(key) from None
+                raise make_conflict(key) from None
         finally:
             temporary.unlink(missing_ok=True)
         sync_folder(path.parent)

@@ -6,7 +6,7 @@ import builtins
 
 from fathom.core.errors import NotFound
 from fathom.core.ids import sha256 as digest
-from fathom.transport.store.base import StoredObject, checked_key, checked_prefix, taken, verify
+from fathom.transport.store.base import StoredObject, checked_key, checked_prefix, make_conflict, verify
 
 
 class MemoryStore:
@@ -23,7 +23,7 @@ class MemoryStore:
 
     async def create(self, key: str, data: bytes, content_type: str = "application/octet-stream") -> StoredObject:
         if checked_key(key) in self._objects and self._objects[key][1] != bytes(data):
-            raise taken(key)
+            raise make_conflict(key)
         return await self.put(key, data, content_type)
 
     async def get(self, key: str, sha256: str | None = None) -> bytes:

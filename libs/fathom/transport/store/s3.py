@@ -22,7 +22,7 @@ from fathom.core.config import ConfigError
 from fathom.core.errors import DependencyFailed, FathomError, NotFound
 from fathom.core.ids import sha256 as digest
 from fathom.core.retry import RetryPolicy, retry
-from fathom.transport.store.base import StoredObject, checked_key, checked_prefix, taken, verify
+from fathom.transport.store.base import StoredObject, checked_key, checked_prefix, make_conflict, verify
 
 CULPRIT = "object store"
 CHECKSUM = "sha256"
@@ -196,7 +196,7 @@ class S3Store:
                 return False
             raise
         if found.sha256 != stored.sha256:
-            raise taken(stored.key)
+            raise make_conflict(stored.key)
         return True
 
     def _get(self, key: str, sha256: str | None) -> bytes:

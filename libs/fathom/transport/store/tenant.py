@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from fathom.core.call import DEFAULT_TENANT, current_tenant
 from fathom.core.errors import Conflict, NotFound
-from fathom.transport.store.base import ObjectStore, StoredObject, taken
+from fathom.transport.store.base import ObjectStore, StoredObject, make_conflict
 
 PREFIX = "tenants/"
 
@@ -32,7 +32,7 @@ class TenantStore:
             return self._strip_folder(await self._store.create(self._bind_key(key), data, content_type))
         except Conflict:
             # The message would name the folder that the tenant is not to know of.
-            raise taken(key) from None
+            raise make_conflict(key) from None
 
     async def get(self, key: str, sha256: str | None = None) -> bytes:
         try:

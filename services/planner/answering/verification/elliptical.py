@@ -27,6 +27,7 @@ BARE_QUARTER = re.compile(
 )
 # "of the third", "in the fourth": a quarter where another one is named in full.
 QUARTER = re.compile(r"\bquarters?\b|\bQ[1-4]\b", re.IGNORECASE)
+# "In the third" is a quarter only where the clause ends behind it: "in the third year" is none.
 BARE_ORDINAL = re.compile(
     r"\b(?:in|of|from|to|than|by) the (?P<en>first|second|third|fourth)\b(?=\s*(?:[,;.:()\[]|$|and\b|to\b|from\b))",
     re.IGNORECASE,

@@ -14,7 +14,7 @@ chart(measure): levels, rebased, drawdown, volatility, correlation, spread, bars
 from fathom.services.sandbox.inside.finance.charts import chart
 from fathom.services.sandbox.inside.finance.errors import BrokenInvariant, InvalidArgument
 from fathom.services.sandbox.inside.finance.portfolios import portfolio, spread
-from fathom.services.sandbox.inside.finance.results import Column, Number, Table, convention, report
+from fathom.services.sandbox.inside.finance.results import Column, Number, Table, convention
 from fathom.services.sandbox.inside.finance.returns import (
     changes,
     convert,
@@ -60,7 +60,6 @@ __all__ = [
     "period_returns",
     "portfolio",
     "rank",
-    "report",
     "returns",
     "rolling",
     "sharpe",

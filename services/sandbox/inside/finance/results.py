@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -91,34 +91,6 @@ def add_convention(text: str, attrs: Mapping[Any, Any]) -> str:
 def convention(result: Any, language: str = "en") -> str:
     """Return the sentence that says how a result was computed, in English ("en") or Chinese ("zh")."""
     return str(getattr(result, "attrs", {}).get("convention_zh" if language == "zh" else "convention", ""))
-
-
-def report(
-    measure: str,
-    founds: Mapping[str, Any],
-    percent: Sequence[str] = (),
-    unit: str = "",
-    key: str = "",
-    series: str = "",
-    rows: Callable[[Any], Any] = lambda found: found,
-) -> None:
-    """Print the results of one measure, by window, as a line of JSON with their convention in both languages.
-
-    Columns in ``percent`` are multiplied by 100. ``key`` is the column by which two rows are compared, ``series`` the
-    name of a bare number, and ``rows`` what makes a table of another result.
-    """
-    tables = []
-    for window, found in founds.items():
-        whole = pd.Series({series: float(found)}, name=key) if isinstance(found, float) else rows(found)
-        names = ["series"] if whole.index.name is None and whole.index.nlevels == 1 else whole.index.names
-        tables.append(pd.DataFrame(whole).rename_axis(names).reset_index().assign(window=window))
-    table = pd.concat(tables)
-    table = table.assign(unit=unit, **{column: table[column] * 100 for column in percent if column in table})
-    pair = pd.to_numeric(table[key], errors="coerce").dropna().tolist()
-    said = {language: convention(list(founds.values())[-1], language) for language in ("en", "zh")}
-    lines = json.loads(table.to_json(orient="records", date_format="iso", double_precision=6))
-    apart = abs(pair[1] - pair[0]) if len(pair) == 2 else None
-    print(json.dumps({"measure": measure, "rows": lines, "apart": apart, "convention": said}, ensure_ascii=False))
 
 
 def state(result: Any, name: str, unit: str | Mapping[str, str] = "", **values: Any) -> Any:

@@ -13,6 +13,7 @@ from fathom.clients import Clients
 from fathom.clients.runs import run
 from fathom.core.ids import new_id
 from fathom.services.local import Endpoints
+from tests.support.observer import list_logged
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 Stack = tuple[Endpoints, Clients]
@@ -36,8 +37,7 @@ async def test_runs_at_once_all_end(stack: Stack, many: int) -> None:
     for (run_id, question), events in zip(asked.items(), runs, strict=True):
         finished = events[-1].finished
         assert finished.stop_reason == trajectory.STOP_REASON_FINISHED, f"{question}: {finished.error}"
-        # More runs than slots: those that wait are told their place first, which is no event of the log (number 0).
-        logged = [event for event in events if event.sequence or not event.HasField("waiting")]
+        logged = list_logged(events)  # more runs than slots: some wait
         assert [event.sequence for event in logged] == list(range(1, len(logged) + 1))
         assert {event.run_id for event in events} == {run_id}
     listed = await clients.planner.list_runs(pb.ListRunsRequest(page_size=1000))

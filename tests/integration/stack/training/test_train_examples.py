@@ -26,7 +26,7 @@ from fathom.trainers.learners.models import load_model
 from fathom.trainers.monitor.loggers import read_lines
 from fathom.trainers.prime import main_prime
 from fathom.transport.store import open_store
-from tests.support.read_settings import keep_read
+from tests.support.training.read_settings import keep_read
 
 on_the_stack = pytest.mark.asyncio(loop_scope="package")
 Stack = tuple[Endpoints, Clients]

@@ -40,7 +40,8 @@ async def test_ppo_on_two_ranks_learns_from_the_queue_and_goes_on(stack: Stack, 
     output = tmp_path / "tiny-ray"
     ahead = ["rollout.mode=async", "rollout.staleness=1", "rollout.transport=queue"]
     # A rank costs seconds of imports. The reference is frozen, so the second start has nothing of it to find again.
-    starts: list[tuple[int, int, list[str]]] = [(2, 1, []), (3, 3, ["algorithm.use_kl_in_reward=false"])]
+    changed = ["algorithm.use_kl_in_reward=false", "trainer.resume_changed=true"]
+    starts: list[tuple[int, int, list[str]]] = [(2, 1, []), (3, 3, changed)]
     for steps, first, more in starts:
         outcome = await train(endpoints, "ppo", output, *ahead, f"trainer.total_training_steps={steps}", *more)
         assert outcome.steps == steps

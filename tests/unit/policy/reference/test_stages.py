@@ -6,18 +6,58 @@ import json
 
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.chat.pipeline import Asked, ask
-from fathom.services.policy.reference.stages import answer, answer_stage, plan, supplement
+from fathom.services.policy.reference.stages import answer, answer_stage, choose_branches, plan, supplement
+
+TREE = """# company: Company
+- Profitability
+  - Margins
+    - gross margin [data]
+    - net margin [data]
+    - operating margin by segment [data]
+  - Cash generation
+    - free cash flow margin [data]
+  - Returns
+    - return on equity [data]
+    - return on invested capital [data]
+- Growth
+  - Record
+    - net profit growth [data]
+    - revenue growth [data]
+  - Drivers
+    - new products [search]
+- Governance
+  - Ownership
+    - largest shareholders [data]"""
+
+
+def test_the_branches_that_are_named_like_the_question_come_first() -> None:
+    assert choose_branches(TREE, "How fast does Apple grow, and its growth?")[0] == [
+        "net profit growth",
+        "revenue growth",
+    ]
+    assert choose_branches(TREE, "How profitable is Apple?")[0] == [
+        "gross margin",
+        "net margin",
+        "operating margin by segment",
+    ]
+
+
+def test_a_question_about_a_whole_topic_takes_the_indicators_of_several_branches() -> None:
+    queries = json.loads(plan(Asked("plan", {"question": "How profitable is Apple?", "framework": TREE})))
+    assert len({name for query in queries for name in query.get("indicators", ())}) >= 6
+    assert [query["tool"] for query in queries] == ["data"] * 6 + ["search"]
+    assert all("Apple" in query["subquery"] for query in queries)
 
 
 def test_a_question_with_a_date_takes_the_data_tool_and_a_reason_documents_too() -> None:
     day, why = "What was Apple's price on 2020-12-31?", "Why did Apple rise in 2020?"
     for question, tools in ((day, ["data"]), (why, ["data", "search"])):
-        queries = json.loads(plan(Asked("plan", {"question": question})))
+        queries = json.loads(plan(Asked("plan", {"question": question, "framework": TREE})))
         assert [(query["tool"], query["subquery"]) for query in queries] == [(tool, question) for tool in tools]
 
 
 def test_a_greeting_needs_no_plan() -> None:
-    assert json.loads(plan(Asked("plan", {"question": "Hello"}))) == []
+    assert json.loads(plan(Asked("plan", {"question": "Hello", "framework": TREE}))) == []
 
 
 def test_what_the_data_tool_lacks_is_searched_for() -> None:

@@ -61,7 +61,7 @@ async def test_the_numbers_are_those_of_the_series_the_largest_first(drive: Any,
     talk = await drive("Maximum drawdown of Alpha and Beta from 2018 to 2021", two_companies)
     frame = two_companies.sheets[0][0]
     falls = {name: (frame[name] / frame[name].cummax() - 1).min() * 100 for name in ("AAA.close_adj", "BBB.close_adj")}
-    assert talk.tools == ["data", "data", "python", "python", "finish"]
+    assert talk.tools == ["data", "python", "python", "finish"]
     assert f"Alpha: maximum drawdown {falls['AAA.close_adj']:.1f}%" in talk.answer
     first, second = ("Alpha", "Beta") if falls["AAA.close_adj"] > falls["BBB.close_adj"] else ("Beta", "Alpha")
     assert talk.answer.index(f"- {first}") < talk.answer.index(f"- {second}")
@@ -183,6 +183,28 @@ async def test_the_return_of_a_day_counts_from_the_row_before(drive: Any, two_co
     assert "finance.holding_return(sheet_1, None, '2020-11-09')" in find_cell(talk)
 
 
+async def test_a_follow_up_takes_what_it_leaves_out_from_the_question_before(drive: Any, two_companies: Any) -> None:
+    history = (Message(Role.USER, "Volatility of Gamma in 2020?"), Message(Role.ASSISTANT, "20% [1]."))
+    questions = {
+        "Volatility of Gamma in 2020?": [
+            ["measure", "Volatility", "volatility"], ["entity", "Gamma", "GGG"], ["period", "2020", "2020-01-01/2020-12-31"],
+        ],
+        "Same for Alpha": [["output", "Same", "same"], ["entity", "Alpha", "AAA"]],
+    }  # fmt: skip
+    original = two_companies.data
+
+    def data(arguments: dict[str, Any]) -> Any:
+        two_companies.words = questions.get(arguments.get("question", ""), [])
+        return original(arguments)
+
+    two_companies.data = data
+    talk = await drive("Same for Alpha", two_companies, history=history)
+    assert [arguments.get("question") for name, arguments in talk.calls if name == "data"] == [
+        "Same for Alpha", "Volatility of Gamma in 2020?", None,
+    ]  # fmt: skip
+    assert "finance.volatility(sheet_1, '2020-01-01', '2020-12-31')" in find_cell(talk)
+
+
 async def test_a_definition_is_quoted(drive: Any, two_companies: Any) -> None:
     two_companies.sheets, two_companies.words = [], [DRAWDOWN]
     talk = await drive("What is maximum drawdown?", two_companies)
@@ -228,8 +250,8 @@ async def test_a_result_in_no_agreed_form_counts_as_failed(drive: Any, two_compa
 
 async def test_the_last_round_finishes_with_what_is_there(drive: Any, two_companies: Any) -> None:
     two_companies.words += [RETURN]
-    talk = await drive(COMPARE, two_companies, nudge_after=3)
-    assert talk.tools == ["data", "data", "python", "finish"]
+    talk = await drive(COMPARE, two_companies, nudge_after=2)
+    assert talk.tools == ["data", "python", "finish"]
     assert "Alpha: return" in talk.answer
     assert_grounded(talk)
 

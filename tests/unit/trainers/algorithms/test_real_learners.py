@@ -25,8 +25,8 @@ from fathom.trainers.search_r1 import GenerationConfig, LLMGenerationManager, Re
 from fathom.trainers.search_r1.rollouts import SearchR1Rollouts
 from fathom.trainers.search_r1.sampler import ModelSampler
 from fathom.transport.store import open_store
-from tests.support.lookups import Lookup, find_documents, format_documents, lookups, vocabulary
-from tests.support.read_settings import keep_read
+from tests.support.training.lookups import Lookup, find_documents, format_documents, lookups, vocabulary
+from tests.support.training.read_settings import keep_read
 
 FACTS = lookups()[:6]
 SMALL = (

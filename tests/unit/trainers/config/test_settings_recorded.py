@@ -28,7 +28,7 @@ NOT_REACHED = {
 
 
 @pytest.fixture
-def recorded(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+def recorded_reads(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """The dotted names of the settings that are read, but for the reads of the settings' own checks."""
     found, paths, alive = set[str](), dict[int, str](), list[Any]()
 
@@ -49,12 +49,17 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return found
 
 
-def test_a_training_looks_at_every_setting_that_it_is_said_to_read(recorded: set[str], tmp_path: Path) -> None:
+def test_a_training_looks_at_every_setting_that_it_is_said_to_read(recorded_reads: set[str], tmp_path: Path) -> None:
     torch.set_num_threads(1)
     config = settings(*OWN, f"trainer.output={tmp_path / 'out'}")
-    recorded.clear()
+    recorded_reads.clear()
     place = Place({}, (tmp_path / "store").as_uri())
     Run("search_r1", config, place, lambda step, total, metrics: None, Interruption()).train()
     promised = {setting for one in READERS if one.applies("search_r1", config) for setting in one.settings}
-    assert promised - recorded <= NOT_REACHED, sorted(promised - recorded - NOT_REACHED)
-    assert {"retriever.topk", "rollout.max_obs_length", "algorithm.no_think_rl", "data.max_prompt_length"} <= recorded
+    assert promised - recorded_reads <= NOT_REACHED, sorted(promised - recorded_reads - NOT_REACHED)
+    assert {
+        "retriever.topk",
+        "rollout.max_obs_length",
+        "algorithm.no_think_rl",
+        "data.max_prompt_length",
+    } <= recorded_reads

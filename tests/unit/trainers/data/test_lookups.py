@@ -8,8 +8,8 @@ import torch
 from fathom.core.errors import InvalidField
 from fathom.domain.chat.tags import information_block
 from fathom.trainers.learners import tiny
-from tests.support.lessons import render_lesson, warm_start
-from tests.support.lookups import (
+from tests.support.training.lessons import render_lesson, warm_start
+from tests.support.training.lookups import (
     build_guess,
     build_search,
     find_documents,

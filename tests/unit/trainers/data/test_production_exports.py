@@ -18,7 +18,7 @@ from fathom.domain.chat.hermes import format_tool_call
 from fathom.domain.consent import Asker, Consent, ConsentRecords
 from fathom.trainers.data import records
 from fathom.trainers.data.export.conversation import conversations
-from fathom.trainers.data.export.feedback import UnusableEdit, edited, preferences
+from fathom.trainers.data.export.feedback import UnusableEdit, pair_edit, preferences
 from fathom.trainers.data.export.files import Wanted, export
 from fathom.trainers.data.export.scrub import Scrubber
 from fathom.transport.store.memory import MemoryStore
@@ -192,15 +192,15 @@ async def test_judgements_make_pairs(tmp_path: Path) -> None:
 
 def test_an_edit_must_refer_to_what_the_models_own_text_has() -> None:
     with pytest.raises(UnusableEdit, match=r"\{\{figure:fig_1\}\}"):
-        edited(run("r", "see [1]"), "see [1] {{figure:fig_1}}")
+        pair_edit(run("r", "see [1]"), "see [1] {{figure:fig_1}}")
 
 
 def test_an_edit_of_tagged_and_of_plain_answers() -> None:
     tagged = episode("r", step(0, OPENING, "<think> so </think> <answer>6</answer>"), protocol=pb.PROTOCOL_SEARCH_R1)
-    pair = edited(tagged, "7")
+    pair = pair_edit(tagged, "7")
     assert pair.chosen.message.content == "<think> so </think> <answer>7</answer>"
     assert pair.rejected.message.content == "<think> so </think> <answer>6</answer>"
-    assert edited(episode("r", step(0, OPENING, "6")), "7").chosen.message.content == "7"
+    assert pair_edit(episode("r", step(0, OPENING, "6")), "7").chosen.message.content == "7"
 
 
 def test_answers_behind_different_prompts_are_no_pair() -> None:

@@ -71,8 +71,8 @@ async def test_a_holder_that_renews_no_more_is_dead_and_notices_when_it_is_not(s
 
 
 @pytest.fixture
-def killed() -> Iterator[Holder]:
-    """A holder that was killed, and that nobody has waited for yet: the dead process still has its number."""
+def dead_holder() -> Iterator[Holder]:
+    """A holder that was dead_holder, and that nobody has waited for yet: the dead process still has its number."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         holder = replace(Holder.of_this_process("run-a"), pid=process.pid, started=read_start(process.pid) or "")
         assert not holder.has_died_here
@@ -81,8 +81,8 @@ def killed() -> Iterator[Holder]:
         yield holder
 
 
-async def test_a_killed_process_of_this_machine_makes_way_at_once(store: ObjectStore, killed: Holder) -> None:
-    await acquire(store, "small", killed)
+async def test_a_killed_process_of_this_machine_makes_way_at_once(store: ObjectStore, dead_holder: Holder) -> None:
+    await acquire(store, "small", dead_holder)
 
     async def never(seconds: float) -> None:
         raise AssertionError("it is seen to be dead")

@@ -18,7 +18,7 @@ from fathom.trainers.search_r1 import RewardManager
 from fathom.trainers.search_r1.rollouts import SearchR1Rollouts
 from fathom.trainers.search_r1.sampler import ModelSampler, sample_ids
 from fathom.trainers.store_files import StoredFiles, StoreFolder
-from tests.support.lookups import lookups, vocabulary
+from tests.support.training.lookups import lookups, vocabulary
 from tests.unit.trainers.search_r1.scripts import settings
 
 WORDS = vocabulary()

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from fathom.domain.text.numerals import ONE_TO_TEN
 from fathom.services.planner.answering.verification.claims import Sentence
 from fathom.services.planner.answering.verification.comparison.extremes import (
     LOCAL,
@@ -109,7 +110,7 @@ ONE_BEFORE = re.compile(
 # "in these eleven years", "of the table", 样本中: all periods that there are.
 WHOLE = re.compile(
     r"\b(?:of|in) (?:the|this) (?:table|sample|series|data)\b|\bon record\b|"
-    r"(?:[一二两三四五六七八九十这]|(?<!\d)\d{1,2})年(?:中|里|间|来|以来)|样本[中里内]|有记录以来",
+    rf"(?:[两这{ONE_TO_TEN}]|(?<!\d)\d{{1,2}})年(?:中|里|间|来|以来)|样本[中里内]|有记录以来",
     re.IGNORECASE,
 )
 # Before and behind "any other": the periods that a superlative compares with.

@@ -18,7 +18,9 @@ TIMES = re.compile(
 )
 # Words right before a multiple that make it a bound, in this order; any other multiple is meant roughly.
 NEAR = re.compile(r"(?:nearly|almost|close to|just under|将近|接近|近)\s*$", re.IGNORECASE)
+# Of more than so much.
 OVER = re.compile(r"(?:more than|over|at least|exceed\w*|above|超过|逾|不止|高于)\s*(?:the\s+)?$", re.IGNORECASE)
+# Of at most as much, and less.
 UNDER = re.compile(r"(?:less than|under|below|short of|not even|fewer than|不到|不足|未及|低于)\s*$", re.IGNORECASE)
 CHINESE_BOUND = re.compile(r"(?:将近|接近|超过|逾|不止|高于|不到|不足|未及|低于)(?=[^，,；;]*$)")
 # What separates both sides of a Chinese multiple: 苹果的涨幅约为微软的两倍.
