@@ -255,17 +255,24 @@ class Link:
 
     async def _on_error(self, error: Exception) -> None:
         self._log.warning("bus: %s", error or type(error).__name__)
+        # A handshake that failed: the certificates may have been renewed after the connection was lost.
+        if isinstance(error, ssl.SSLError):
+            self._renew_trust()
 
     async def _on_disconnect(self) -> None:
         self.connected.clear()
         if not self.is_closed:
             self._log.warning("bus: disconnected")
-            if self._trust is not None:
-                try:
-                    self._trust.renew()
-                except FathomError as error:
-                    # The handshake says so again, each time that it is tried, until the files are right.
-                    self._log.warning("bus: certificates were not taken over: %s", error.message)
+            self._renew_trust()
+
+    def _renew_trust(self) -> None:
+        """Take over renewed certificates for the next handshake, where they are whole."""
+        if self._trust is not None:
+            try:
+                self._trust.renew()
+            except FathomError as error:
+                # The handshake says so again, each time that it is tried, until the files are right.
+                self._log.warning("bus: certificates were not taken over: %s", error.message)
 
     async def _on_reconnect(self) -> None:
         self.epoch += 1
