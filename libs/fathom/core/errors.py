@@ -18,8 +18,8 @@
     ├── NotImplementedYet   UNIMPLEMENTED
     ├── CorruptData         DATA_LOSS
     ├── NotReady            UNAVAILABLE          transient: retried within the budget
-    ├── DependencyFailed    UNAVAILABLE
-    ├── Overloaded          RESOURCE_EXHAUSTED
+    ├── DependencyFailed    UNAVAILABLE          transient
+    ├── Overloaded          RESOURCE_EXHAUSTED   transient
     ├── DeadlineExceeded    DEADLINE_EXCEEDED
     ├── Cancelled           CANCELLED
     └── Internal            INTERNAL
