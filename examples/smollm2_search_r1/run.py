@@ -108,7 +108,7 @@ class Work:
         chosen, rest = draw_pairs(found["train"], self.options.demonstrations)
         episodes = [add_answer(record, episode) for record, episode in chosen]
         done, wanted = Exported(), Wanted("sft", MODEL)
-        rows = sft_rows(as_stored(episodes), wanted, PolicyRenderer(self.clients, MODEL), done)
+        rows = sft_rows(wrap_episodes(episodes), wanted, PolicyRenderer(self.clients, MODEL), done)
         lines = [json.dumps(row, ensure_ascii=False) async for row in rows]
         write([record for record, _ in rest], self.output / "prompts" / "grpo.parquet")
         write([record for record, _ in found["test"]], self.output / "prompts" / "held_out.parquet")
@@ -217,7 +217,7 @@ def add_answer(question: Record, episode: Trajectory) -> Trajectory:
     return done
 
 
-async def as_stored(episodes: Iterable[Trajectory]) -> AsyncIterator[Stored]:
+async def wrap_episodes(episodes: Iterable[Trajectory]) -> AsyncIterator[Stored]:
     """Yield episodes as the export reads them from the store."""
     for episode in episodes:
         yield Stored(episode, False, "")

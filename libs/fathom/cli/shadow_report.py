@@ -27,7 +27,7 @@ STATUS = {Decision.PROMOTE: 0, Decision.REJECT: 1, Decision.UNDECIDED: 3}
 
 @dataclass(frozen=True)
 class Call:
-    """Where the command is run, and how much at once; ``report`` is a file for the results, None for none."""
+    """Place and extent of one call of the command; ``report`` is a file for the results, None for none."""
 
     home: Path
     tenant: str

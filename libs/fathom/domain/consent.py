@@ -23,7 +23,7 @@ them."""
 
 
 class Consent(StrEnum):
-    """What was stated."""
+    """Statement of a user on whether runs may become training data."""
 
     GIVEN = "given"
     REFUSED = "refused"
@@ -34,7 +34,7 @@ FROM_PROTO = {pb.CONSENT_GIVEN: Consent.GIVEN, pb.CONSENT_REFUSED: Consent.REFUS
 
 @dataclass(frozen=True)
 class Asker:
-    """Who asked a run, and what its request stated; ``origin`` is the run that a user asked, itself or another one."""
+    """Principal that asked a run, and its statement; ``origin`` is the run that a user asked, itself or another one."""
 
     run_id: str
     principal: str

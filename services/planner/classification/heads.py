@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.core.errors import CorruptData
+from fathom.domain.encoders.base import scale_to_unit
 from fathom.services.planner.classification.wording import hash_words
 
 Matrix = NDArray[np.float64]
@@ -47,8 +48,7 @@ def join_features(vectors: NDArray[Any], words: Matrix, mean: Matrix) -> Matrix:
 
 def center(vectors: NDArray[Any], mean: Matrix) -> Matrix:
     """Return the vectors minus the mean of the examples, of length 1: raw vectors of E5 all point in one direction."""
-    moved = vectors.astype(np.float64) - mean
-    return np.asarray(moved / np.linalg.norm(moved, axis=1, keepdims=True).clip(min=1e-12))
+    return scale_to_unit(vectors.astype(np.float64) - mean)
 
 
 def softmax(logits: Matrix) -> Matrix:

@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from fathom.domain.encoders.base import scale_to_unit
 from fathom.domain.text.scripts import HAN
 
 WORD = re.compile(rf"[a-z0-9&/%.\-]+|[{HAN}]+|[?？]")
@@ -29,7 +30,7 @@ def hash_words(texts: Sequence[str], size: int) -> NDArray[np.float64]:
         for feature in set(list_features(text)):
             code = zlib.crc32(feature.encode())
             row[code % size] += 1.0 if code >> 20 & 1 else -1.0
-    return np.asarray(out / np.linalg.norm(out, axis=1, keepdims=True).clip(min=1e-12))
+    return scale_to_unit(out)
 
 
 def list_features(text: str) -> Iterator[str]:

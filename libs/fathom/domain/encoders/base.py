@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, runtime_checkable
 
 from fathom.core.errors import CorruptData
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+F = TypeVar("F", bound="np.floating")
 Kind = Literal["query", "passage"]
 """Kind of text; models trained with two kinds of text get a prefix by kind."""
 # A vector of zeros stays one instead of becoming NaN.
@@ -40,7 +41,7 @@ class Encoder(Protocol):
         ...
 
 
-def scale_to_unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+def scale_to_unit(vectors: NDArray[F]) -> NDArray[F]:
     """Scale each row to Euclidean length 1, in place, and return the rows; a row of zeros stays one."""
     import numpy as np
 

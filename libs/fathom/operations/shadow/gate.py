@@ -13,7 +13,7 @@ Z = 1.959963984540054
 
 
 class Outcome(StrEnum):
-    """What came of one mirrored question, for the candidate; ``FAILED`` says nothing of it."""
+    """Outcome of one mirrored question for the candidate; ``FAILED`` says nothing of it."""
 
     WIN = "win"
     TIE = "tie"
@@ -22,7 +22,7 @@ class Outcome(StrEnum):
 
 
 class Decision(StrEnum):
-    """What the gate says."""
+    """Decision of the gate on a candidate."""
 
     PROMOTE = "promote"
     REJECT = "reject"

@@ -47,7 +47,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Experiment:
-    """What is compared, and how.
+    """Comparison of two sides under one grader.
 
     ``grader`` is one of the reward service, or ``judge`` for its judge; values that differ by ``margin`` or less are
     even. ``recording`` names recorded results to which both sides are held strictly; without it tools that read are
