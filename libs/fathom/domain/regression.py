@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,15 +28,26 @@ Objective = Callable[[Matrix], tuple[float, Matrix]]
 """Returns the loss at some weights, and its slope."""
 
 
-def fit_linear(features: Matrix, targets: NDArray[np.int64], count: int) -> tuple[Matrix, Matrix]:
-    """Return weights [dim, count] and bias [count] that minimise the class-weighted cross-entropy."""
+def fit_linear(
+    features: NDArray[Any],
+    targets: NDArray[np.int64],
+    count: int,
+    *,
+    penalty: float = PENALTY,
+    is_balanced: bool = True,
+    steps: int = STEPS,
+) -> tuple[Matrix, Matrix]:
+    """Return weights [dim, count] and bias [count] that minimise the cross-entropy, in which all labels count alike.
+
+    Unless ``is_balanced``, each example does.
+    """
     rows, dim = features.shape
     # Half the precision takes half the time; the step is chosen in full precision.
     inputs = np.hstack([features, np.ones((rows, 1))]).astype(np.float32)
     wanted = np.eye(count)[targets]
     # Rare labels count as much as frequent ones.
-    weight = (rows / (count * wanted.sum(axis=0).clip(min=1)))[targets]
-    decay = np.full((dim + 1, 1), PENALTY / rows)
+    weight = (rows / (count * wanted.sum(axis=0).clip(min=1)))[targets] if is_balanced else np.ones(rows)
+    decay = np.full((dim + 1, 1), penalty / rows)
     decay[-1] = 0.0
 
     def measure(weights: Matrix) -> tuple[float, Matrix]:
@@ -45,15 +57,15 @@ def fit_linear(features: Matrix, targets: NDArray[np.int64], count: int) -> tupl
         residual = ((found - wanted) * weight[:, None] / rows).astype(np.float32)
         return loss, (inputs.T @ residual).astype(np.float64) + decay * weights
 
-    found = minimize(measure, np.zeros((dim + 1, count)))
+    found = minimize(measure, np.zeros((dim + 1, count)), steps)
     return found[:-1], found[-1]
 
 
-def minimize(measure: Objective, weights: Matrix) -> Matrix:
-    """Return the weights after at most ``STEPS`` steps of limited-memory BFGS."""
+def minimize(measure: Objective, weights: Matrix, steps: int = STEPS) -> Matrix:
+    """Return the weights after at most so many steps of limited-memory BFGS."""
     pairs: deque[tuple[Matrix, Matrix]] = deque(maxlen=MEMORY)
     loss, slope = measure(weights)
-    for _ in range(STEPS):
+    for _ in range(steps):
         direction = -turn(slope, pairs)
         promised, length = float((direction * slope).sum()), 1.0
         for _ in range(HALVINGS):

@@ -22,7 +22,8 @@ from fathom.services.datafetch.parser.names.finder import NameFinder
 from fathom.services.datafetch.parser.names.unmatched import Leftovers
 from fathom.services.datafetch.parser.operators.conditions import find_conditions
 from fathom.services.datafetch.parser.operators.groupings import find_grouping
-from fathom.services.datafetch.parser.rewording import Meanings, Rewording, Speller, join_runs, mark, reword
+from fathom.services.datafetch.parser.rewording import Meanings, Rewording, Speller, mark, reword
+from fathom.services.datafetch.parser.tagging.tagger import Tag
 from fathom.services.datafetch.parser.time import expressions
 from fathom.services.datafetch.parser.words import find_periods, find_words
 from fathom.services.datafetch.query.model import Match, Missing, Query
@@ -85,15 +86,10 @@ class Reader:
         seen = self._read(text, as_of)
         text, seen = self._read_reworded(text, seen, as_of, list(self._speller.find(text, seen.unread)))
         if meanings is not None and seen.has_rereadable_words:
-            subjects = [item.subject for item in seen.missing if item.reason == "UNKNOWN_INDICATOR"]
-            phrases = [(at, at + len(words)) for words in subjects if (at := text.find(words)) >= 0]
-            phrases = [trim(phrase, seen.mentions) for phrase in phrases]
-            if not seen.query.entities and not seen.query.indicators:
-                taken = [item.span for item in seen.mentions if item.kind != MentionKind.UNKNOWN]
-                phrases = phrases or [*join_runs(text, seen.unread, taken), *seen.unread]
+            tags = meanings.tag(text, seen.mentions)
             changes: list[Rewording] = []
             strange = [span for span in seen.unread if not self._speller.knows(text[slice(*span)])]
-            for change in meanings.find(text, strange, phrases):
+            for change in meanings.find(text, strange, find_phrases(text, seen, tags), tags):
                 if all(change.end <= other.start or change.start >= other.end for other in changes):
                     changes.append(change)
             text, seen = self._read_reworded(text, seen, as_of, changes)
@@ -120,19 +116,20 @@ class Reader:
             return text, seen
         # "Orders" as the word for ranks, in a question that ranks nothing: what a word means must have a place in it.
         refused = [one.subject for one in again.missing if one.reason == "NOT_UNDERSTOOD"]
-        if any(item.words in subject for item in changes for subject in refused):
+        said = [item for item in changes if item.words.strip()]
+        if any(item.words in subject for item in said for subject in refused):
             return text, seen
         again.reworded = [
             *seen.reworded,
-            *(Match(text[item.start : item.end], item.words, item.confidence, item.how) for item in changes),
+            *(Match(text[item.start : item.end], item.words, item.confidence, item.how) for item in said),
         ]
         again.matches = [*again.reworded, *again.matches]
         again.mentions = mark(again.mentions, changes)
         # What is missing is named by the words of the question.
-        for item in changes:
-            said = text[item.start : item.end]
+        for item in said:
+            own = text[item.start : item.end]
             again.missing = [
-                replace(one, subject=one.subject.replace(item.words, said), detail=one.detail.replace(item.words, said))
+                replace(one, subject=one.subject.replace(item.words, own), detail=one.detail.replace(item.words, own))
                 for one in again.missing
             ]
         return words, again
@@ -276,6 +273,24 @@ def list_named(seen: Understanding) -> set[str]:
 
 def is_specified(mentions: Sequence[Mention]) -> bool:
     return any(item.how == "words" for item in mentions)
+
+
+def find_phrases(text: str, seen: Understanding, tags: Sequence[Tag]) -> list[tuple[int, int]]:
+    """Return the phrases that may name an indicator: those that were refused as one, and unread ones tagged so."""
+    subjects = [item.subject for item in seen.missing if item.reason == "UNKNOWN_INDICATOR"]
+    refused = [(at, at + len(words)) for words in subjects if (at := text.find(words)) >= 0]
+    named = [tag.span for tag in tags if tag.label == "measure"]
+    phrases = [trim(bound(phrase, named), seen.mentions) for phrase in refused]
+    if not phrases and not seen.query.entities and not seen.query.indicators:
+        return [*(span for span in named if span not in seen.unread), *seen.unread]
+    return phrases
+
+
+def bound(phrase: tuple[int, int], named: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Return the part of a phrase that is tagged as a name; all of it where nothing is."""
+    start, end = phrase
+    within = [(max(start, first), min(end, last)) for first, last in named if first < end and start < last]
+    return (within[0][0], within[-1][1]) if within else phrase
 
 
 def trim(phrase: tuple[int, int], mentions: Sequence[Mention]) -> tuple[int, int]:
