@@ -16,7 +16,7 @@ from fathom.services.datafetch.parser.acceptance import find_objections, join_ad
 from fathom.services.datafetch.parser.builder.query import STEP_MONTHS, build_query
 from fathom.services.datafetch.parser.draft import Draft
 from fathom.services.datafetch.parser.lexicon import cue, cues, group, load_relation, load_vocabulary
-from fathom.services.datafetch.parser.mention import Mention, MentionKind, list_matches, move_positions, select
+from fathom.services.datafetch.parser.mention import Mention, MentionKind, list_matches, move_positions, overlap, select
 from fathom.services.datafetch.parser.names.entities import Resolver
 from fathom.services.datafetch.parser.names.finder import NameFinder
 from fathom.services.datafetch.parser.names.unmatched import Leftovers
@@ -89,7 +89,7 @@ class Reader:
             tags = meanings.tag(text, seen.mentions)
             changes: list[Rewording] = []
             strange = [span for span in seen.unread if not self._speller.knows(text[slice(*span)])]
-            for change in meanings.find(text, strange, find_phrases(text, seen, tags), tags):
+            for change in meanings.find(text, seen.mentions, strange, find_phrases(text, seen, tags), tags):
                 if all(change.end <= other.start or change.start >= other.end for other in changes):
                     changes.append(change)
             text, seen = self._read_reworded(text, seen, as_of, changes)
@@ -276,20 +276,22 @@ def is_specified(mentions: Sequence[Mention]) -> bool:
 
 
 def find_phrases(text: str, seen: Understanding, tags: Sequence[Tag]) -> list[tuple[int, int]]:
-    """Return the phrases that may name an indicator: those that were refused as one, and unread ones tagged so."""
+    """Return the phrases that may name an indicator: those that were refused as one, and unread ones tagged as one."""
     subjects = [item.subject for item in seen.missing if item.reason == "UNKNOWN_INDICATOR"]
     refused = [(at, at + len(words)) for words in subjects if (at := text.find(words)) >= 0]
     named = [tag.span for tag in tags if tag.label == "measure"]
     phrases = [trim(bound(phrase, named), seen.mentions) for phrase in refused]
-    if not phrases and not seen.query.entities and not seen.query.indicators:
-        return [*(span for span in named if span not in seen.unread), *seen.unread]
-    return phrases
+    unread = [span for span in seen.unread if not tags or any(overlap(span, other) for other in named)]
+    phrases += [trim(span, seen.mentions) for span in named if any(overlap(span, other) for other in unread)]
+    if not seen.query.entities and not seen.query.indicators:
+        phrases += unread
+    return list(dict.fromkeys(phrases))
 
 
 def bound(phrase: tuple[int, int], named: Sequence[tuple[int, int]]) -> tuple[int, int]:
     """Return the part of a phrase that is tagged as a name; all of it where nothing is."""
     start, end = phrase
-    within = [(max(start, first), min(end, last)) for first, last in named if first < end and start < last]
+    within = [(max(start, first), min(end, last)) for first, last in named if overlap(phrase, (first, last))]
     return (within[0][0], within[-1][1]) if within else phrase
 
 

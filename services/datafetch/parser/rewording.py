@@ -13,7 +13,7 @@ from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.matching import grams
 from fathom.services.datafetch.catalog.text import is_chinese
 from fathom.services.datafetch.parser.lexicon import is_decisive, list_terms, load_vocabulary
-from fathom.services.datafetch.parser.mention import Mention
+from fathom.services.datafetch.parser.mention import Mention, MentionKind, overlap
 from fathom.services.datafetch.parser.tagging.markup import load_kinds
 from fathom.services.datafetch.parser.tagging.tagger import Tag
 
@@ -136,11 +136,16 @@ class Meanings:
         self._values = dict(list_terms())
 
     def find(
-        self, text: str, unread: Sequence[tuple[int, int]], phrases: Sequence[tuple[int, int]], tags: Sequence[Tag] = ()
+        self,
+        text: str,
+        mentions: Sequence[Mention],
+        unread: Sequence[tuple[int, int]],
+        phrases: Sequence[tuple[int, int]],
+        tags: Sequence[Tag] = (),
     ) -> Iterator[Rewording]:
         """Yield a term for each unread word, or that it says nothing, and an indicator for each phrase of one."""
         unread = [(start, end) for start, end in unread if may_mean_other(text[start:end])]
-        tagged = list(self._read_tags(text, unread, tags))
+        tagged = list(self._read_tags(text, mentions, unread, tags))
         yield from tagged
         unread = [span for span in unread if all(span[1] <= one.start or one.end <= span[0] for one in tagged)]
         if spans := (*phrases, *unread):
@@ -154,7 +159,9 @@ class Meanings:
             if alike >= ALIKE and self._values.get(word):
                 yield Rewording(start, end, word, "embedding", alike)
 
-    def _read_tags(self, text: str, unread: Sequence[tuple[int, int]], tags: Sequence[Tag]) -> Iterator[Rewording]:
+    def _read_tags(
+        self, text: str, mentions: Sequence[Mention], unread: Sequence[tuple[int, int]], tags: Sequence[Tag]
+    ) -> Iterator[Rewording]:
         """Yield the unread words within sure tags: fillers say nothing, words of a calculation are its term.
 
         Of several words of one calculation the first is the term.
@@ -165,6 +172,9 @@ class Meanings:
             if not within or not terms:
                 continue
             term = terms[is_chinese(text[slice(*within[0])])]
+            # 冲 in 最高冲到: the calculation has its word already.
+            if any(item.kind == MentionKind.MEASURE and overlap(item.span, tag.span) for item in mentions):
+                term = ""
             for at, (start, end) in enumerate(within):
                 words = term if at == 0 and term else " " * (end - start)
                 yield Rewording(start, end, words, "tag", tag.probability)

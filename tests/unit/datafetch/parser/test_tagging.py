@@ -1,0 +1,129 @@
+"""Tags of a question's words: the marked questions, the head made from them, and what the parser does with tags."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fathom.core.errors import CorruptData
+from fathom.services.datafetch.engine import Engine
+from fathom.services.datafetch.parser.mention import Mention, MentionKind
+from fathom.services.datafetch.parser.question import Understanding, bound, find_phrases
+from fathom.services.datafetch.parser.rewording import Meanings
+from fathom.services.datafetch.parser.tagging.markup import FILLER, KINDS, load_kinds, load_marked, parse_line
+from fathom.services.datafetch.parser.tagging.tagger import Tag, find_path, load_head
+from fathom.services.datafetch.parser.tagging.training import hash_marked
+from fathom.services.datafetch.parser.tagging.units import describe_reading, find_units
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_marks_give_back_the_question_and_its_labels() -> None:
+    marked = parse_line("zh [entity:辉瑞][period:2022年]跌了吗 [calc.max:50-day high]")
+    assert marked.text == "辉瑞2022年跌了吗 50-day high"
+    units = find_units(marked.text)
+    shown = [(marked.text[slice(*unit)], label) for unit, label in zip(units, marked.label_units(units), strict=True)]
+    assert shown[:4] == [("辉", "entity"), ("瑞", "entity"), ("2022", "period"), ("年", "period")]
+    assert shown[4:6] == [("跌", FILLER), ("了", FILLER)]
+    assert [label for _, label in shown[-4:]] == ["calc.max"] * 4
+
+
+@pytest.mark.parametrize("line", ["[verb:fell]", "[entity:Apple fell", "Apple] fell", "[calc.sink:fell]"])
+async def test_a_mark_that_is_none_is_named_with_its_file(line: str) -> None:
+    with pytest.raises(CorruptData, match="annotated"):
+        parse_line(line, "annotated.txt")
+
+
+async def test_the_head_is_made_from_the_marked_questions() -> None:
+    head = load_head()
+    assert head.version == hash_marked(load_marked()), "run python -m fathom.services.datafetch.parser.tagging.training"
+    assert set(load_kinds()) <= set(KINDS)
+
+
+async def test_a_damaged_head_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "head.json"
+    path.write_text('{"labels": ["filler"]}', encoding="utf-8")
+    with pytest.raises(CorruptData, match=r"head\.json"):
+        load_head(path)
+
+
+async def test_neighbours_decide_between_labels_that_are_alike() -> None:
+    logits = np.array([[2.0, 0.0], [0.0, 0.1], [2.0, 0.0]])
+    assert find_path(logits, np.zeros((2, 2))) == [0, 1, 0]
+    assert find_path(logits, np.array([[1.0, -1.0], [-1.0, 1.0]])) == [0, 0, 0]
+
+
+async def test_a_reading_names_measures_and_only_the_kind_of_names() -> None:
+    mentions = [Mention(MentionKind.ENTITY, 0, 5, "AAPL"), Mention(MentionKind.MEASURE, 6, 10, "return")]
+    assert [describe_reading(span, mentions) for span in ((0, 5), (6, 10), (11, 12))] == [
+        "ENTITY",
+        "MEASURE:return",
+        "",
+    ]
+
+
+def make_meanings(text: str, **labels: str) -> Meanings:
+    """Return a finder of meanings whose tags are sure, and which knows no other likeness."""
+    tags = [Tag(label.replace("_", "."), text.find(word), text.find(word) + len(word), 0.9, True) for word, label in labels.items()]  # fmt: skip
+
+    def tag(asked: str, mentions: Sequence[Mention]) -> list[Tag]:
+        return tags
+
+    return Meanings(lambda words: [], lambda words: [], tag=tag)
+
+
+async def test_a_sure_filler_is_accounted_for(engine: Engine) -> None:
+    question = "how far did Apple finally fall in 2022"
+    assert [item.subject for item in engine.reader.read(question, None).missing] == ["finally"]
+    seen = engine.reader.read(question, None, make_meanings(question, **{"finally": FILLER}))
+    assert not seen.missing
+    assert not seen.unread
+    # Nothing was read as something else, so nothing is said.
+    assert not seen.reworded
+
+
+async def test_a_word_of_a_calculation_is_its_term(engine: Engine) -> None:
+    question = "how deep did Apple sink in 2022"
+    seen = engine.reader.read(question, None, make_meanings(question, sink="calc_drawdown"))
+    assert [(item.surface, item.id, item.how) for item in seen.reworded] == [("sink", "maximum drawdown", "tag")]
+    assert [(question[item.start : item.end], item.value) for item in seen.mentions if item.kind == "MEASURE"] == [
+        ("sink", "max_drawdown")
+    ]
+
+
+async def test_a_word_beside_the_word_of_its_calculation_adds_nothing(engine: Engine) -> None:
+    question = "苹果2020年最高冲到多少"
+    meanings = make_meanings(question, 最高冲到="calc_max")
+    seen = engine.reader.read(question, None, meanings)
+    assert not seen.unread
+    assert not seen.reworded
+
+
+async def test_an_unsure_tag_and_a_kind_without_a_word_leave_the_question_as_it_is(engine: Engine) -> None:
+    question = "how deep did Apple sink in 2022"
+    for label, is_sure in (("calc.drawdown", False), ("calc.judge", True)):
+        tags = [Tag(label, 19, 23, 0.4, is_sure)]
+        meanings = Meanings(lambda words: [], lambda words: [], tag=lambda text, mentions, tags=tags: tags)  # type: ignore[misc]
+        assert [question[slice(*span)] for span in engine.reader.read(question, None, meanings).unread] == ["sink"]
+
+
+async def test_a_word_that_decides_is_never_left_out(engine: Engine) -> None:
+    question = "Apple before 2019"
+    seen = engine.reader.read(question, None)
+    text = "how far did Apple fall after Halloween"
+    meanings = make_meanings(text, after=FILLER)
+    assert seen.query.end is not None
+    assert "after" in [text[slice(*span)] for span in engine.reader.read(text, None, meanings).unread]
+
+
+async def test_a_name_is_looked_up_without_its_verb() -> None:
+    text = "jobless rate running from 2014"
+    unread = [Mention(MentionKind.UNKNOWN, 0, 7, "", 0.0), Mention(MentionKind.UNKNOWN, 13, 20, "", 0.0)]
+    tags = [Tag("measure", 0, 12, 0.8, False), Tag(FILLER, 13, 20, 0.9, True)]
+    assert find_phrases(text, Understanding(mentions=unread), tags) == [(0, 12), (0, 7)]
+    assert find_phrases(text, Understanding(mentions=unread), []) == [(0, 7), (13, 20)]
+    assert bound((0, 20), [(0, 12)]) == (0, 12)
+    assert bound((0, 20), []) == (0, 20)
