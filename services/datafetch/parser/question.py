@@ -92,9 +92,21 @@ class Reader:
             for change in meanings.find(text, seen.mentions, strange, find_phrases(text, seen, tags), tags):
                 if all(change.end <= other.start or change.start >= other.end for other in changes):
                     changes.append(change)
-            text, seen = self._read_reworded(text, seen, as_of, changes)
+            text, seen = self._choose_reworded(text, seen, as_of, changes)
         seen.mentions = move_positions(seen.mentions, text, question)
         return seen
+
+    def _choose_reworded(
+        self, text: str, seen: Understanding, as_of: date | None, changes: Sequence[Rewording]
+    ) -> tuple[str, Understanding]:
+        """Return the text and reading with all changes; with those that help one by one where one spoils the rest."""
+        best = self._read_reworded(text, seen, as_of, changes)
+        kept: list[Rewording] = []
+        for change in changes if best[1] is seen and len(changes) > 1 else ():
+            found = self._read_reworded(text, seen, as_of, [*kept, change])
+            if found[1] is not seen and len(found[1].unread) < len(best[1].unread):
+                best, kept = found, [*kept, change]
+        return best
 
     def _read_reworded(
         self, text: str, seen: Understanding, as_of: date | None, changes: Sequence[Rewording]

@@ -14,24 +14,43 @@ from numpy.typing import NDArray
 from fathom.core.errors import CorruptData
 from fathom.domain.encoders.base import scale_to_unit
 from fathom.domain.regression import Matrix, pack, softmax, unpack
-from fathom.services.datafetch.parser.mention import Mention
+from fathom.services.datafetch.parser.mention import Mention, overlap
 from fathom.services.datafetch.parser.tagging.markup import CALC
 from fathom.services.datafetch.parser.tagging.units import PieceEncoder, Span, find_units, make_features
 
 FILE = Path(__file__).parent / "head.json"
+# The threshold of labels that are never sure.
+NEVER = 1.01
 # Beyond this many units a text is no question, and its features would take memory.
 MOST_UNITS = 400
 
 
 @dataclass(frozen=True)
 class Tag:
-    """Neighbouring words with one label; ``is_sure`` where it is right as often as its group of labels must be."""
+    """Neighbouring words with one label, the units they consist of, and the probability that each is of it.
+
+    Outcomes from ``threshold`` on are right as often as the labels of their group must be.
+    """
 
     label: str
-    start: int
-    end: int
-    probability: float
-    is_sure: bool
+    units: tuple[Span, ...]
+    chances: tuple[float, ...]
+    threshold: float
+
+    @property
+    def start(self) -> int:
+        """Return the position of the first character."""
+        return self.units[0][0]
+
+    @property
+    def end(self) -> int:
+        """Return the position behind the last character."""
+        return self.units[-1][1]
+
+    def find_chance(self, span: Span) -> float:
+        """Return the mean probability of the units that a stretch of the text has in common with the tag."""
+        chances = [chance for unit, chance in zip(self.units, self.chances, strict=True) if overlap(unit, span)]
+        return sum(chances) / max(1, len(chances))
 
     @property
     def span(self) -> Span:
@@ -109,10 +128,10 @@ class Tagger:
         found = []
         for label, run in groupby(range(len(units)), key=lambda at: path[at]):
             places = list(run)
-            chance = float(chances[places, label].mean())
             name = head.labels[label]
-            is_sure = chance >= head.thresholds.get(find_group(name), 1.01)
-            found.append(Tag(name, units[places[0]][0], units[places[-1]][1], chance, is_sure))
+            threshold = head.thresholds.get(find_group(name), NEVER)
+            taken = tuple(float(chance) for chance in chances[places, label])
+            found.append(Tag(name, tuple(units[at] for at in places), taken, threshold))
         return found
 
 

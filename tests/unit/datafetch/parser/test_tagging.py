@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -65,20 +64,22 @@ async def test_a_reading_names_measures_and_only_the_kind_of_names() -> None:
     ]
 
 
-def make_meanings(text: str, **labels: str) -> Meanings:
-    """Return a finder of meanings whose tags are sure, and which knows no other likeness."""
-    tags = [Tag(label.replace("_", "."), text.find(word), text.find(word) + len(word), 0.9, True) for word, label in labels.items()]  # fmt: skip
+def make_tag(label: str, text: str, words: str, chance: float = 0.9) -> Tag:
+    """Return the tag of some words of a text, sure from one half on."""
+    start = text.find(words)
+    units = tuple((start + first, start + last) for first, last in find_units(words))
+    return Tag(label, units, (chance,) * len(units), 0.5)
 
-    def tag(asked: str, mentions: Sequence[Mention]) -> list[Tag]:
-        return tags
 
-    return Meanings(lambda words: [], lambda words: [], tag=tag)
+def make_meanings(*tags: Tag) -> Meanings:
+    """Return a finder of meanings with these tags, which knows no other likeness."""
+    return Meanings(lambda words: [], lambda words: [], tag=lambda text, mentions: tags)
 
 
 async def test_a_sure_filler_is_accounted_for(engine: Engine) -> None:
     question = "how far did Apple finally fall in 2022"
     assert [item.subject for item in engine.reader.read(question, None).missing] == ["finally"]
-    seen = engine.reader.read(question, None, make_meanings(question, **{"finally": FILLER}))
+    seen = engine.reader.read(question, None, make_meanings(make_tag(FILLER, question, "finally")))
     assert not seen.missing
     assert not seen.unread
     # Nothing was read as something else, so nothing is said.
@@ -87,16 +88,26 @@ async def test_a_sure_filler_is_accounted_for(engine: Engine) -> None:
 
 async def test_a_word_of_a_calculation_is_its_term(engine: Engine) -> None:
     question = "how deep did Apple sink in 2022"
-    seen = engine.reader.read(question, None, make_meanings(question, sink="calc_drawdown"))
+    seen = engine.reader.read(question, None, make_meanings(make_tag("calc.drawdown", question, "sink")))
     assert [(item.surface, item.id, item.how) for item in seen.reworded] == [("sink", "maximum drawdown", "tag")]
     assert [(question[item.start : item.end], item.value) for item in seen.mentions if item.kind == "MEASURE"] == [
         ("sink", "max_drawdown")
     ]
 
 
+async def test_a_change_that_spoils_the_others_is_left_out(engine: Engine) -> None:
+    question = "how far did Apple finally fall as goods of Mexico in 2022"
+    tags = [make_tag(FILLER, question, "finally"), make_tag("measure", question, "goods")]
+    likes = [("imports from Mexico", 0.9), ("exports", 0.1)]
+    seen = engine.reader.read(question, None, Meanings(lambda w: [], lambda w: likes, tag=lambda text, mentions: tags))
+    unread = [question[slice(*span)] for span in seen.unread]
+    assert "goods" in unread
+    assert "finally" not in unread
+
+
 async def test_a_word_beside_the_word_of_its_calculation_adds_nothing(engine: Engine) -> None:
     question = "苹果2020年最高冲到多少"
-    meanings = make_meanings(question, 最高冲到="calc_max")
+    meanings = make_meanings(make_tag("calc.max", question, "最高冲到"))
     seen = engine.reader.read(question, None, meanings)
     assert not seen.unread
     assert not seen.reworded
@@ -104,9 +115,8 @@ async def test_a_word_beside_the_word_of_its_calculation_adds_nothing(engine: En
 
 async def test_an_unsure_tag_and_a_kind_without_a_word_leave_the_question_as_it_is(engine: Engine) -> None:
     question = "how deep did Apple sink in 2022"
-    for label, is_sure in (("calc.drawdown", False), ("calc.judge", True)):
-        tags = [Tag(label, 19, 23, 0.4, is_sure)]
-        meanings = Meanings(lambda words: [], lambda words: [], tag=lambda text, mentions, tags=tags: tags)  # type: ignore[misc]
+    for label, chance in (("calc.drawdown", 0.4), ("calc.judge", 0.9)):
+        meanings = make_meanings(make_tag(label, question, "sink", chance))
         assert [question[slice(*span)] for span in engine.reader.read(question, None, meanings).unread] == ["sink"]
 
 
@@ -114,7 +124,7 @@ async def test_a_word_that_decides_is_never_left_out(engine: Engine) -> None:
     question = "Apple before 2019"
     seen = engine.reader.read(question, None)
     text = "how far did Apple fall after Halloween"
-    meanings = make_meanings(text, after=FILLER)
+    meanings = make_meanings(make_tag(FILLER, text, "after"))
     assert seen.query.end is not None
     assert "after" in [text[slice(*span)] for span in engine.reader.read(text, None, meanings).unread]
 
@@ -122,7 +132,7 @@ async def test_a_word_that_decides_is_never_left_out(engine: Engine) -> None:
 async def test_a_name_is_looked_up_without_its_verb() -> None:
     text = "jobless rate running from 2014"
     unread = [Mention(MentionKind.UNKNOWN, 0, 7, "", 0.0), Mention(MentionKind.UNKNOWN, 13, 20, "", 0.0)]
-    tags = [Tag("measure", 0, 12, 0.8, False), Tag(FILLER, 13, 20, 0.9, True)]
+    tags = [make_tag("measure", text, "jobless rate", 0.3), make_tag(FILLER, text, "running")]
     assert find_phrases(text, Understanding(mentions=unread), tags) == [(0, 12), (0, 7)]
     assert find_phrases(text, Understanding(mentions=unread), []) == [(0, 7), (13, 20)]
     assert bound((0, 20), [(0, 12)]) == (0, 12)
