@@ -292,12 +292,25 @@ def find_phrases(text: str, seen: Understanding, tags: Sequence[Tag]) -> list[tu
     subjects = [item.subject for item in seen.missing if item.reason == "UNKNOWN_INDICATOR"]
     refused = [(at, at + len(words)) for words in subjects if (at := text.find(words)) >= 0]
     named = [tag.span for tag in tags if tag.label == "measure"]
-    phrases = [trim(bound(phrase, named), seen.mentions) for phrase in refused]
+    phrases = [trim(part, seen.mentions) for phrase in refused for part in (bound(phrase, named), phrase)]
     unread = [span for span in seen.unread if not tags or any(overlap(span, other) for other in named)]
-    phrases += [trim(span, seen.mentions) for span in named if any(overlap(span, other) for other in unread)]
+    # Beside a name that is known, one word more says nothing by itself: "index" behind a seasonally adjusted series.
+    has_name = bool(select(seen.mentions, MentionKind.INDICATOR))
+    phrases += [
+        span
+        for span in (trim(one, seen.mentions) for one in named)
+        if any(overlap(span, other) for other in unread)
+        and not (has_name and span in unread and is_one_word(text, span))
+    ]
     if not seen.query.entities and not seen.query.indicators:
         phrases += unread
     return list(dict.fromkeys(phrases))
+
+
+def is_one_word(text: str, span: tuple[int, int]) -> bool:
+    """Return whether a stretch is one Latin word or at most two Chinese characters, too little for a name by itself."""
+    words = text[slice(*span)]
+    return len(words) <= 2 if is_chinese(words) else " " not in words.strip()
 
 
 def bound(phrase: tuple[int, int], named: Sequence[tuple[int, int]]) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from fathom.domain.chat.negation import is_denial
 from fathom.domain.periods.lexer import list_words
 from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.matching import grams
@@ -215,7 +216,7 @@ def may_mean_other(words: str) -> bool:
 
     A name in capitals is no verb or noun that another word could stand for, and a known word is none either.
     """
-    return (words.islower() or is_chinese(words)) and not is_decisive(words)
+    return (words.islower() or is_chinese(words)) and not is_decisive(words) and not is_denial(words)
 
 
 def mark(mentions: Sequence[Mention], changes: Sequence[Rewording]) -> list[Mention]:

@@ -16,6 +16,7 @@ from fathom.services.datafetch.parser.tagging.markup import FILLER, KINDS, load_
 from fathom.services.datafetch.parser.tagging.tagger import Tag, find_path, load_head
 from fathom.services.datafetch.parser.tagging.training import hash_marked
 from fathom.services.datafetch.parser.tagging.units import describe_reading, find_units
+from fathom.services.datafetch.query.model import Query
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -120,13 +121,22 @@ async def test_an_unsure_tag_and_a_kind_without_a_word_leave_the_question_as_it_
         assert [question[slice(*span)] for span in engine.reader.read(question, None, meanings).unread] == ["sink"]
 
 
-async def test_a_word_that_decides_is_never_left_out(engine: Engine) -> None:
-    question = "Apple before 2019"
-    seen = engine.reader.read(question, None)
-    text = "how far did Apple fall after Halloween"
-    meanings = make_meanings(make_tag(FILLER, text, "after"))
-    assert seen.query.end is not None
-    assert "after" in [text[slice(*span)] for span in engine.reader.read(text, None, meanings).unread]
+@pytest.mark.parametrize(
+    ("question", "word"), [("how far did Apple fall after Halloween", "after"), ("波音……不，苹果2020年的波动率", "不")]
+)
+async def test_a_word_that_decides_or_denies_is_never_left_out(engine: Engine, question: str, word: str) -> None:
+    meanings = make_meanings(make_tag(FILLER, question, word))
+    assert word in [question[slice(*span)] for span in engine.reader.read(question, None, meanings).unread]
+
+
+async def test_one_word_beside_a_known_name_is_no_name() -> None:
+    text = "unemployment rate (index)"
+    mentions = [Mention(MentionKind.INDICATOR, 0, 17, "unrate"), Mention(MentionKind.UNKNOWN, 19, 24, "", 0.0)]
+    alone = [make_tag("measure", text, "index")]
+    whole = [make_tag("measure", text, "unemployment rate (index")]
+    seen = Understanding(Query(indicators=("unrate",)), mentions=mentions)
+    assert find_phrases(text, seen, alone) == []
+    assert find_phrases(text, seen, whole) == [(0, 24)]
 
 
 async def test_a_name_is_looked_up_without_its_verb() -> None:
