@@ -292,7 +292,7 @@ def find_phrases(text: str, seen: Understanding, tags: Sequence[Tag]) -> list[tu
     subjects = [item.subject for item in seen.missing if item.reason == "UNKNOWN_INDICATOR"]
     refused = [(at, at + len(words)) for words in subjects if (at := text.find(words)) >= 0]
     named = [tag.span for tag in tags if tag.label == "measure"]
-    phrases = [trim(part, seen.mentions) for phrase in refused for part in (bound(phrase, named), phrase)]
+    phrases = [trim(part, seen.mentions) for phrase in refused for part in (crop(phrase, named), phrase)]
     unread = [span for span in seen.unread if not tags or any(overlap(span, other) for other in named)]
     # Beside a name that is known, one word more says nothing by itself: "index" behind a seasonally adjusted series.
     has_name = bool(select(seen.mentions, MentionKind.INDICATOR))
@@ -313,7 +313,7 @@ def is_one_word(text: str, span: tuple[int, int]) -> bool:
     return len(words) <= 2 if is_chinese(words) else " " not in words.strip()
 
 
-def bound(phrase: tuple[int, int], named: Sequence[tuple[int, int]]) -> tuple[int, int]:
+def crop(phrase: tuple[int, int], named: Sequence[tuple[int, int]]) -> tuple[int, int]:
     """Return the part of a phrase that is tagged as a name; all of it where nothing is."""
     start, end = phrase
     within = [(max(start, first), min(end, last)) for first, last in named if overlap(phrase, (first, last))]

@@ -10,7 +10,7 @@ import pytest
 from fathom.core.errors import CorruptData
 from fathom.services.datafetch.engine import Engine
 from fathom.services.datafetch.parser.mention import Mention, MentionKind
-from fathom.services.datafetch.parser.question import Understanding, bound, find_phrases
+from fathom.services.datafetch.parser.question import Understanding, crop, find_phrases
 from fathom.services.datafetch.parser.rewording import Meanings
 from fathom.services.datafetch.parser.tagging.markup import FILLER, KINDS, load_kinds, load_marked, parse_line
 from fathom.services.datafetch.parser.tagging.tagger import Tag, find_path, load_head
@@ -145,5 +145,5 @@ async def test_a_name_is_looked_up_without_its_verb() -> None:
     tags = [make_tag("measure", text, "jobless rate", 0.3), make_tag(FILLER, text, "running")]
     assert find_phrases(text, Understanding(mentions=unread), tags) == [(0, 12), (0, 7)]
     assert find_phrases(text, Understanding(mentions=unread), []) == [(0, 7), (13, 20)]
-    assert bound((0, 20), [(0, 12)]) == (0, 12)
-    assert bound((0, 20), []) == (0, 20)
+    assert crop((0, 20), [(0, 12)]) == (0, 12)
+    assert crop((0, 20), []) == (0, 20)
