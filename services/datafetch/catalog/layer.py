@@ -27,6 +27,7 @@ from fathom.services.datafetch.catalog.schema import (
     CalendarSpec,
     EntitySpec,
     EntityTableSpec,
+    Frequency,
     IndicatorSpec,
     SemanticFile,
     TableSpec,
@@ -135,9 +136,10 @@ def iter_indicator_names(specs: Iterable[IndicatorSpec]) -> Iterator[tuple[str, 
     """
     specs = list(specs)
     written = [spec for spec in specs if spec.name_zh or spec.synonyms]
-    # Of two series with one name the seasonally adjusted one wins.
+    # Of series with one name the seasonally adjusted one wins, then the finest.
     sourced = sorted(
-        (spec for spec in specs if not spec.name_zh and not spec.synonyms), key=lambda s: "(SA" not in s.unit
+        (spec for spec in specs if not spec.name_zh and not spec.synonyms),
+        key=lambda spec: ("(SA" not in spec.unit, list(Frequency).index(spec.frequency)),
     )
     for spec in written:
         # An id of one or two letters is more likely a word than a name.

@@ -25,7 +25,8 @@ from fathom.services.datafetch.parser.operators.groupings import find_grouping
 from fathom.services.datafetch.parser.rewording import Meanings, Rewording, Speller, join_runs, mark, reword
 from fathom.services.datafetch.parser.time import expressions
 from fathom.services.datafetch.parser.words import find_periods, find_words
-from fathom.services.datafetch.query.model import Match, Missing, Query
+from fathom.services.datafetch.query import formulas
+from fathom.services.datafetch.query.model import Match, Missing, Query, Transform
 
 NOT_UNDERSTOOD = "NOT_UNDERSTOOD"
 # Each unread word costs a pass of the encoder, and a text with more of them is no question: the names in a cell's code
@@ -216,6 +217,10 @@ class Reader:
         anchor = as_of or self._latest(draft.entities, [item.value for item in draft.indicators])
         rest = blank(draft.text, [item.span for item in draft.mentions])
         transform, words = expressions.transform_of(rest)
+        rates = self._find_annual_rates(draft, rest)
+        if rates and not transform:
+            transform, words = Transform.YOY, rates
+            draft.mentions += [Mention(MentionKind.MEASURE, *span, str(transform)) for span in rates]
         # "12-month change" and "50-day moving average" describe measures, not periods.
         hidden = words if transform in STEP_MONTHS else []
         hidden = hidden + [m.span() for m in (*cue("against").finditer(rest), *cue("window").finditer(draft.text))]
@@ -229,6 +234,13 @@ class Reader:
         patterns += [pattern for name in ("statistics", "densities") for _, pattern in cues(name)]
         spoken = [match.span() for pattern in patterns for match in pattern.finditer(rest) if match[0]]
         return blank(rest, [*spoken, *(m.span() for m in cue("growth").finditer(rest))])
+
+    def _find_annual_rates(self, draft: Draft, rest: str) -> list[tuple[int, int]]:
+        """Return the spans of lengths of a year right before a price index or a growth: "twelve-month CPI"."""
+        specs = [(item, self._layer.indicators[item.value]) for item in draft.indicators]
+        starts = [item.start for item, spec in specs if "=100" in spec.unit or formulas.classify_metric(spec) == "offset"]
+        found = (cue("year_ahead").search(rest[:start]) for start in starts)
+        return [match.span() for match in found if match]
 
     def _complete(self, draft: Draft) -> None:
         """Add default indicators of entities named without one, and drop indicators that do not apply."""
