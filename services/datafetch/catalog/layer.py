@@ -28,6 +28,7 @@ from fathom.services.datafetch.catalog.schema import (
     EntitySpec,
     EntityTableSpec,
     Frequency,
+    GroupSpec,
     IndicatorSpec,
     SemanticFile,
     TableSpec,
@@ -58,6 +59,7 @@ class Layer:
 
     entities: dict[str, EntitySpec] = field(default_factory=dict)
     indicators: dict[str, IndicatorSpec] = field(default_factory=dict)
+    groups: dict[str, GroupSpec] = field(default_factory=dict)
     calendars: dict[str, CalendarSpec] = field(default_factory=dict)
     tables: list[tuple[TableSpec, Path]] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
@@ -84,6 +86,22 @@ class Layer:
     def name_words(self) -> NameWords:
         """Return the index of the indicators' names by their words."""
         return NameWords(self.iter_names())
+
+    @cached_property
+    def entity_words(self) -> NameWords:
+        """Return the index of the entities' names by their words."""
+        return NameWords(iter_entity_names(self.entities.values()))
+
+    @cached_property
+    def group_names(self) -> Names:
+        """Return the index of the names of groups of entities."""
+        return Names((name, spec.id) for spec in self.groups.values() for name in spec.names)
+
+    def list_members(self, group: str) -> list[str]:
+        """Return the entities of a group."""
+        spec, known = self.groups[group], self.entities.values()
+        alike = [one.id for one in known if spec.kind and one.kind == spec.kind and spec.market in ("", one.market)]
+        return [ident for ident in spec.members if ident in self.entities] or alike
 
     @cached_property
     def pinyin_names(self) -> Names:
@@ -188,6 +206,7 @@ def load(folders: Sequence[tuple[Path, Path]]) -> Layer:
             # Twice in one folder is a mistake; a later folder overrides on purpose.
             layer.indicators.update({spec.id: spec for spec in file.indicators})
             layer.entities.update({spec.id: spec for spec in file.entities})
+            layer.groups.update({spec.id: spec for spec in file.groups})
             layer.calendars.update({spec.id: spec for spec in file.calendars})
             layer.tables += [(spec, data) for spec in file.tables]
             for table in file.entity_tables:

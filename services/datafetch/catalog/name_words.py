@@ -65,6 +65,10 @@ class NameWords:
         counts = Counter(word for words in self._words.values() for word in words)
         self._weights = {word: math.log(1 + len(self._words) / count) for word, count in counts.items()}
 
+    def has(self, word: str) -> bool:
+        """Return whether a name has a word as ``list_roots`` gives it."""
+        return word in self._places
+
     def get_words(self, ident: str) -> frozenset[str]:
         """Return the words of all names of an id."""
         return self._words.get(ident, frozenset())

@@ -67,8 +67,10 @@ class Reading:
 
     @property
     def names(self) -> dict[str, str]:
-        """Return the question's own words for each entity and indicator."""
-        return {value: text for kind, text, value in reversed(self.mentions) if kind in ("entity", "indicator")}
+        """Return the question's own words for each entity and indicator; the words of a group name none of its members."""
+        named = [(text, value) for kind, text, value in reversed(self.mentions) if kind in ("entity", "indicator")]
+        groups = {text for text, value in named if any(other == text and one != value for other, one in named)}
+        return {value: text for text, value in named if text not in groups}
 
     @property
     def entities(self) -> list[str]:

@@ -100,6 +100,9 @@ class Leftovers:
             if found and self._list_fitting([found]):
                 self._drop(*inside)
                 self._take_words([phrase], [found])
+                if found in [item.value for item in inside]:
+                    # The words only say more of the series that was named, which others may still narrow.
+                    self.mentions[-1] = replace(self.mentions[-1], confidence=1.0, how="exact")
         for item in self.indicators:
             if item.how == "words" or self.layer.indicators[item.value].default:
                 continue
