@@ -31,7 +31,13 @@ from fathom.services.datafetch.query.free_sql import SqlFallback
 from fathom.services.datafetch.query.gaps import find_gaps
 from fathom.services.datafetch.query.model import ROWS, Column, Missing, Query, Result, Sheet
 from fathom.services.datafetch.query.planner import NAMELESS, Part, Planner, limit_to_as_of
-from fathom.services.datafetch.query.result import describe_column, describe_columns, make_sheet, select_columns
+from fathom.services.datafetch.query.result import (
+    describe_column,
+    describe_columns,
+    is_cross_rate,
+    make_sheet,
+    select_columns,
+)
 from fathom.services.datafetch.query.sql.compiler import Compiler
 from fathom.services.datafetch.query.sql.text import run_sql
 from fathom.services.datafetch.warehouse.database import StoredIndicator, Warehouse
@@ -441,7 +447,8 @@ class Engine:
         """Return a human-readable title of the sheet."""
         names = [entity.name for entity in part.entities]
         who = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
-        measures = ", ".join(measure.spec.name for measure in part.measures)
+        crossed = f"units per {query.currency.upper()} (by the ECB reference rates of the day)"
+        measures = ", ".join(crossed if is_cross_rate(one) else one.spec.name for one in part.measures)
         facts = [where[1] for where in part.facts.values()]
         start, end = query.start or min(f.first for f in facts), query.end or max(f.last for f in facts)
         asked = ", ".join(filter(None, (query.transform, *query.statistics, query.combination)))
