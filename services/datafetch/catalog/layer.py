@@ -88,11 +88,6 @@ class Layer:
         return NameWords(self.iter_names())
 
     @cached_property
-    def entity_words(self) -> NameWords:
-        """Return the index of the entities' names by their words."""
-        return NameWords(iter_entity_names(self.entities.values()))
-
-    @cached_property
     def group_names(self) -> Names:
         """Return the index of the names of groups of entities."""
         return Names((name, spec.id) for spec in self.groups.values() for name in spec.names)

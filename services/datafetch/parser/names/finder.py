@@ -37,7 +37,7 @@ class NameFinder:
         draft.mentions += [Mention(MentionKind.OUTPUT, *m.span(), "constant prices") for m in cue("real_unit").finditer(rest)]
         draft.text = blank(draft.text, [m.span() for m in cue("real_unit").finditer(rest)])
         rest = blank(rest, [m.span() for m in cue("real_unit").finditer(rest)])
-        groups = list(find_groups(rest, self._layer, [item.value for item in self._resolver.exact(rest)]))
+        groups = list(find_groups(rest, self._layer, self._resolver.exact(rest)))
         if self._is_ranked(draft.text, [item.value for item in groups]):
             groups = []
         rest = blank(rest, [item.span for item in groups])
@@ -124,6 +124,10 @@ class NameFinder:
 
     def _accept(self, found: Sequence[Mention], draft: Draft) -> list[Mention]:
         """Return the accepted entities and report ambiguous ones; ambiguous misspellings are rejected."""
+        sure = {item.value for item in found if not item.others}
+        # "Oil (WTI)" says which of the two is meant.
+        told = [next((ident for ident in item.ids if item.others and ident in sure), "") for item in found]
+        found = [replace(item, value=ident, others=()) if ident else item for item, ident in zip(found, told, strict=True)]
         for item in found:
             if item.others:
                 words = draft.text[item.start : item.end]

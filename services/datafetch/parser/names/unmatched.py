@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.matching import STRANGE as STRANGE_CHARS
 from fathom.services.datafetch.catalog.matching import Matcher, Scored
-from fathom.services.datafetch.catalog.name_words import list_roots
+from fathom.services.datafetch.catalog.name_words import REPLACES, list_roots
 from fathom.services.datafetch.catalog.text import CJK, blank, is_chinese
 from fathom.services.datafetch.parser.lexicon import (
     cue,
@@ -96,7 +96,9 @@ class Leftovers:
             # Beside a series that is named, words alone narrow it or mean nothing.
             if self.indicators and not inside:
                 continue
-            found = next(filter(None, (names.choose(list_roots(self.text[at:end])) for at in self._widen(start))), "")
+            least = REPLACES if inside else 0.0
+            texts = (self.text[at:end] for at in self._widen(start))
+            found = next(filter(None, (names.choose(list_roots(text), least=least) for text in texts)), "")
             if found and self._list_fitting([found]):
                 self._drop(*inside)
                 self._take_words([phrase], [found])
@@ -106,19 +108,20 @@ class Leftovers:
         for item in self.indicators:
             if item.how == "words" or self.layer.indicators[item.value].default:
                 continue
-            given = names.get_words(item.value) | list_roots(self.text)
-            spans, ids = [], []
-            for start, end in find_runs(self.rest):
-                words = list_roots(self.text[start:end])
-                found = names.choose(words, given) if words else ""
-                # What the series itself is called makes it no other one.
-                if found and found != item.value and names.shares_name(found, item.value) and self._list_fitting([found]):
-                    spans.append((start, end))
-                    ids.append(found)
-            if ids:
+            narrowed = [(span, found) for span in find_runs(self.rest) if (found := self._narrow(item, span))]
+            if narrowed:
                 self._drop(item)
-                self.mentions.append(replace(item, value=ids[0], confidence=SPECIFIC, how="words", others=()))
-                self._take_words(spans, ids)
+                self.mentions.append(replace(item, value=narrowed[0][1], confidence=SPECIFIC, how="words", others=()))
+                self._take_words(*zip(*narrowed, strict=True))
+
+    def _narrow(self, item: Mention, span: tuple[int, int]) -> str:
+        """Return the series that unread words make of a named one: "regular" beside "pump price"; "" for none."""
+        names, words = self.layer.name_words, list_roots(self.text[slice(*span)])
+        found = names.choose(words, names.get_words(item.value) | list_roots(self.text)) if words else ""
+        # What the series itself is called makes it no other one.
+        if not found or found == item.value or not self._list_fitting([found]):
+            return ""
+        return found if names.narrows(found, item.value, self.text[item.start : item.end]) else ""
 
     def _take_words(self, spans: Sequence[tuple[int, int]], ids: Sequence[str]) -> None:
         self.rest = blank(self.rest, spans)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fathom.services.datafetch.engine import Engine
-from fathom.services.datafetch.query.model import Combination, Query, Statistic, Transform
+from fathom.services.datafetch.query.model import Query, Statistic, Transform
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 YEAR = (date(2021, 1, 1), date(2021, 12, 31))
