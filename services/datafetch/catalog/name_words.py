@@ -17,8 +17,8 @@ PARTICLES = dict.fromkeys(map(ord, "的之"))
 PLURAL, ENDING = re.compile(r"(?<=[sxz])es$|(?<=[cs]h)es$|(?<![sui])s$"), re.compile(r"(?<=\w{5})(?:ing|ed|ment|ion)$")
 # What a total is of says nothing more: "All Grades", "Total Nonfarm". A note in capitals is no name.
 TOTAL = re.compile(r"\b(?:all|total)\b:?(?: \w+)?|\([A-Z]{6,}\)", re.I)
-# Share of the weight of a name that several words must hold, one that narrows a name, and one by itself, and by how much
-# the next name must say more: below, they are as likely of another series. Chosen on 40 phrases for the macro series.
+# Share of the weight of a name that several words must hold, one that narrows a name, and one by itself, and by how
+# much the next name must say more: below, they are as likely of another series. Chosen on 40 phrases of macro series.
 SHARE, NARROWS, ALONE, LEAD = 0.5, 0.58, 0.75, 1.0
 # The same share for words that make another series of one that is named by itself: "typical" of unemployment.
 REPLACES = 0.7
@@ -91,7 +91,8 @@ class NameWords:
     def choose(self, words: Collection[str], given: Collection[str] = (), least: float = 0.0) -> str:
         """Return the id that the words clearly mean, given what is named already; "" if none is, or several are.
 
-        ``least`` is the share of the weight of its name that they must hold, if more than usual. Of series with one name, which differ by adjustment or frequency, the first is meant.
+        ``least`` is the share of the weight of its name that they must hold, if more than usual. Of series with one
+        name, which differ by adjustment or frequency, the first is meant.
         """
         found = self.find(words, given)
         if not found or found[0].share < max(least, SHARE if len(words) > 1 else NARROWS if given else ALONE):

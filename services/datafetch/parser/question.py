@@ -254,7 +254,9 @@ class Reader:
     def _find_annual_rates(self, draft: Draft, rest: str) -> list[tuple[int, int]]:
         """Return the spans of lengths of a year right before a price index or a growth: "twelve-month CPI"."""
         specs = [(item, self._layer.indicators[item.value]) for item in draft.indicators]
-        starts = [item.start for item, spec in specs if "=100" in spec.unit or formulas.classify_metric(spec) == "offset"]
+        starts = [
+            item.start for item, spec in specs if "=100" in spec.unit or formulas.classify_metric(spec) == "offset"
+        ]
         found = (cue("year_ahead").search(rest[:start]) for start in starts)
         return [match.span() for match in found if match]
 

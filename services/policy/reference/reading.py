@@ -67,7 +67,7 @@ class Reading:
 
     @property
     def names(self) -> dict[str, str]:
-        """Return the question's own words for each entity and indicator; the words of a group name none of its members."""
+        """Return the question's own words for each entity and indicator; those of a group name none of its members."""
         named = [(text, value) for kind, text, value in reversed(self.mentions) if kind in ("entity", "indicator")]
         if self.crossed:
             priced, base = self.crossed

@@ -91,9 +91,7 @@ def test_periods_that_exclude_each_other_are_named_and_not_merged(text: str, wor
     assert read(text) == [(words, "", "")]
 
 
-@pytest.mark.parametrize(
-    "text", ["31 February 2021", "2021年13月", "2023Q5", "the last 9999 years"]
-)
+@pytest.mark.parametrize("text", ["31 February 2021", "2021年13月", "2023Q5", "the last 9999 years"])
 def test_what_is_in_no_calendar_is_impossible(text: str) -> None:
     assert read_one(text).kind is Kind.IMPOSSIBLE
 

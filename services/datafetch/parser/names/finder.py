@@ -34,7 +34,9 @@ class NameFinder:
         """
         rest = self._find_unit(draft)
         # "Chained 2012 dollars" are the unit of a series, no currency and no year.
-        draft.mentions += [Mention(MentionKind.OUTPUT, *m.span(), "constant prices") for m in cue("real_unit").finditer(rest)]
+        draft.mentions += [
+            Mention(MentionKind.OUTPUT, *m.span(), "constant prices") for m in cue("real_unit").finditer(rest)
+        ]
         draft.text = blank(draft.text, [m.span() for m in cue("real_unit").finditer(rest)])
         rest = blank(rest, [m.span() for m in cue("real_unit").finditer(rest)])
         groups = list(find_groups(rest, self._layer, self._resolver.exact(rest)))
@@ -127,7 +129,9 @@ class NameFinder:
         sure = {item.value for item in found if not item.others}
         # "Oil (WTI)" says which of the two is meant.
         told = [next((ident for ident in item.ids if item.others and ident in sure), "") for item in found]
-        found = [replace(item, value=ident, others=()) if ident else item for item, ident in zip(found, told, strict=True)]
+        found = [
+            replace(item, value=ident, others=()) if ident else item for item, ident in zip(found, told, strict=True)
+        ]
         for item in found:
             if item.others:
                 words = draft.text[item.start : item.end]

@@ -10,7 +10,9 @@ from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, is_free
 
 # A number before a group, with its measure word: 五只, "the five".
-COUNT = re.compile(rf"(?:all\s+)?(?:the\s+)?(?P<n>\d+|\b(?:{'|'.join(NUMBER_WORDS)})\b|[两{ONE_TO_TEN}])\s*[只个家支种]?\s*$", re.I)
+COUNT = re.compile(
+    rf"(?:all\s+)?(?:the\s+)?(?P<n>\d+|\b(?:{'|'.join(NUMBER_WORDS)})\b|[两{ONE_TO_TEN}])\s*[只个家支种]?\s*$", re.I
+)
 # A list in parentheses behind a group, and what parts its items.
 LISTED, PARTS = re.compile(r"\s*\(([^()]{2,200})\)"), re.compile(r"\s*(?:[、,;和及与]|\band\b)\s*(?:and\s+)?")
 

@@ -88,7 +88,7 @@ class Leftovers:
             self._read_chinese(start, end, alone=len(runs) == 1, leads=(start, end) == runs[0])
 
     def _link(self) -> None:
-        """Take the series whose names hold unread words together with the names beside them: "pump price for regular"."""
+        """Take the series whose names hold unread words and the names beside them: "median unemployment duration"."""
         names = self.layer.name_words
         for phrase in list(self._find_phrases()):
             start, end = phrase
@@ -129,7 +129,7 @@ class Leftovers:
         self.mentions += [Mention(MentionKind.INDICATOR, *span, ident, SPECIFIC, "words") for span, ident in pairs]
 
     def _widen(self, start: int) -> Iterator[int]:
-        """Yield where a phrase may begin: at a word before it that has another meaning ("median duration"), or as it is."""
+        """Yield where a phrase may begin: at a word before it with another meaning ("median duration"), or as it is."""
         before = ONE_WORD.search(self.text[:start])
         if before and all(not item.start <= before.start() < item.end for item in self.mentions):
             yield before.start()

@@ -38,7 +38,9 @@ async def test_the_name_that_says_least_beside_the_words_is_meant() -> None:
 
 
 async def test_words_that_two_names_hold_alike_choose_none_but_twins_do() -> None:
-    names = NameWords([("exports to Mexico", "out"), ("imports from Mexico", "in"), ("M2 (SA)", "sa"), ("M2 (SA)", "nsa")])
+    names = NameWords(
+        [("exports to Mexico", "out"), ("imports from Mexico", "in"), ("M2 (SA)", "sa"), ("M2 (SA)", "nsa")]
+    )
     assert names.choose(list_roots("Mexico")) == ""
     assert names.choose(list_roots("M2 SA")) == "sa"
 
@@ -105,7 +107,11 @@ async def test_a_word_is_no_name_that_begins_with_another_letter(engine: Engine)
 async def test_an_era_without_days_and_a_reversed_range_are_refused_by_name(engine: Engine) -> None:
     for question, words, said in (
         ("the Nasdaq's highest close of the dot-com era", "the dot-com era", "no days"),
-        ("unemployment rate from June 2014 to February 2011", "from June 2014 to February 2011", "ends before it begins"),
+        (
+            "unemployment rate from June 2014 to February 2011",
+            "from June 2014 to February 2011",
+            "ends before it begins",
+        ),
     ):
         seen = await engine.read(question, None)
         assert not seen.query.indicators
