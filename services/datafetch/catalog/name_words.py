@@ -17,9 +17,10 @@ PARTICLES = dict.fromkeys(map(ord, "的之"))
 PLURAL, ENDING = re.compile(r"(?<=[sxz])es$|(?<=[cs]h)es$|(?<![sui])s$"), re.compile(r"(?<=\w{5})(?:ing|ed|ment|ion)$")
 # What a total is of says nothing more: "All Grades", "Total Nonfarm". A note in capitals is no name.
 TOTAL = re.compile(r"\b(?:all|total)\b:?(?: \w+)?|\([A-Z]{6,}\)", re.I)
-# Share of the weight of a name that several words must hold, one that narrows a name, and one by itself, and by how
-# much the next name must say more: below, they are as likely of another series. Chosen on 40 phrases of macro series.
-SHARE, NARROWS, ALONE, LEAD = 0.5, 0.58, 0.75, 1.0
+# Share of the weight of a name that several words must hold, and a single one that narrows a name, and by how much the
+# next name must say more: below, they are as likely of another series. Chosen on 40 phrases of macro series. A single
+# word by itself is too little: "worked" is no hours worked.
+SHARE, NARROWS, LEAD = 0.5, 0.58, 1.0
 # The same share for words that make another series of one that is named by itself: "typical" of unemployment.
 REPLACES = 0.7
 
@@ -95,7 +96,8 @@ class NameWords:
         name, which differ by adjustment or frequency, the first is meant.
         """
         found = self.find(words, given)
-        if not found or found[0].share < max(least, SHARE if len(words) > 1 else NARROWS if given else ALONE):
+        single = len(words) == 1
+        if not found or (single and not given) or found[0].share < max(least, NARROWS if single else SHARE):
             return ""
         meant = list_roots(found[0].name)
         rivals = (one for one in found if one.excess - found[0].excess < LEAD and list_roots(one.name) != meant)

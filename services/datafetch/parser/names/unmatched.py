@@ -35,7 +35,7 @@ STRANGE, ALIEN = 0.35, 0.2
 # behind it.
 MAX_BEFORE, MAX_AFTER = 12, 16
 # The last word of a text, and what may stand between the words of one name.
-ONE_WORD, LINKS = re.compile(r"[A-Za-z]+\s+$"), re.compile(r"\s*(?:(?:of|for|in|on|at|by|the|an?)\s+)*|的", re.I)
+ONE_WORD, LINKS = re.compile(r"[A-Za-z]+\s+$"), re.compile(r"\s*(?:(?:of|for|in|on|at|by|and|the|an?)\s+)*|的", re.I)
 # Capitalised words that look like a name; used only to report unknown names, never to guess.
 NAME_LIKE = re.compile(r"\b(?:[A-Z][a-z]+(?:\s+[A-Z][a-z]+)*|[A-Z]{2,5})\b")
 # Valuation multiples: P/E, EV/EBITDA.
