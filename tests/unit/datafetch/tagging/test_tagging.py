@@ -14,9 +14,9 @@ from fathom.services.datafetch.parser.question import Understanding, crop, find_
 from fathom.services.datafetch.parser.rewording import Meanings
 from fathom.services.datafetch.parser.tagging.markup import FILLER, KINDS, load_kinds, load_marked, parse_line
 from fathom.services.datafetch.parser.tagging.tagger import Tag, find_path, load_head
-from fathom.services.datafetch.parser.tagging.training import hash_marked
 from fathom.services.datafetch.parser.tagging.units import describe_reading, find_units
 from fathom.services.datafetch.query.model import Query
+from fathom.services.datafetch.tagger_training import hash_marked
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -39,7 +39,7 @@ async def test_a_mark_that_is_none_is_named_with_its_file(line: str) -> None:
 
 async def test_the_head_is_made_from_the_marked_questions() -> None:
     head = load_head()
-    assert head.version == hash_marked(load_marked()), "run python -m fathom.services.datafetch.parser.tagging.training"
+    assert head.version == hash_marked(load_marked()), "run python -m fathom.services.datafetch.tagger_training"
     assert set(load_kinds()) <= set(KINDS)
 
 

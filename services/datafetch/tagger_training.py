@@ -1,4 +1,4 @@
-"""``python -m fathom.services.datafetch.parser.tagging.training``: makes the head from marked questions.
+"""``python -m fathom.services.datafetch.tagger_training``: makes the head from marked questions.
 
 Needs the encoder and the tables (``fathom data``): what the parser reads of a question is a feature of its words. A
 test compares the recorded version with the hash of the examples.
