@@ -9,26 +9,33 @@ from datetime import date, timedelta
 from typing import Any
 
 from fathom.services.policy.reference.conversation import Step, parse_object
-from fathom.services.policy.reference.reading import Plan, load_table
+from fathom.services.policy.reference.planning import Plan
+from fathom.services.policy.reference.reading import load_table
 
 # A result of any shape as one line of JSON, with its convention in both languages.
 HEAD = '''import json
 
 
-def show(measure, founds, percent, unit, key, series, rows=lambda found: found):
+def show(measure, calls, percent, unit, key, series, rows=lambda found: found):
     """Print the results of all periods as one line of JSON, with their convention in both languages."""
-    tables = []
-    for window, found in founds.items():
+    tables, found = [], None
+    for window, call in calls.items():
+        try:
+            found = call()
+        except (ValueError, ArithmeticError) as error:
+            print(json.dumps({"measure": measure, "error": str(error)}, ensure_ascii=False))
+            return
         whole = pd.Series({series: float(found)}, name=key) if isinstance(found, float) else rows(found)
         names = ["series"] if whole.index.name is None and whole.index.nlevels == 1 else whole.index.names
         tables.append(pd.DataFrame(whole).rename_axis(names).reset_index().assign(window=window))
     table = pd.concat(tables)
     table = table.assign(unit=unit, **{column: table[column] * 100 for column in percent if column in table})
-    pair = pd.to_numeric(table[key], errors="coerce").dropna().tolist()
     text = table.to_json(orient="records", date_format="iso", double_precision=6)
     said = {language: finance.convention(found, language) for language in ("en", "zh")}
-    apart = abs(pair[1] - pair[0]) if len(pair) == 2 else None
-    printed = {"measure": measure, "rows": json.loads(text), "apart": apart, "convention": said}
+    pair = pd.to_numeric(table[key], errors="coerce").dropna().tolist()
+    apart = None if len(pair) != 2 else pair[1] - pair[0] if len(tables) == 2 else abs(pair[1] - pair[0])
+    grown = (pair[1] / pair[0] - 1) * 100 if apart is not None and len(tables) == 2 and pair[0] > 0 else None
+    printed = {"measure": measure, "rows": json.loads(text), "apart": apart, "grown": grown, "convention": said}
     print(json.dumps(printed, ensure_ascii=False))
 
 
@@ -48,7 +55,10 @@ class Result:
     convention: Mapping[str, str]
     material: int
     apart: float | None = None
-    """How far the two rows lie apart, where there are two."""
+    """How far the two rows lie apart, where there are two: the second less the first for two periods."""
+    grown: float | None = None
+    """The same in per cent of the first period."""
+    error: str = ""
 
 
 def list_columns(sheet: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -57,9 +67,9 @@ def list_columns(sheet: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [column for column in columns if not str(column.get("type", "")).startswith(("time", "date", "string"))]
 
 
-def write_cell(plan: Plan, sheet: Mapping[str, Any]) -> str:
-    """Return the cell that computes all measures of a plan for each of its periods."""
-    return HEAD + "\n".join(write_calls(plan, sheet)) + "\n"
+def write_cell(plans: Sequence[tuple[Plan, Mapping[str, Any]]]) -> str:
+    """Return the cell that computes all measures of plans over their tables for each of their periods."""
+    return HEAD + "\n".join(line for plan, sheet in plans for line in write_calls(plan, sheet)) + "\n"
 
 
 def write_calls(plan: Plan, sheet: Mapping[str, Any]) -> Iterator[str]:
@@ -68,7 +78,7 @@ def write_calls(plan: Plan, sheet: Mapping[str, Any]) -> Iterator[str]:
     index = [str(column["name"]) for column in list_columns(sheet) if column.get("indicator") == table["price_index"]]
     for name in plan.measures:
         measure = table["measures"][name]
-        used = [column for column in columns if name != "real" or column not in index] or columns
+        used = [column for column in columns if "real" not in plan.measures or column not in index] or columns
         data = variable if used == columns else f"{variable}[{json.dumps(['date', *used], ensure_ascii=False)}]"
         calls = []
         for start, end in plan.windows:
@@ -76,10 +86,11 @@ def write_calls(plan: Plan, sheet: Mapping[str, Any]) -> Iterator[str]:
             values |= {"since": repr(find_base(start, end)), "first": repr(used[0]), "last": repr(used[-1])}
             values |= {"columns": repr(used), "index": f"{variable}[{['date', *index]!r}]"}
             window = f"{start or '…'} – {end or '…'}"
-            calls.append(f"{window!r}: {measure['call'].format(**values)}")
+            calls.append(f"{window!r}: lambda: {measure['call'].format(**values)}")
         rows = f", lambda found: {measure['rows'].replace('{first}', repr(used[0]))}" if "rows" in measure else ""
+        # Shares of one are shown in per cent, whatever is taken of them; so are returns by period.
         units = {str(column.get("unit", "")) for column in list_columns(sheet)}
-        percent = measure.get("percent", []) + (LEVELS if units == {"fraction"} else [])
+        percent = measure.get("percent", []) + (LEVELS if units == {"fraction"} and name != "cross" else [])
         unit = "%" if percent or all(one.startswith("%") for one in units) else ""
         arguments = f"{percent!r}, {unit!r}, {measure['key']!r}, {used[0]!r}{rows}"
         yield f"show({name!r}, {{{', '.join(calls)}}}, {arguments})"
@@ -118,6 +129,7 @@ def read_results(steps: Sequence[Step]) -> list[Result]:
         for line in step.body.splitlines() if step.is_ok else ():
             printed = parse_object(line)
             if printed and "measure" in printed:
-                rows, convention = tuple(printed["rows"]), printed["convention"]
-                found.append(Result(str(printed["measure"]), rows, convention, step.material, printed.get("apart")))
+                known = {key: printed[key] for key in ("apart", "grown", "error") if key in printed}
+                rows, said = tuple(printed.get("rows", ())), printed.get("convention", {})
+                found.append(Result(str(printed["measure"]), rows, said, step.material, **known))
     return found

@@ -74,6 +74,9 @@ def summarise_price(one: Any, window: Window, rate: tuple[Any, str]) -> dict[str
     }
     if len(window.cut(one.iloc[:, 0])) < 3:
         return row
+    inside = Window(window.start, window.end, "first").cut(one.iloc[:, 0])
+    low, high = inside.idxmin(), inside.idxmax()
+    row |= {"min": inside[low], "min_date": low, "max": inside[high], "max_date": high}
     fall = max_drawdown(one, window.start, window.end).iloc[0]
     row |= {"volatility_pct": float(volatility(one, window.start, window.end)) * 100}
     row |= {"drawdown_pct": fall["drawdown"] * 100, **{name: fall[name] for name in ("peak", "trough", "recovery")}}
