@@ -65,9 +65,7 @@ class Findings:
 
     def list_open(self) -> list[str]:
         """Return what of the question stays open: words, clauses, a premise that does not hold."""
-        failed = [load_table("measures")["measures"][one.measure] for one in self.results if one.error]
         texts = [*self.reading.texts("unknown"), *self.open_clauses, *(self.refused if self.results else ())]
-        texts += [one.measure for one in self.results if one.error] if failed else []
         return [text[:OPEN_CHARS] for text in dict.fromkeys([*filter(None, [self.premise]), *texts])][:MOST_OPEN]
 
     def say(self, name: str, *values: object) -> str:
@@ -92,7 +90,7 @@ def compose(found: Findings) -> str:
 
 
 def state_open(arguments: Mapping[str, Any], question: str) -> str:
-    """Return the answer of a ``finish`` call, behind what it leaves open: for a reader to whom nobody else says that."""
+    """Return the answer of a ``finish`` call behind what it leaves open, for a reader to whom nobody else says that."""
     left = [str(text) for text in arguments.get("reading", {}).get("open", ())]
     text, is_zh = str(arguments["answer"]), is_chinese(question)
     return f"{say('open', is_zh, ('；' if is_zh else '; ').join(left))}\n\n{text}" if left else text
@@ -146,11 +144,15 @@ def write_results(found: Findings) -> Iterator[str]:
         lines = [
             f"- {fill(forms, row, found.reading, measure.get('percent', ()))}{cite(result.material)}" for row in rows
         ]
+        percent = measure["key"] in measure.get("percent", ())
         # Of what nothing is asked, two series need not have one unit.
         if len(rows) == 2 and result.apart is not None and measure["key"] != "date" and result.measure != "summary":
-            apart = show_value(result.apart, measure["key"] in measure.get("percent", ()))
-            grown = f" ({show_value(result.grown, is_percent=True)}%)" if result.grown is not None else ""
-            lines.append(found.say("apart", apart + grown, cite(result.material)))
+            lines.append(found.say("apart", show_value(result.apart, percent), cite(result.material)))
+        for one in result.between if result.measure not in ("summary", "recovery") else ():
+            # The difference of two shares is in percentage points, and no share of the first one.
+            grown = "" if percent or one["grown"] is None else f" ({show_value(one['grown'], is_percent=True)}%)"
+            name, apart = name_series(one["series"], found.reading), show_value(one["apart"], percent) + grown
+            lines.append(found.say("between", name, apart, cite(result.material)))
         yield "\n".join([*lines, "", f"{result.convention[language]}{cite(result.material)}"])
 
 
@@ -170,6 +172,8 @@ def fill(forms: Sequence[str], row: Mapping[str, Any], reading: Reading, percent
 def show_value(value: object, is_percent: bool) -> str:
     """Return a number with as many decimals as its size is worth, a date as ISO, and a dash for nothing."""
     if isinstance(value, float):
+        if not is_percent and 0 < abs(value) < 0.1:
+            return f"{value:.4g}"
         places = (1 if abs(value) >= 10 else 2) if is_percent else 2 if abs(value) >= 10 else 4
         return f"{value:,.{places}f}"
     return "–" if value is None else DAY.sub(r"\1", str(value))

@@ -33,9 +33,14 @@ def show(measure, calls, percent, unit, key, series, rows=lambda found: found):
     text = table.to_json(orient="records", date_format="iso", double_precision=6)
     said = {language: finance.convention(found, language) for language in ("en", "zh")}
     pair = pd.to_numeric(table[key], errors="coerce").dropna().tolist()
-    apart = None if len(pair) != 2 else pair[1] - pair[0] if len(tables) == 2 else abs(pair[1] - pair[0])
-    grown = (pair[1] / pair[0] - 1) * 100 if apart is not None and len(tables) == 2 and pair[0] > 0 else None
-    printed = {"measure": measure, "rows": json.loads(text), "apart": apart, "grown": grown, "convention": said}
+    printed = {"measure": measure, "rows": json.loads(text), "convention": said}
+    printed["apart"] = abs(pair[1] - pair[0]) if len(pair) == 2 and len(tables) == 1 else None
+    two = [part[key].tolist() for _, part in table.groupby("series", sort=False)] if "series" in table else []
+    two = two if len(tables) == 2 and key != "date" and all(map(len, two)) else []
+    printed["between"] = [
+        {"series": name, "apart": last - first, "grown": (last / first - 1) * 100 if first > 0 else None}
+        for name, (first, last) in zip(table["series"].unique(), two, strict=False)
+    ]
     print(json.dumps(printed, ensure_ascii=False))
 
 
@@ -55,9 +60,9 @@ class Result:
     convention: Mapping[str, str]
     material: int
     apart: float | None = None
-    """How far the two rows lie apart, where there are two: the second less the first for two periods."""
-    grown: float | None = None
-    """The same in per cent of the first period."""
+    """How far two series lie apart, where there are two."""
+    between: Sequence[Mapping[str, Any]] = ()
+    """By series, the second of two periods less the first one, and the same in per cent of it."""
     error: str = ""
 
 
@@ -74,7 +79,9 @@ def write_cell(plans: Sequence[tuple[Plan, Mapping[str, Any]]]) -> str:
 
 def write_calls(plan: Plan, sheet: Mapping[str, Any]) -> Iterator[str]:
     table, variable = load_table("measures"), str(sheet["variable"])
-    columns = [str(column["name"]) for column in list_columns(sheet)]
+    asked = {*plan.query.get("indicators", ())}
+    columns = [str(one["name"]) for one in list_columns(sheet) if not asked or one.get("indicator") in asked]
+    columns = columns or [str(one["name"]) for one in list_columns(sheet)]
     index = [str(column["name"]) for column in list_columns(sheet) if column.get("indicator") == table["price_index"]]
     for name in plan.measures:
         measure = table["measures"][name]
@@ -83,7 +90,8 @@ def write_calls(plan: Plan, sheet: Mapping[str, Any]) -> Iterator[str]:
         calls = []
         for start, end in plan.windows:
             values = {"data": data, "start": repr(start or None), "end": repr(end or None), **plan.values}
-            values |= {"since": repr(find_base(start, end)), "first": repr(used[0]), "last": repr(used[-1])}
+            values |= {"since": repr(find_base(start, end)), "after": repr(find_base(start, end, of_steps=True))}
+            values |= {"first": repr(used[0]), "last": repr(used[-1])}
             values |= {"columns": repr(used), "index": f"{variable}[{['date', *index]!r}]"}
             window = f"{start or '…'} – {end or '…'}"
             calls.append(f"{window!r}: lambda: {measure['call'].format(**values)}")
@@ -96,14 +104,16 @@ def write_calls(plan: Plan, sheet: Mapping[str, Any]) -> Iterator[str]:
         yield f"show({name!r}, {{{', '.join(calls)}}}, {arguments})"
 
 
-def find_base(start: str, end: str) -> str | None:
-    """Return the day from which returns are counted: the one behind a start that is not the first of a month.
+def find_base(start: str, end: str, of_steps: bool = False) -> str | None:
+    """Return from when a return counts: a start that is the first of a month is this month, with the value before it.
 
-    Returns of a month count from the last value before it, those from a day on from the value of that day. Of a single
-    day the data have the row before, which is the first one.
+    Any other day is its own base; ``of_steps`` gives the day behind it, from which the first of single returns is. Of a
+    single day the data have the row before, which is the first one.
     """
     day = date.fromisoformat(start) if start and start != end else None
-    return None if day is None else str(day if day.day == 1 else day + timedelta(days=1))
+    if day is None:
+        return None
+    return start[:7] if day.day == 1 else str(day + timedelta(days=1)) if of_steps else start
 
 
 def write_chart(plan: Plan, sheet: Mapping[str, Any], is_zh: bool) -> str:
@@ -129,7 +139,7 @@ def read_results(steps: Sequence[Step]) -> list[Result]:
         for line in step.body.splitlines() if step.is_ok else ():
             printed = parse_object(line)
             if printed and "measure" in printed:
-                known = {key: printed[key] for key in ("apart", "grown", "error") if key in printed}
+                known = {key: printed[key] for key in ("apart", "between", "error") if key in printed}
                 rows, said = tuple(printed.get("rows", ())), printed.get("convention", {})
                 found.append(Result(str(printed["measure"]), rows, said, step.material, **known))
     return found

@@ -120,6 +120,9 @@ def specialise(reading: Reading, asked: Sequence[str], is_price: bool) -> tuple[
         found = ["cross", *(name for name in found if name not in table["measures"]["cross"]["replaces"])]
     if "crossover" in found and len(days) == 1:
         found = ["average_gap"]
+    # A portfolio without shares is one only where the question says so, and not only the classifier.
+    if not any(" %" in value for value in reading.values("parameter")) and "portfolio" not in reading.values("measure"):
+        found = [name for name in found if name != "portfolio"]
     is_deflated = reading.series and set(table["price_indices"]) & set(indicators)
     if is_deflated and not {"correlation", "spread", "beta"} & set(found):
         found = ["real", *(name for name in found if name not in table["measures"]["real"]["replaces"])]
@@ -128,7 +131,7 @@ def specialise(reading: Reading, asked: Sequence[str], is_price: bool) -> tuple[
     if "growth" in found:
         months = [table["months"][value] for _, value in reading.measures if value in table["months"]]
         values |= {"months": (months or [12])[0], "annual": "annualized" in reading.values("measure")}
-    elif periods := find_periods(reading, found, is_price):
+    elif "average_gap" not in found and (periods := find_periods(reading, found, is_price)):
         name, given = periods
         replaced = table["measures"][name]["replaces"]
         # The return of the whole period is asked for only where a clause of its own does so.
@@ -159,7 +162,12 @@ def find_periods(reading: Reading, asked: Sequence[str], is_price: bool) -> tupl
     level = levels[0] if levels else 0.0
     below, above = (-abs(level) / 100, abs(level) / 100) if is_return else (level, level)
     limits = (below, above) if levels or is_return else (None, None)
-    name = "periods_return" if is_return else "periods_value"
+    of_spread = (
+        len(reading.series) == 2 and "spread" in {*asked, *reading.sure, *reading.values("measure")} and not is_price
+    )
+    if of_spread:
+        limits = (level, level)
+    name = "periods_return" if is_return else "periods_spread" if of_spread else "periods_value"
     return name, {"every": every, "aggregate": aggregate, "below": limits[0], "above": limits[1]}
 
 
@@ -201,7 +209,7 @@ def make_plan(reading: Reading) -> Plan | Refusal | None:
         against += [text for kind, text, value in reading.mentions if kind == "indicator" and value not in held]
     if not is_price and not reading.has_found:
         against += [name for name in computed if not known[name].get("levels") and name != "return"]
-    windows = reading.windows or [("", "")]
+    windows = join_windows(reading.windows, computed) or [("", "")]
     # A period that is none is not the whole series.
     against += [str(one["subject"]) for one in reading.missing if one.get("period") and not reading.windows]
     # A portfolio has one period. The return of a day counts from the row before, which only the first period has.
@@ -214,6 +222,18 @@ def make_plan(reading: Reading) -> Plan | Refusal | None:
         return Refusal(tuple(dict.fromkeys([*against, *unread] or reading.texts("measure"))))
     values |= {name: repr(value) for name, value in given.items()}
     return Plan(make_query(reading, computed, windows), tuple(computed), tuple(windows), values)
+
+
+def join_windows(windows: Sequence[tuple[str, str]], computed: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the periods, neighbours as one where periods inside them are counted."""
+    joined: list[tuple[str, str]] = []
+    for first, last in sorted(windows) if any(name.startswith("periods") for name in computed) else ():
+        before = date.fromisoformat(joined[-1][1]) if joined and joined[-1][1] else None
+        if first and before is not None and date.fromisoformat(first) - before <= timedelta(days=1):
+            joined[-1] = (joined[-1][0], last)
+        else:
+            joined.append((first, last))
+    return joined or list(windows)
 
 
 def find_unsupported(reading: Reading, known: Collection[str], is_price: bool) -> Iterator[str]:

@@ -16,8 +16,8 @@ from fathom.services.policy.backends.rules.judging import judge_reply
 from fathom.services.policy.backends.rules.tokenizer import END_ID, RulesTokenizer, load_vocabulary
 from fathom.services.policy.config import RulesModel
 from fathom.services.policy.model import Item, Occupancy, Request
-from fathom.services.policy.reference.conversation import read_conversation
 from fathom.services.policy.reference.answer import state_open
+from fathom.services.policy.reference.conversation import read_conversation
 from fathom.services.policy.reference.policy import next_call
 from fathom.services.policy.reference.stages import answer_stage
 

@@ -93,13 +93,14 @@ def describe_periods(values: Any, levels: dict[str, float | None]) -> dict[str, 
         raise InvalidArgument("data", f"{values.name} has no whole period in the window")
     low, high = values.idxmin(), values.idxmax()
     row = {"n": len(values), "from": values.index[0], "to": values.index[-1], "mean": values.mean()}
+    row |= {"first": values.iloc[0], "last": values.iloc[-1]}
     row |= {"min": values[low], "min_period": low, "max": values[high], "max_period": high}
     for side, level in levels.items():
         if level is None:
             continue
         flags = values < level if side == "below" else values > level
         found, run = values.index[flags], measure_longest_run(flags)
-        named = ", ".join(found) if len(found) <= MOST_NAMED else f"{found[0]} … {found[-1]}"
+        named = (", ".join(found) or "–") if len(found) <= MOST_NAMED else f"{found[0]} … {found[-1]}"
         row |= {f"{side}_level": level, side: len(found), f"{side}_periods": named}
         row |= {f"{side}_run": run["longest_run"], f"{side}_run_end": run["run_end"]}
     return row

@@ -122,11 +122,11 @@ async def test_what_cannot_be_computed_is_refused_by_name(
 @pytest.mark.parametrize(
     ("words", "call"),
     [
-        ([["measure", "Sharpe", "sharpe"], ["parameter", "2%", "2 %"]], "finance.sharpe(sheet_1, 2.0, \"%\", '2018-01-01', '2021-12-31')"),
-        ([["frequency", "weekly", "weekly"], RETURN, ["measure", "correlation", "correlation"]], "finance.correlation(sheet_1, start='2018-01-01', end='2021-12-31')"),
-        ([["measure", "beta", "beta"]], "finance.beta(sheet_1[[\"date\", 'AAA.close_adj']], sheet_1[[\"date\", 'BBB.close_adj']], start='2018-01-01'"),
-        ([["measure", "portfolio", "portfolio"], ["parameter", "60%", "60 %"], ["parameter", "40%", "40 %"]], "finance.portfolio(sheet_1, [0.6, 0.4], 'none', '2018-01-01', '2021-12-31', 100.0)"),
-        ([["measure", "volatility", "volatility"]], "finance.volatility(sheet_1, '2018-01-01', '2021-12-31')"),
+        ([["measure", "Sharpe", "sharpe"], ["parameter", "2%", "2 %"]], "finance.sharpe(sheet_1, 2.0, \"%\", '2018-01', '2021-12-31')"),
+        ([["frequency", "weekly", "weekly"], RETURN, ["measure", "correlation", "correlation"]], "finance.correlation(sheet_1, start='2018-01', end='2021-12-31')"),
+        ([["measure", "beta", "beta"]], "finance.beta(sheet_1[[\"date\", 'AAA.close_adj']], sheet_1[[\"date\", 'BBB.close_adj']], start='2018-01'"),
+        ([["measure", "portfolio", "portfolio"], ["parameter", "60%", "60 %"], ["parameter", "40%", "40 %"]], "finance.portfolio(sheet_1, [0.6, 0.4], 'none', '2018-01', '2021-12-31', 100.0)"),
+        ([["measure", "volatility", "volatility"]], "finance.volatility(sheet_1, '2018-01', '2021-12-31')"),
     ],
 )  # fmt: skip
 async def test_a_measure_is_one_call_of_the_finance_library(
@@ -172,7 +172,7 @@ async def test_returns_of_a_period_that_begins_within_a_month_count_from_its_fir
 ) -> None:
     two_companies.words = [*two_companies.words[:2], ["period", "x", "2018-12-31/2020-12-31"], RETURN]
     talk = await drive("Return of Alpha and Beta from end-2018 to end-2020", two_companies)
-    assert "finance.holding_return(sheet_1, '2019-01-01', '2020-12-31')" in find_cell(talk)
+    assert "finance.holding_return(sheet_1, '2018-12-31', '2020-12-31')" in find_cell(talk)
 
 
 async def test_the_return_of_a_day_counts_from_the_row_before(drive: Any, two_companies: Any) -> None:
@@ -202,7 +202,7 @@ async def test_a_follow_up_takes_what_it_leaves_out_from_the_question_before(dri
     assert [arguments.get("question") for name, arguments in talk.calls if name == "data"] == [
         "Same for Alpha", "Volatility of Gamma in 2020?", None,
     ]  # fmt: skip
-    assert "finance.volatility(sheet_1, '2020-01-01', '2020-12-31')" in find_cell(talk)
+    assert "finance.volatility(sheet_1, '2020-01', '2020-12-31')" in find_cell(talk)
 
 
 async def test_a_definition_is_quoted(drive: Any, two_companies: Any) -> None:
