@@ -42,10 +42,10 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "rolling": ("rolling", "moving_average"),
     "ewm": ("moving_average",),
     # Functions of the finance library.
-    "summary": ("return", "change", "mean", "max", "min", "extreme"),
+    "summary": ("return", "change", "mean", "max", "min", "extreme", "price"),
     "by_period": ("count", "rank", "mean", "max", "min", "extreme"),
     "recovery": ("max", "min", "change", "return", "max_drawdown"),
-    "growth": ("growth", "yoy", "qoq", "mom"),
+    "growth": ("growth", "yoy", "qoq", "mom", "annualized"),
     "gap_to_mean": ("moving_average",),
     "crossings": ("crossover",),
     "since": ("return", "change"),

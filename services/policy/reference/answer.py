@@ -18,6 +18,8 @@ from fathom.services.policy.reference.reading import Reading, load_table
 
 # Columns of results that say which way a value went.
 MOVES = ("return", "change", "return_pct")
+# Measures of which two series need not have one unit.
+MIXED = ("summary", "cross")
 MOST_OPEN, OPEN_CHARS = 20, 120
 # A question over twenty years may lack twenty periods; the first ones show which.
 MAX_LISTED, MOST_CLOSEST = 6, 3
@@ -66,7 +68,9 @@ class Findings:
     def list_open(self) -> list[str]:
         """Return what of the question stays open: words, clauses, a premise that does not hold."""
         texts = [*self.reading.texts("unknown"), *self.open_clauses, *(self.refused if self.results else ())]
-        return [text[:OPEN_CHARS] for text in dict.fromkeys([*filter(None, [self.premise]), *texts])][:MOST_OPEN]
+        return [text[:OPEN_CHARS] for text in dict.fromkeys([*filter(None, [self.premise.rstrip(".。")]), *texts])][
+            :MOST_OPEN
+        ]
 
     def say(self, name: str, *values: object) -> str:
         """Return a text in the question's language."""
@@ -106,8 +110,6 @@ def write_opening(found: Findings, has_figures: bool) -> Iterator[str]:
     words += [f"“{word}”" for word in found.reading.texts("unknown") if not any(word in text for text in words)]
     if words and not has_figures and not found.quotes:
         yield found.say("unanswered", found.join(list(dict.fromkeys(words))))
-    if found.premise:
-        yield found.premise
     if found.refused and not has_figures:
         # The reply of the data tool, where it has something to cite, is what says so.
         source = next((cite(item) for item in found.reading.missing), "")
@@ -145,10 +147,9 @@ def write_results(found: Findings) -> Iterator[str]:
             f"- {fill(forms, row, found.reading, measure.get('percent', ()))}{cite(result.material)}" for row in rows
         ]
         percent = measure["key"] in measure.get("percent", ())
-        # Of what nothing is asked, two series need not have one unit.
-        if len(rows) == 2 and result.apart is not None and measure["key"] != "date" and result.measure != "summary":
+        if len(rows) == 2 and result.apart is not None and measure["key"] != "date" and result.measure not in MIXED:
             lines.append(found.say("apart", show_value(result.apart, percent), cite(result.material)))
-        for one in result.between if result.measure not in ("summary", "recovery") else ():
+        for one in result.between if result.measure != "summary" else ():
             # The difference of two shares is in percentage points, and no share of the first one.
             grown = "" if percent or one["grown"] is None else f" ({show_value(one['grown'], is_percent=True)}%)"
             name, apart = name_series(one["series"], found.reading), show_value(one["apart"], percent) + grown
@@ -158,7 +159,8 @@ def write_results(found: Findings) -> Iterator[str]:
 
 def fill(forms: Sequence[str], row: Mapping[str, Any], reading: Reading, percent: Collection[str]) -> str:
     """Return a line about one row of a result, in the first form whose fields it all has, or else in the last one."""
-    shown = {name for name in row if row.get("unit") == "%" or name.endswith("_pct") or name in percent}
+    is_rate = row.get("unit") == "%" and not percent
+    shown = {name for name in row if is_rate or name.endswith("_pct") or name in percent}
     values = {name: show_value(value, name in shown) for name, value in row.items()}
     for field in ("series", "other", "market"):
         values[field] = name_series(str(row.get(field, "")), reading)

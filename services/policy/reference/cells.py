@@ -36,10 +36,10 @@ def show(measure, calls, percent, unit, key, series, rows=lambda found: found):
     printed = {"measure": measure, "rows": json.loads(text), "convention": said}
     printed["apart"] = abs(pair[1] - pair[0]) if len(pair) == 2 and len(tables) == 1 else None
     two = [part[key].tolist() for _, part in table.groupby("series", sort=False)] if "series" in table else []
-    two = two if len(tables) == 2 and key != "date" and all(map(len, two)) else []
+    two = dict(zip(table["series"].unique(), two)) if two and len(tables) == 2 and key != "date" else {}
     printed["between"] = [
         {"series": name, "apart": last - first, "grown": (last / first - 1) * 100 if first > 0 else None}
-        for name, (first, last) in zip(table["series"].unique(), two, strict=False)
+        for name, (first, last) in two.items()
     ]
     print(json.dumps(printed, ensure_ascii=False))
 
@@ -83,6 +83,8 @@ def write_calls(plan: Plan, sheet: Mapping[str, Any]) -> Iterator[str]:
     columns = [str(one["name"]) for one in list_columns(sheet) if not asked or one.get("indicator") in asked]
     columns = columns or [str(one["name"]) for one in list_columns(sheet)]
     index = [str(column["name"]) for column in list_columns(sheet) if column.get("indicator") == table["price_index"]]
+    by, index = (variable, index) if index else sheet.get("index", (variable, index))
+    is_price = any(one.get("indicator") in table["inputs"] for one in list_columns(sheet))
     for name in plan.measures:
         measure = table["measures"][name]
         used = [column for column in columns if "real" not in plan.measures or column not in index] or columns
@@ -92,7 +94,8 @@ def write_calls(plan: Plan, sheet: Mapping[str, Any]) -> Iterator[str]:
             values = {"data": data, "start": repr(start or None), "end": repr(end or None), **plan.values}
             values |= {"since": repr(find_base(start, end)), "after": repr(find_base(start, end, of_steps=True))}
             values |= {"first": repr(used[0]), "last": repr(used[-1])}
-            values |= {"columns": repr(used), "index": f"{variable}[{['date', *index]!r}]"}
+            values |= {"columns": repr(used), "index": f"{by}[{['date', *index]!r}]"}
+            values |= {"base": "" if is_price else ", 'first'"}
             window = f"{start or '…'} – {end or '…'}"
             calls.append(f"{window!r}: lambda: {measure['call'].format(**values)}")
         rows = f", lambda found: {measure['rows'].replace('{first}', repr(used[0]))}" if "rows" in measure else ""

@@ -128,6 +128,8 @@ def specialise(reading: Reading, asked: Sequence[str], is_price: bool) -> tuple[
         found = ["real", *(name for name in found if name not in table["measures"]["real"]["replaces"])]
     if "recovery" in found and is_price:
         found.append("max_drawdown")
+    if is_price and "growth" in found and not {*table["months"]} & set(reading.values("measure")):
+        found = ["return" if name == "growth" else name for name in found]
     if "growth" in found:
         months = [table["months"][value] for _, value in reading.measures if value in table["months"]]
         values |= {"months": (months or [12])[0], "annual": "annualized" in reading.values("measure")}
@@ -149,9 +151,15 @@ def find_periods(reading: Reading, asked: Sequence[str], is_price: bool) -> tupl
     bounds = [match for _, value in conditions if (match := BOUND.match(value))]
     counted = [text for text, value in conditions if value in table["counted"] or value[:4] in ("min ", "max ")]
     counted += [text for text, value in reading.measures if value == "count"]
-    means = [name for name in ("mean", "sum") if name in reading.values("measure")]
-    is_ranked = bool(means) and "extreme" in [table["aliases"].get(one, one) for one in reading.values("measure")]
-    words = [*reading.values("frequency"), *counted, *(text for _, text, _ in reading.asked if is_ranked or bounds)]
+    # A sum of prices is nothing.
+    means = [name for name in ("mean", *(() if is_price else ("sum",))) if name in reading.values("measure")]
+    named = {table["aliases"].get(value, value) for value in reading.values("measure")}
+    is_ranked = bool(means) and ("extreme" in named or bool(reading.values("frequency") and "return" not in named))
+    # The clause with the bound says what is counted; its period is none of the lengths.
+    clauses = [words for _, words, _ in reading.asked if is_ranked or any(text in words for text, _ in conditions)]
+    for text in reading.texts("period"):
+        clauses = [words.replace(text, "") for words in clauses]
+    words = [*reading.values("frequency"), *clauses, *counted]
     every = next((length for word in words if (length := find_length(word))), "")
     if not every or not (bounds or counted or "count" in reading.sure or is_ranked):
         return None
@@ -192,6 +200,8 @@ def make_plan(reading: Reading) -> Plan | Refusal | None:
         # Extremes modify other measures, and stand for themselves without one. A period of which nothing is asked in
         # words that are understood is described as a whole.
         wanted = [name for name in asked if name in known] or ["summary"] * bool(reading.texts("unknown"))
+    if not wanted and is_price and not reading.windows and "last" in reading.values("measure"):
+        wanted = ["recent"]
     if not wanted:
         return None
     computed = [name for name in wanted if name in known]
@@ -256,14 +266,15 @@ def find_unsupported(reading: Reading, known: Collection[str], is_price: bool) -
             "condition": not is_counted,
             "unknown": any(map(str.isdigit, text)),
             # "Same" refers to words that are not in this question.
-            "output": (value == "conversion" and "cross" not in known) or (value == "same" and not reading.windows),
+            "output": (value == "conversion" and not {*known} & {"cross", "growth", "real"})
+            or (value == "same" and not reading.windows),
             "parameter": unit not in takes and value not in table["plain"] and not reading.spans(text, number, unit),
             # One mention may stand for several years, of which it has one.
             "period": any(year < first[:4] or (last[:4].isdigit() and year > last[:4]) for year in years),
         }
         if refused.get(kind):
             yield text
-    if not known & {"cross", "growth", "real"}:
+    if not {*known} & {"cross", "growth", "real"}:
         yield from (str(reading.query[name]) for name in REFINEMENTS if name in reading.query)
 
 

@@ -119,8 +119,8 @@ class Walk:
     def _found(self) -> list[Plan | Refusal]:
         found = make_plans(self._reading, self._conversation.question)
         plans = [one for one in found if isinstance(one, Plan)]
-        # Growth and single values the data tool has itself.
-        if self._sheets and all(set(plan.measures) <= {"growth"} for plan in plans):
+        # Growth and newest values the data tool has itself.
+        if self._sheets and all(set(plan.measures) <= {"growth", "recent"} for plan in plans):
             found = [one for one in found if isinstance(one, Refusal)]
             # What cannot be computed here is answered by its tables, long ones summed up.
             if any(sheet.get("rows", 0) > FEW_ROWS for sheet in self._sheets):
@@ -149,7 +149,12 @@ class Walk:
             return self._sheets[0]
         steps = [step for step in self._fetched if step.is_ok and holds(step.arguments, plan.query)]
         sheets = [sheet for step in steps for sheet in step.head.get("sheets", ())]
-        return max(sheets, key=lambda sheet: len(list_columns(sheet)), default=None)
+        index = load_table("measures")["price_index"]
+        held = {one["name"]: sheet["variable"] for sheet in sheets for one in find_columns(sheet, index)}
+        others = [sheet for sheet in sheets if len(sheets) < 2 or not find_columns(sheet, index)]
+        found = max(others, key=lambda sheet: len(list_columns(sheet)), default=None)
+        # The consumer prices may come in a table of their own.
+        return found and {**found, **({"index": (next(iter(held.values())), [*held])} if held else {})}
 
     @cached_property
     def _tables(self) -> list[tuple[Plan, Mapping[str, Any]]]:
@@ -207,6 +212,11 @@ class Walk:
     def _read(self) -> Call | None:
         chosen = "" if self._quotes else choose_hit(self._conversation)
         return Call("fetch", {"id": chosen}) if chosen else None
+
+
+def find_columns(sheet: Mapping[str, Any], indicator: str) -> list[Mapping[str, Any]]:
+    """Return the columns of a sheet that hold an indicator."""
+    return [column for column in list_columns(sheet) if column.get("indicator") == indicator]
 
 
 def holds(arguments: Mapping[str, Any], query: Mapping[str, Any]) -> bool:
