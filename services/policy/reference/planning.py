@@ -111,13 +111,11 @@ def specialise(reading: Reading, asked: Sequence[str], is_price: bool) -> tuple[
     found, values = list(asked), {}
     indicators, entities = reading.values("indicator"), reading.entities
     outputs, days = reading.values("output"), [value for value in reading.values("parameter") if " days" in value]
-    if (
-        len(entities) == 2
-        and is_price
-        and "euro" not in outputs
-        and ("conversion" in outputs or "eur_rate" in [*indicators, *reading.query.get("indicators", ())])
-    ):
-        found = ["cross", *(name for name in found if name not in table["measures"]["cross"]["replaces"])]
+    rates = [*indicators, *reading.query.get("indicators", ())]
+    if len(entities) == 2 and is_price and ("conversion" in outputs or table["inverse"] in rates):
+        # Beside the euro each of them is asked for as well.
+        replaced = () if "euro" in outputs else table["measures"]["cross"]["replaces"]
+        found = ["cross", *(name for name in found if name not in replaced)]
     if "crossover" in found and len(days) == 1:
         found = ["average_gap"]
     # A portfolio without shares is one only where the question says so, and not only the classifier.
@@ -254,6 +252,7 @@ def find_unsupported(reading: Reading, known: Collection[str], is_price: bool) -
     has_order = len(reading.entities) > 1 or "max_drawdown" in known
     computed = {*known, *table["neutral"], *(table["ordering"] if has_order else ())}
     computed |= {*table["weak"]} if reading.sure else set()
+    is_converted = bool({*known} & {"cross", "growth", "real"})
     has_periods = any("{every}" in measure["call"] or "finance.by_period" in measure["call"] for measure in measures)
     has_frequency = bool(takes) or has_periods or not is_price or any("frequency" in one for one in measures)
     for (kind, text, value), after in pairwise([*reading.mentions, NOTHING]):
@@ -274,7 +273,7 @@ def find_unsupported(reading: Reading, known: Collection[str], is_price: bool) -
         }
         if refused.get(kind):
             yield text
-    if not {*known} & {"cross", "growth", "real"}:
+    if not is_converted:
         yield from (str(reading.query[name]) for name in REFINEMENTS if name in reading.query)
 
 
