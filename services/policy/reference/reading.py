@@ -155,9 +155,14 @@ def is_incomplete(reading: Reading) -> bool:
 
 def inherit(reading: Reading, earlier: Reading) -> Reading:
     """Return the reading of a follow-up with what it leaves out from the reading of the question before."""
-    groups = (("entity", "indicator"), ("measure", "frequency", "parameter"), ("period",))
-    taken = [kind for kinds in groups if not any(map(reading.values, kinds)) for kind in kinds]
-    return replace(reading, mentions=reading.mentions + tuple(one for one in earlier.mentions if one[0] in taken))
+    # "Now" and "instead" name no measure, and what the classifier makes of such a rest is mostly a return.
+    has_own = bool({*reading.values("measure")} - {*load_table("measures")["neutral"]})
+    is_bare = not has_own and bool(earlier.values("measure")) and reading.sure <= {"return", "level"}
+    asked = ("measure", "frequency", "parameter")
+    groups = (SERIES, ("period",), asked)
+    taken = [kind for one in groups if (one is asked and is_bare) or not any(map(reading.values, one)) for kind in one]
+    mentions = reading.mentions + tuple(one for one in earlier.mentions if one[0] in taken)
+    return replace(reading, mentions=mentions, asked=earlier.asked if is_bare else reading.asked)
 
 
 def add_series(reading: Reading, step: Step) -> Reading:

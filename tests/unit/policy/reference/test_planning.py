@@ -8,7 +8,7 @@ import pytest
 
 from fathom.services.policy.reference.cells import find_base, write_cell
 from fathom.services.policy.reference.planning import Plan, Refusal, make_plans
-from fathom.services.policy.reference.reading import Reading
+from fathom.services.policy.reference.reading import Reading, inherit
 
 SP = ("entity", "S&P 500", "SP500")
 YEARS = ("period", "2000 to 2019", "2000-01-01/2019-12-31")
@@ -158,3 +158,14 @@ def test_a_return_counts_from_the_value_of_a_day_or_from_before_a_month(
     start: str, of_steps: bool, base: str | None
 ) -> None:
     assert find_base(start, "2021-12-31", of_steps) == base
+
+
+def test_a_follow_up_without_a_measure_asks_for_that_of_the_question_before() -> None:
+    asked = (("volatility", "volatility of Alpha in 2020", ""),)
+    earlier = Reading((("measure", "volatility", "volatility"), ("entity", "Alpha", "AAA")), asked=asked)
+    bare = Reading(
+        (("measure", "now", "last"), ("period", "2021", "2021-01-01/2021-12-31")), asked=(("return", "now 2021", ""),)
+    )
+    assert inherit(bare, earlier).sure == {"volatility"}
+    own = Reading((("measure", "return", "return"),), asked=(("return", "its return", ""),))
+    assert inherit(own, earlier).sure == {"return"}
