@@ -108,7 +108,8 @@ def list_wanted(reading: Reading, is_price: bool) -> list[str]:
 def specialise(reading: Reading, asked: Sequence[str], is_price: bool) -> tuple[list[str], dict[str, Any]]:
     """Return the measures in the form that the series and the conditions of a question call for, and their values."""
     table = load_table("measures")
-    found, values = list(asked), {}
+    found = list(asked)
+    values: dict[str, Any] = {}
     indicators, entities = reading.values("indicator"), reading.entities
     outputs, days = reading.values("output"), [value for value in reading.values("parameter") if " days" in value]
     rates = [*indicators, *reading.query.get("indicators", ())]

@@ -116,7 +116,7 @@ class Walk:
         return list_quotes(self._conversation, self._reading)
 
     @cached_property
-    def _found(self) -> list[Plan | Refusal]:
+    def _outcomes(self) -> list[Plan | Refusal]:
         found = make_plans(self._reading, self._conversation.question)
         plans = [one for one in found if isinstance(one, Plan)]
         # Growth and newest values the data tool has itself.
@@ -129,7 +129,7 @@ class Walk:
 
     @cached_property
     def _plans(self) -> list[Plan]:
-        return [one for one in self._found if isinstance(one, Plan)]
+        return [one for one in self._outcomes if isinstance(one, Plan)]
 
     def _owns(self, plan: Plan) -> bool:
         """Return whether the table of the question itself has the series from which a plan is computed."""
@@ -163,7 +163,7 @@ class Walk:
 
     @property
     def _findings(self) -> Findings:
-        refused = [word for one in self._found if isinstance(one, Refusal) for word in one.words]
+        refused = [word for one in self._outcomes if isinstance(one, Refusal) for word in one.words]
         used = {sheet["variable"]: sheet for _, sheet in self._tables}
         sheets = list(used.values()) if self._results and used else self._sheets
         return Findings(self._conversation, self._reading, refused, self._results, sheets, self._quotes)

@@ -19,8 +19,9 @@ from fathom.services.planner.answering.verification.numbers import Number, is_cl
 from fathom.services.planner.model.episode import MaterialKind
 
 LEVEL, CHANGE, MEAN, VOLATILITY, DRAWDOWN = "level", "change", "mean", "volatility", "drawdown"
-# As the finance library names them: "min" beside "min_date" or "min_period", "below_run" beside "below_run_end".
 PRINTED_ROW, ROW_SERIES = re.compile(r"\{[^{}]*\}"), re.compile(r'"series": ?"([^"]*)"')
+# A value and its date as the finance library names them: "min" beside "min_date" or "min_period", "below_run" beside
+# "below_run_end".
 PRINTED_EXTREME = re.compile(
     r'"(?P<key>\w+)": ?(?P<value>-?\d+(?:\.\d+)?(?:e[+-]?\d+)?), ?"(?P=key)_(?P<at>date|period|end)": ?"(?P<day>[^"]+)"'
 )
