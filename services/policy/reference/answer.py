@@ -68,9 +68,11 @@ class Findings:
     def list_open(self) -> list[str]:
         """Return what of the question stays open: words, clauses, a premise that does not hold."""
         texts = [*self.reading.texts("unknown"), *self.open_clauses, *(self.refused if self.results else ())]
-        return [text[:OPEN_CHARS] for text in dict.fromkeys([*filter(None, [self.premise.rstrip(".。")]), *texts])][
-            :MOST_OPEN
-        ]
+        # What is computed here was read word for word; a table of the data tool leaves out what it did not understand.
+        items = [item for item in self.reading.missing if item.get("reason") == "NOT_UNDERSTOOD"]
+        texts += [str(item.get("subject", "")) for item in items] if not self.results else []
+        texts = [text[:OPEN_CHARS] for text in (self.premise.rstrip(".。"), *texts) if text]
+        return list(dict.fromkeys(texts))[:MOST_OPEN]
 
     def say(self, name: str, *values: object) -> str:
         """Return a text in the question's language."""

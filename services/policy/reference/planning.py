@@ -79,14 +79,21 @@ def begins_group(group: Reading, part: Reading) -> bool:
     """Return whether a clause asks of other series or another period than the group before it."""
     is_other = bool(group.series and set(part.series) - set(group.series))
     is_other = is_other or bool(part.windows and group.windows and part.windows != group.windows)
-    return is_other and asks(group) and asks(part)
+    known = load_table("measures")["measures"]
+    # A correlation with another series needs the series before as well.
+    needed = max((known[name].get("series", 1) for name in list_names(part) & {*known}), default=1)
+    return is_other and asks(group) and asks(part) and not 0 < len(part.series) < needed
 
 
 def asks(part: Reading) -> bool:
     """Return whether a part of a question asks for a computation by itself."""
     table = load_table("measures")
-    names = {*part.sure, *(table["aliases"].get(value, value) for _, value in part.measures)}
-    return bool(names & {*table["measures"]} - {*table["ordering"]})
+    return bool(list_names(part) & {*table["measures"]} - {*table["ordering"]})
+
+
+def list_names(part: Reading) -> set[str]:
+    """Return the measures that a part of a question names or surely asks for."""
+    return {*part.sure, *(load_table("measures")["aliases"].get(value, value) for _, value in part.measures)}
 
 
 def list_wanted(reading: Reading, is_price: bool) -> list[str]:
@@ -97,7 +104,10 @@ def list_wanted(reading: Reading, is_price: bool) -> list[str]:
     sure = [name for name in sure if name in known and (is_price or known[name].get("levels"))]
     named = [table["aliases"].get(value, value) for text, value in reading.measures if reading.counts(text, value)]
     found = [*sure, *named]
-    inputs = {other for name in found for other in known.get(name, {}).get("replaces", ())}
+    meant = found if is_price else [kinds.get(name, name) for name in found]
+    inputs = {other for name in meant for other in known.get(name, {}).get("replaces", ())}
+    # What a change is called replaces none.
+    inputs -= set() if is_price or len({*found} & {*kinds, *kinds.values()}) > 1 else {*kinds}
     # "When was the spread lowest, and how low was it?" asks for no extremes of the series that the spread is made of.
     derives = {name for name in found if name not in kinds and known.get(name, {}).get("derives")}
     derived = {other for name in derives for other in known[name]["replaces"]}
@@ -108,7 +118,8 @@ def list_wanted(reading: Reading, is_price: bool) -> list[str]:
 def specialise(reading: Reading, asked: Sequence[str], is_price: bool) -> tuple[list[str], dict[str, Any]]:
     """Return the measures in the form that the series and the conditions of a question call for, and their values."""
     table = load_table("measures")
-    found = list(asked)
+    # A sum of prices is nothing.
+    found = [name for name in asked if name != "sum" or not is_price]
     values: dict[str, Any] = {}
     indicators, entities = reading.values("indicator"), reading.entities
     outputs, days = reading.values("output"), [value for value in reading.values("parameter") if " days" in value]
@@ -160,7 +171,9 @@ def find_periods(reading: Reading, asked: Sequence[str], is_price: bool) -> tupl
         clauses = [words.replace(text, "") for words in clauses]
     words = [*reading.values("frequency"), *clauses, *counted]
     every = next((length for word in words if (length := find_length(word))), "")
-    if not every or not (bounds or counted or "count" in reading.sure or is_ranked):
+    is_counted = bool(bounds or counted or "count" in reading.sure)
+    # "Monthly data" is no average of each month.
+    if not every or not (is_counted or (is_ranked and every in ("year", "quarter"))):
         return None
     levels = [float(match[1]) for match in bounds]
     is_return = is_price and not means and (not bounds or bool(bounds[0][2]) or levels[0] == 0)
@@ -218,7 +231,9 @@ def make_plan(reading: Reading) -> Plan | Refusal | None:
         against += [text for kind, text, value in reading.mentions if kind == "indicator" and value not in held]
     if not is_price and not reading.has_found:
         against += [name for name in computed if not known[name].get("levels") and name != "return"]
-    windows = join_windows(reading.windows, computed) or [("", "")]
+    # Both years together; a count of months in both; of averages each year is one.
+    is_whole = given.get("below") is not None or ("sum" in reading.values("measure") and is_price)
+    windows = (join_windows(reading.windows) if is_whole else reading.windows) or [("", "")]
     # A period that is none is not the whole series.
     against += [str(one["subject"]) for one in reading.missing if one.get("period") and not reading.windows]
     # A portfolio has one period. The return of a day counts from the row before, which only the first period has.
@@ -233,16 +248,16 @@ def make_plan(reading: Reading) -> Plan | Refusal | None:
     return Plan(make_query(reading, computed, windows), tuple(computed), tuple(windows), values)
 
 
-def join_windows(windows: Sequence[tuple[str, str]], computed: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the periods, neighbours as one where periods inside them are counted."""
+def join_windows(windows: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the periods with neighbours as one."""
     joined: list[tuple[str, str]] = []
-    for first, last in sorted(windows) if any(name.startswith("periods") for name in computed) else ():
+    for first, last in sorted(windows):
         before = date.fromisoformat(joined[-1][1]) if joined and joined[-1][1] else None
         if first and before is not None and date.fromisoformat(first) - before <= timedelta(days=1):
             joined[-1] = (joined[-1][0], last)
         else:
             joined.append((first, last))
-    return joined or list(windows)
+    return joined
 
 
 def find_unsupported(reading: Reading, known: Collection[str], is_price: bool) -> Iterator[str]:

@@ -125,7 +125,9 @@ class Reading:
         # Measures of one call show the same figures, "highest" beside "average" more of them.
         if known.get(load_table("measures")["aliases"].get(value, value), {}).get("call") in calls:
             return True
-        return not self.sure or not weak or (bool(verdicts) and (weak == "clause" or "" in verdicts))
+        if weak == "still" and "return" in verdicts:
+            return False
+        return not self.sure or not weak or weak == "still" or (bool(verdicts) and (weak == "clause" or "" in verdicts))
 
     def unknown_names(self) -> list[str]:
         return [str(item.get("subject", "")) for item in self.missing if item.get("reason") == "UNKNOWN_ENTITY"]

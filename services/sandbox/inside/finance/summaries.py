@@ -95,4 +95,4 @@ def summarise_level(window: Window, column: Any, is_relative: bool) -> dict[str,
     extremes = {"min": values[low], "min_date": low, "max": values[high], "max_date": high}
     change = np.subtract(values.iloc[-1], values.iloc[0])
     relative = {"change_pct": change / values.iloc[0] * 100} if is_relative and values.iloc[0] > 0 else {}
-    return ends | {"change": change, **relative, "mean": values.mean(), **extremes}
+    return ends | {"change": change, **relative, "mean": values.mean(), "sum": values.sum(), **extremes}

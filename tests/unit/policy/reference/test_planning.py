@@ -169,3 +169,28 @@ def test_a_follow_up_without_a_measure_asks_for_that_of_the_question_before() ->
     assert inherit(bare, earlier).sure == {"volatility"}
     own = Reading((("measure", "return", "return"),), asked=(("return", "its return", ""),))
     assert inherit(own, earlier).sure == {"return"}
+
+
+def test_a_total_is_a_sum_unless_its_clause_asks_how_far_something_moved() -> None:
+    words = (
+        ("indicator", "imports", "impch"),
+        ("measure", "total", "sum"),
+        ("period", "2018", "2018-01-01/2018-12-31"),
+    )
+    asked = (("level", "total imports in 2018", ""), ("return", "by how much did they fall", "fall"))
+    question = "total imports in 2018, and by how much did they fall"
+    assert "sum" in plan(question, *words, asked=asked).measures
+    moved = plan(
+        "imports fell in 2018 by a total of", *words, asked=[("return", "imports fell in 2018 by a total of", "")]
+    )
+    assert moved.measures == ("change",)
+
+
+def test_a_correlation_with_another_series_keeps_the_one_before() -> None:
+    mentions = (
+        ("entity", "gold", "GOLD"), ("period", "2008", "2008-01-01/2008-12-31"), ("measure", "gain", "return"),
+        ("measure", "correlation", "correlation"), ("entity", "S&P 500", "SP500"),
+    )  # fmt: skip
+    asked = (("return", "gain of gold in 2008", ""), ("correlation", "its correlation with the S&P 500", ""))
+    found = plan("gain of gold in 2008, its correlation with the S&P 500", *mentions, asked=asked)
+    assert found.query["entities"] == ["GOLD", "SP500"]
