@@ -152,19 +152,28 @@ def read_step(step: Step) -> Reading:
 def is_incomplete(reading: Reading) -> bool:
     """Return whether a question names no series, or nothing that is asked of one."""
     indicators = reading.values("indicator")
-    return not (reading.entities or indicators) or not (reading.values("measure") or indicators or reading.sure)
+    has_measure = reading.values("measure") or indicators or reading.sure
+    return not (reading.entities or indicators) or not has_measure or is_bare(reading)
+
+
+def is_bare(reading: Reading) -> bool:
+    """Return whether a question names no measure but points to an earlier one, as "now for 2021 instead" does.
+
+    What the classifier makes of such a rest is mostly a return.
+    """
+    measures, neutral = {*reading.values("measure")}, {*load_table("measures")["neutral"]}
+    points = measures & neutral or {"same", "comparison"} & {*reading.values("output")}
+    return bool(points) and not measures - neutral and reading.sure <= {"return", "level"}
 
 
 def inherit(reading: Reading, earlier: Reading) -> Reading:
     """Return the reading of a follow-up with what it leaves out from the reading of the question before."""
-    # "Now" and "instead" name no measure, and what the classifier makes of such a rest is mostly a return.
-    has_own = bool({*reading.values("measure")} - {*load_table("measures")["neutral"]})
-    is_bare = not has_own and bool(earlier.values("measure")) and reading.sure <= {"return", "level"}
+    takes = is_bare(reading) and bool(earlier.values("measure"))
     asked = ("measure", "frequency", "parameter")
     groups = (SERIES, ("period",), asked)
-    taken = [kind for one in groups if (one is asked and is_bare) or not any(map(reading.values, one)) for kind in one]
+    taken = [kind for one in groups if (one is asked and takes) or not any(map(reading.values, one)) for kind in one]
     mentions = reading.mentions + tuple(one for one in earlier.mentions if one[0] in taken)
-    return replace(reading, mentions=mentions, asked=earlier.asked if is_bare else reading.asked)
+    return replace(reading, mentions=mentions, asked=earlier.asked if takes else reading.asked)
 
 
 def add_series(reading: Reading, step: Step) -> Reading:
