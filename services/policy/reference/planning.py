@@ -269,6 +269,7 @@ def find_unsupported(reading: Reading, known: Collection[str], is_price: bool) -
     computed = {*known, *table["neutral"], *(table["ordering"] if has_order else ())}
     computed |= {*table["weak"]} if reading.sure else set()
     is_converted = bool({*known} & {"cross", "growth", "real"})
+    has_conversion = is_converted or reading.cross_rate is not None
     has_periods = any("{every}" in measure["call"] or "finance.by_period" in measure["call"] for measure in measures)
     has_frequency = bool(takes) or has_periods or not is_price or any("frequency" in one for one in measures)
     for (kind, text, value), after in pairwise([*reading.mentions, NOTHING]):
@@ -289,8 +290,8 @@ def find_unsupported(reading: Reading, known: Collection[str], is_price: bool) -
         }
         if refused.get(kind):
             yield text
-    if not is_converted:
-        yield from (str(reading.query[name]) for name in REFINEMENTS if name in reading.query)
+    taken = REFINEMENTS if is_converted else ("currency",) if reading.cross_rate else ()
+    yield from (str(reading.query[name]) for name in REFINEMENTS if name in reading.query and name not in taken)
 
 
 def is_whole_month(mention: Words) -> bool:
@@ -337,6 +338,8 @@ def make_query(reading: Reading, wanted: Sequence[str], windows: Sequence[tuple[
     if not frequency and any(measure.get("frequency") for measure in measures) and reading.frequency != "daily":
         frequency = reading.frequency
     query = {"entities": reading.entities, "indicators": indicators, "frequency": frequency}
+    if reading.cross_rate:
+        query["currency"] = reading.cross_rate[1]
     is_open = any("forward" in measure for measure in measures)
     query["end_date"] = max(ends) if all(ends) and not is_open else ""
     if all(starts):

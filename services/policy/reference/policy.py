@@ -37,7 +37,7 @@ FEW_ROWS = 12
 # As many as one run may delegate by default.
 MOST_PARTS = 4
 # Arguments of a typed query that change which values it gives.
-QUERY = {"entities", "indicators", "start_date", "end_date", "frequency", "include_previous"}
+QUERY = {"entities", "indicators", "start_date", "end_date", "frequency", "include_previous", "currency"}
 CITATION = re.compile(r"\s*\[[\d, ]+\]")
 
 
@@ -137,7 +137,7 @@ class Walk:
         if sheet is None or others[:-1] or sheet.get("rows", 0) <= FEW_ROWS:
             return False
         held = [column.get("entity") for column in list_columns(sheet)]
-        has_other = "frequency" in plan.query or len(plan.query.get("indicators", ())) > 1
+        has_other = bool({"frequency", "currency"} & {*plan.query}) or len(plan.query.get("indicators", ())) > 1
         has_other = has_other or bool(plan.find("history_days") or plan.find("forward"))
         # A table that begins behind the start lacks the value from which the return counts.
         is_late = self._reading.query.get("start_date", "") > min(start for start, _ in plan.windows)

@@ -63,11 +63,25 @@ class Reading:
 
     @property
     def names(self) -> dict[str, str]:
-        """Return the question's own words for each entity and indicator."""
-        return {value: text for kind, text, value in reversed(self.mentions) if kind in ("entity", "indicator")}
+        """Return the question's own words for each entity and indicator; those of a group name none of its members."""
+        named = [(text, value) for kind, text, value in reversed(self.mentions) if kind in ("entity", "indicator")]
+        if self.cross_rate:
+            priced, base = self.cross_rate
+            return {priced: f"{base}/{priced}"} | {value: text for text, value in named if value not in (priced, base)}
+        groups = {text for text, value in named if any(other == text and one != value for other, one in named)}
+        return {value: text for text, value in named if text not in groups}
+
+    @property
+    def cross_rate(self) -> tuple[str, str] | None:
+        """Return the currency that is priced and the one that it is priced for, neither of them the euro."""
+        names, base = self.query.get("entities", ()), str(self.query.get("currency", ""))
+        is_rate = list(self.query.get("indicators", ())) == [load_table("measures")["inverse"]]
+        return (str(names[0]), base) if base and is_rate and len(names) == 1 else None
 
     @property
     def entities(self) -> list[str]:
+        if self.cross_rate:
+            return [self.cross_rate[0]]
         # Names behind shares are those of a portfolio, beside the currency of its value.
         pairs = pairwise(self.mentions)
         held = [one[2] for before, one in pairs if one[0] == "entity" and before[0] == "parameter" and "%" in before[2]]
