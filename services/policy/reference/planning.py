@@ -282,8 +282,7 @@ def find_unsupported(reading: Reading, known: Collection[str], is_price: bool) -
             "condition": not is_counted,
             "unknown": any(map(str.isdigit, text)),
             # "Same" refers to words that are not in this question.
-            "output": (value == "conversion" and not {*known} & {"cross", "growth", "real"})
-            or (value == "same" and not reading.windows),
+            "output": (value == "conversion" and not has_conversion) or (value == "same" and not reading.windows),
             "parameter": unit not in takes and value not in table["plain"] and not reading.spans(text, number, unit),
             # One mention may stand for several years, of which it has one.
             "period": any(year < first[:4] or (last[:4].isdigit() and year > last[:4]) for year in years),
