@@ -55,7 +55,7 @@ QUANTITIES = {
     **dict.fromkeys(("return", "rise", "fall", "change"), "return"),
     **dict.fromkeys(("max", "min"), "extreme"),
     **{name: name for name in ("cagr", "max_drawdown", "volatility", "sharpe", "correlation", "beta")},
-    **{name: name for name in ("crossover", "portfolio", "real", "mean", "spread", "growth", "count")},
+    **{name: name for name in ("crossover", "portfolio", "real", "mean", "spread", "growth", "count", "recovery")},
     **{name: name for name in ("level", "none", "other")},
 }
 # A clause on a fall takes it for granted that there was one.

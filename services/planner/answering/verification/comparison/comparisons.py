@@ -67,6 +67,7 @@ from fathom.services.planner.answering.verification.comparison.relations import 
     MERIT,
     SIZE,
     Relation,
+    find_relations,
     split_operands,
 )
 from fathom.services.planner.answering.verification.dates import Moment
@@ -126,9 +127,14 @@ class ComparisonCheck:
     def __init__(self, tables: Tables, known: dict[str, tuple[str, ...]]) -> None:
         """Create the check; ``known`` has the names of all entities of the run."""
         self.tables, self._known = tables, known
+        # "Best Buy" compares nothing.
+        self._comparing = [(name, key) for key, names in known.items() for name in names if find_relations(name)]
 
     def find(self, sentence: Sentence) -> Iterator[Falsehood]:
         """Yield the comparisons that the numbers or tables contradict, at most one per clause."""
+        for name, key in self._comparing:
+            if len(key) <= len(name):
+                sentence = replace(sentence, text=sentence.text.replace(name, key.ljust(len(name))))
         for clause in split_clauses(sentence):
             if EXCEPTION.search(clause.text):
                 continue
@@ -406,6 +412,8 @@ class ComparisonCheck:
         series = self.tables.find_series(clause.text) or self.tables.find_series(context) or self.tables.series
         # The extreme of a spread is none of the columns that it is made of.
         if self.tables.has_difference(series, candidate.text):
+            return ""
+        if self.tables.has_extreme(clause.numbers, candidate.text, relation.sign):
             return ""
         readings: list[Moment | None] = [one for one in scopes if one is not candidate and one.days > candidate.days]
         readings = readings or [year_of(candidate), None]
