@@ -75,15 +75,15 @@ class Proxy:
 
     async def fail(self, fault: str, seconds: float) -> None:
         """Answer wrongly for so long; connections that are open then end."""
-        self.fault = fault
-        self._cut()
+        self.begin(fault)
         try:
             await asyncio.sleep(seconds)
         finally:
-            self.fault = ""
-            self._cut()
+            self.begin("")
 
-    def _cut(self) -> None:
+    def begin(self, fault: str) -> None:
+        """Answer so from now on, "" for rightly; connections that are open end."""
+        self.fault = fault
         for task in self._open:
             task.cancel()
 
@@ -121,7 +121,7 @@ class Proxy:
             yield self
         finally:
             server.close()
-            self._cut()
+            self.begin("")
 
 
 async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
