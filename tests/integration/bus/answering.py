@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from contextlib import suppress
 
 from fathom.transport.bus import Message, open_bus
 from fathom.transport.store import open_store
@@ -16,7 +17,9 @@ async def serve(url: str, subject: str, seconds: float) -> None:
 
     async def handle(message: Message) -> Message:
         print("taken", flush=True)
-        await asyncio.sleep(seconds)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await asyncio.Event().wait()
         return Message(message.subject, str(os.getpid()).encode(), {})
 
     await bus.serve(subject, "workers", handle)

@@ -30,7 +30,9 @@ class Upstream:
         self.by_most[self.running] += 1
         try:
             name = (await reader.readline()).decode().strip()
-            await asyncio.sleep(CALL_S)
+            over = asyncio.get_running_loop().create_future()
+            asyncio.get_running_loop().call_later(CALL_S, over.set_result, None)
+            await over
             self.done[name] += 1
         finally:
             # Before the caller knows that its call is over, and gives its place to the next one.

@@ -36,7 +36,7 @@ class Upstream:
         self.most = max(self.most, self.running)
         self.starts.append(loop_time())
         try:
-            await asyncio.sleep(seconds)
+            await pass_time(seconds)
         finally:
             self.running -= 1
 

@@ -16,7 +16,7 @@ from fathom.transport.store.folder import FolderStore
 
 UNSHARE = shutil.which("unshare")
 # A namespace of its own: the mount is gone with the process, whatever becomes of it.
-MOUNT = 'mount -t tmpfs -o size=512k tmpfs "$1" && exec "$2" -m tests.integration.test_full_disk "$1"'
+MOUNT = 'mount -t tmpfs -o size=512k tmpfs "$1" && exec "$2" -m tests.unit.store.test_full_disk "$1"'
 
 
 def run_on_small_disk(folder: Path) -> subprocess.CompletedProcess[str]:
