@@ -22,6 +22,8 @@ FILES: Mapping[str, tuple[str, ...]] = {"heads.json": HEADS, "form.json": (FORM,
 # Files of examples by the end of their names: the first ones, and those of more styles.
 PARTS = ("", "_styles", "_registers")
 BRACES = re.compile(r"\{(\w+)\}")
+# Stands for a number or a date, of which no classifier needs to know the digits.
+GAP = "…"
 VARIANTS = 4
 # Events and motives are an open class: their patterns are filled more often.
 VARIANTS_OF = {CLAUSE: 8}
@@ -107,11 +109,24 @@ def load_examples(head: str) -> list[Example]:
                 for place, row in enumerate(patterns)
                 for one in fill_pattern(place, *row, VARIANTS_OF.get(head, VARIANTS))
             ]
+    if head == CLAUSE:
+        found += split_measured(found)
     if head == CHART:
         # Most questions ask for no chart: those of the router show what such questions look like.
         drawn = {source: label for part in PARTS for label, _, source in read_texts(f"{ROUTE}{part}_charts.yaml")}
         found += [replace(one, label=drawn.get(one.source, NO_CHART)) for one in load_examples(ROUTE)]
     return found
+
+
+def split_measured(examples: Sequence[Example]) -> list[Example]:
+    """Return the parts between the gaps of clauses that a table supports: it supports each of them as well."""
+    parts = [
+        replace(one, text=part.strip())
+        for one in examples
+        if one.label == MEASURED and GAP in one.text
+        for part in one.text.split(GAP)
+    ]
+    return list(dict.fromkeys(one for one in parts if len(one.text) > 1))
 
 
 def read_texts(name: str) -> list[tuple[str, str, str]]:

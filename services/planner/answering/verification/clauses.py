@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from fathom.services.planner.answering.verification.claims import Sentence, parse_sentences
 from fathom.services.planner.classification.classifier import Classifier, Verdict
-from fathom.services.planner.classification.examples import CLAUSE, OWN, SUPPORT
+from fathom.services.planner.classification.examples import CLAUSE, GAP, OWN, SUPPORT
 
 # Punctuation between clauses; a hyphen inside a word is none.
 BORDER = re.compile(r"[,;:，、；：。()（）!?！？]|\.(?:\s|$)|\s[–—-]\s|——")
@@ -16,8 +16,6 @@ TRIMMED = " \t\n.“”\"'*_>|"
 # As many as one request of vectors takes.
 BATCH = 64
 UNKNOWN = Verdict()
-# Stands for a number or a date, of which no classifier needs to know the digits.
-GAP = "…"
 
 
 @dataclass(frozen=True)

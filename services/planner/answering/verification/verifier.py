@@ -21,7 +21,7 @@ from fathom.services.planner.answering.verification.comparison.comparisons impor
 from fathom.services.planner.answering.verification.comparison.derived import find_derived
 from fathom.services.planner.answering.verification.comparison.measuring import Tables
 from fathom.services.planner.answering.verification.dates import Moment, find_moments, find_ranges
-from fathom.services.planner.answering.verification.elliptical import complete_moments
+from fathom.services.planner.answering.verification.elliptical import complete_moments, find_shifted
 from fathom.services.planner.answering.verification.events import (
     find_contradiction,
     find_direction,
@@ -224,6 +224,13 @@ class Verifier:
         derived = [match for source in read for match in find_derived(number, source, spoken_of, named)]
         if derived and (made := self._judge_found(number, sentence, derived, times)).accepted:
             return replace(made, derived=True)
+        if times and (shifted := find_shifted(sentence.text, sentence.moments)):
+            shifted = [*times, *shifted]
+            derived = [match for source in read for match in find_derived(number, source, shifted)]
+            if found and (made := self._judge_found(number, sentence, found, shifted)).accepted:
+                return made
+            if derived and (made := self._judge_found(number, sentence, derived, shifted)).accepted:
+                return replace(made, derived=True)
         if held is not None:
             return held
         return made if derived else self._judge_unfound(number, sentence, read)
