@@ -70,7 +70,7 @@ from fathom.services.planner.answering.verification.comparison.relations import 
     split_operands,
 )
 from fathom.services.planner.answering.verification.dates import Moment
-from fathom.services.planner.answering.verification.events import DIRECTIONS, NEGATION
+from fathom.services.planner.answering.verification.events import DIRECTIONS, NEGATION, find_direction
 from fathom.services.planner.answering.verification.evidence import Series
 from fathom.services.planner.answering.verification.lookup import find_mentions
 from fathom.services.planner.answering.verification.numbers import Number
@@ -116,6 +116,8 @@ WHOLE = re.compile(
 # Before and behind "any other": the periods that a superlative compares with.
 ANY_LATER = re.compile(r"\bany (?:later|following|subsequent)\b", re.IGNORECASE)
 ANY_EARLIER = re.compile(r"\bany (?:earlier|previous|preceding|prior)\b", re.IGNORECASE)
+# "a mark that April 2020 surpassed": the head of a relative clause is the object of its verb.
+RELATIVE_CLAUSE = re.compile(r"\b(?:that|which)\s+", re.IGNORECASE)
 # "every year except 2020": what follows is left out of the periods that are compared.
 EXCEPTION = re.compile(r"\b(?:except|apart from|other than|save for|but for|excluding)\b|除|以外", re.IGNORECASE)
 
@@ -248,14 +250,33 @@ class ComparisonCheck:
         if spans is None and not every:
             return ""
         left, right = (clause.inside(span) for span in spans or ((0, relation.start), (0, 0)))
+        left, right = self._turn_relative(clause, left, right, relation)
         if every and ONE_BEFORE.search(right.text):
             return self._judge_steps(left, relation)
         if spans and (why := self._judge_bound(clause, left, right, relation)):
             return why
         numbers = [pick_number(left, clause, relation), pick_number(right, clause, relation)]
         if numbers[0] and numbers[1]:
-            return OPPOSITE if contradicts(numbers[0], numbers[1], relation, is_decline(clause, relation)) else ""
+            falling = is_decline(clause, relation)
+            if relation.dimension == MERIT and falling:
+                numbers, falling = [sign_change(one, clause) for one in numbers if one], False
+            return OPPOSITE if contradicts(numbers[0], numbers[1], relation, falling) else ""
         return self._compare_operands(clause, left, right, relation)
+
+    def _turn_relative(self, clause: Clause, left: Clause, right: Clause, relation: Relation) -> tuple[Clause, Clause]:
+        """Return the sides with what a relative clause says of its head turned: "a mark that April surpassed"."""
+        found = list(RELATIVE_CLAUSE.finditer(left.text))
+        is_verb = not relation.needs_than and not relation.is_superlative
+        if not found or not is_verb or not clause.text[: relation.end].isascii():
+            return left, right
+        subject = clause.inside((found[-1].end(), relation.start))
+        # "which exceeded 5%" has no subject of its own, and "that April surpassed it" an object.
+        if not find_scopes(subject) and not find_mentions(subject.text, self._known):
+            return left, right
+        if not re.match(r"\s*(?:with|by|at|in|on|,|$)", right.text):
+            return left, right
+        own = clause.inside((found[-1].end(), len(clause.text)))
+        return own, clause.inside((0, found[-1].start()))
 
     def _orient(self, clause: Clause, relation: Relation) -> Relation:
         """Return a relation as one of values: the worse rate of unemployment is the higher one, a loss has a size."""
@@ -388,10 +409,14 @@ class ComparisonCheck:
 
     def _judge_superlative(self, clause: Clause, relation: Relation, among: bool, sentence: Sentence) -> str:
         """Return why what is called the highest or lowest is not."""
-        named = list(find_mentions(clause.text, self._known))
+        place = clause.start + relation.start
+        part = next((one for one in cut(clause, PART) if one.start <= place < one.start + len(one.text)), clause)
+        # "A -45%, B -21%, of which B fell most": the part of the superlative says whom it is of.
+        named = list(find_mentions(part.text, self._known) or find_mentions(clause.text, self._known))
         scopes = find_scopes(clause) or find_scopes(Clause(0, sentence.text, sentence.moments, ()))
         pool = list(dict.fromkeys([*self.tables.entities]))
-        among = among or relation.is_rank
+        is_listed = len(find_mentions(clause.text, self._known)) > 2
+        among = among or relation.is_rank or is_listed or is_of_period(clause, relation)
         if len(named) == 1 and named[0] in pool and len(pool) > 1 and (among or not has_candidate(scopes)):
             return self._judge_entity(clause, relation, named[0], pool, scopes)
         dated = [one for one in scopes if one.first and one.last]
@@ -513,6 +538,11 @@ def align_merit(relation: Relation, relations: Sequence[Relation]) -> Relation:
     return replace(relation, sign=-relation.sign, dimension=BY_LEVEL)
 
 
+def is_of_period(clause: Clause, relation: Relation) -> bool:
+    """Return whether a superlative stands right before a period, as in "the worst 2020": it is of one of several."""
+    return any(one.start == relation.end + 1 for one in clause.moments)
+
+
 def choose_widest(scopes: Sequence[Moment]) -> Moment:
     """Return the longest of some periods, one with both ends if there is any."""
     return max(scopes, key=lambda one: (bool(one.first and one.last), one.days))
@@ -560,9 +590,15 @@ def pick_number(side: Clause, clause: Clause, relation: Relation) -> Number | No
         if is_stated(number)
         and not number.is_difference
         and not is_amount(number, clause, relation)
-        and not (clause.text[relation.start] == "比" and number.start >= place[1] - 1)
+        and not (clause.text[relation.start] in "比较" and number.start >= place[1] - 1)
     ]
     return values[0] if len(values) == 1 else None
+
+
+def sign_change(number: Number, clause: Clause) -> Number:
+    """Return a change with the sign of its direction: each side of "gained 34%, ahead of the index, which fell 20%"."""
+    way = 0 if number.signed else find_direction(clause.text, number.start - clause.start)
+    return replace(number, value=-abs(number.value), signed=True) if way < 0 else number
 
 
 def is_amount(number: Number, clause: Clause, relation: Relation) -> bool:

@@ -144,7 +144,7 @@ def list_chinese(data: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
             yield rf"(?:最|第[{ONE_TO_NINE}])(?:{one})", SIGNS[side], dimension, True, False
             yield rf"没有[^，。；]{{1,30}}?(?:那么|这么|那样)(?:{one})", -SIGNS[side], dimension, False, False
             yield (
-                rf"(?<![环同占])比[^，。；比]{{1,30}}?(?:{one})|(?:更|较)(?:{one})",
+                rf"(?<![环同占])[比较][^，。；比]{{1,30}}?(?:{one})|(?:更|较)(?:{one})",
                 SIGNS[side],
                 dimension,
                 False,
@@ -190,15 +190,20 @@ def raise_degree(relation: Relation, text: str) -> Relation:
     return replace(relation, is_superlative=True, needs_than=False) if ANY_OTHER.search(behind) else relation
 
 
+def is_base_first(words: str) -> bool:
+    """Return whether words of comparison begin with what they compare with: 比微软高, 较上年同月的4.24%低; not 较高."""
+    return words.startswith("比") or (words.startswith("较") and len(words) > len("较高"))
+
+
 def split_operands(text: str, relation: Relation) -> tuple[tuple[int, int], tuple[int, int]] | None:
     """Return the spans of what is compared and of what it is compared with; None without the latter."""
     words = text[relation.start : relation.end]
     base = COMPARED.search(text[: relation.start])
-    if base and not words.startswith("比") and not re.match(r"[^,;，；]*\bthan\b", text[relation.end :]):
+    if base and not is_base_first(words) and not re.match(r"[^,;，；]*\bthan\b", text[relation.end :]):
         return (base.end(), relation.start), base.span("zh") if base["zh"] else base.span("en")
     if words.startswith("没有"):
         return (0, relation.start), (relation.start + 2, relation.end)
-    if words.startswith("比"):
+    if is_base_first(words):
         return (0, relation.start), (relation.start + 1, relation.end)
     if relation.needs_than:
         than = re.search(r"\bthan\b", text[relation.end :], re.IGNORECASE)
