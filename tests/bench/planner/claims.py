@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fathom.services.planner.answering.verification.clauses import label_clauses
+from fathom.services.planner.answering.verification.causes import label_answer
 from fathom.services.planner.answering.verification.evidence import Evidence
 from fathom.services.planner.answering.verification.verifier import Verifier
 from fathom.services.planner.model.episode import Finding
@@ -44,7 +44,7 @@ async def run() -> None:
             for claim in load_claims(path):
                 found = Shelf(await own.make(claim.material), *common[1:]) if claim.material else common
                 sources = await Evidence(found.store).gather(found.material)
-                labels = await label_clauses(f"{claim.true}\n\n{claim.wrong}", classifier)
+                labels = await label_answer(f"{claim.true}\n\n{claim.wrong}", sources, classifier)
                 ours.append(judge(claim, Verifier(QUESTION, sources, labels).verify))
                 plain.append(judge(claim, PlainCheck(found).verify))
             print_scores(path.stem, ours)
@@ -71,7 +71,9 @@ def print_scores(title: str, outcomes: Sequence[Outcome]) -> None:
     whole = Counter(one.claim.kind for one in outcomes)
     parts = [f"{kind} {found[kind]}/{count}" for kind, count in whole.items()]
     rate = found.total() / len(outcomes)
-    print(f"{title:>18}: found {rate:.1%} ({', '.join(parts)}); false alarms {alarms} of {len(outcomes)} true sentences")
+    print(
+        f"{title:>18}: found {rate:.1%} ({', '.join(parts)}); false alarms {alarms} of {len(outcomes)} true sentences"
+    )
 
 
 def print_faults(outcomes: Sequence[Outcome]) -> None:

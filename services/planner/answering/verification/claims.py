@@ -9,10 +9,10 @@ from itertools import pairwise
 
 from fathom.services.planner.answering.parsing import Citation, Event, Markup, Text, parse
 from fathom.services.planner.answering.verification.dates import Moment, find_moments
-from fathom.services.planner.answering.verification.denominators import find_denominator
 from fathom.services.planner.answering.verification.evidence import is_inside
 from fathom.services.planner.answering.verification.numbers import Number, find_numbers
 from fathom.services.planner.answering.verification.tables import Cell, MarkdownTable, find_tables
+from fathom.services.planner.answering.verification.units import find_denominator
 
 # A model that has lost its thread may write one endless sentence of numbers; checking it must stay cheap.
 MAX_SENTENCE = 1_500

@@ -18,9 +18,8 @@ from fathom.services.planner.answering.verification.computed import (
     split_rows,
 )
 from fathom.services.planner.answering.verification.dates import Moment, find_moments, find_ranges
-from fathom.services.planner.answering.verification.denominators import find_column_denominator
 from fathom.services.planner.answering.verification.numbers import SCALES, Number, find_numbers
-from fathom.services.planner.answering.verification.units import PER
+from fathom.services.planner.answering.verification.units import PER, find_column_denominator
 from fathom.services.planner.model.episode import Material, MaterialKind
 from fathom.transport.store import ObjectStore
 from fathom.transport.store.refs import read_ref

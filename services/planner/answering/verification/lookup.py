@@ -8,10 +8,16 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from fathom.services.planner.answering.verification.dates import Moment
-from fathom.services.planner.answering.verification.denominators import may_share_denominator
 from fathom.services.planner.answering.verification.evidence import Line, Series, Source, find_unit_scale
 from fathom.services.planner.answering.verification.numbers import Number, is_close
-from fathom.services.planner.answering.verification.units import PERCENT, find_kind, has_unit, may_be_same, name_kind
+from fathom.services.planner.answering.verification.units import (
+    PERCENT,
+    find_kind,
+    has_unit,
+    may_be_same,
+    may_share_denominator,
+    name_kind,
+)
 from fathom.services.planner.model.episode import MaterialKind
 
 # A number such as 0 occurs in every row; more occurrences add nothing to the verdict.

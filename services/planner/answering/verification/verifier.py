@@ -14,7 +14,12 @@ from dataclasses import dataclass, replace
 from datetime import date
 from itertools import groupby, pairwise
 
-from fathom.services.planner.answering.verification.causes import explain_missing_cause, find_causes, is_named_in
+from fathom.services.planner.answering.verification.causes import (
+    explain_missing_cause,
+    find_cause,
+    find_causes,
+    is_named_in,
+)
 from fathom.services.planner.answering.verification.claims import Sentence, parse_sentences
 from fathom.services.planner.answering.verification.clauses import ClauseLabels
 from fathom.services.planner.answering.verification.comparison.comparisons import OF_THEM, ComparisonCheck
@@ -142,10 +147,15 @@ class Verifier:
         has_document = any(source.kind is MaterialKind.PASSAGE for source in read)
         # What cites a missing item alone says what there is not, and lists the nearest names that there are.
         tells_lack = all(source.kind is MaterialKind.MISSING for source in read)
-        for cause in find_causes(sentence, self._labels, has_document or tells_lack) if self._sources else ():
+        # Events that cite a document are checked only where their similarity to it is known.
+        unknown = has_document and not self._labels.told
+        for cause in find_causes(sentence, self._labels, unknown or tells_lack) if self._sources else ():
             words = sentence.text[slice(*cause)]
+            similarity = self._labels.told.get(words)
+            if has_document and similarity is None and find_cause(words) is None:
+                continue
             # A list of names says nothing of a cause, whatever the classifier makes of names that it does not know.
-            if not is_named_in(words, self._names) and (why := explain_missing_cause(words, read)):
+            if not is_named_in(words, self._names) and (why := explain_missing_cause(words, read, similarity)):
                 marks.append(self._make_finding(sentence, *cause, Verdict(False, FindingKind.EVENT, why)))
         check = self._choose_check(read)
         for false in check.find(sentence):
@@ -220,20 +230,34 @@ class Verifier:
         # The number of some other day may be the change or the average of the days that are named.
         # "Which was steadier in 2017? Microsoft: its volatility was 14.8%": the period is that of the sentence before.
         spoken_of = times or (find_times(before) if before else [])
-        named = self._choose_check(read).tables.find_series(sentence.text)
-        derived = [match for source in read for match in find_derived(number, source, spoken_of, named)]
-        if derived and (made := self._judge_found(number, sentence, derived, times)).accepted:
-            return replace(made, derived=True)
+        made = self._derive_number(number, sentence, read, spoken_of)
+        if made is not None and made.accepted:
+            return made
         if times and (shifted := find_shifted(sentence.text, sentence.moments)):
-            shifted = [*times, *shifted]
-            derived = [match for source in read for match in find_derived(number, source, shifted)]
-            if found and (made := self._judge_found(number, sentence, found, shifted)).accepted:
-                return made
-            if derived and (made := self._judge_found(number, sentence, derived, shifted)).accepted:
+            wider = [*times, *shifted]
+            near = self._judge_found(number, sentence, found, wider) if found else None
+            near = near if near and near.accepted else self._derive_number(number, sentence, read, wider)
+            if near is not None and near.accepted:
+                return near
+        return held or made or self._judge_unfound(number, sentence, read)
+
+    def _derive_number(
+        self, number: Number, sentence: Sentence, read: Sequence[Source], times: Sequence[Moment]
+    ) -> Verdict | None:
+        """Return the verdict of a number by what follows from columns over some periods; None where nothing does.
+
+        The columns that the sentence names come first. Its words may name another one than the number's, or none, as
+        "energy prices" do beside core CPI.
+        """
+        first: Verdict | None = None
+        named = self._choose_check(read).tables.find_series(sentence.text)
+        for columns in (named, ()) if named else ((),):
+            derived = [match for source in read for match in find_derived(number, source, times, columns)]
+            made = self._judge_found(number, sentence, derived, times) if derived else None
+            if made is not None and made.accepted:
                 return replace(made, derived=True)
-        if held is not None:
-            return held
-        return made if derived else self._judge_unfound(number, sentence, read)
+            first = first or made
+        return first
 
     def _is_exempt(self, number: Number, sentence: Sentence) -> bool:
         """Return whether a number needs no source.

@@ -36,6 +36,7 @@ from fathom.services.planner.answering.verification.comparison.multiples import 
     Multiple,
     compare_stated,
     contradicts_values,
+    find_false_share,
     find_multiple,
     split_sides,
 )
@@ -55,12 +56,18 @@ from fathom.services.planner.answering.verification.comparison.parts import (
 )
 from fathom.services.planner.answering.verification.comparison.readings import (
     FALL,
+    align_merit,
     choose_statistic,
     contradicts,
     drop_differences,
     is_decline,
+    is_definite,
+    is_of_period,
     is_opposite,
     measure_stated,
+    pick_number,
+    pick_values,
+    sign_change,
 )
 from fathom.services.planner.answering.verification.comparison.relations import LEVEL as BY_LEVEL
 from fathom.services.planner.answering.verification.comparison.relations import (
@@ -70,10 +77,9 @@ from fathom.services.planner.answering.verification.comparison.relations import 
     split_operands,
 )
 from fathom.services.planner.answering.verification.dates import Moment
-from fathom.services.planner.answering.verification.events import DIRECTIONS, NEGATION, find_direction
+from fathom.services.planner.answering.verification.events import DIRECTIONS, NEGATION
 from fathom.services.planner.answering.verification.evidence import Series
 from fathom.services.planner.answering.verification.lookup import find_mentions
-from fathom.services.planner.answering.verification.numbers import Number
 from fathom.services.planner.answering.verification.units import PERCENT, find_kind, has_unit
 
 OPPOSITE = "the numbers say the opposite"
@@ -136,6 +142,9 @@ class ComparisonCheck:
                 continue
             if place := find_disorder(clause):
                 yield Falsehood(clause.start + place[0], clause.start + place[1], "the dates are in the other order")
+                continue
+            if place := find_false_share(clause):
+                yield Falsehood(clause.start + place[0], clause.start + place[1], OPPOSITE)
                 continue
             if multiple := find_multiple(clause.text):
                 # "less than five times" is no less than.
@@ -255,12 +264,12 @@ class ComparisonCheck:
             return self._judge_steps(left, relation)
         if spans and (why := self._judge_bound(clause, left, right, relation)):
             return why
-        numbers = [pick_number(left, clause, relation), pick_number(right, clause, relation)]
-        if numbers[0] and numbers[1]:
+        one, other = pick_number(left, clause, relation), pick_number(right, clause, relation)
+        if one and other:
             falling = is_decline(clause, relation)
             if relation.dimension == MERIT and falling:
-                numbers, falling = [sign_change(one, clause) for one in numbers if one], False
-            return OPPOSITE if contradicts(numbers[0], numbers[1], relation, falling) else ""
+                one, other, falling = sign_change(one, clause), sign_change(other, clause), False
+            return OPPOSITE if contradicts(one, other, relation, falling) else ""
         return self._compare_operands(clause, left, right, relation)
 
     def _turn_relative(self, clause: Clause, left: Clause, right: Clause, relation: Relation) -> tuple[Clause, Clause]:
@@ -506,12 +515,6 @@ class ComparisonCheck:
         return None
 
 
-def pick_values(side: Clause) -> list[Number]:
-    """Return the only value of a side of a comparison; [] when there are several, which may be of anything."""
-    stated = [number for number in side.numbers if is_stated(number) and not number.is_difference]
-    return stated if len(stated) == 1 else []
-
-
 def judge_course(clause: Clause) -> Falsehood | None:
     """Return a rise or fall that goes the other way between the two numbers that it states."""
     stated = [one for one in clause.numbers if is_stated(one) and not one.is_difference]
@@ -528,19 +531,6 @@ def judge_course(clause: Clause) -> Falsehood | None:
     start, end = (one.value * one.shared for one in stated)
     is_false = way * (end - start) < 0 and (stated[0].scaled or stated[0].shared != 1.0) == stated[1].scaled
     return Falsehood(clause.start + match.start(), clause.start + match.end(), OPPOSITE) if is_false else None
-
-
-def align_merit(relation: Relation, relations: Sequence[Relation]) -> Relation:
-    """Return a relation in the order of a superlative before it: the worst month is "ahead of" a better one."""
-    first = next((one for one in relations if one.is_superlative and one.start < relation.start), None)
-    if relation.dimension != MERIT or first is None or first.sign == 1:
-        return relation
-    return replace(relation, sign=-relation.sign, dimension=BY_LEVEL)
-
-
-def is_of_period(clause: Clause, relation: Relation) -> bool:
-    """Return whether a superlative stands right before a period, as in "the worst 2020": it is of one of several."""
-    return any(one.start == relation.end + 1 for one in clause.moments)
 
 
 def choose_widest(scopes: Sequence[Moment]) -> Moment:
@@ -562,11 +552,6 @@ def list_ratios(series: Series, start: Moment, end: Moment) -> list[float]:
     return [after / before for before in first for after in last if before]
 
 
-def is_definite(clause: Clause, relation: Relation) -> bool:
-    """Return whether a comparative is one of two: "the deeper one"."""
-    return relation.needs_than and re.search(r"\bthe $", clause.text[: relation.start], re.IGNORECASE) is not None
-
-
 def pair_periods(
     left: Series, right: Series, scopes: tuple[Moment | None, Moment | None], unit: str
 ) -> Iterator[tuple[Moment | None, Moment | None]]:
@@ -579,30 +564,3 @@ def pair_periods(
         # Months of two years go together in order, those of one by their name.
         if scopes[0] != scopes[1] or one.text == other.text:
             yield one, other
-
-
-def pick_number(side: Clause, clause: Clause, relation: Relation) -> Number | None:
-    """Return the only value of a side; none that says by how much the sides differ."""
-    place = clause.start + relation.start, clause.start + relation.end
-    values = [
-        number
-        for number in side.numbers
-        if is_stated(number)
-        and not number.is_difference
-        and not is_amount(number, clause, relation)
-        and not (clause.text[relation.start] in "比较" and number.start >= place[1] - 1)
-    ]
-    return values[0] if len(values) == 1 else None
-
-
-def sign_change(number: Number, clause: Clause) -> Number:
-    """Return a change with the sign of its direction: each side of "gained 34%, ahead of the index, which fell 20%"."""
-    way = 0 if number.signed else find_direction(clause.text, number.start - clause.start)
-    return replace(number, value=-abs(number.value), signed=True) if way < 0 else number
-
-
-def is_amount(number: Number, clause: Clause, relation: Relation) -> bool:
-    """Return whether a number says by how much: "2.3 % higher than"."""
-    between = clause.text[max(0, number.end - clause.start) : relation.start]
-    before = number.end - clause.start <= relation.start
-    return before and not between.strip() and clause.text[relation.start].isascii()

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fathom.services.planner.answering.verification.dates import Moment
-from fathom.services.planner.answering.verification.denominators import may_share_denominator
 from fathom.services.planner.answering.verification.evidence import Series, Source
 from fathom.services.planner.answering.verification.lookup import (
     Match,
@@ -24,7 +23,7 @@ from fathom.services.planner.answering.verification.lookup import (
     list_scales,
 )
 from fathom.services.planner.answering.verification.numbers import Number, is_close
-from fathom.services.planner.answering.verification.units import PERCENT, find_kind, name_kind
+from fathom.services.planner.answering.verification.units import PERCENT, find_kind, may_share_denominator, name_kind
 
 DAYS_A_YEAR = 365.25
 # Observations a year of daily, weekly, monthly, quarterly and annual data; markets are open on about 252 days.
@@ -88,9 +87,7 @@ def compare_columns(number: Number, source: Source, times: Sequence[Moment]) -> 
         for one, other in pair_levels(left, right, times):
             ratio = [Measure(one / other * (100 if number.kind == "%" else 1))] if other else []
             amounts = [Measure(one - other), Measure(one + other)]
-            measures = (ratio if not number.is_difference else []) + (
-                amounts if in_percent or not number.kind else []
-            )
+            measures = (ratio if not number.is_difference else []) + (amounts if in_percent or not number.kind else [])
             if (hit := find_measure(number, measures, list_scales(number, left), in_percent)) is not None:
                 yield Match(source.number, (), find_entity(left), False, None, "", True, hit.value)
 

@@ -72,7 +72,13 @@ class Lexicon:
     def find_statistic(self, text: str) -> str:
         """Return the statistic that a text or a printed name is about; "" for none."""
         low = text.lower()
-        return next((name for name, words in self.statistics.items() if any(word in low for word in words)), "")
+        held = (name for name, words in self.statistics.items() if any(begins_word(word, low) for word in words))
+        return next(held, "")
+
+
+def begins_word(word: str, low: str) -> bool:
+    """Return whether a word of a text begins so: "gain" is in "gains" and not in "against"."""
+    return re.search(rf"(?<![a-z]){word}", low) is not None if word.isascii() else word in low
 
 
 @cache
