@@ -64,6 +64,8 @@ RELATIVE_DAY = re.compile(
 DAYS_OF = {"week": 7, "周": 7}
 # Weekends and holidays in a row.
 LONGEST_CLOSURE = 4
+# Months of a year.
+LONGEST_STEP = 12
 LONGEST_MONTH, YEAR_LENGTHS, LEAP_DAY = 31, (365, 366), (2, 29)
 # "than on the 28th", 28日.
 BARE_DAY = re.compile(
@@ -216,6 +218,10 @@ def find_shifted(text: str, moments: Sequence[Moment]) -> list[Moment]:
         for anchor in dated:
             for shift in (-months, months):
                 out.append(replace(shift_moment(anchor, shift), start=-1, stop=-1))
+            if months == LONGEST_STEP and anchor.first and anchor.last:
+                # "the low of the year, having begun at", 年初: the year around the date, with the last value before it.
+                begin = date(anchor.first.year, 1, 1) - timedelta(days=LONGEST_CLOSURE)
+                out.append(replace(anchor, start=-1, stop=-1, first=begin, last=date(anchor.last.year, 12, 31)))
     return list(dict.fromkeys(out))
 
 

@@ -23,7 +23,7 @@ from fathom.services.planner.answering.verification.causes import (
 from fathom.services.planner.answering.verification.claims import Sentence, parse_sentences
 from fathom.services.planner.answering.verification.clauses import ClauseLabels
 from fathom.services.planner.answering.verification.comparison.comparisons import OF_THEM, ComparisonCheck
-from fathom.services.planner.answering.verification.comparison.derived import find_derived
+from fathom.services.planner.answering.verification.comparison.derived import find_derived, has_count
 from fathom.services.planner.answering.verification.comparison.measuring import Tables
 from fathom.services.planner.answering.verification.dates import Moment, find_moments, find_ranges
 from fathom.services.planner.answering.verification.elliptical import complete_moments, find_shifted
@@ -46,6 +46,7 @@ from fathom.services.planner.answering.verification.lookup import (
     is_combined,
 )
 from fathom.services.planner.answering.verification.numbers import Number, is_close
+from fathom.services.planner.answering.verification.units import TIMES
 from fathom.services.planner.model.episode import Finding, FindingKind, MaterialKind
 
 # Integers up to a dozen are counts ("three quarters", "12 months"), which occur in any material by chance.
@@ -55,6 +56,8 @@ SMALL = 12
 BOUND = re.compile(r"^[^,;.，；。)）]{0,24}?\b(?:in|on|at|as of|of|for)\s+(?:early |late |the )?$", re.IGNORECASE)
 # "from 131": the first value of a change belongs to the time before the named one.
 BASE = re.compile(r"\b(?:from|against|after|compared with)\s*$|(?:从|由)\s*$", re.IGNORECASE)
+# "58 days", 58个月.
+LONGEST_UNIT = 10
 # Headers of columns whose numbers are percentages.
 PERCENT_MARKS = ("%", "％", "percent", "per cent", "百分")
 # Borders of clauses, within which an entity binds the numbers.
@@ -239,6 +242,9 @@ class Verifier:
             near = near if near and near.accepted else self._derive_number(number, sentence, read, wider)
             if near is not None and near.accepted:
                 return near
+        bounds = [one for one in sentence.numbers if one is not number]
+        if is_count(number, sentence) and any(has_count(number, bounds, source, times) for source in read):
+            return Verdict(True, held=number.value)
         return held or made or self._judge_unfound(number, sentence, read)
 
     def _derive_number(
@@ -415,6 +421,13 @@ class Verifier:
         return marks
 
 
+def is_count(number: Number, sentence: Sentence) -> bool:
+    """Return whether a number counts days, months or the like."""
+    plain = not number.kind and not number.scaled and not number.currency and number.decimals == 0
+    behind = sentence.text[number.end : number.end + LONGEST_UNIT]
+    return plain and any(pattern.match(behind.lstrip(" 个")) for pattern in TIMES.values())
+
+
 def find_times(sentence: Sentence) -> list[Moment]:
     """Return the periods that a sentence's numbers may refer to; for a cell without a date, those of its headers."""
     for text in (sentence.text, sentence.row_header, sentence.column_header):
@@ -503,7 +516,7 @@ def is_derived(number: Number, values: Sequence[float]) -> bool:
             if left == right:
                 continue
             made = [abs(left - right), left + right]
-            if right:
+            if right and not number.is_difference:
                 made += [left / right, abs(left / right - 1) * (100 if number.kind == "%" else 1)]
             # Basis points are hundredths of the percentages that they part.
             wanted = number.candidates()[1:] if number.kind == "bp" else [(number.value, number.tolerance)]

@@ -66,6 +66,7 @@ from fathom.services.planner.answering.verification.comparison.readings import (
     is_opposite,
     measure_stated,
     pick_number,
+    pick_pair,
     pick_values,
     sign_change,
 )
@@ -264,7 +265,7 @@ class ComparisonCheck:
             return self._judge_steps(left, relation)
         if spans and (why := self._judge_bound(clause, left, right, relation)):
             return why
-        one, other = pick_number(left, clause, relation), pick_number(right, clause, relation)
+        one, other = pick_pair(left, right, clause, relation)
         if one and other:
             falling = is_decline(clause, relation)
             if relation.dimension == MERIT and falling:

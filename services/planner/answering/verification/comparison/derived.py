@@ -77,6 +77,18 @@ def find_derived(
             yield Match(source.number, (), find_entity(series), opposite, None, key, True, value)
 
 
+def has_count(number: Number, bounds: Sequence[Number], source: Source, times: Sequence[Moment]) -> bool:
+    """Return whether a column has that many values above or below a bound in some period, or as many rises or falls."""
+    for series in source.series:
+        for low, high, _ in list_windows(series, times):
+            part = series.values[low:high]
+            tests = [part - bound.value / scale for bound in bounds for scale in list_scales(bound, series)]
+            tests.append(np.diff(series.values[max(0, low - 1) : high]))
+            if any(number.value in (int((one > 0).sum()), int((one < 0).sum())) for one in tests):
+                return True
+    return False
+
+
 def compare_columns(number: Number, source: Source, times: Sequence[Moment]) -> Iterator[Match]:
     """Yield the ratios, differences and sums of two columns of one unit on the last named days that a number states."""
     columns = [one for one in source.series if one.days][:MOST_COLUMNS]
@@ -85,9 +97,12 @@ def compare_columns(number: Number, source: Source, times: Sequence[Moment]) -> 
             continue
         in_percent = find_kind(left.unit) == PERCENT
         for one, other in pair_levels(left, right, times):
-            ratio = [Measure(one / other * (100 if number.kind == "%" else 1))] if other else []
-            amounts = [Measure(one - other), Measure(one + other)]
-            measures = (ratio if not number.is_difference else []) + (amounts if in_percent or not number.kind else [])
+            # Rates in percent differ by percentage points, and their ratio is no percentage.
+            factor = 100 if number.kind == "%" else 1
+            has_ratio = other and not number.is_difference and not (number.kind and in_percent)
+            measures = [Measure(one / other * factor)] if has_ratio else []
+            if not number.kind or (in_percent and number.is_difference):
+                measures += [Measure(one - other), Measure(one + other)]
             if (hit := find_measure(number, measures, list_scales(number, left), in_percent)) is not None:
                 yield Match(source.number, (), find_entity(left), False, None, "", True, hit.value)
 
@@ -155,9 +170,9 @@ def compute_measures(series: Series, window: Window, number: Number, in_percent:
         levels.append(Measure(float(part.mean())))
         differences.append(Measure(float(part.max() - part.min())))
         differences += [Measure(one, True) for one in find_extremes(np.diff(part))]
-        # Rates in percent have changes, but neither drawdowns nor annual rates of growth.
-        if not in_percent and (part > 0).all():
-            relative += compute_risk(series, window, factor)
+    # Rates in percent have changes, but neither drawdowns nor annual rates of growth.
+    if not in_percent and (part > 0).all():
+        relative += compute_risk(series, window, factor)
     if not in_percent:
         # Percentage points and basis points are no differences of amounts.
         return ([] if number.is_difference else relative) if number.kind else [*differences, *levels, *relative]

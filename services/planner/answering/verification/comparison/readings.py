@@ -34,6 +34,10 @@ FALL = re.compile(
     r"\bdrawdown\b|回撤|跌幅|降幅|亏损",
     re.IGNORECASE,
 )
+# "5% against 3%": both values of a comparison, in the order of its sides.
+AGAINST = re.compile(r"\b(?:against|versus|vs|compared (?:with|to))\b|[对比]", re.IGNORECASE)
+# "up on the year, and its best day was": another statement begins.
+NEXT_STATEMENT = re.compile(r",\s+and\b", re.IGNORECASE)
 # Readings of a change, which are negative in a fall.
 FALLING = ("relative", "difference", "inside", "average", DRAWDOWN)
 
@@ -103,6 +107,20 @@ def states(number: Number, value: float, series: Series) -> bool:
     """Return whether a number states a value of a column, in its scale or as a percentage, whatever its sign."""
     wanted = [(abs(said), slack) for said, slack in number.candidates()]
     return any(is_close(abs(value) * scale, wanted) for scale in {1.0, series.scale})
+
+
+def pick_pair(left: Clause, right: Clause, clause: Clause, relation: Relation) -> tuple[Number | None, Number | None]:
+    """Return the values of both sides: "A is above B, 5% against 3%" gives both behind the second side."""
+    if joined := NEXT_STATEMENT.search(right.text):
+        right = right.inside((0, joined.start()))
+    one, other = pick_number(left, clause, relation), pick_number(right, clause, relation)
+    if one or other or left.numbers:
+        return one, other
+    stated = [number for number in right.numbers if is_stated(number) and not number.is_difference]
+    if len(stated) != 2:
+        return None, None
+    between = clause.text[stated[0].end - clause.start : stated[1].start - clause.start]
+    return (stated[0], stated[1]) if AGAINST.search(between) else (None, None)
 
 
 def pick_number(side: Clause, clause: Clause, relation: Relation) -> Number | None:

@@ -20,7 +20,7 @@ MORE, LESS = "more", "less"
 SIGNS = {MORE: 1, LESS: -1}
 # No comparison: "at least", "more than half of", "one of the highest", 最近, 最后.
 IDIOM = re.compile(
-    r"\bat (?:least|most)\b|\bmost of\b|\bmore than (?:half|\d|a|one|two|three)\b|\bmore or less\b|\bno longer\b|"
+    r"\bat (?:least|most)\b|\bmost of\b|\bmore than (?:half|\d|a|one|two|three)\b(?!-)|\bmore or less\b|\bno longer\b|"
     r"\bone of the \w+est\b|最大回撤|最近|最后|最终|最新|最多可|至少|至多|大多",
     re.IGNORECASE,
 )
@@ -144,6 +144,9 @@ def list_extremes(data: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
 
 def list_chinese(data: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
     """Yield Chinese adjectives behind 比, 更, 较 and 最."""
+    small = "|".join(word for by_side in data["chinese_adjectives"].values() for word in by_side[LESS])
+    # 涨得最猛, 跌得最惨: whatever is said of the size of a move, it is the largest, unless it is called small.
+    yield rf"(?<=[涨跌升降]得)最(?!{small})[{HAN}]", 1, SIZE, True, False
     for dimension, by_side in data["chinese_adjectives"].items():
         for side, words in by_side.items():
             one = "|".join(words)
