@@ -78,7 +78,7 @@ PRECISION = {
     MODE: 0.94,
     EVIDENCE: 0.985,
     KIND: 0.95,
-    SUPPORT: 0.96,
+    SUPPORT: 0.985,
     LAYOUT: 0.98,
     QUANTITY: 0.88,
     PREMISE: 0.96,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from fathom.domain.text.scripts import HAN
 from fathom.domain.text.stop_words import FUNCTION_WORDS
 from fathom.services.planner.answering.verification.numbers import (
     CURRENCIES,
@@ -31,8 +32,8 @@ TIMES = {
 }
 # Behind a number: its unit of at most two words, then "an ounce", "per week", "/桶".
 BEHIND = re.compile(
-    r"^(?:\s?[A-Za-z$€£¥]+|[\u4e00-\u9fff]{1,3}){0,2}?\s?(?:\b(?P<article>an?)\b|\b(?:per|each)\b|/|每)\s*"
-    r"(?P<word>[A-Za-z]+|[\u4e00-\u9fff]{1,2})(?P<rest>[^\n]{0,12})",
+    rf"^(?:\s?[A-Za-z$€£¥]+|[{HAN}]{{1,3}}){{0,2}}?\s?(?:\b(?P<article>an?)\b|\b(?:per|each)\b|/|每)\s*"
+    rf"(?P<word>[A-Za-z]+|[{HAN}]{{1,2}})(?P<rest>[^\n]{{0,12}})",
 )
 # Before a number: 每盎司1,514美元, 平均每周工作41.4小时.
 BEFORE = re.compile(r"每(?P<word>[^\d，。；、每]{1,7})$")

@@ -257,8 +257,10 @@ class Verifier:
         """
         first: Verdict | None = None
         named = self._choose_check(read).tables.find_series(sentence.text)
-        for columns in (named, ()) if named else ((),):
-            derived = [match for source in read for match in find_derived(number, source, times, columns)]
+        units = {one.unit for one in named}
+        alike = [one for source in read for one in source.series if one.unit in units]
+        for columns in (named, alike) if named else ((),):
+            derived = [match for source in read for match in find_derived(number, source, times, columns, named)]
             made = self._judge_found(number, sentence, derived, times) if derived else None
             if made is not None and made.accepted:
                 return replace(made, derived=True)

@@ -54,14 +54,21 @@ class Measure(NamedTuple):
 
 
 def find_derived(
-    number: Number, source: Source, times: Sequence[Moment], named: Sequence[Series] = ()
+    number: Number,
+    source: Source,
+    times: Sequence[Moment],
+    columns: Sequence[Series] = (),
+    named: Sequence[Series] = (),
 ) -> Iterator[Match]:
-    """Yield the columns of a source, of the ``named`` ones if any, from which a value follows that a number states."""
+    """Yield the columns of a source, of the given ones if any, from which a value follows that a number states.
+
+    Two columns together give one where the text has ``named`` both, or they are of one entity.
+    """
     # "over 252 days": the length of a table is stated often and stands in no cell.
     if not number.kind and number.decimals == 0 and number.value == source.rows:
         yield Match(source.number, derived=True)
-    yield from compare_columns(number, source, times)
-    for series in [one for one in source.series if any(one is other for other in named)] or source.series:
+    yield from compare_columns(number, source, times, named)
+    for series in [one for one in source.series if any(one is other for other in columns)] or source.series:
         # A change of prices may be a percentage; an amount of money follows from no column of percentages.
         if name_kind(number) not in ("", PERCENT) and not is_stateable(number, series):
             continue
@@ -89,11 +96,17 @@ def has_count(number: Number, bounds: Sequence[Number], source: Source, times: S
     return False
 
 
-def compare_columns(number: Number, source: Source, times: Sequence[Moment]) -> Iterator[Match]:
-    """Yield the ratios, differences and sums of two columns of one unit on the last named days that a number states."""
+def compare_columns(
+    number: Number, source: Source, times: Sequence[Moment], named: Sequence[Series]
+) -> Iterator[Match]:
+    """Yield the ratios, differences and sums of two columns of one unit on the last named days that a number states.
+
+    Columns of two entities are compared only where both are named.
+    """
+    chosen = {id(one) for one in named}
     columns = [one for one in source.series if one.days][:MOST_COLUMNS]
     for left, right in permutations(columns, 2):
-        if left.unit != right.unit:
+        if left.unit != right.unit or (left.entity != right.entity and not {id(left), id(right)} <= chosen):
             continue
         in_percent = find_kind(left.unit) == PERCENT
         for one, other in pair_levels(left, right, times):
