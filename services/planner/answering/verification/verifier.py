@@ -56,6 +56,8 @@ SMALL = 12
 BOUND = re.compile(r"^[^,;.，；。)）]{0,24}?\b(?:in|on|at|as of|of|for)\s+(?:early |late |the )?$", re.IGNORECASE)
 # "from 131": the first value of a change belongs to the time before the named one.
 BASE = re.compile(r"\b(?:from|against|after|compared with)\s*$|(?:从|由)\s*$", re.IGNORECASE)
+# Days of a month, with those before it on which markets may be closed.
+LONGEST_SHIFT = 35
 # "58 days", 58个月.
 LONGEST_UNIT = 10
 # Headers of columns whose numbers are percentages.
@@ -238,10 +240,12 @@ class Verifier:
             return made
         if times and (shifted := find_shifted(sentence.text, sentence.moments)):
             wider = [*times, *shifted]
-            near = self._judge_found(number, sentence, found, wider) if found else None
+            # A year of daily values has one that equals any number.
+            short = [*times, *(one for one in shifted if one.days <= LONGEST_SHIFT)]
+            near = self._judge_found(number, sentence, found, short) if found else None
             near = near if near and near.accepted else self._derive_number(number, sentence, read, wider)
             if near is not None and near.accepted:
-                return near
+                return replace(near, derived=True)
         bounds = [one for one in sentence.numbers if one is not number]
         if is_count(number, sentence) and any(has_count(number, bounds, source, times) for source in read):
             return Verdict(True, held=number.value)
