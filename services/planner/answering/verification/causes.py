@@ -39,7 +39,7 @@ FEWEST_WORDS = 2.5
 SHARE_OF_WORDS = 0.5
 # Similarity from which a document says the same in other words. Of the causes in examples/support.yaml that a document
 # gives, 85 % are above the first one, and 80 % of those that it does not give below it (95 and 57 % of the second one).
-# An event without a conjunction is found by a classifier, which may be wrong as well: it has to be far from all sentences.
+# An event without a conjunction is found by a classifier, which may be wrong as well: it has to be far from all.
 SIMILAR, NOT_FAR = 0.3, 0.2
 
 

@@ -219,7 +219,7 @@ def find_shifted(text: str, moments: Sequence[Moment]) -> list[Moment]:
             for shift in (-months, months):
                 out.append(replace(shift_moment(anchor, shift), start=-1, stop=-1))
             if months == LONGEST_STEP and anchor.first:
-                # "the low of the year, having begun at", 年初: the first month of the year and the last value before it.
+                # "the low of the year, having begun at", 年初: its first month and the last value before.
                 begin = date(anchor.first.year, 1, 1) - timedelta(days=LONGEST_CLOSURE)
                 out.append(replace(anchor, start=-1, stop=-1, first=begin, last=date(anchor.first.year, 1, 31)))
     return list(dict.fromkeys(out))
