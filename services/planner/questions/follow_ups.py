@@ -10,21 +10,32 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 
 from fathom.domain.text.language import language_of
+from fathom.domain.text.scripts import HAN_CHARACTER
 from fathom.services.planner.model.slots import (
     ENTITY,
     FREQUENCY,
     PERIOD,
     TOPIC,
     UNKNOWN,
+    Kinds,
     ReadText,
     Slot,
     SlotKind,
 )
 from fathom.services.planner.questions.frames import Frame, Turn, find_frame
 from fathom.services.planner.questions.names import promote_names
-from fathom.services.planner.questions.periods import begin_at, find_named, name_period, parse_period, shift_period
+from fathom.services.planner.questions.periods import (
+    Shift,
+    begin_at,
+    contains,
+    find_named,
+    name_period,
+    parse_period,
+    shift_period,
+)
 from fathom.services.planner.questions.phrasing import (
     END,
     PAIR,
@@ -62,6 +73,8 @@ PAIRWISE, ORDERED = frozenset({"correlation", "beta", "spread"}), frozenset({"ra
 # Measures that are found at a time, and those of which less is better.
 EXTREMES, RISKS = frozenset({"max", "min", "max_drawdown"}), frozenset({"max_drawdown", "volatility"})
 DATING = (SlotKind.UNKNOWN, SlotKind.PARAMETER, SlotKind.PERIOD)
+INDICATOR: Kinds = (SlotKind.INDICATOR,)
+BARE_YEAR = re.compile(r"(?:in )?\d{4}年?")
 COUNTED = {2: re.compile("two|both|[两二俩]"), 3: re.compile("three|三")}
 # Words that judge instead of comparing sizes.
 JUDGING = re.compile(r"better|best|worse|worst|winner|loser|leader|laggard|[好差强弱赢输]", re.IGNORECASE)
@@ -97,7 +110,7 @@ def complete_question(question: ReadText, turns: Sequence[Turn]) -> Completed:
     if not turns:
         return Completed(question.text)
     turns = [turn for turn in turns if turn.has_data]
-    known = [slot.text for turn in turns for slot in turn.question.of(ENTITY)]
+    known = [slot for turn in turns for slot in turn.question.of(ENTITY)]
     question = promote_names(complete_ends(complete_dates(question, turns), turns), known, is_follow_up=True)
     references = settle_then(find_references(question), question, turns)
     question = merge_inputs(drop_denied(drop_overlapped(question, references)))
@@ -110,11 +123,28 @@ def complete_question(question: ReadText, turns: Sequence[Turn]) -> Completed:
     text = ""
     if kinds & {ADD, REMOVE}:
         text = edit_names(question, references, turns[-1], frame)
+    elif kinds == {COMPARED} and is_new_pair(question, turns[-1].question):
+        text = substitute_slots(mask_references(question, references), turns)
     elif not kinds - {STATEMENT}:
         text = substitute_slots(question, turns) or append_manner(question, references, turns[-1])
     elif kinds <= {SHIFTED, SAME} and not question.of(ENTITY):
         text = move_period(question, references, turns[-1], frame)
     return Completed(text) if text else resolve_references(question, references, frame)
+
+
+def is_new_pair(question: ReadText, last: ReadText) -> bool:
+    """Return whether the question names other things to compare and leaves the rest: "now compare A with B"."""
+    known = {slot.value for slot in last.of(ENTITY)}
+    names = [slot for slot in question.of(ENTITY) if slot.value not in known]
+    return len(names) >= 2 and not question.of(TOPIC) and not question.of(PERIOD)
+
+
+def mask_references(question: ReadText, references: Sequence[Reference]) -> ReadText:
+    """Return the text with blanks for its referring words and the verb before them."""
+    letters = list(question.text)
+    for one in references:
+        letters[one.start : one.end] = " " * (one.end - one.start)
+    return replace(question, text="".join(letters))
 
 
 def complete_dates(question: ReadText, turns: Sequence[Turn]) -> ReadText:
@@ -279,8 +309,13 @@ def substitute_slots(question: ReadText, turns: Sequence[Turn]) -> str:
     last = turns[-1].question
     chinese = language_of(last.text) == "zh"
     fresh = {kind: [slot.text for slot in question.of(kind)] for kind in (ENTITY, TOPIC, PERIOD, FREQUENCY)}
+    fresh[PERIOD] = move_to_year(question, last, chinese) or fresh[PERIOD]
     rest = list_rest(question)
-    if rest and not is_second_of_pair(question, rest, last):
+    if rest and is_exchange(question, last):
+        return exchange_names(question, last, chinese)
+    # "Now compare A with B instead": a verb beside the names.
+    is_pair = len(rest) <= 1 and is_new_pair(question, last)
+    if rest and not is_pair and not is_second_of_pair(question, rest, last):
         return ""
     if not any(fresh.values()) or is_qualifier(question, last):
         return ""
@@ -299,8 +334,51 @@ def substitute_slots(question: ReadText, turns: Sequence[Turn]) -> str:
             continue
         joined = join_names(names, chinese)
         second = replace_second(text, joined) if kind == ENTITY and PAIR.search(question.text) else None
-        text = second or replace_slots(text, kind, joined, chinese)
+        text = second or replace_slots(text, choose_kinds(kind, question, last), joined, chinese)
     return text.text
+
+
+def choose_kinds(kinds: Kinds, question: ReadText, last: ReadText) -> Kinds:
+    """Return the kinds to replace: an indicator takes the place of one, and leaves "average" before it as it is."""
+    is_indicator = kinds == TOPIC and not any(slot.is_measure for slot in question.of(TOPIC))
+    return INDICATOR if is_indicator and last.of(INDICATOR) else kinds
+
+
+def move_to_year(question: ReadText, last: ReadText, chinese: bool) -> list[str]:
+    """Return the month, quarter or day of the last question in the year that the follow-up names; [] for others."""
+    asked, former = question.of(PERIOD), last.of(PERIOD)
+    if len(asked) != 1 or len(former) != 1:
+        return []
+    year, before = parse_period(asked[0].value), parse_period(former[0].value)
+    if year is None or before is None or before[0].year != before[1].year or not contains(whole_year(before), former[0].value):
+        return []
+    if asked[0].value != whole_year(year) or not BARE_YEAR.fullmatch(asked[0].text):
+        return []
+    moved = shift_period(former[0].value, Shift("year", year[0].year - before[0].year), chinese)
+    return [moved] if moved else []
+
+
+def whole_year(days: tuple[date, date]) -> str:
+    """Return the year of a period's first day as an ISO interval."""
+    return f"{days[0].year}-01-01/{days[0].year}-12-31"
+
+
+def is_exchange(question: ReadText, last: ReadText) -> bool:
+    """Return whether the follow-up names one thing of several and one in its place: "swap Apple for Nvidia"."""
+    known = {slot.value for slot in last.of(ENTITY)}
+    names = question.of(ENTITY)
+    former = [slot for slot in names if slot.value in known]
+    is_name_only = not any(question.of(kind) for kind in (TOPIC, PERIOD, FREQUENCY))
+    return is_name_only and len(former) == 1 < len(known) and len(names) > len(former)
+
+
+def exchange_names(question: ReadText, last: ReadText, chinese: bool) -> str:
+    """Return the last question with the one name replaced by the others."""
+    known = {slot.value for slot in last.of(ENTITY)}
+    former = next(slot.value for slot in question.of(ENTITY) if slot.value in known)
+    place = next(slot for slot in last.of(ENTITY) if slot.value == former)
+    new = join_names([slot.text for slot in question.of(ENTITY) if slot.value not in known], chinese)
+    return replace_span(last, place.start, place.end, new).text
 
 
 def is_second_of_pair(question: ReadText, rest: Sequence[str], last: ReadText) -> bool:
@@ -347,12 +425,14 @@ def name_shifted(reference: Reference, frame: Frame, chinese: bool) -> list[str]
     if reference.shift.unit == "day":
         anchors = frame.days or ((first,) if first is not None else ())
     else:
-        anchors = ((first,) if first is not None else ()) + frame.days
+        # "That month" of two is either.
+        several = () if reference.shift.count or frame.moment else frame.periods
+        anchors = several or (((first,) if first is not None else ()) + frame.days)
         # "That month" is one that the answer has found, where the question is about a longer time.
-        anchors += frame.answered_periods if not reference.shift.count else ()
+        anchors += () if reference.shift.count or len(several) > 1 else frame.answered_periods
     names = [shift_period(anchor.value, reference.shift, chinese) for anchor in anchors]
     found = list(dict.fromkeys(name for name in names if name))
-    return found if reference.shift.unit == "day" else found[:1]
+    return found if reference.shift.unit == "day" or (not reference.shift.count and len(frame.periods) > 1) else found[:1]
 
 
 def resolve_references(question: ReadText, references: Sequence[Reference], frame: Frame) -> Completed:
@@ -366,15 +446,15 @@ def resolve_references(question: ReadText, references: Sequence[Reference], fram
         return Completed(question.text, references[0].text if references else question.text)
     for one in references:
         if one.kind in NAMING:
-            names = list_meant(one, frame, question.text)
+            names = list_meant(one, frame, question)
             if len(names) != 1:
                 texts = [write(question, references, frame, meant, {}, chinese) for meant in names]
                 # The guess, for a conversation in which nothing is asked back any more.
                 return Completed(guess, one.text, tuple(dict.fromkeys(texts))[:MAX_OPTIONS])
             guess = write(question, references, frame, names[0], {}, chinese)
-        elif one.kind == SHIFTED and one.shift is not None and one.shift.unit == "day":
+        elif one.kind == SHIFTED and one.shift is not None:
             days = name_shifted(one, frame, chinese)
-            if len(days) > 1 or not (days or question.of(PERIOD)):
+            if len(days) > 1 or not (days or question.of(PERIOD) or one.shift.unit != "day"):
                 texts = [write(question, references, frame, frame.entities, {one.start: day}, chinese) for day in days]
                 return Completed(guess, one.text, tuple(texts[:MAX_OPTIONS]))
     return Completed(guess)
@@ -387,18 +467,13 @@ def is_whole(question: ReadText, references: Sequence[Reference]) -> bool:
     return is_complete and all(one.kind == STATEMENT and one.end <= min(starts) for one in references)
 
 
-def list_meant(reference: Reference, frame: Frame, text: str) -> list[tuple[str, ...]]:
+def list_meant(reference: Reference, frame: Frame, question: ReadText) -> list[tuple[str, ...]]:
     """Return the entities that the words may stand for, an empty list for none."""
     names, answered = frame.referents, frame.answered
     if reference.kind in (HIGHEST, LOWEST):
         return rank_by_score(reference, frame)
     if reference.kind == SEVERAL:
-        if names and names != frame.entities:
-            # Housing starts and payrolls are plural.
-            return [names]
-        several = names if len(names) >= 2 else frame.recent
-        count = next((number for number, words in COUNTED.items() if words.search(reference.text)), 0)
-        return [several[-count:]] if len(several) >= max(count, 2) else []
+        return list_several(reference, frame, question)
     if reference.kind == ONE:
         return [(name,) for name in names]
     if reference.kind == OTHER:
@@ -406,7 +481,8 @@ def list_meant(reference: Reference, frame: Frame, text: str) -> list[tuple[str,
         if len(names) < 2:
             return []
         return [answered[1:]] if len(answered) == 2 else [(name,) for name in names]
-    orders = [names] if "问题" in text or "question" in text.lower() else [names, answered or names]
+    text = question.text.lower()
+    orders = [names] if "问题" in text or "question" in text else [names, answered or names]
     if answered and any(slot.value in ORDERED for slot in frame.topics):
         # Of a ranking the places are those of the answer.
         orders = [answered]
@@ -418,11 +494,26 @@ def list_meant(reference: Reference, frame: Frame, text: str) -> list[tuple[str,
     return list(dict.fromkeys((order[place],) for order in orders))
 
 
+def list_several(reference: Reference, frame: Frame, question: ReadText) -> list[tuple[str, ...]]:
+    """Return what "both" and "they" stand for: with what the question itself names before, or of several turns."""
+    count = next((number for number, words in COUNTED.items() if words.search(reference.text)), 0)
+    own = [slot.text for slot in question.of(ENTITY) if slot.end <= reference.start]
+    names = tuple(dict.fromkeys((*frame.referents, *own)))
+    if len(names) < max(count, 2):
+        names = frame.recent
+    if len(names) >= max(count, 2):
+        return [names[-count:]]
+    # A company is "they" in English, and housing starts are plural.
+    is_one = not count and len(frame.referents) == 1 and not HAN_CHARACTER.search(reference.text)
+    return [frame.referents] if is_one else []
+
+
 def rank_by_score(reference: Reference, frame: Frame) -> list[tuple[str, ...]]:
     """Return the name with the highest or lowest figure of the answer; [] where fewer than two have one."""
     scores = list(frame.scores)
     if len(scores) < 2:
-        return []
+        # Who did best is the one that the answer names.
+        return [(name,) for name in frame.lead]
     if any(slot.value in RISKS for slot in frame.topics):
         # Falls are written with and without a minus, and who fell or swung least did best.
         scores = [(name, abs(figure)) for name, figure in scores]
@@ -494,7 +585,7 @@ def write(
     lacking = [] if named or not entities else [join_names(entities, chinese)]
     lacking += list_lacking_topics(question, text, frame, has_statement or is_half)
     if not has_period and frame.periods:
-        lacking.append(frame.periods[0].text)
+        lacking.append(join_names(list(dict.fromkeys(slot.text for slot in frame.periods)), chinese))
     if (has_statement or (is_bare(question) and not references)) and frame.figure and frame.figure not in text:
         lacking.append(frame.figure)
     return add_in_brackets(text, lacking, chinese)
