@@ -33,8 +33,8 @@ def list_phrases(question: ReadText, last: ReadText) -> list[Phrase]:
     # "Versus the two-year" keeps the other name.
     is_part = 1 < len(part) <= PART_CHARS and "  " not in part and not find_references(question)
     names = [slot for slot in last.slots if slot.kind in ENTITY + TOPIC and not slot.is_measure]
-    known = {slot.text.casefold() for slot in question.slots if slot.kind in ENTITY and slot.value != slot.text.casefold()}
-    if not is_part or part.casefold() in known:
+    is_known = any(slot.kind in ENTITY and slot.text.casefold() == part.casefold() for slot in question.slots)
+    if not is_part or is_known:
         return []
     phrases = [Phrase(text, slot) for slot in names for text in put_before(part, slot.text)]
     return sorted(phrases, key=lambda one: -len(one.text))[:MAX_PHRASES]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 
 from fathom.domain.text.language import language_of
 from fathom.domain.text.scripts import HAN_CHARACTER
@@ -20,7 +19,6 @@ from fathom.services.planner.model.slots import (
     PERIOD,
     TOPIC,
     UNKNOWN,
-    Kinds,
     ReadText,
     Slot,
     SlotKind,
@@ -28,9 +26,7 @@ from fathom.services.planner.model.slots import (
 from fathom.services.planner.questions.frames import Frame, Turn, find_frame
 from fathom.services.planner.questions.names import promote_names
 from fathom.services.planner.questions.periods import (
-    Shift,
     begin_at,
-    contains,
     find_named,
     name_period,
     parse_period,
@@ -38,10 +34,8 @@ from fathom.services.planner.questions.periods import (
 )
 from fathom.services.planner.questions.phrasing import (
     END,
-    PAIR,
     add_in_brackets,
     join_names,
-    replace_second,
     replace_slots,
     replace_span,
 )
@@ -65,16 +59,21 @@ from fathom.services.planner.questions.references import (
     find_references,
     list_rest,
 )
+from fathom.services.planner.questions.substitution import (
+    PAIRWISE,
+    is_new_pair,
+    is_qualifier,
+    mask_references,
+    substitute_slots,
+)
 
 # A follow-up without any slot ("Why?") refers to the last turn as a whole only when it is as short as this.
 BARE_CHARS = 40
-# Measures of two things, and those that put things in an order, by datafetch's names.
-PAIRWISE, ORDERED = frozenset({"correlation", "beta", "spread"}), frozenset({"rank"})
+# Measures that put things in an order, by datafetch's names.
+ORDERED = frozenset({"rank"})
 # Measures that are found at a time, and those of which less is better.
 EXTREMES, RISKS = frozenset({"max", "min", "max_drawdown"}), frozenset({"max_drawdown", "volatility"})
 DATING = (SlotKind.UNKNOWN, SlotKind.PARAMETER, SlotKind.PERIOD)
-INDICATOR: Kinds = (SlotKind.INDICATOR,)
-BARE_YEAR = re.compile(r"(?:in )?\d{4}年?")
 COUNTED = {2: re.compile("two|both|[两二俩]"), 3: re.compile("three|三")}
 # Words that judge instead of comparing sizes.
 JUDGING = re.compile(r"better|best|worse|worst|winner|loser|leader|laggard|[好差强弱赢输]", re.IGNORECASE)
@@ -130,21 +129,6 @@ def complete_question(question: ReadText, turns: Sequence[Turn]) -> Completed:
     elif kinds <= {SHIFTED, SAME} and not question.of(ENTITY):
         text = move_period(question, references, turns[-1], frame)
     return Completed(text) if text else resolve_references(question, references, frame)
-
-
-def is_new_pair(question: ReadText, last: ReadText) -> bool:
-    """Return whether the question names other things to compare and leaves the rest: "now compare A with B"."""
-    known = {slot.value for slot in last.of(ENTITY)}
-    names = [slot for slot in question.of(ENTITY) if slot.value not in known]
-    return len(names) >= 2 and not question.of(TOPIC) and not question.of(PERIOD)
-
-
-def mask_references(question: ReadText, references: Sequence[Reference]) -> ReadText:
-    """Return the text with blanks for its referring words and the verb before them."""
-    letters = list(question.text)
-    for one in references:
-        letters[one.start : one.end] = " " * (one.end - one.start)
-    return replace(question, text="".join(letters))
 
 
 def complete_dates(question: ReadText, turns: Sequence[Turn]) -> ReadText:
@@ -304,99 +288,6 @@ def replace_periods(text: ReadText, question: ReadText, chinese: bool) -> ReadTe
     return text
 
 
-def substitute_slots(question: ReadText, turns: Sequence[Turn]) -> str:
-    """Return the last question with the follow-up's slots in it; "" for a follow-up that says more than slots."""
-    last = turns[-1].question
-    chinese = language_of(last.text) == "zh"
-    fresh = {kind: [slot.text for slot in question.of(kind)] for kind in (ENTITY, TOPIC, PERIOD, FREQUENCY)}
-    fresh[PERIOD] = move_to_year(question, last, chinese) or fresh[PERIOD]
-    rest = list_rest(question)
-    if rest and is_exchange(question, last):
-        return exchange_names(question, last, chinese)
-    # "Now compare A with B instead": a verb beside the names.
-    is_pair = len(rest) <= 1 and is_new_pair(question, last)
-    if rest and not is_pair and not is_second_of_pair(question, rest, last):
-        return ""
-    if not any(fresh.values()) or is_qualifier(question, last):
-        return ""
-    # A whole question of its own, such as "Apple revenue 2019".
-    if fresh[ENTITY] and fresh[TOPIC] and (fresh[PERIOD] or not last.of(PERIOD)):
-        return ""
-    text = last
-    if any(slot.value in PAIRWISE for slot in question.of(TOPIC)) and len(fresh[ENTITY]) == 1:
-        # A measure of two things takes the other one from the question before.
-        fresh[ENTITY] = [*(slot.text for slot in last.of(ENTITY)), *fresh[ENTITY]]
-    elif any(slot.value in PAIRWISE for slot in last.of(TOPIC)) and len(fresh[ENTITY]) == 1 < len(last.of(ENTITY)):
-        # Of two things that are measured against each other the second is another one.
-        fresh[ENTITY] = [last.of(ENTITY)[0].text, *fresh[ENTITY]]
-    for kind, names in fresh.items():
-        if not names:
-            continue
-        joined = join_names(names, chinese)
-        second = replace_second(text, joined) if kind == ENTITY and PAIR.search(question.text) else None
-        text = second or replace_slots(text, choose_kinds(kind, question, last), joined, chinese)
-    return text.text
-
-
-def choose_kinds(kinds: Kinds, question: ReadText, last: ReadText) -> Kinds:
-    """Return the kinds to replace: an indicator takes the place of one, and leaves "average" before it as it is."""
-    is_indicator = kinds == TOPIC and not any(slot.is_measure for slot in question.of(TOPIC))
-    return INDICATOR if is_indicator and last.of(INDICATOR) else kinds
-
-
-def move_to_year(question: ReadText, last: ReadText, chinese: bool) -> list[str]:
-    """Return the month, quarter or day of the last question in the year that the follow-up names; [] for others."""
-    asked, former = question.of(PERIOD), last.of(PERIOD)
-    if len(asked) != 1 or len(former) != 1:
-        return []
-    year, before = parse_period(asked[0].value), parse_period(former[0].value)
-    if year is None or before is None or before[0].year != before[1].year or not contains(whole_year(before), former[0].value):
-        return []
-    if asked[0].value != whole_year(year) or not BARE_YEAR.fullmatch(asked[0].text):
-        return []
-    moved = shift_period(former[0].value, Shift("year", year[0].year - before[0].year), chinese)
-    return [moved] if moved else []
-
-
-def whole_year(days: tuple[date, date]) -> str:
-    """Return the year of a period's first day as an ISO interval."""
-    return f"{days[0].year}-01-01/{days[0].year}-12-31"
-
-
-def is_exchange(question: ReadText, last: ReadText) -> bool:
-    """Return whether the follow-up names one thing of several and one in its place: "swap Apple for Nvidia"."""
-    known = {slot.value for slot in last.of(ENTITY)}
-    names = question.of(ENTITY)
-    former = [slot for slot in names if slot.value in known]
-    is_name_only = not any(question.of(kind) for kind in (TOPIC, PERIOD, FREQUENCY))
-    return is_name_only and len(former) == 1 < len(known) and len(names) > len(former)
-
-
-def exchange_names(question: ReadText, last: ReadText, chinese: bool) -> str:
-    """Return the last question with the one name replaced by the others."""
-    known = {slot.value for slot in last.of(ENTITY)}
-    former = next(slot.value for slot in question.of(ENTITY) if slot.value in known)
-    place = next(slot for slot in last.of(ENTITY) if slot.value == former)
-    new = join_names([slot.text for slot in question.of(ENTITY) if slot.value not in known], chinese)
-    return replace_span(last, place.start, place.end, new).text
-
-
-def is_second_of_pair(question: ReadText, rest: Sequence[str], last: ReadText) -> bool:
-    """Return whether the follow-up names the second of two only: "to the yen?", 兑日元呢."""
-    is_pair = all(PAIR.fullmatch(word) for word in rest) and len(question.of(ENTITY)) == 1
-    return is_pair and replace_second(last, "") is not None
-
-
-def is_qualifier(question: ReadText, last: ReadText) -> bool:
-    """Return whether the follow-up's measure says how the last one is meant or condensed, without replacing it."""
-    topics, former = question.of(TOPIC), last.of(TOPIC)
-    if not topics:
-        return False
-    same = {slot.value for slot in topics} & {slot.value for slot in former}
-    has_indicator = any(not slot.is_measure for slot in former)
-    return bool(same) or (has_indicator and all(slot.is_measure for slot in topics))
-
-
 def move_period(question: ReadText, references: Sequence[Reference], last: Turn, frame: Frame) -> str:
     """Return the last question at another period, for "And the year after?"; "" when the follow-up says more."""
     chinese = language_of(last.question.text) == "zh"
@@ -422,17 +313,17 @@ def name_shifted(reference: Reference, frame: Frame, chinese: bool) -> list[str]
         first = frame.moment
     if reference.shift is None:
         return [] if first is None else [first.text]
+    # "That month" of two is either.
+    several = () if reference.shift.count or frame.moment else frame.periods
     if reference.shift.unit == "day":
         anchors = frame.days or ((first,) if first is not None else ())
     else:
-        # "That month" of two is either.
-        several = () if reference.shift.count or frame.moment else frame.periods
         anchors = several or (((first,) if first is not None else ()) + frame.days)
         # "That month" is one that the answer has found, where the question is about a longer time.
         anchors += () if reference.shift.count or len(several) > 1 else frame.answered_periods
     names = [shift_period(anchor.value, reference.shift, chinese) for anchor in anchors]
     found = list(dict.fromkeys(name for name in names if name))
-    return found if reference.shift.unit == "day" or (not reference.shift.count and len(frame.periods) > 1) else found[:1]
+    return found if reference.shift.unit == "day" or len(several) > 1 else found[:1]
 
 
 def resolve_references(question: ReadText, references: Sequence[Reference], frame: Frame) -> Completed:
