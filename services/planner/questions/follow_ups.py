@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fathom.domain.text.language import language_of
+from fathom.domain.text.scripts import HAN_CHARACTER
 from fathom.services.planner.model.slots import (
     ENTITY,
     FREQUENCY,
@@ -24,13 +25,17 @@ from fathom.services.planner.model.slots import (
 )
 from fathom.services.planner.questions.frames import Frame, Turn, find_frame
 from fathom.services.planner.questions.names import promote_names
-from fathom.services.planner.questions.periods import begin_at, find_named, name_period, parse_period, shift_period
+from fathom.services.planner.questions.periods import (
+    begin_at,
+    find_named,
+    name_period,
+    parse_period,
+    shift_period,
+)
 from fathom.services.planner.questions.phrasing import (
     END,
-    PAIR,
     add_in_brackets,
     join_names,
-    replace_second,
     replace_slots,
     replace_span,
 )
@@ -54,11 +59,18 @@ from fathom.services.planner.questions.references import (
     find_references,
     list_rest,
 )
+from fathom.services.planner.questions.substitution import (
+    PAIRWISE,
+    is_new_pair,
+    is_qualifier,
+    mask_references,
+    substitute_slots,
+)
 
 # A follow-up without any slot ("Why?") refers to the last turn as a whole only when it is as short as this.
 BARE_CHARS = 40
-# Measures of two things, and those that put things in an order, by datafetch's names.
-PAIRWISE, ORDERED = frozenset({"correlation", "beta", "spread"}), frozenset({"rank"})
+# Measures that put things in an order, by datafetch's names.
+ORDERED = frozenset({"rank"})
 # Measures that are found at a time, and those of which less is better.
 EXTREMES, RISKS = frozenset({"max", "min", "max_drawdown"}), frozenset({"max_drawdown", "volatility"})
 DATING = (SlotKind.UNKNOWN, SlotKind.PARAMETER, SlotKind.PERIOD)
@@ -97,7 +109,7 @@ def complete_question(question: ReadText, turns: Sequence[Turn]) -> Completed:
     if not turns:
         return Completed(question.text)
     turns = [turn for turn in turns if turn.has_data]
-    known = [slot.text for turn in turns for slot in turn.question.of(ENTITY)]
+    known = [slot for turn in turns for slot in turn.question.of(ENTITY)]
     question = promote_names(complete_ends(complete_dates(question, turns), turns), known, is_follow_up=True)
     references = settle_then(find_references(question), question, turns)
     question = merge_inputs(drop_denied(drop_overlapped(question, references)))
@@ -110,6 +122,8 @@ def complete_question(question: ReadText, turns: Sequence[Turn]) -> Completed:
     text = ""
     if kinds & {ADD, REMOVE}:
         text = edit_names(question, references, turns[-1], frame)
+    elif kinds == {COMPARED} and is_new_pair(question, turns[-1].question):
+        text = substitute_slots(mask_references(question, references), turns)
     elif not kinds - {STATEMENT}:
         text = substitute_slots(question, turns) or append_manner(question, references, turns[-1])
     elif kinds <= {SHIFTED, SAME} and not question.of(ENTITY):
@@ -274,51 +288,6 @@ def replace_periods(text: ReadText, question: ReadText, chinese: bool) -> ReadTe
     return text
 
 
-def substitute_slots(question: ReadText, turns: Sequence[Turn]) -> str:
-    """Return the last question with the follow-up's slots in it; "" for a follow-up that says more than slots."""
-    last = turns[-1].question
-    chinese = language_of(last.text) == "zh"
-    fresh = {kind: [slot.text for slot in question.of(kind)] for kind in (ENTITY, TOPIC, PERIOD, FREQUENCY)}
-    rest = list_rest(question)
-    if rest and not is_second_of_pair(question, rest, last):
-        return ""
-    if not any(fresh.values()) or is_qualifier(question, last):
-        return ""
-    # A whole question of its own, such as "Apple revenue 2019".
-    if fresh[ENTITY] and fresh[TOPIC] and (fresh[PERIOD] or not last.of(PERIOD)):
-        return ""
-    text = last
-    if any(slot.value in PAIRWISE for slot in question.of(TOPIC)) and len(fresh[ENTITY]) == 1:
-        # A measure of two things takes the other one from the question before.
-        fresh[ENTITY] = [*(slot.text for slot in last.of(ENTITY)), *fresh[ENTITY]]
-    elif any(slot.value in PAIRWISE for slot in last.of(TOPIC)) and len(fresh[ENTITY]) == 1 < len(last.of(ENTITY)):
-        # Of two things that are measured against each other the second is another one.
-        fresh[ENTITY] = [last.of(ENTITY)[0].text, *fresh[ENTITY]]
-    for kind, names in fresh.items():
-        if not names:
-            continue
-        joined = join_names(names, chinese)
-        second = replace_second(text, joined) if kind == ENTITY and PAIR.search(question.text) else None
-        text = second or replace_slots(text, kind, joined, chinese)
-    return text.text
-
-
-def is_second_of_pair(question: ReadText, rest: Sequence[str], last: ReadText) -> bool:
-    """Return whether the follow-up names the second of two only: "to the yen?", 兑日元呢."""
-    is_pair = all(PAIR.fullmatch(word) for word in rest) and len(question.of(ENTITY)) == 1
-    return is_pair and replace_second(last, "") is not None
-
-
-def is_qualifier(question: ReadText, last: ReadText) -> bool:
-    """Return whether the follow-up's measure says how the last one is meant or condensed, without replacing it."""
-    topics, former = question.of(TOPIC), last.of(TOPIC)
-    if not topics:
-        return False
-    same = {slot.value for slot in topics} & {slot.value for slot in former}
-    has_indicator = any(not slot.is_measure for slot in former)
-    return bool(same) or (has_indicator and all(slot.is_measure for slot in topics))
-
-
 def move_period(question: ReadText, references: Sequence[Reference], last: Turn, frame: Frame) -> str:
     """Return the last question at another period, for "And the year after?"; "" when the follow-up says more."""
     chinese = language_of(last.question.text) == "zh"
@@ -344,15 +313,17 @@ def name_shifted(reference: Reference, frame: Frame, chinese: bool) -> list[str]
         first = frame.moment
     if reference.shift is None:
         return [] if first is None else [first.text]
+    # "That month" of two is either.
+    several = () if reference.shift.count or frame.moment else frame.periods
     if reference.shift.unit == "day":
         anchors = frame.days or ((first,) if first is not None else ())
     else:
-        anchors = ((first,) if first is not None else ()) + frame.days
+        anchors = several or (((first,) if first is not None else ()) + frame.days)
         # "That month" is one that the answer has found, where the question is about a longer time.
-        anchors += frame.answered_periods if not reference.shift.count else ()
+        anchors += () if reference.shift.count or len(several) > 1 else frame.answered_periods
     names = [shift_period(anchor.value, reference.shift, chinese) for anchor in anchors]
     found = list(dict.fromkeys(name for name in names if name))
-    return found if reference.shift.unit == "day" else found[:1]
+    return found if reference.shift.unit == "day" or len(several) > 1 else found[:1]
 
 
 def resolve_references(question: ReadText, references: Sequence[Reference], frame: Frame) -> Completed:
@@ -366,15 +337,15 @@ def resolve_references(question: ReadText, references: Sequence[Reference], fram
         return Completed(question.text, references[0].text if references else question.text)
     for one in references:
         if one.kind in NAMING:
-            names = list_meant(one, frame, question.text)
+            names = list_meant(one, frame, question)
             if len(names) != 1:
                 texts = [write(question, references, frame, meant, {}, chinese) for meant in names]
                 # The guess, for a conversation in which nothing is asked back any more.
                 return Completed(guess, one.text, tuple(dict.fromkeys(texts))[:MAX_OPTIONS])
             guess = write(question, references, frame, names[0], {}, chinese)
-        elif one.kind == SHIFTED and one.shift is not None and one.shift.unit == "day":
+        elif one.kind == SHIFTED and one.shift is not None:
             days = name_shifted(one, frame, chinese)
-            if len(days) > 1 or not (days or question.of(PERIOD)):
+            if len(days) > 1 or not (days or question.of(PERIOD) or one.shift.unit != "day"):
                 texts = [write(question, references, frame, frame.entities, {one.start: day}, chinese) for day in days]
                 return Completed(guess, one.text, tuple(texts[:MAX_OPTIONS]))
     return Completed(guess)
@@ -387,18 +358,13 @@ def is_whole(question: ReadText, references: Sequence[Reference]) -> bool:
     return is_complete and all(one.kind == STATEMENT and one.end <= min(starts) for one in references)
 
 
-def list_meant(reference: Reference, frame: Frame, text: str) -> list[tuple[str, ...]]:
+def list_meant(reference: Reference, frame: Frame, question: ReadText) -> list[tuple[str, ...]]:
     """Return the entities that the words may stand for, an empty list for none."""
     names, answered = frame.referents, frame.answered
     if reference.kind in (HIGHEST, LOWEST):
         return rank_by_score(reference, frame)
     if reference.kind == SEVERAL:
-        if names and names != frame.entities:
-            # Housing starts and payrolls are plural.
-            return [names]
-        several = names if len(names) >= 2 else frame.recent
-        count = next((number for number, words in COUNTED.items() if words.search(reference.text)), 0)
-        return [several[-count:]] if len(several) >= max(count, 2) else []
+        return list_several(reference, frame, question)
     if reference.kind == ONE:
         return [(name,) for name in names]
     if reference.kind == OTHER:
@@ -406,7 +372,8 @@ def list_meant(reference: Reference, frame: Frame, text: str) -> list[tuple[str,
         if len(names) < 2:
             return []
         return [answered[1:]] if len(answered) == 2 else [(name,) for name in names]
-    orders = [names] if "问题" in text or "question" in text.lower() else [names, answered or names]
+    text = question.text.lower()
+    orders = [names] if "问题" in text or "question" in text else [names, answered or names]
     if answered and any(slot.value in ORDERED for slot in frame.topics):
         # Of a ranking the places are those of the answer.
         orders = [answered]
@@ -418,11 +385,26 @@ def list_meant(reference: Reference, frame: Frame, text: str) -> list[tuple[str,
     return list(dict.fromkeys((order[place],) for order in orders))
 
 
+def list_several(reference: Reference, frame: Frame, question: ReadText) -> list[tuple[str, ...]]:
+    """Return what "both" and "they" stand for: with what the question itself names before, or of several turns."""
+    count = next((number for number, words in COUNTED.items() if words.search(reference.text)), 0)
+    own = [slot.text for slot in question.of(ENTITY) if slot.end <= reference.start]
+    names = tuple(dict.fromkeys((*frame.referents, *own)))
+    if len(names) < max(count, 2):
+        names = frame.recent
+    if len(names) >= max(count, 2):
+        return [names[-count:]]
+    # A company is "they" in English, and housing starts are plural.
+    is_one = not count and len(frame.referents) == 1 and not HAN_CHARACTER.search(reference.text)
+    return [frame.referents] if is_one else []
+
+
 def rank_by_score(reference: Reference, frame: Frame) -> list[tuple[str, ...]]:
     """Return the name with the highest or lowest figure of the answer; [] where fewer than two have one."""
     scores = list(frame.scores)
     if len(scores) < 2:
-        return []
+        # Who did best is the one that the answer names.
+        return [(name,) for name in frame.lead]
     if any(slot.value in RISKS for slot in frame.topics):
         # Falls are written with and without a minus, and who fell or swung least did best.
         scores = [(name, abs(figure)) for name, figure in scores]
@@ -494,7 +476,7 @@ def write(
     lacking = [] if named or not entities else [join_names(entities, chinese)]
     lacking += list_lacking_topics(question, text, frame, has_statement or is_half)
     if not has_period and frame.periods:
-        lacking.append(frame.periods[0].text)
+        lacking.append(join_names(list(dict.fromkeys(slot.text for slot in frame.periods)), chinese))
     if (has_statement or (is_bare(question) and not references)) and frame.figure and frame.figure not in text:
         lacking.append(frame.figure)
     return add_in_brackets(text, lacking, chinese)

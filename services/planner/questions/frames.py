@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
-from fathom.services.planner.model.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, Kinds, ReadText, Slot
+from fathom.services.planner.model.slots import ENTITY, FREQUENCY, PERIOD, TOPIC, UNKNOWN, Kinds, ReadText, Slot
 from fathom.services.planner.questions.names import merge_neighbours, promote_names
 from fathom.services.planner.questions.periods import NamedPeriod, contains, find_named, parse_period
 from fathom.services.planner.questions.references import ONE, STATEMENT, Reference
@@ -36,9 +37,9 @@ class Turn:
     @classmethod
     def of(cls, question: ReadText, answer: ReadText) -> Turn:
         """Create a turn; names that the data do not know count as entities in both texts."""
-        asked = promote_names(question)
+        asked = promote_names(join_same(question))
         said = replace(answer, slots=tuple(slot for slot in date_slots(answer) if not is_unit(slot, answer)))
-        return cls(asked, promote_names(said, [slot.text for slot in asked.of(ENTITY)]))
+        return cls(asked, promote_names(said, asked.of(ENTITY)))
 
     @property
     def entities(self) -> tuple[Slot, ...]:
@@ -103,6 +104,8 @@ class Frame:
     """What all turns were about, oldest first, for words that stand for several of them."""
     scores: tuple[tuple[str, float], ...] = ()
     """The figures of the newest entities, for "the higher one"."""
+    lead: tuple[str, ...] = ()
+    """Which one of several the last answer names, if only one of them."""
     moment: Slot | None = None
     """The period that the last answer found, e.g. the month of an extreme."""
     figure: str = ""
@@ -150,14 +153,56 @@ def find_frame(question: ReadText, turns: Sequence[Turn], references: Sequence[R
     measured = [*([sentence] if sentence is not None and is_quoted else []), *texts]
     topics = next((found for text in measured if (found := text.of(TOPIC) or list_unknown_topics(text))), ())
     # Of a quoted figure, too, the question says for which period it was asked.
-    periods = next((text.of(PERIOD) for text in texts if text.of(PERIOD)), ())
+    periods = next((find_periods(text, turns) for text in texts if text.of(PERIOD)), ())
     days = list_days(turns[-1].answer) or list_days(turns[-1].question)
     figure = "" if is_quoted else figure or find_figure(turns[-1].answer)
     answered = turns[-1].answer.of(PERIOD)
     recent = tuple({slot.value: slot.text for turn in turns for slot in turn.referents}.values())
     order = order_by_answer(entities, turns[-1])
-    scores, moment = list_scores(turns), turns[-1].moment
-    return Frame(entities, economies, order, topics, periods, days, answered, recent, scores, moment, figure, is_quoted)
+    return Frame(
+        entities,
+        economies,
+        order,
+        topics,
+        periods,
+        days,
+        answered,
+        recent,
+        list_scores(turns),
+        list_lead(turns[-1]),
+        turns[-1].moment,
+        figure,
+        is_quoted,
+    )
+
+
+def list_lead(turn: Turn) -> tuple[str, ...]:
+    """Return the name of the question that the answer begins with, if the question has several and it no other."""
+    names = {slot.value: slot.text for slot in turn.entities}
+    first = split_sentences(turn.answer)[:1]
+    found = {slot.value for text in first for slot in text.of(ENTITY) if slot.value in names}
+    return tuple(names[value] for value in found) if len(names) > 1 and len(found) == 1 else ()
+
+
+def find_periods(text: ReadText, turns: Sequence[Turn]) -> tuple[Slot, ...]:
+    """Return the periods of a question, or the first one of an answer, which is the one it is about."""
+    is_asked = any(text is turn.question for turn in turns)
+    return text.of(PERIOD) if is_asked else text.of(PERIOD)[:1]
+
+
+def join_same(text: ReadText) -> ReadText:
+    """Return the text with neighbouring words of one meaning as one slot: "annualised daily volatility"."""
+    slots: list[Slot] = []
+    for slot in sorted(text.slots, key=lambda one: one.start):
+        # A frequency may stand between.
+        last = next((one for one in reversed(slots) if one.kind not in FREQUENCY), None)
+        place = slots.index(last) if last else 0
+        is_near = all(right.start - left.end <= 1 for left, right in pairwise([*slots[place:], slot]))
+        if last and slot.value and (slot.kind, slot.value) == (last.kind, last.value) and is_near:
+            slots[place:] = [replace(last, text=text.text[last.start : slot.end], end=slot.end)]
+        else:
+            slots.append(slot)
+    return replace(text, slots=tuple(slots))
 
 
 def list_scores(turns: Sequence[Turn]) -> tuple[tuple[str, float], ...]:

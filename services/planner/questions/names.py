@@ -20,9 +20,10 @@ GAP_CHARS = 2
 ELLIPTIC = re.compile("呢|换成|改成|改为")
 
 
-def promote_names(text: ReadText, known: Sequence[str] = (), is_follow_up: bool = False) -> ReadText:
+def promote_names(text: ReadText, known: Sequence[Slot] = (), is_follow_up: bool = False) -> ReadText:
     """Return the text with unknown names as entities; ``known`` are names of earlier turns."""
     found = [*find_known(text, known), *find_capitalised(text)]
+    values = {slot.text.casefold(): slot.value for slot in known}
     if not any(slot.kind in ENTITY for slot in text.slots):
         found += find_chinese(text, is_follow_up)
     taken = [(one.start, one.end) for one in find_references(text)] if is_follow_up else []
@@ -31,15 +32,16 @@ def promote_names(text: ReadText, known: Sequence[str] = (), is_follow_up: bool 
     for start, end in sorted(found, key=lambda span: (span[0], -span[1])):
         if not any(start < slot.end and slot.start < end for slot in names):
             words = text.text[start:end]
-            names.append(Slot(SlotKind.ENTITY, words, words.casefold(), start, end))
+            value = values.get(words.casefold(), words.casefold())
+            names.append(Slot(SlotKind.ENTITY, words, value, start, end))
     others = [slot for slot in text.slots if not any(slot.start < one.end and one.start < slot.end for one in names)]
     return replace(text, slots=tuple(sorted([*others, *names], key=lambda slot: slot.start)))
 
 
-def find_known(text: ReadText, known: Sequence[str]) -> Iterator[tuple[int, int]]:
+def find_known(text: ReadText, known: Sequence[Slot]) -> Iterator[tuple[int, int]]:
     """Yield the places of names of earlier turns that belong to no known entity."""
     for name in known:
-        for match in re.finditer(re.escape(name), text.text, re.IGNORECASE):
+        for match in re.finditer(re.escape(name.text), text.text, re.IGNORECASE):
             if not any(
                 slot.kind in ENTITY and slot.start < match.end() and match.start() < slot.end for slot in text.slots
             ):

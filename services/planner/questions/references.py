@@ -12,7 +12,7 @@ import yaml
 
 from fathom.domain.text.numerals import ONE_TO_NINE
 from fathom.domain.text.scripts import HAN
-from fathom.services.planner.model.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, ReadText, Slot
+from fathom.services.planner.model.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, Kinds, ReadText, Slot
 from fathom.services.planner.questions.periods import Shift, find_shifts
 
 FILE = Path(__file__).parent / "references.yaml"
@@ -25,13 +25,15 @@ NAMING = (ONE, SEVERAL, OTHER, RANKED, HIGHEST, LOWEST)
 LISTED = (ONE, SEVERAL, OTHER, STATEMENT, COMPARED, SAME, EARLIER, ADD, REMOVE, NEUTRAL, THEN)
 # These stand before what a reader makes of their words: "Add" is no measure here, 前一年 not the year before today.
 # "The one that gained less" has no measure of its own, and "compared with a month earlier" neither.
-COMPARING = (COMPARED, HIGHEST, LOWEST)
-OPERATORS = (HIGHEST, LOWEST, SHIFTED, ADD, REMOVE, EARLIER, NEUTRAL)
+COMPARING = (COMPARED, HIGHEST, LOWEST, RANKED)
+OPERATORS = (HIGHEST, LOWEST, RANKED, SHIFTED, ADD, REMOVE, EARLIER, NEUTRAL)
 # "its margin", 它的毛利率: what follows tells that the name must be in the genitive.
 GENITIVE = frozenset({"its", "their", "his", "her"})
 WORD = re.compile(rf"[a-z0-9]+|[{HAN}]+", re.IGNORECASE)
 ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "last": -1, "former": 1, "latter": -1}
+CARDINALS = ("one", "two", "three", "four", "five")
 CLAUSE = re.compile(r"[,;:，；：。]")
+LEAST_SEVERAL = 2
 OF_SEVERAL = r"(?: of (?:the (?:two|three|four|lot)|them|these|those|all)\b)"
 # How a thing did, before the word that ranks it: 表现最好的, 涨得更多的.
 OF_KIND_ZH = "(?:表现|涨得|跌得|涨幅|跌幅|收益|波动)?"
@@ -93,7 +95,7 @@ def compile_ranks() -> re.Pattern[str]:
     """Return a pattern of "the latter", "the second company", 前者 and 第三家."""
     category = join_words(CATEGORY, "en")
     english = rf"the (?P<en>{'|'.join(ORDINALS)})(?: (?:one|{category})\b|{OF_SEVERAL}|(?= *(?:[?.!,]|'s|$)))"
-    named = r"the (?P<named>former|latter)\b"
+    named = rf"the (?P<named>former|latter)\b|number (?P<number>{'|'.join(CARDINALS)})\b"
     chinese = rf"(?P<zh>前者|后者|最后一?[家个只支]|第[{ONE_TO_NINE[:5]}][家个只支名位](?!月|季))"
     return re.compile(rf"\b(?:{named}|{english})|{chinese}", re.IGNORECASE)
 
@@ -105,6 +107,8 @@ def compile_extreme(kind: str) -> re.Pattern[str]:
     chinese = rf"(?:[这那]?[两三四几]者?[家个只]?[里中]?)?{OF_KIND_ZH}(?:{join_words(kind, 'zh')})[那这]?一?[家个只支]"
     nouns = f"{kind}_noun"
     named = rf"the (?:{join_words(nouns, 'en')})\b|(?:{join_words(nouns, 'zh')})"
+    clause = rf"the one (?:that|which|who) (?:\w+ ){{0,3}}?(?:{english}|{join_words(nouns, 'en')})"
+    named = rf"{clause}\b|{named}"
     return re.compile(
         rf"\bthe (?:{english})(?: (?:one|{category})\b{OF_SEVERAL}?|{OF_SEVERAL})|\b{named}|{chinese}", re.I
     )
@@ -112,6 +116,8 @@ def compile_extreme(kind: str) -> re.Pattern[str]:
 
 def read_rank(match: re.Match[str]) -> int:
     """Return the place that a match of ``compile_ranks`` names."""
+    if match["number"]:
+        return CARDINALS.index(match["number"].lower()) + 1
     word = match["en"] or match["named"]
     if word:
         return ORDINALS[word.lower()]
@@ -173,6 +179,9 @@ def refers_within(reference: Reference, question: ReadText, before: Sequence[Ref
 
     "Which of them fell further from its peak" has one reference, as "Lilly's price and its volume" has none.
     """
+    if reference.kind == SEVERAL:
+        # "Rank A, B and C by their return".
+        return sum(slot.kind in ENTITY and slot.end <= reference.start for slot in question.slots) >= LEAST_SEVERAL
     if reference.kind != ONE or reference.is_category:
         return False
     if any(one.kind in NAMING for one in before):
@@ -188,11 +197,12 @@ def drop_overlapped(question: ReadText, references: Sequence[Reference]) -> Read
     operators = [one for one in references if one.kind in OPERATORS or one.is_category]
     around = compile_kind(AROUND)
     phrases = [match.span() for match in around.finditer(question.text)]
+    has_name = any(slot.kind in ENTITY for slot in question.slots)
     slots = tuple(
         slot
         for slot in question.slots
         if not any(overlaps(one, slot) for one in operators)
-        and not (slot.is_measure and around.fullmatch(slot.text) and any(one.kind in ENTITY for one in question.slots))
+        and not (slot.is_measure and around.fullmatch(slot.text) and (slot.start == 0 or has_name))
         # "I mean" computes no mean.
         and not (slot.is_measure and any(start < slot.start and slot.end <= end for start, end in phrases))
     )
@@ -201,8 +211,14 @@ def drop_overlapped(question: ReadText, references: Sequence[Reference]) -> Read
 
 def list_rest(question: ReadText, references: Sequence[Reference] = ()) -> list[str]:
     """Return the words that neither belong to a slot or reference nor stand around the new part of a follow-up."""
+    known = tuple(dict.fromkeys(slot.kind for slot in question.slots if slot.kind not in UNKNOWN))
+    return WORD.findall(mask_known(question, references, known))
+
+
+def mask_known(question: ReadText, references: Sequence[Reference], kinds: Kinds) -> str:
+    """Return the text with blanks for slots of some kinds, referring words, and what stands around a new part."""
     text = list(question.text)
-    known = [(slot.start, slot.end) for slot in question.slots if slot.kind not in UNKNOWN]
+    known = [(slot.start, slot.end) for slot in question.slots if slot.kind in kinds]
     for start, end in [*known, *((one.start, one.end) for one in references)]:
         text[start:end] = " " * (end - start)
-    return WORD.findall(compile_kind(AROUND).sub(" ", "".join(text)))
+    return compile_kind(AROUND).sub(" ", "".join(text))

@@ -13,12 +13,11 @@ from fathom.services.planner.classification.examples import (
     EVIDENCE,
     FORM,
     LAYOUT,
-    MODE,
     NO_CHART,
     NOT_NEEDED,
     REPORT,
     ROUTE,
-    SCENE,
+    ROUTED,
 )
 
 # Ends of clauses; a point or a dash only before a blank, as in "3.5" and "2014-16" there is none.
@@ -72,24 +71,20 @@ AskModel = Callable[[str], Awaitable[tuple[Scene, Mode] | None]]
 
 async def route_question(question: str, classifier: Classifier, ask_model: AskModel | None = None) -> Route:
     """Return scene and mode of a question; unsure ones go to the model, or else to the agent."""
-    scene = await classifier.classify_one(ROUTE, question, SCENE)
-    mode = await classifier.classify_one(ROUTE, question, MODE)
-    # A look-up takes no plan, whatever the second verdict: only answers differ in the work that they take.
-    settled = scene.is_sure and (mode.is_sure or Scene(scene.label) is not Scene.QUESTION_ANSWERING)
-    if settled:
-        known = Scene(scene.label)
-        chosen = Mode(mode.label) if known is Scene.QUESTION_ANSWERING else Mode.DIRECT
-        return Route(known, chosen, scene.probability, f"like examples of {known.value.replace('_', ' ')}")
+    found = await classifier.classify_one(ROUTE, question, ROUTED)
+    if found.is_sure:
+        scene, mode = found.label.split()
+        return Route(Scene(scene), Mode(mode), found.probability, f"like examples of {scene.replace('_', ' ')}")
     said = await ask_model(question) if ask_model is not None else None
     if said is not None:
         return Route(*said, 0.5, "the model's word; the classifier is unsure")
-    return default_route(scene)
+    return default_route(found)
 
 
-def default_route(scene: Verdict) -> Route:
+def default_route(found: Verdict) -> Route:
     """Return the route of a question that nothing has settled: the agent, which can do all that the others do."""
-    why = "unsure" if scene.label else "no encoder answers"
-    return Route(Scene.QUESTION_ANSWERING, Mode.RESEARCH, scene.probability, why, is_sure=False)
+    why = "unsure" if found.label else "no encoder answers"
+    return Route(Scene.QUESTION_ANSWERING, Mode.RESEARCH, found.probability, why, is_sure=False)
 
 
 async def needs_evidence(question: str, classifier: Classifier) -> bool:

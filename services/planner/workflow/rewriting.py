@@ -17,7 +17,8 @@ from fathom.services.planner.classification.examples import KIND, ROUTE
 from fathom.services.planner.episode.llm import complete
 from fathom.services.planner.model.episode import Answer, Clarification
 from fathom.services.planner.model.slots import ENTITY, FREQUENCY, PERIOD, TOPIC, UNKNOWN, ReadText, restore_text
-from fathom.services.planner.questions.follow_ups import complete_question
+from fathom.services.planner.questions.compositions import choose_phrase, list_phrases, put_in_place
+from fathom.services.planner.questions.follow_ups import Completed, complete_question
 from fathom.services.planner.questions.frames import FIGURE, Turn, has_quoted
 from fathom.services.planner.questions.model_routing import find_language_model
 from fathom.services.planner.questions.periods import contains
@@ -102,7 +103,7 @@ class Rewriter:
         turns = await self._read_turns(pairs[-TURNS:])
         if await self._stands_alone(seen, turns):
             return unchanged
-        done = complete_question(seen, turns)
+        done = await self._complete_name(seen, turns) or complete_question(seen, turns)
         said = await self._ask_model(seen, history, model, date, as_of) if model else None
         if said is not None and said[0] != question:
             return Reading(said[0], MODEL, asked=asked, read=said[1])
@@ -126,6 +127,14 @@ class Rewriter:
         # So is "when did it happen": small talk refers to nothing.
         about_data |= kind.label == "chat" and any(one.kind in NAMING for one in find_references(seen))
         return kind.label in OWN_WORDS and not about_data and not await find_chart(seen.text, self.classifier)
+
+    async def _complete_name(self, seen: ReadText, turns: Sequence[Turn]) -> Completed | None:
+        """Return the last question with a name that the follow-up gives in part; None for any other follow-up."""
+        last = turns[-1].question
+        phrases = list_phrases(seen, last)
+        read = await asyncio.gather(*(self.reader.read(one.text) for one in phrases))
+        found = choose_phrase(phrases, [select_names(one) for one in read])
+        return Completed(put_in_place(found, last)) if found else None
 
     async def _read_turns(self, pairs: Sequence[tuple[str, str]]) -> list[Turn]:
         texts = [text for asked, answered in pairs for text in (asked, answered[:ANSWER_CHARS])]
