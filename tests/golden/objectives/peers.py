@@ -49,7 +49,7 @@ def draw(seed: int) -> dict[str, Tensor]:
     }
 
 
-def listed(value: Tensor) -> list[Any]:
+def to_lists(value: Tensor) -> list[Any]:
     found: list[Any] = [[round(x, 7) for x in row] for row in value.detach().double().tolist()]
     return found
 
@@ -60,15 +60,14 @@ def with_gradient(batch: dict[str, Tensor], loss: Callable[[Tensor], Tensor]) ->
     value = loss(start)
     value.backward()  # type: ignore[no-untyped-call]
     assert start.grad is not None
-    return {"loss": round(float(value.detach()), 7), "gradient": listed(start.grad)}
+    return {"loss": round(float(value.detach()), 7), "gradient": to_lists(start.grad)}
 
 
-def verl_cases(batch: dict[str, Tensor]) -> dict[str, Case]:
-    """Return what verl's losses, advantages and rollout corrections answer."""
+def verl_losses(batch: dict[str, Tensor]) -> dict[str, Case]:
+    """Return what verl's losses answer."""
     core = importlib.import_module("verl.trainer.ppo.core_algos")
-    correction = importlib.import_module("verl.trainer.ppo.rollout_corr_helper")
     actor = importlib.import_module("verl.workers.config").ActorConfig
-    mask, old, index = batch["mask"], batch["old"], np.repeat(np.arange(GROUPS), SAMPLES)
+    mask, old = batch["mask"], batch["old"]
 
     def loss(name: str, mode: str, advantages: str, **more: Any) -> Case:
         config = actor(
@@ -87,15 +86,30 @@ def verl_cases(batch: dict[str, Tensor]) -> dict[str, Case]:
 
         return with_gradient(batch, compute)
 
+    return {
+        "verl gspo": loss("gspo", "seq-mean-token-mean", "advantages"),
+        "verl gspo, token advantages": loss("gspo", "seq-mean-token-mean", "token_advantages"),
+        "verl cispo": loss("cispo", "token-mean", "advantages"),
+        "verl clip-higher, token-mean": loss("vanilla", "token-mean", "advantages", clip_ratio_c=3.0),
+        "verl dr_grpo, divisor 16": norm(16.0),
+    }
+
+
+def verl_batches(batch: dict[str, Tensor]) -> dict[str, Case]:
+    """Return what verl's advantages and rollout corrections answer."""
+    core = importlib.import_module("verl.trainer.ppo.core_algos")
+    correction = importlib.import_module("verl.trainer.ppo.rollout_corr_helper")
+    mask, old, index = batch["mask"], batch["old"], np.repeat(np.arange(GROUPS), SAMPLES)
+
     def weights(level: str, threshold: Any) -> Case:
         found, _ = correction.compute_rollout_correction_weights(old - batch["rollout"], mask, level, threshold)
-        return {"weights": listed(found)}
+        return {"weights": to_lists(found)}
 
     def plus_plus(gamma: float) -> Case:
         advantages, returns = core.compute_reinforce_plus_plus_outcome_advantage(
             batch["rewards"], mask, SimpleNamespace(gamma=gamma)
         )
-        return {"advantages": listed(advantages), "returns": listed(returns)}
+        return {"advantages": to_lists(advantages), "returns": to_lists(returns)}
 
     def gdpo(chosen: list[float]) -> Case:
         names = ["a", "b", "c"]
@@ -109,20 +123,15 @@ def verl_cases(batch: dict[str, Tensor]) -> dict[str, Case]:
         found, _ = core.compute_gdpo_outcome_advantage(
             batch["rewards"], mask, index, config=config, non_tensor_batch=arrays, batch=whole
         )
-        return {"advantages": listed(found)}
+        return {"advantages": to_lists(found)}
 
     baseline, _ = core.compute_reinforce_plus_plus_baseline_outcome_advantage(batch["rewards"].clone(), mask, index)
     plain, _ = core.compute_grpo_outcome_advantage(batch["rewards"].clone(), mask, index, norm_adv_by_std_in_grpo=False)
     return {
-        "verl gspo": loss("gspo", "seq-mean-token-mean", "advantages"),
-        "verl gspo, token advantages": loss("gspo", "seq-mean-token-mean", "token_advantages"),
-        "verl cispo": loss("cispo", "token-mean", "advantages"),
-        "verl clip-higher, token-mean": loss("vanilla", "token-mean", "advantages", clip_ratio_c=3.0),
-        "verl dr_grpo, divisor 16": norm(16.0),
         "verl reinforce++, gamma 0.9": plus_plus(0.9),
-        "verl reinforce++ baseline": {"advantages": listed(baseline)},
+        "verl reinforce++ baseline": {"advantages": to_lists(baseline)},
         "verl gdpo": gdpo([1.0, 0.5, 2.0]),
-        "verl grpo without std": {"advantages": listed(plain)},
+        "verl grpo without std": {"advantages": to_lists(plain)},
         "verl weights, token, truncated": weights("token", 1.5),
         "verl weights, sequence, truncated": weights("sequence", 1.5),
         "verl weights, token, masked": weights("token", "0.6_1.5"),
@@ -179,8 +188,10 @@ def main() -> None:
     cases = []
     for seed in SEEDS:
         batch = draw(seed)
-        given = {name: listed(value) for name, value in batch.items()}
-        cases.append({"seed": seed, "given": given, "answers": verl_cases(batch) | trl_cases(batch)})
+        given = {name: to_lists(value) for name, value in batch.items()}
+        cases.append(
+            {"seed": seed, "given": given, "answers": verl_losses(batch) | verl_batches(batch) | trl_cases(batch)}
+        )
     versions = {name: importlib.import_module(name).__version__ for name in ("verl", "trl", "torch")}
     text = json.dumps({"made_with": versions, "cases": cases})
     sys.stdout.write(

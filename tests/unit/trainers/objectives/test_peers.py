@@ -104,16 +104,16 @@ def test_every_answer_is_compared(case: tuple[Given, dict[str, Any]]) -> None:
 def test_losses_and_their_gradients(case: tuple[Given, dict[str, Any]], name: str) -> None:
     given, answers = case
     for loss in LOSSES[name]:
-        compare_loss(loss, given, answers[name])
+        assert measure_distance(loss, given, answers[name]) < 2e-6
 
 
-def compare_loss(loss: Loss, given: Given, expected: dict[str, Any]) -> None:
+def measure_distance(loss: Loss, given: Given, expected: dict[str, Any]) -> float:
+    """The largest difference of the loss and of its gradient."""
     start = given["log_probs"].clone().requires_grad_()
     value = loss(given, start)
-    value.backward()  # type: ignore[no-untyped-call]
-    assert start.grad is not None
-    assert value.item() == pytest.approx(expected["loss"], abs=2e-6)
-    assert torch.allclose(start.grad, torch.tensor(expected["gradient"]), atol=2e-6)
+    [gradient] = torch.autograd.grad(value, start)
+    of_gradient = float((gradient - torch.tensor(expected["gradient"])).abs().max())
+    return max(of_gradient, abs(value.item() - expected["loss"]))
 
 
 def test_cispo_as_trl_bounds_it(case: tuple[Given, dict[str, Any]]) -> None:
@@ -126,7 +126,7 @@ def test_cispo_as_trl_bounds_it(case: tuple[Given, dict[str, Any]]) -> None:
             log_probs, given["old"], given["advantages"], mask, Totals.of(mask), clip_low=1.0, clip_high=0.3
         ).loss
 
-    compare_loss(loss, given, answers["trl cispo, at most 1.3"])
+    assert measure_distance(loss, given, answers["trl cispo, at most 1.3"]) < 2e-6
 
 
 @pytest.mark.parametrize("name", WEIGHTS)
