@@ -83,6 +83,10 @@ def find_reward_error(config: TrainConfig) -> str:
         (bool(weights) and len(weights) != len(components), "algorithm.gdpo_weights has not one for each component"),
         (is_gdpo and algorithm.use_kl_in_reward, "gdpo reads components, not token rewards: use actor.use_kl_loss"),
         (
+            config.data.refill_draws > 0 and config.rollout.n < 2,
+            "data.refill_draws replaces groups whose scores are alike: rollout.n must be >= 2",
+        ),
+        (
             config.rollout.importance_cap is not None
             and config.rollout.importance_floor > config.rollout.importance_cap,
             "rollout.importance_floor is above rollout.importance_cap",

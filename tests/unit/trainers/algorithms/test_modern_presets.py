@@ -127,6 +127,7 @@ def test_a_constant_divisor_does_not_depend_on_the_padding() -> None:
         ("grpo", "algorithm.overlong_penalty=0.5", "overlong_share above 0"),
         ("grpo", "rollout.importance_mode=mask", "rollout.importance_cap"),
         ("gdpo", "algorithm.gdpo_components=[]", "must name the rewards"),
+        ("reinforce_pp", "data.refill_draws=1", "rollout.n must be >= 2"),
     ],
 )
 def test_settings_that_would_do_nothing_are_refused(name: str, override: str, why: str) -> None:
