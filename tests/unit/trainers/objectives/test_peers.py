@@ -113,7 +113,7 @@ def measure_distance(loss: Loss, given: Given, expected: dict[str, Any]) -> floa
     value = loss(given, start)
     [gradient] = torch.autograd.grad(value, start)
     of_gradient = float((gradient - torch.tensor(expected["gradient"])).abs().max())
-    return max(of_gradient, abs(float(value) - float(expected["loss"])))
+    return max(of_gradient, abs(float(value.detach()) - float(expected["loss"])))
 
 
 def test_cispo_as_trl_bounds_it(case: tuple[Given, dict[str, Any]]) -> None:
