@@ -6,7 +6,7 @@ advantages, value loss and policy loss alike (other implementations use the atte
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,11 @@ from torch import Tensor
 
 from fathom.core.errors import InvalidField
 from fathom.trainers.batch import DataProto
-from fathom.trainers.objectives.advantages import gae, group_advantages, rloo_advantages
+from fathom.trainers.objectives.advantages import gae, group_advantages, overlong_penalty, rloo_advantages
 from fathom.trainers.objectives.kl import Controller, kind_named, subtract_kl
+from fathom.trainers.objectives.masked import at_last, decayed_sums, whiten
 
-ESTIMATORS = ("gae", "grpo", "rloo")
+ESTIMATORS = ("gae", "grpo", "rloo", "reinforce", "gdpo")
 
 
 def apply_kl_penalty(
@@ -53,12 +54,19 @@ def compute_advantage(
     num_repeat: int = 1,
     *,
     norm_by_std: bool = True,
+    whitened: bool = False,
+    components: Mapping[str, float] | None = None,
 ) -> DataProto:
     """Add ``advantages`` and ``returns``, both [B, T] float32 and 0 outside ``response_mask``.
 
     ``gae`` reads ``values`` and whitens; ``grpo`` and ``rloo`` compare the outcomes (row sums of
     ``token_level_rewards``) of rows with equal ``uid``, contiguous or not, and give every model token of a row its
-    outcome's advantage. With ``num_repeat`` above 1 groups must also be contiguous and of that size. Raises
+    outcome's advantage; ``gdpo`` does so for each of the reward ``components`` (``component_advantages``).
+    ``reinforce`` takes the return from each model token on, G = r + gamma G', as the advantage. With ``whitened`` the
+    advantages of the latter are normalised over all tokens of the batch: (A - mean) / std. Of ``reinforce`` that is
+    REINFORCE++, of ``grpo`` without ``norm_by_std`` its baseline form (arXiv 2501.03262).
+
+    With ``num_repeat`` above 1 groups must also be contiguous and of that size. Raises
     ``InvalidField`` for an unknown estimator, a missing field, or a non-finite reward (naming its row).
     """
     rewards, mask = data.tensor("token_level_rewards"), data.tensor("response_mask")
@@ -76,24 +84,50 @@ def compute_advantage(
         )
     elif adv_estimator == "rloo":
         advantages = returns = compare_within_groups(data, rloo_advantages)
+    elif adv_estimator == "reinforce":
+        advantages = returns = decayed_sums(rewards, mask, gamma).to(torch.float32)
+    elif adv_estimator == "gdpo":
+        advantages = returns = component_advantages(data, components or {})
     else:
         raise InvalidField("adv_estimator", f"{adv_estimator!r} is not one of {', '.join(ESTIMATORS)}")
+    # Those of gae and gdpo are: doing it again would change nothing but the rounding.
+    if whitened and adv_estimator not in ("gae", "gdpo"):
+        advantages = whiten(advantages, mask)
     return data.with_tensors(advantages=advantages, returns=returns)
 
 
-def outcomes(data: DataProto) -> Tensor:
+def component_advantages(data: DataProto, weights: Mapping[str, float]) -> Tensor:
+    """Compute GDPO's advantages [B, T]: whiten(sum over k of w_k (R_k - mean) / (std + 1e-6)), arXiv 2601.05242.
+
+    ``weights`` names the components ``reward/<name>``. Each is normalised within its group, so that one of a wide range
+    does not drown the others; the sum is normalised over all tokens of the batch, so that its scale does not grow with
+    the number of components. Raises ``InvalidField`` for a missing component, a non-finite value, or no name.
+    """
+    if not weights:
+        raise InvalidField("weights", "name no component")
+    parts = []
+    for name, weight in weights.items():
+        if f"reward/{name}" not in data:
+            known = [other.removeprefix("reward/") for other in data.non_tensor_batch if other.startswith("reward/")]
+            raise InvalidField(f"weights.{name}", f"has no component; there are {', '.join(sorted(known)) or 'none'}")
+        values = torch.as_tensor(data.array(f"reward/{name}").astype("float32"))
+        parts.append(weight * compare_within_groups(data, group_advantages, values))
+    return whiten(torch.stack(parts).sum(dim=0), data.tensor("response_mask"))
+
+
+def outcomes(data: DataProto, field: str = "token_level_rewards") -> Tensor:
     """Return the sum of each row's token rewards on the mask, [B] float32."""
     mask = data.tensor("response_mask").bool()
-    return torch.where(mask, data.tensor("token_level_rewards"), 0.0).sum(dim=-1).to(torch.float32)
+    return torch.where(mask, data.tensor(field), 0.0).sum(dim=-1).to(torch.float32)
 
 
-def compare_within_groups(data: DataProto, compare: Callable[[Tensor], Tensor]) -> Tensor:
+def compare_within_groups(data: DataProto, compare: Callable[[Tensor], Tensor], scores: Tensor | None = None) -> Tensor:
     """Apply ``compare`` ([G, N] outcomes to [G, N] advantages) within each ``uid``.
 
-    Returns [B, T], broadcast over model tokens. Rows with equal ``episode``, if that field exists, count once: they are
-    segments of one sample.
+    ``scores`` [B] replace the outcomes. Returns [B, T], broadcast over model tokens. Rows with equal ``episode``, if
+    that field exists, count once: they are segments of one sample.
     """
-    scores, uids = outcomes(data), data.array("uid")
+    scores, uids = outcomes(data) if scores is None else scores, data.array("uid")
     rows = np.arange(len(data))
     first, episode_of = rows, rows
     # An episode whose context was compacted has several rows with one reward: counted per row, long episodes would
@@ -110,6 +144,24 @@ def compare_within_groups(data: DataProto, compare: Callable[[Tensor], Tensor]) 
         places = torch.as_tensor(np.stack([order[s : s + size] for s in starts[sizes == size]]))
         found[places] = compare(scores[torch.as_tensor(first)][places])
     return found[torch.as_tensor(episode_of)].unsqueeze(-1) * data.tensor("response_mask").to(torch.float32)
+
+
+def punish_length(data: DataProto, longest: float, buffer: float, penalty: float) -> DataProto:
+    """Add ``overlong_penalty`` of an episode's length to its rows' ``token_level_rewards``, on the last model token.
+
+    The length is that of what the model wrote, over all rows (segments) of the episode; tool output is not its doing.
+    Sets ``reward/overlong``.
+    """
+    mask = data.tensor("response_mask")
+    lengths = mask.bool().sum(dim=-1).to(torch.float32)
+    if "episode" in data:
+        _, episode_of = np.unique(data.array("episode").astype(str), return_inverse=True)
+        places = torch.as_tensor(episode_of)
+        lengths = torch.zeros(int(places.max()) + 1).index_add(0, places, lengths)[places]
+    found = penalty * overlong_penalty(lengths, longest, buffer)
+    rewards = data.tensor("token_level_rewards") + at_last(found, mask)
+    arrays = data.non_tensor_batch | {"reward/overlong": found.double().numpy()}
+    return DataProto(data.batch | {"token_level_rewards": rewards}, arrays, data.meta_info)
 
 
 def extend_loss_mask(data: DataProto) -> DataProto:

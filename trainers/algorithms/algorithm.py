@@ -7,14 +7,23 @@ loss is; prompts, rollouts, updates, publication, validation and checkpoints are
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from types import MappingProxyType
 from typing import Any
 
 from fathom.clients import Clients
 from fathom.core.errors import InvalidField
 from fathom.trainers.algorithms.context import measure_time
+from fathom.trainers.algorithms.dynamic_sampling import select_informative
 from fathom.trainers.batch import DataProto
-from fathom.trainers.batch_ops import ESTIMATORS, apply_kl_penalty, batch_metrics, check_scores, compute_advantage
+from fathom.trainers.batch_ops import (
+    ESTIMATORS,
+    apply_kl_penalty,
+    batch_metrics,
+    check_scores,
+    compute_advantage,
+    punish_length,
+)
 from fathom.trainers.config import TrainConfig
 from fathom.trainers.interfaces import Metrics, RewardFunction, Role
 from fathom.trainers.monitor.collapse import Signal
@@ -90,16 +99,33 @@ class Algorithm:
         with measure_time(metrics, "reward"):
             return score_episodes(batch, reward_fn)
 
+    def select_groups(self, drawn: Sequence[DataProto], metrics: Metrics) -> DataProto | None:
+        """Return the batch to train on, from the step's draws of prompts so far; None to draw once more.
+
+        By default that is the one draw; with ``data.refill_draws`` groups whose scores are all equal are replaced.
+        """
+        data = self.config.data
+        if not data.refill_draws:
+            return drawn[0]
+        return select_informative(
+            drawn, wanted=data.train_batch_size, is_last=len(drawn) > data.refill_draws, metrics=metrics
+        )
+
     def learn_rewards(self, batch: DataProto, learners: Learners, metrics: Metrics) -> DataProto:
         """Score the batch with a reward model that is trained beside the policy; nothing by default."""
         return batch
 
     def rewards(self, batch: DataProto, controller: Controller, metrics: Metrics) -> DataProto:
-        """Set ``token_level_rewards``: the scores, minus a KL penalty when configured in the reward."""
-        if not self.config.algorithm.use_kl_in_reward:
-            return batch.with_tensors(token_level_rewards=batch.tensor("token_level_scores"))
-        batch, found = apply_kl_penalty(batch, controller, self.config.algorithm.kl_penalty)
-        metrics |= found
+        """Set ``token_level_rewards``: the scores, minus KL and length penalties when configured."""
+        settings = self.config.algorithm
+        if settings.use_kl_in_reward:
+            batch, found = apply_kl_penalty(batch, controller, settings.kl_penalty)
+            metrics |= found
+        else:
+            batch = batch.with_tensors(token_level_rewards=batch.tensor("token_level_scores"))
+        if settings.overlong_share:
+            longest = self.config.data.max_response_length
+            batch = punish_length(batch, longest, settings.overlong_share * longest, settings.overlong_penalty)
         return batch
 
     def advantages(self, batch: DataProto) -> DataProto:
@@ -111,6 +137,10 @@ class Algorithm:
             settings.gamma,
             settings.lam,
             norm_by_std=settings.norm_adv_by_std_in_grpo,
+            whitened=settings.whiten_advantages,
+            components=dict(
+                zip(settings.gdpo_components, settings.gdpo_weights or repeat(1.0), strict=False)  # no end to ones
+            ),
         )
 
     def loss(self) -> Sequence[LossTerm]:
@@ -119,7 +149,11 @@ class Algorithm:
 
     def batch_metrics(self, batch: DataProto) -> Metrics:
         """Compute metrics of the batch that is about to be trained on."""
-        return batch_metrics(batch, self.config.data.max_response_length)
+        found = batch_metrics(batch, self.config.data.max_response_length)
+        # Of the chosen groups it would stay near a half, however well the policy does: that of all drawn is known.
+        if self.config.data.refill_draws:
+            found.pop("acc", None)
+        return found
 
 
 def score_episodes(batch: DataProto, reward_fn: RewardFunction | None) -> DataProto:

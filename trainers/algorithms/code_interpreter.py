@@ -8,10 +8,9 @@ one, minus a small cost per cell; an episode without cells has code reward 0. Th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 from google.protobuf import json_format
 
 from fathom.api.datafetch.v1.datafetch_pb2 import QueryRequest, Sheet, TypedQuery
@@ -23,11 +22,11 @@ from fathom.domain.grading import code_style
 from fathom.domain.grading.episodes import answer_item, cell_items, cells
 from fathom.trainers.algorithms.algorithm import Algorithm
 from fathom.trainers.batch import DataProto
+from fathom.trainers.batch_ops import component_advantages
 from fathom.trainers.config import TrainConfig
 from fathom.trainers.config.sections import InterpreterConfig
 from fathom.trainers.interfaces import Metrics
 from fathom.trainers.monitor.collapse import Signal
-from fathom.trainers.objectives.advantages import component_advantages
 from fathom.trainers.rollouts.groups import Group, Row
 from fathom.trainers.rollouts.requests import question_of, references_of
 
@@ -206,17 +205,5 @@ class Interpreter(Algorithm):
             "execution": 1.0,
             "answer": settings.task_weight,
         }
-        return advantages_by_component(batch, weights, self.config.rollout.n)
-
-
-def advantages_by_component(batch: DataProto, weights: Mapping[str, float], n: int) -> DataProto:
-    """Compute ``advantages`` and ``returns`` from the components ``reward/<name>``.
-
-    Each component is normalised in its group of ``n``. Raises ``InvalidField`` for a missing component, and unless each
-    group is ``n`` contiguous rows.
-    """
-    batch.require_groups(n)
-    parts = {name: torch.as_tensor(batch.array(f"reward/{name}").astype("float32")).view(-1, n) for name in weights}
-    values = component_advantages(parts, dict(weights)).reshape(-1, 1)
-    advantages = values * batch.tensor("response_mask").to(torch.float32)
-    return batch.with_tensors(advantages=advantages, returns=advantages)
+        advantages = component_advantages(batch, weights)
+        return batch.with_tensors(advantages=advantages, returns=advantages)

@@ -12,7 +12,7 @@ epoch is trained on exactly once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -73,7 +73,7 @@ class RayPPOTrainer:
         self.reward_fn, self.val_reward_fn = reward_fn, val_reward_fn or reward_fn
         self.context, self.rollouts = context, context.rollouts
         self.kl_ctrl = kl_controller(config.algorithm)
-        self.step, self.submitted = 0, 0
+        self.step, self.submitted, self.refills = 0, 0, 0
         self._warned = False
         self._made: list[Any] = []
         self.backlog: list[str] = []
@@ -164,7 +164,7 @@ class RayPPOTrainer:
             # Counted before validation and checkpoint, which belong to the finished step.
             self.step += 1
             metrics["training/global_step"] = float(self.step)
-            metrics["training/epoch"] = float((self.step - 1) // self.steps_per_epoch)
+            metrics["training/epoch"] = float((self.step + self.refills - 1) // self.steps_per_epoch)
             # Before anything leaves this process: diverged weights are neither published nor saved.
             check_finite(self.step, metrics)
             worth_keeping = self.context.inspect(self.step, metrics)
@@ -182,9 +182,7 @@ class RayPPOTrainer:
 
     def train_step(self, prompts: DataProto, metrics: Metrics) -> None:
         """Run one step from prompts to updated learners."""
-        with measure_time(metrics, "gen"):
-            batch = self.generate(prompts, metrics)
-        batch = self.algorithm.score(batch, self.reward_fn, metrics)
+        batch = self.collect(prompts, metrics)
         with measure_time(metrics, "old_log_prob"):
             batch = self.compute_old_log_prob(batch, metrics)
         # Everything frozen or old is computed before the first update: after it, neither old log-probabilities nor
@@ -207,6 +205,27 @@ class RayPPOTrainer:
             with measure_time(metrics, "update_actor"):
                 metrics |= self.actor.update_policy(batch)
 
+    def collect(self, prompts: DataProto, metrics: Metrics) -> DataProto:
+        """Generate and score episodes, and draw further prompts for as long as the algorithm asks for them.
+
+        Times of several draws are added up, their other metrics averaged.
+        """
+        drawn: list[DataProto] = []
+        measured: list[Metrics] = []
+        while True:
+            of_draw: Metrics = {}
+            with measure_time(of_draw, "gen"):
+                batch = self.generate(prompts, of_draw)
+            drawn.append(self.algorithm.score(batch, self.reward_fn, of_draw))
+            measured.append(of_draw)
+            found = self.algorithm.select_groups(drawn, metrics)
+            if found is not None:
+                # The selection's metrics are of all draws together, and stay.
+                metrics |= merge_draws(measured) | metrics
+                return found
+            self.refills += 1
+            prompts = self.next_prompts()
+
     def due(self, frequency: int) -> bool:
         """Return whether an action is due: at the end, and every ``frequency`` steps unless that is 0."""
         return self.step >= self.total_steps or bool(frequency and self.step % frequency == 0)
@@ -219,16 +238,17 @@ class RayPPOTrainer:
         Prompts in flight at the checkpoint come first, then those of the next position. After the last position there
         are none left to submit; the returned prompts then only determine the number of groups wanted.
         """
-        size, number = self.prompts_per_step, self.submitted + 1
+        size, number, done = self.prompts_per_step, self.submitted + 1, self.step + self.refills
         if self.backlog:
             chosen, self.backlog = self.backlog[:size], self.backlog[size:]
-            prompts, submitted, number = self.context.train.select_by_uid(chosen, size), False, self.step + 1
-        elif self.submitted < self.total_steps:
+            prompts, submitted, number = self.context.train.select_by_uid(chosen, size), False, done + 1
+        # Every refill takes a batch more than the steps do, which must be submitted for it.
+        elif self.submitted < self.total_steps + self.refills:
             prompts, submitted = self.context.train.batch(self.submitted, size), False
             self.submitted += 1
         else:
-            prompts, submitted = self.context.train.batch(self.step, size), True
-            number = self.step + self.rollouts.ahead + 1
+            prompts, submitted = self.context.train.batch(done, size), True
+            number = done + self.rollouts.ahead + 1
         rollout = self.config.rollout
         return prompts.with_meta(
             n=rollout.n,
@@ -296,6 +316,7 @@ class RayPPOTrainer:
             **self.identity(),
             "kl_coef": self.kl_ctrl.value,
             "submitted": self.submitted,
+            "refills": self.refills,
             "pending": self.rollouts.pending(),
             "prompts_per_step": self.prompts_per_step,
         }
@@ -332,6 +353,7 @@ class RayPPOTrainer:
             return
         self.step, self.kl_ctrl.value = int(state["step"]), float(state["kl_coef"])
         self.submitted, self.backlog = int(state.get("submitted", self.step)), list(state.get("pending", []))
+        self.refills = int(state.get("refills", 0))
         # Positions count in steps: with another size the prompts that are under way would be drawn twice, or never.
         if self.backlog and state["prompts_per_step"] != self.prompts_per_step:
             raise Conflict(
@@ -339,3 +361,12 @@ class RayPPOTrainer:
                 f" now {self.prompts_per_step} are drawn per step",
                 metadata={"field": "data.train_batch_size"},
             )
+
+
+def merge_draws(measured: Sequence[Metrics]) -> Metrics:
+    """Return the metrics of a step's draws of prompts: times are added up, all others averaged."""
+    found: Metrics = {}
+    for name in dict.fromkeys(name for metrics in measured for name in metrics):
+        values = [metrics[name] for metrics in measured if name in metrics]
+        found[name] = sum(values) if name.startswith("timing_s/") else sum(values) / len(values)
+    return found

@@ -6,15 +6,9 @@ Settings: ``config/presets/rloo.yaml``.
 from __future__ import annotations
 
 from fathom.trainers.algorithms.algorithm import Algorithm
-from fathom.trainers.batch import DataProto
-from fathom.trainers.batch_ops import compute_advantage
 
 
 class RLOO(Algorithm):
     """A = R - mean of the other n - 1 episodes, the same for every token the model wrote."""
 
     estimators = ("rloo",)
-
-    def advantages(self, batch: DataProto) -> DataProto:
-        """Compute leave-one-out advantages within each prompt's group."""
-        return compute_advantage(batch, "rloo")

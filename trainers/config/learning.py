@@ -54,8 +54,14 @@ class ActorConfig(BatchingConfig):
 
     optim: OptimConfig = OptimConfig()
     """Optimiser."""
+    loss_mode: Literal["clip", "cispo"] = "clip"
+    """PPO's clipped objective, or CISPO: the importance weight is clipped, and every token keeps its gradient."""
+    ratio_level: Literal["token", "sequence", "sequence_token"] = "token"
+    """Probability ratio of each token, or of the whole row, the geometric mean of its tokens' (GSPO); with
+    ``sequence_token`` the row's value with each token's own gradient (GSPO-token). A row is one segment of an episode.
+    """
     clip_ratio_low: float = Field(default=0.2, gt=0)
-    """Lower clip range of the probability ratio."""
+    """Lower clip range of the probability ratio; 1 or more sets no lower bound."""
     clip_ratio_high: float = Field(default=0.2, gt=0)
     """Upper clip range of the probability ratio."""
     clip_ratio_c: float | None = Field(default=3.0, gt=1)
@@ -67,9 +73,23 @@ class ActorConfig(BatchingConfig):
     kl_loss_coef: float = Field(default=0.001, ge=0)
     """Weight of the KL loss."""
     kl_loss_type: Literal["kl", "abs", "mse", "low_var_kl", "k1+", "k3+"] = "low_var_kl"
-    """Estimator of the KL loss."""
+    """Estimator of the KL loss. On samples of the policy itself the gradient of ``mse`` is unbiased, and that of
+    ``k1+`` and ``k3+``, which have it; that of ``kl`` has mean 0, and that of ``low_var_kl`` is biased.
+    """
+    kl_loss_weighted: bool = False
+    """Weight the KL loss by the probability ratio, with gradient: ``kl`` and ``low_var_kl`` are then unbiased."""
     loss_agg_mode: Aggregation = "token-mean"
     """Loss aggregation; the denominator is always that of the whole mini-batch."""
+    loss_scale_factor: float | None = Field(default=None, gt=0)
+    """Constant divisor of ``seq-mean-token-sum-norm`` in tokens (Dr. GRPO); None is the batch's padded width."""
+
+    @model_validator(mode="after")
+    def weighted_estimators_have_the_kl_as_mean(self) -> Self:
+        # The others' value is not the KL in the mean, or their gradient is already corrected: weighted, it would count
+        # twice.
+        if self.kl_loss_weighted and self.kl_loss_type not in ("kl", "low_var_kl"):
+            raise ValueError(f"kl_loss_weighted belongs to kl_loss_type kl or low_var_kl, not {self.kl_loss_type}")
+        return self
 
 
 class CriticConfig(BatchingConfig):

@@ -65,6 +65,16 @@ def penalises_kl(name: str, config: TrainConfig) -> bool:
     return plays(name, config) and config.algorithm.use_kl_in_reward
 
 
+def weighs_samples(name: str, config: TrainConfig) -> bool:
+    return plays(name, config) and config.rollout.importance_cap is not None and not config.algorithm.bypass_mode
+
+
+def estimates(name: str, config: TrainConfig) -> bool:
+    """Return whether ``algorithm.adv_estimator`` alone makes advantages of rewards."""
+    by_components = name == "interpreter" and config.interpreter.normalise == "components"
+    return plays(name, config) and name not in ("prime", "brpo") and not by_components
+
+
 def below(section: str, names: str) -> tuple[str, ...]:
     return tuple(f"{section}.{name}" for name in names.split())
 
@@ -115,15 +125,23 @@ READERS: tuple[Reader, ...] = (
            asks_planner),
     Reader("rollouts/source.py", below("rollout", "staleness group_versions max_restarts"), "rollout.mode async",
            is_ahead),
-    Reader("objectives/old_policy.py", ("rollout.importance_cap", "algorithm.bypass_mode"), "RL", plays),
+    Reader("objectives/old_policy.py", ("algorithm.bypass_mode",), "RL", plays),
+    Reader("objectives/old_policy.py", ("rollout.importance_cap",), "algorithm.bypass_mode false",
+           lambda name, config: plays(name, config) and not config.algorithm.bypass_mode),
+    Reader("objectives/old_policy.py", below("rollout", "importance_floor importance_level importance_mode"),
+           "rollout.importance_cap and algorithm.bypass_mode false", weighs_samples),
     Reader("learners/stepping.py", below("actor.optim", OPTIM)),
     Reader("learners/forward.py", below("actor", BATCHING)),
     Reader("learners/stepping.py", below("actor", "ppo_mini_batch_size ulysses_sequence_parallel_size"), "RL", plays),
     Reader("learners/actor.py", below("actor", "ppo_epochs"), "RL", plays),
-    Reader("objectives/terms.py", below("actor", "clip_ratio_low clip_ratio_high clip_ratio_c entropy_coeff use_kl_loss"
-           " loss_agg_mode"), "RL", plays),
-    Reader("objectives/terms.py", below("actor", "kl_loss_coef kl_loss_type"), "actor.use_kl_loss",
+    Reader("objectives/terms.py", below("actor", "loss_mode ratio_level clip_ratio_low clip_ratio_high entropy_coeff"
+           " use_kl_loss loss_agg_mode"), "RL", plays),
+    Reader("objectives/terms.py", ("actor.clip_ratio_c",), "actor.loss_mode clip",
+           lambda name, config: plays(name, config) and config.actor.loss_mode == "clip"),
+    Reader("objectives/terms.py", below("actor", "kl_loss_coef kl_loss_type kl_loss_weighted"), "actor.use_kl_loss",
            lambda name, config: plays(name, config) and config.actor.use_kl_loss),
+    Reader("learners/actor.py", ("actor.loss_scale_factor",), "actor.loss_agg_mode seq-mean-token-sum-norm",
+           lambda name, config: plays(name, config) and config.actor.loss_agg_mode == "seq-mean-token-sum-norm"),
     Reader("learners/stepping.py", below("critic.optim", OPTIM) + below("critic", "ppo_mini_batch_size"
            " ulysses_sequence_parallel_size"), "adv_estimator gae", has_critic),
     Reader("learners/forward.py", below("critic", BATCHING), "adv_estimator gae", has_critic),
@@ -139,6 +157,15 @@ READERS: tuple[Reader, ...] = (
     Reader("algorithms/algorithm.py", below("algorithm", "adv_estimator use_kl_in_reward"), "RL", plays),
     # One value for all estimators in the call; which of them the estimator multiplies by is the estimator's affair.
     Reader("algorithms/algorithm.py", below("algorithm", "gamma lam norm_adv_by_std_in_grpo"), "RL", plays),
+    Reader("algorithms/algorithm.py", ("algorithm.whiten_advantages",), "adv_estimator grpo, rloo or reinforce",
+           lambda name, config: estimates(name, config) and config.algorithm.adv_estimator not in ("gae", "gdpo")),
+    Reader("algorithms/algorithm.py", below("algorithm", "gdpo_components gdpo_weights"), "adv_estimator gdpo",
+           lambda name, config: estimates(name, config) and config.algorithm.adv_estimator == "gdpo"),
+    # PRIME chooses groups by a filter of its own, and its rewards are weighted with the advantages.
+    Reader("algorithms/algorithm.py", ("data.refill_draws", "algorithm.overlong_share"), "RL except prime",
+           lambda name, config: plays(name, config) and name != "prime"),
+    Reader("algorithms/algorithm.py", ("algorithm.overlong_penalty",), "algorithm.overlong_share above 0",
+           lambda name, config: plays(name, config) and name != "prime" and config.algorithm.overlong_share > 0),
     Reader("algorithms/algorithm.py", ("algorithm.kl_penalty",), "algorithm.use_kl_in_reward", penalises_kl),
     Reader("objectives/kl.py", below("algorithm", "kl_ctrl kl_coef"), "algorithm.use_kl_in_reward", penalises_kl),
     Reader("objectives/kl.py", below("algorithm", "kl_target kl_horizon"), "algorithm.kl_ctrl adaptive",

@@ -51,6 +51,10 @@ class DataConfig(Settings):
     """Upper bound, inclusive."""
     filter_truncate: bool = False
     """Prefer groups without a truncated response."""
+    refill_draws: int = Field(default=0, ge=0)
+    """Further draws of prompts in a step, at most, to replace groups whose scores are all equal (DAPO's dynamic
+    sampling). What is still missing then is filled with such groups; 0 trains on every group.
+    """
     stable_sort: bool = True
     """Keep the order of equally ranked groups; False matches the public PRIME recipe, whose order is undefined."""
 
@@ -120,7 +124,13 @@ class RolloutConfig(Settings):
     val_temperature: float = Field(default=0.0, ge=0)
     """Sampling temperature of validation; 0 is greedy."""
     importance_cap: float | None = Field(default=None, gt=0)
-    """Upper bound of the truncated rollout importance weight; None disables it."""
+    """Upper bound of the rollout importance weight; None disables it."""
+    importance_floor: float = Field(default=0.0, ge=0)
+    """Lower bound of that weight."""
+    importance_level: Literal["token", "sequence"] = "token"
+    """Weight of each token, or the product over a row's trained tokens for all of them."""
+    importance_mode: Literal["truncate", "mask"] = "truncate"
+    """Move a weight outside the bounds to the nearer one (TIS), or leave it out (MIS; with both bounds IcePop)."""
     group_versions: Literal["single", "weighted"] = "single"
     """Async: restart groups sampled by several versions, or train on them with importance weights."""
     max_restarts: int = Field(default=4, ge=0)
@@ -182,8 +192,24 @@ class RewardConfig(Settings):
 class AlgorithmConfig(Settings):
     """Advantage estimation, and KL in the reward."""
 
-    adv_estimator: Literal["gae", "grpo", "rloo"] = "grpo"
-    """Advantage estimator."""
+    adv_estimator: Literal["gae", "grpo", "rloo", "reinforce", "gdpo"] = "grpo"
+    """Advantage estimator: with a critic, against the group's mean, leave-one-out, the discounted return itself, or
+    against the group's mean for each reward component.
+    """
+    whiten_advantages: bool = False
+    """Normalise over all tokens of the batch at the end: with ``reinforce`` this is REINFORCE++, with ``grpo`` and
+    without ``norm_adv_by_std_in_grpo`` its baseline form. ``gae`` and ``gdpo`` always do so.
+    """
+    gdpo_components: tuple[str, ...] = ()
+    """Names of the reward components of ``gdpo``, as the grader gives them."""
+    gdpo_weights: tuple[float, ...] = ()
+    """Weight of each of them after normalisation; empty weighs all alike."""
+    overlong_share: float = Field(default=0.0, ge=0, le=1)
+    """Share of ``data.max_response_length``, at its end, over which the punishment of an episode's length grows (DAPO);
+    0 disables it. Only what the model wrote counts, over all rows of an episode.
+    """
+    overlong_penalty: float = Field(default=1.0, gt=0)
+    """Punishment at ``data.max_response_length`` and beyond."""
     gamma: float = Field(default=1.0, gt=0, le=1)
     """Discount per model token."""
     lam: float = Field(default=1.0, ge=0, le=1)

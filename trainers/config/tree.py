@@ -49,8 +49,10 @@ class TrainConfig(Settings):
         """Check constraints between sections."""
         if self.algorithm.use_kl_in_reward and self.actor.use_kl_loss:
             raise ValueError("algorithm.use_kl_in_reward and actor.use_kl_loss would count KL twice")
-        if self.algorithm.adv_estimator != "gae" and self.rollout.n < 2:
+        if self.algorithm.adv_estimator not in ("gae", "reinforce") and self.rollout.n < 2:
             raise ValueError(f"algorithm.adv_estimator {self.algorithm.adv_estimator} compares: rollout.n must be >= 2")
+        if found := find_reward_error(self):
+            raise ValueError(found)
         if self.reward_model.enable and self.algorithm.use_kl_in_reward:
             raise ValueError("algorithm.use_kl_in_reward has no place in PRIME's rewards: use actor.use_kl_loss")
         if self.reward.manager != "service" and self.rollout.protocol == "research":
@@ -70,6 +72,27 @@ class TrainConfig(Settings):
     def to_yaml(self) -> str:
         """Dump the effective settings; ``load_config`` reads them back to an equal tree."""
         return yaml.safe_dump(self.model_dump(mode="json", by_alias=True), sort_keys=False, allow_unicode=True)
+
+
+def find_reward_error(config: TrainConfig) -> str:
+    """Return what contradicts itself in the settings from rewards to advantages; "" when nothing does."""
+    algorithm = config.algorithm
+    is_gdpo, components, weights = algorithm.adv_estimator == "gdpo", algorithm.gdpo_components, algorithm.gdpo_weights
+    checks = (
+        (is_gdpo and not components, "algorithm.gdpo_components must name the rewards that gdpo normalises"),
+        (bool(weights) and len(weights) != len(components), "algorithm.gdpo_weights has not one for each component"),
+        (is_gdpo and algorithm.use_kl_in_reward, "gdpo reads components, not token rewards: use actor.use_kl_loss"),
+        (
+            config.data.refill_draws > 0 and config.rollout.n < 2,
+            "data.refill_draws replaces groups whose scores are alike: rollout.n must be >= 2",
+        ),
+        (
+            config.rollout.importance_cap is not None
+            and config.rollout.importance_floor > config.rollout.importance_cap,
+            "rollout.importance_floor is above rollout.importance_cap",
+        ),
+    )
+    return next((text for is_wrong, text in checks if is_wrong), "")
 
 
 def list_in_process_errors(config: TrainConfig) -> list[str]:

@@ -65,6 +65,11 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
             algorithm("ppo", "fathom.trainers.algorithms.ppo:PPO"),
             algorithm("grpo", "fathom.trainers.algorithms.grpo:GRPO"),
             algorithm("rloo", "fathom.trainers.algorithms.rloo:RLOO"),
+            # The loop's own hooks: their presets alone make these what they are.
+            *(
+                algorithm(name, "fathom.trainers.algorithms.ppo:PPO")
+                for name in ("dr_grpo", "dapo", "gspo", "cispo", "reinforce_pp", "gdpo")
+            ),
             algorithm(
                 "prime",
                 "fathom.trainers.prime.prime_ray_trainer:PRIME",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -64,6 +65,7 @@ class Actor:
             for mini in mini_batches(data, prompts_of_rank(self.config)):
                 # Before rows are dropped: the denominators count every trained token, whether it has a gradient or not.
                 totals = totals_of_all(mini.tensor("response_mask"), sharing)
+                totals = replace(totals, width=self.config.loss_scale_factor or totals.width)
                 taught = self.with_gradient(mini)
                 rows = [crop_padding(taught[part]).to(device) for part in passes(taught, self.config)]
                 # Before the first optimiser step learner and sampler hold the same weights; later the difference would
@@ -110,7 +112,7 @@ class Actor:
         mismatch = Mismatch()
         if measure:
             theirs, bounds = rows.tensor("rollout_log_probs"), (config.clip_ratio_low, config.clip_ratio_high)
-            mismatch = Mismatch.of(theirs, found.log_probs, sampled_mask(rows), *bounds)
+            mismatch = Mismatch.of(theirs, found.log_probs, sampled_mask(rows), *bounds, config.ratio_level)
         given = LossInput(rows, found.log_probs, found.entropy, totals)
         values, metrics = [], dict[str, float]()
         for term in self.loss:

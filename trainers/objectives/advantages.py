@@ -44,21 +44,16 @@ def rloo_advantages(rewards: Tensor) -> Tensor:
     return (rewards - rewards.mean(dim=1, keepdim=True)) * (samples / (samples - 1))
 
 
-def component_advantages(components: dict[str, Tensor], weights: dict[str, float]) -> Tensor:
-    """Compute GDPO advantages: each reward component is normalised within its group, then they are summed with weights.
+def overlong_penalty(lengths: Tensor, longest: float, buffer: float) -> Tensor:
+    """Compute DAPO's soft overlong punishment, from 0 to -1, of ``lengths`` [B] in tokens; float32.
 
-    ``components`` by name, each [G, N] float; returns [G, N] float32. Raises ``InvalidField("weights.<name>")`` for a
-    weight without its component.
+    0 up to L = ``longest`` - ``buffer``; (L - |y|) / ``buffer`` up to ``longest``; -1 beyond. Source: arXiv 2503.14476,
+    eq. 13. Raises ``InvalidField("buffer")`` unless it is above 0 and at most ``longest``.
     """
-    for name in weights:
-        if name not in components:
-            raise InvalidField(f"weights.{name}", f"has no component; there are {', '.join(sorted(components))}")
-    # Normalised before summing, so that a component with a wide range does not dominate the others.
-    # Dividing by the deviation is not optional here: it is what puts the components on one scale.
-    parts = [weight * group_advantages(components[name]) for name, weight in weights.items()]
-    if not parts:
-        raise InvalidField("weights", "name no component")
-    return torch.stack(parts).sum(dim=0)
+    if not 0 < buffer <= longest:
+        raise InvalidField("buffer", f"must be above 0 and at most {longest}, not {buffer}")
+    # A step from right to cut off would punish a good long answer for a few tokens: the ramp says what is wanted.
+    return ((longest - buffer - lengths.to(torch.float32)) / buffer).clamp(-1.0, 0.0)
 
 
 def gae(

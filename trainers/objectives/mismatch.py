@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from fathom.trainers.batch import DataProto
+from fathom.trainers.objectives.policy_loss import RatioLevel, log_ratios
 
 FIRST_PASS = "mismatch_of_first_pass"  # noqa: S105 - a key of meta_info
 """Key of ``meta_info``: measure the mismatch in the update's first pass, because nothing was computed before it."""
@@ -28,10 +29,19 @@ class Mismatch:
     outside: float = 0.0
 
     @classmethod
-    def of(cls, rollout: Tensor, learner: Tensor, mask: Tensor, clip_low: float, clip_high: float) -> Mismatch:
+    def of(
+        cls,
+        rollout: Tensor,
+        learner: Tensor,
+        mask: Tensor,
+        clip_low: float,
+        clip_high: float,
+        level: RatioLevel = "token",
+    ) -> Mismatch:
         """Compute from log-probabilities [B, T] in nats where ``mask`` is 1.
 
-        ``outside`` counts tokens whose ratio p_learner / p_rollout is outside [1 - clip_low, 1 + clip_high].
+        ``outside`` counts tokens whose ratio p_learner / p_rollout is outside [1 - clip_low, 1 + clip_high]; the ratio
+        is that of the ``level`` at which the loss clips.
         """
         chosen = mask.bool()
         # float64, since the differences of interest are around 1e-4 and are summed over up to millions of tokens.
@@ -40,6 +50,7 @@ class Mismatch:
             return cls()
         distance, log_ratio = (ours.exp() - theirs.exp()).abs(), ours - theirs
         ratio = log_ratio.exp()
+        clipped = log_ratios(learner.detach().double(), rollout.double(), mask, level)[chosen].exp()
         return cls(
             float(len(ours)),
             float(distance.sum()),
@@ -48,7 +59,7 @@ class Mismatch:
             # q).
             float(-log_ratio.sum()),
             float((ratio - log_ratio - 1.0).sum()),
-            float(((ratio < 1.0 - clip_low) | (ratio > 1.0 + clip_high)).sum()),
+            float(((clipped < 1.0 - clip_low) | (clipped > 1.0 + clip_high)).sum()),
         )
 
     def __add__(self, other: Mismatch) -> Mismatch:
@@ -82,9 +93,11 @@ def sampled_mask(data: DataProto) -> Tensor:
     return data.tensor("model_mask" if "model_mask" in data else "response_mask")
 
 
-def mismatch_metrics(data: DataProto, clip_low: float = 0.2, clip_high: float = 0.2) -> dict[str, float]:
+def mismatch_metrics(
+    data: DataProto, clip_low: float = 0.2, clip_high: float = 0.2, level: RatioLevel = "token"
+) -> dict[str, float]:
     """Compute the metrics from ``rollout_log_probs`` and ``old_log_probs``; empty without either."""
     if "rollout_log_probs" not in data or "old_log_probs" not in data:
         return {}
     rollout, old = data.tensor("rollout_log_probs"), data.tensor("old_log_probs")
-    return Mismatch.of(rollout, old, sampled_mask(data), clip_low, clip_high).metrics()
+    return Mismatch.of(rollout, old, sampled_mask(data), clip_low, clip_high, level).metrics()

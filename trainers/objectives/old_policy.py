@@ -35,11 +35,22 @@ def old_log_probs(batch: DataProto, actor: ActorGroup, config: TrainConfig) -> t
         entropy = torch.where(mask.bool(), found.tensor("entropys"), 0.0)
         metrics["actor/entropy"] = float(entropy.sum() / mask.sum())
     batch = batch.union(found.select(["old_log_probs"]))
-    metrics |= mismatch_metrics(batch, config.actor.clip_ratio_low, config.actor.clip_ratio_high)
-    if config.rollout.importance_cap is not None:
-        old, rollout = batch.tensor("old_log_probs"), batch.tensor("rollout_log_probs")
-        weights = importance_weights(old, rollout, mask, cap=config.rollout.importance_cap)
+    actor_config, rollout = config.actor, config.rollout
+    bounds = (actor_config.clip_ratio_low, actor_config.clip_ratio_high)
+    metrics |= mismatch_metrics(batch, *bounds, actor_config.ratio_level)
+    if rollout.importance_cap is not None:
+        weights = importance_weights(
+            batch.tensor("old_log_probs"),
+            batch.tensor("rollout_log_probs"),
+            mask,
+            cap=rollout.importance_cap,
+            floor=rollout.importance_floor,
+            per_sequence=rollout.importance_level == "sequence",
+            masked=rollout.importance_mode == "mask",
+        )
         metrics |= spread("mismatch/importance", weights[mask.bool()])
+        # A truncated weight is never 0: what is 0 on the mask has been masked.
+        metrics["mismatch/importance/masked"] = float((weights[mask.bool()] == 0).float().mean())
         batch = batch.with_tensors(rollout_is_weights=weights)
     return batch, metrics
 

@@ -19,11 +19,15 @@ from fathom.trainers.objectives.masked import EPS, masked_mean
 # Keeps exp() finite where a token has become nearly impossible; clipping removes its gradient anyway.
 RATIO_CLAMP = 20.0
 Aggregation = Literal["token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm", "token-sum"]
+RatioLevel = Literal["token", "sequence", "sequence_token"]
 
 
 @dataclass(frozen=True)
 class Totals:
-    """Denominators of a global mini-batch: trained ``tokens``, ``rows`` with any of them, and the ``width`` T."""
+    """Denominators of a global mini-batch: trained ``tokens``, ``rows`` with any of them, and the ``width`` T.
+
+    Dr. GRPO wants a constant for ``width`` (``actor.loss_scale_factor``), since T varies from batch to batch.
+    """
 
     tokens: float
     rows: float
@@ -63,8 +67,27 @@ def aggregate(terms: Tensor, mask: Tensor, totals: Totals, mode: Aggregation = "
     raise InvalidField("loss_agg", f"{mode!r} is not known")
 
 
+def log_ratios(log_probs: Tensor, old_log_probs: Tensor, mask: Tensor, level: RatioLevel = "token") -> Tensor:
+    """Compute the logarithm of the probability ratio that an objective clips, [B, S] with gradient, 0 off the mask.
+
+    ``token``: l - l_old. ``sequence`` (GSPO, arXiv 2507.18071): log s = the mean of l - l_old over the row's
+    trained tokens, the same for all of them. ``sequence_token`` (GSPO-token): sg[log s] + l - sg[l], of the same
+    value, but each token's gradient is its own, so that advantages may differ within a row. Clamped to ±20.
+    """
+    # Off the mask both sides are set to 0: whatever stands there adds nothing, also no NaN.
+    kept = mask.bool()
+    found = torch.where(kept, log_probs - old_log_probs, 0.0)
+    if level != "token":
+        # A mean and not a sum: the variance of a product grows with the length, and with it the share that is clipped.
+        mean = found.sum(dim=-1, keepdim=True) / kept.sum(dim=-1, keepdim=True).clamp(min=1)
+        own = torch.where(kept, log_probs, 0.0)
+        whole = mean.expand_as(found) if level == "sequence" else mean.detach() + own - own.detach()
+        found = torch.where(kept, whole, 0.0)
+    return found.clamp(-RATIO_CLAMP, RATIO_CLAMP)
+
+
 class PolicyLoss(NamedTuple):
-    """Result of ``policy_loss``: ``loss`` is a scalar with gradient; the rest are scalars without."""
+    """Result of ``policy_loss`` or ``cispo_loss``: ``loss`` is a scalar with gradient; the rest are scalars without."""
 
     loss: Tensor
     clip_fraction: Tensor
@@ -84,20 +107,20 @@ def policy_loss(
     dual_clip: float = 0.0,
     weights: Tensor | None = None,
     mode: Aggregation = "token-mean",
+    level: RatioLevel = "token",
 ) -> PolicyLoss:
-    """Compute PPO's clipped objective per token: max(-A r, -A clip(r, 1 - low, 1 + high)), r = exp(l - l_old).
+    """Compute PPO's clipped objective per token: max(-A r, -A clip(r, 1 - low, 1 + high)), r = exp(``log_ratios``).
 
-    All tensors [B, S] float, ``mask`` 0 or 1. The log-ratio is clamped to ±20. ``dual_clip`` c > 1 bounds the loss of
+    All tensors [B, S] float, ``mask`` 0 or 1. ``dual_clip`` c > 1 bounds the loss of
     negative advantages by -A c (arXiv 1912.09729); 0 disables it. ``weights`` are truncated importance weights of the
-    rollout's policy, without gradient. Source: arXiv 1707.06347; clip-higher: arXiv 2503.14476. Raises
+    rollout's policy, without gradient. Source: arXiv 1707.06347; clip-higher: arXiv 2503.14476; another ``level`` than
+    the token's: GSPO, whose sum over sequences is the ``mode`` seq-mean-token-mean. Raises
     ``InvalidField("dual_clip")`` for a bound of at most 1, which would cut positive advantages.
     """
     if dual_clip and dual_clip <= 1.0:
         raise InvalidField("dual_clip", f"must be above 1, not {dual_clip}")
-    # Off the mask both sides are set to 0: whatever stands there adds nothing, also no NaN.
     kept = mask.bool()
-    difference = torch.where(kept, log_probs - old_log_probs, 0.0).clamp(-RATIO_CLAMP, RATIO_CLAMP)
-    ratio = difference.exp()
+    ratio = log_ratios(log_probs, old_log_probs, mask, level).exp()
     scale = torch.where(kept, advantages, 0.0)
     plain, clipped = -scale * ratio, -scale * ratio.clamp(1.0 - clip_low, 1.0 + clip_high)
     # The maximum of two losses is the pessimistic bound: a ratio outside the range is cut where it would gain, and
@@ -112,8 +135,41 @@ def policy_loss(
         terms = terms * weights.detach()
     with torch.no_grad():
         lower = (upper > -scale * dual_clip) & (scale < 0) if dual_clip else torch.zeros_like(kept)
-        # -difference estimates KL(old || new), since the tokens were sampled by the old policy.
-        measured = [masked_mean(part.to(terms.dtype), mask) for part in (clipped > plain, lower, -difference)]
+        # l_old - l estimates KL(old || new), since the tokens were sampled by the old policy.
+        distance = -log_ratios(log_probs, old_log_probs, mask)
+        measured = [masked_mean(part.to(terms.dtype), mask) for part in (clipped > plain, lower, distance)]
+    return PolicyLoss(aggregate(terms, mask, totals, mode), *measured)
+
+
+def cispo_loss(
+    log_probs: Tensor,
+    old_log_probs: Tensor,
+    advantages: Tensor,
+    mask: Tensor,
+    totals: Totals,
+    *,
+    clip_low: float = 1.0,
+    clip_high: float = 4.0,
+    weights: Tensor | None = None,
+    mode: Aggregation = "token-mean",
+    level: RatioLevel = "token",
+) -> PolicyLoss:
+    """Compute CISPO per token: -sg[clip(r, 1 - low, 1 + high)] A l, r = exp(``log_ratios``).
+
+    The importance weight is clipped, not the update: every token keeps the gradient of its log-probability, where PPO's
+    objective drops those whose ratio has left the range. ``clip_low`` 1 sets no lower bound, as the paper does. All
+    tensors [B, S]; ``weights`` as in ``policy_loss``. Source: MiniMax-M1, arXiv 2506.13585, section 3.1.
+    """
+    kept = mask.bool()
+    ratio = log_ratios(log_probs, old_log_probs, mask, level).exp().detach()
+    clipped = ratio.clamp(1.0 - clip_low, 1.0 + clip_high)
+    terms = -clipped * torch.where(kept, advantages, 0.0) * torch.where(kept, log_probs, 0.0)
+    if weights is not None:
+        terms = terms * weights.detach()
+    with torch.no_grad():
+        distance = -log_ratios(log_probs, old_log_probs, mask)
+        parts = (clipped != ratio, clipped > ratio, distance)
+        measured = [masked_mean(part.to(terms.dtype), mask) for part in parts]
     return PolicyLoss(aggregate(terms, mask, totals, mode), *measured)
 
 
@@ -125,14 +181,19 @@ def kl_loss(
     *,
     kind: Kind = "k3",
     mode: Aggregation = "token-mean",
+    old_log_probs: Tensor | None = None,
 ) -> Tensor:
     """Compute the KL penalty against the reference (``kl_terms``) over the mask: a scalar with gradient.
 
-    All tensors [B, S].
+    All tensors [B, S]. With ``old_log_probs``, of the policy that sampled the tokens, each term is multiplied by the
+    ratio exp(l - l_old), through which the gradient flows: of k1 and k3, whose mean under the policy is the KL, value
+    and gradient are then unbiased, also after the policy has moved (DeepSeek-V3.2, arXiv 2512.02556).
     """
     # Equal on both sides off the mask: no gradient comes from there, whatever stands there.
     kept = mask.bool()
     terms = kl_terms(torch.where(kept, log_probs, 0.0), torch.where(kept, reference, 0.0), kind)
+    if old_log_probs is not None:
+        terms = terms * log_ratios(log_probs, old_log_probs, mask).exp()
     return aggregate(terms, mask, totals, mode)
 
 
@@ -179,21 +240,33 @@ def variance(values: Tensor, mask: Tensor) -> Tensor:
 
 
 def importance_weights(
-    old_log_probs: Tensor, rollout_log_probs: Tensor, mask: Tensor, *, cap: float = 2.0, per_sequence: bool = False
+    old_log_probs: Tensor,
+    rollout_log_probs: Tensor,
+    mask: Tensor,
+    *,
+    cap: float = 2.0,
+    floor: float = 0.0,
+    per_sequence: bool = False,
+    masked: bool = False,
 ) -> Tensor:
-    """Compute truncated importance weights min(exp(l_old - l_rollout), cap), [B, S], without gradient.
+    """Compute importance weights w = exp(l_old - l_rollout) within bounds, [B, S], without gradient.
 
-    They correct for the difference between rollout engine and learner, and are 0 outside the mask. ``per_sequence``
-    uses the product over a row's trained tokens for all of them.
+    They correct for the difference between rollout engine and learner, and are 0 outside the mask. Truncated (TIS): w
+    is moved to the nearer bound of [``floor``, ``cap``]. ``masked`` (MIS; with both bounds IcePop, arXiv 2510.18855):
+    w outside the bounds becomes 0, so that such a token, or row, is not trained on. ``per_sequence`` uses the product
+    over a row's trained tokens for all of them.
     """
     kept = mask.bool()
     # Both sides are of fixed policies: the one before the update and the one that sampled.
     difference = torch.where(kept, old_log_probs - rollout_log_probs, 0.0).detach()
     if per_sequence:
         difference = difference.sum(dim=-1, keepdim=True).expand_as(difference)
-    # Truncated from above only: large weights are what makes the variance unbounded, small ones merely discount a
-    # token.
-    return torch.where(kept, difference.clamp(-RATIO_CLAMP, RATIO_CLAMP).exp().clamp(max=cap), 0.0)
+    weights = difference.clamp(-RATIO_CLAMP, RATIO_CLAMP).exp()
+    if masked:
+        return torch.where(kept & (weights >= floor) & (weights <= cap), weights, 0.0)
+    # By default truncated from above only: large weights are what makes the variance unbounded, small ones merely
+    # discount a token.
+    return torch.where(kept, weights.clamp(floor, cap), 0.0)
 
 
 def token_log_probs(logits: Tensor, input_ids: Tensor, temperature: float) -> tuple[Tensor, Tensor]:

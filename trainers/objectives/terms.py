@@ -17,7 +17,16 @@ from fathom.core.errors import InvalidField
 from fathom.trainers.batch import DataProto
 from fathom.trainers.config.learning import ActorConfig
 from fathom.trainers.objectives.kl import Kind, kind_named
-from fathom.trainers.objectives.policy_loss import Aggregation, Totals, aggregate, kl_loss, policy_loss
+from fathom.trainers.objectives.policy_loss import (
+    Aggregation,
+    PolicyLoss,
+    RatioLevel,
+    Totals,
+    aggregate,
+    cispo_loss,
+    kl_loss,
+    policy_loss,
+)
 
 
 @dataclass(frozen=True)
@@ -61,15 +70,24 @@ class LossTerm:
 
 
 def clipped_loss(config: ActorConfig) -> tuple[LossTerm, ...]:
-    """Return the loss of PPO, GRPO and RLOO: the clipped objective and the configured regularisers."""
+    """Return the loss of the settings: the clipped objective, or CISPO's, and the configured regularisers."""
     clipped = partial(
         clipped_objective,
         clip_low=config.clip_ratio_low,
         clip_high=config.clip_ratio_high,
         dual_clip=config.clip_ratio_c or 0.0,
         mode=config.loss_agg_mode,
+        level=config.ratio_level,
     )
-    # Every summand of the clipped objective has the advantage as a factor, also the one of the dual clip.
+    if config.loss_mode == "cispo":
+        clipped = partial(
+            cispo_objective,
+            clip_low=config.clip_ratio_low,
+            clip_high=config.clip_ratio_high,
+            mode=config.loss_agg_mode,
+            level=config.ratio_level,
+        )
+    # Every summand of either objective has the advantage as a factor, also the one of the dual clip.
     return (LossTerm(clipped, needs_advantage=True), *regularisers(config))
 
 
@@ -82,13 +100,25 @@ def regularisers(config: ActorConfig) -> tuple[LossTerm, ...]:
         # reference.
         terms.append(LossTerm(bonus, needs_entropy=True))
     if config.use_kl_loss:
-        kind = kind_named(config.kl_loss_type)
-        terms.append(LossTerm(partial(kl_penalty, weight=config.kl_loss_coef, kind=kind, mode=config.loss_agg_mode)))
+        penalty = partial(
+            kl_penalty,
+            weight=config.kl_loss_coef,
+            kind=kind_named(config.kl_loss_type),
+            mode=config.loss_agg_mode,
+            weighted=config.kl_loss_weighted,
+        )
+        terms.append(LossTerm(penalty))
     return tuple(terms)
 
 
 def clipped_objective(
-    given: LossInput, *, clip_low: float, clip_high: float, dual_clip: float = 0.0, mode: Aggregation = "token-mean"
+    given: LossInput,
+    *,
+    clip_low: float,
+    clip_high: float,
+    dual_clip: float = 0.0,
+    mode: Aggregation = "token-mean",
+    level: RatioLevel = "token",
 ) -> tuple[Tensor, dict[str, float]]:
     """Compute PPO's clipped objective (``policy_loss``), weighted by ``rollout_is_weights`` where there are any."""
     rows, mask = given.rows, given.rows.tensor("response_mask")
@@ -103,10 +133,41 @@ def clipped_objective(
         dual_clip=dual_clip,
         weights=rows.batch.get("rollout_is_weights"),
         mode=mode,
+        level=level,
     )
+    return found.loss, share_metrics(given, found)
+
+
+def cispo_objective(
+    given: LossInput,
+    *,
+    clip_low: float,
+    clip_high: float,
+    mode: Aggregation = "token-mean",
+    level: RatioLevel = "token",
+) -> tuple[Tensor, dict[str, float]]:
+    """Compute CISPO's objective (``cispo_loss``), weighted by ``rollout_is_weights`` where there are any."""
+    rows = given.rows
+    found = cispo_loss(
+        given.log_probs,
+        rows.tensor("old_log_probs"),
+        rows.tensor("advantages"),
+        rows.tensor("response_mask"),
+        given.totals,
+        clip_low=clip_low,
+        clip_high=clip_high,
+        weights=rows.batch.get("rollout_is_weights"),
+        mode=mode,
+        level=level,
+    )
+    return found.loss, share_metrics(given, found)
+
+
+def share_metrics(given: LossInput, found: PolicyLoss) -> dict[str, float]:
+    """Return the micro-batch's shares of the metrics of a policy loss."""
     # The fractions are means over this micro-batch's tokens: as shares of the mini-batch's tokens they can be added up.
-    share = float(mask.sum()) / max(given.totals.tokens, 1.0)
-    return found.loss, {
+    share = float(given.rows.tensor("response_mask").sum()) / max(given.totals.tokens, 1.0)
+    return {
         "actor/pg_loss": float(found.loss.detach()),
         "actor/pg_clipfrac": float(found.clip_fraction) * share,
         "actor/pg_clipfrac_lower": float(found.clip_fraction_lower) * share,
@@ -125,12 +186,18 @@ def entropy_bonus(
 
 
 def kl_penalty(
-    given: LossInput, *, weight: float, kind: Kind = "k3", mode: Aggregation = "token-mean"
+    given: LossInput,
+    *,
+    weight: float,
+    kind: Kind = "k3",
+    mode: Aggregation = "token-mean",
+    weighted: bool = False,
 ) -> tuple[Tensor, dict[str, float]]:
-    """Compute the KL penalty against the rows' ``ref_log_prob``."""
+    """Compute the KL penalty against the rows' ``ref_log_prob``; ``weighted`` by the ratio to ``old_log_probs``."""
     rows = given.rows
     reference, mask = rows.tensor("ref_log_prob"), rows.tensor("response_mask")
-    distance = kl_loss(given.log_probs, reference, mask, given.totals, kind=kind, mode=mode)
+    old = rows.tensor("old_log_probs") if weighted else None
+    distance = kl_loss(given.log_probs, reference, mask, given.totals, kind=kind, mode=mode, old_log_probs=old)
     return weight * distance, {"actor/kl_loss": float(distance.detach())}
 
 

@@ -69,7 +69,8 @@ def overrides_of(config: TrainConfig) -> list[str]:
 
 
 @on_the_stack
-@pytest.mark.parametrize("name", ["ppo", "rloo", "search_r1", "brpo", "interpreter"])  # grpo.yaml is test_train_job's
+# grpo.yaml is test_train_job's; of the presets of its loop, those that draw again and that read the grader's components.
+@pytest.mark.parametrize("name", ["ppo", "rloo", "search_r1", "brpo", "interpreter", "dapo", "gdpo"])
 async def test_an_example_takes_its_first_step(
     stack: Stack, tmp_path: Path, tables_dir: Path, name: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -91,6 +92,9 @@ async def test_an_example_takes_its_first_step(
     if name == "brpo":
         assert metrics["brpo/judge_failed"] == 0
         assert abs(metrics["reward/pairwise"]) <= 1
+    if name == "dapo":
+        assert 1 <= metrics["filter/draws"] <= 4
+        assert metrics["reward/overlong"] <= 0
     if name == "interpreter":
         assert metrics["code/cells"] > 0
         assert {"reward/style", "reward/length", "reward/execution"} <= metrics.keys()

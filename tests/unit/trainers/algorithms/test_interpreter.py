@@ -6,6 +6,7 @@ import asyncio
 import math
 from typing import Any, cast
 
+import numpy as np
 import pytest
 import torch
 
@@ -17,15 +18,17 @@ from fathom.domain.grading.episodes import cells
 from fathom.domain.grading.graders import GRADERS, Item
 from fathom.trainers.algorithms.code_interpreter import (
     CodeGrader,
-    advantages_by_component,
+    Interpreter,
     attach_sheets,
     epoch_warning,
     falling_length,
 )
 from fathom.trainers.batch import DataProto
+from fathom.trainers.config import load_config
 from fathom.trainers.config.sections import CollapseConfig, InterpreterConfig
 from fathom.trainers.jobs.registry import load_settings
 from fathom.trainers.monitor.collapse import CollapseDetector, TrainingCollapsed
+from fathom.trainers.objectives.masked import whiten
 from fathom.trainers.rollouts.groups import Group
 
 GOOD = """def growth(frame):
@@ -152,7 +155,7 @@ def test_one_epoch_is_the_default_and_more_is_warned_of() -> None:
 
 
 def test_components_are_compared_each_by_itself() -> None:
-    """Hand-computed: in a group of two each component gives ±1/sqrt(2), whatever its range."""
+    """Hand-computed: in a group of two each component gives ±1/sqrt(2), whatever its range; the sum is whitened."""
     tensors = {"response_mask": torch.tensor([[1, 0, 1], [1, 1, 0], [1, 1, 1], [1, 0, 0]])}
     arrays = {
         "uid": ["a", "a", "b", "b"],
@@ -162,14 +165,25 @@ def test_components_are_compared_each_by_itself() -> None:
     data = DataProto.from_dict(
         tensors, {name: torch.tensor(v).numpy() if name != "uid" else v for name, v in arrays.items()}
     )
-    found = advantages_by_component(data, {"style": 0.5, "execution": 1.0}, 2)
+    config = load_config(
+        overrides=[
+            *("interpreter.normalise=components", "interpreter.style_weight=0.5", "interpreter.length_weight=0"),
+            "interpreter.task_weight=0",
+        ]
+    )
+    zeros = {"reward/length": np.zeros(4), "reward/answer": np.zeros(4)}
+    data = DataProto(data.batch, data.non_tensor_batch | zeros)
+    found = Interpreter(config).advantages(data).tensor("advantages")
+    # Execution pays 100 for the first of "a", style half as much for the second: -0.5 and 1 of 1/sqrt(2), added up.
     unit = 1 / math.sqrt(2)
-    expected = [[0.5 * unit, 0, 0.5 * unit], [-0.5 * unit, -0.5 * unit, 0], [-unit, -unit, -unit], [unit, 0, 0]]
-    assert torch.allclose(found.tensor("advantages"), torch.tensor(expected), atol=1e-4)
-    with pytest.raises(InvalidField, match="reward/answer"):
-        advantages_by_component(data, {"answer": 1.0}, 2)
-    with pytest.raises(InvalidField, match="uid"):
-        advantages_by_component(data.reorder([0, 2, 1, 3]), {"style": 1.0}, 2)
+    sums = [[0.5 * unit, 0, 0.5 * unit], [-0.5 * unit, -0.5 * unit, 0], [-unit, -unit, -unit], [unit, 0, 0]]
+    assert torch.allclose(found, whiten(torch.tensor(sums), data.tensor("response_mask")), atol=1e-4)
+    # However many groups are interleaved: rows belong together by their names.
+    order = [0, 2, 1, 3]
+    assert torch.allclose(Interpreter(config).advantages(data.reorder(order)).tensor("advantages"), found[order])
+    del data.non_tensor_batch["reward/answer"]
+    with pytest.raises(InvalidField, match="has no component; there are execution, length, style"):
+        Interpreter(config).advantages(data)
 
 
 def test_tasks_get_the_tables_that_their_questions_need() -> None:

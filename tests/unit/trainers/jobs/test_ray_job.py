@@ -109,7 +109,7 @@ def test_every_algorithm_accepts_its_own_defaults(name: str, tmp_path: Path) -> 
 
 
 def test_an_algorithm_that_is_not_there_is_a_typed_error() -> None:
-    with pytest.raises(NotFound, match="grpo, interpreter"):
+    with pytest.raises(NotFound, match="grpo, gspo, interpreter"):
         find("reinforce")
     missing = Algorithm("future", "fathom.trainers.future:Trainer", Path("none.yaml"))
     with pytest.raises(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fathom.core.errors import InvalidField
-from fathom.trainers.objectives.advantages import broadcast, component_advantages, gae, rloo_advantages
+from fathom.trainers.objectives.advantages import broadcast, gae, overlong_penalty, rloo_advantages
 from fathom.trainers.objectives.kl import AdaptiveKLController, FixedKLController, kl_terms, subtract_kl
 from fathom.trainers.objectives.masked import at_last, last_cells, masked_mean, masked_variance, reverse_cumsum, whiten
 
@@ -87,15 +87,18 @@ def test_gae_steps_over_observations() -> None:
         gae(torch.tensor([[0.0, 0.0, 1.0]]), torch.zeros(1, 3), torch.tensor([[1.0, 1.0, 0.0]]))
 
 
-def test_components_count_alike_whatever_their_range() -> None:
-    # Whitened, both components are (∓1/√2, ±1/√2) whatever their range, and cancel each other.
-    small, large = torch.tensor([[0.0, 1.0]]), torch.tensor([[100.0, 0.0]])
-    both = component_advantages({"a": small, "b": large}, {"a": 1.0, "b": 1.0})
-    assert torch.allclose(both, torch.zeros(1, 2), atol=1e-4)
-    with pytest.raises(InvalidField) as bad:
-        component_advantages({"a": small}, {"c": 1.0})
-    assert bad.value.field == "weights.c"
+def test_an_advantage_is_that_of_every_token_of_its_row() -> None:
+    small = torch.tensor([[0.0, 1.0]])
     assert broadcast(small, torch.tensor([[1.0, 0.0], [1.0, 1.0]])).tolist() == [[0.0, 0.0], [1.0, 1.0]]
+
+
+def test_the_punishment_of_length_by_hand() -> None:
+    """Of at most 20 tokens with a ramp of 8: nothing up to 12, half way at 16, all at 20 and beyond."""
+    found = overlong_penalty(torch.tensor([3, 12, 13, 16, 20, 99]), 20, 8)
+    assert found.tolist() == pytest.approx([0.0, 0.0, -0.125, -0.5, -1.0, -1.0])
+    for buffer in (0, 21):
+        with pytest.raises(InvalidField, match="buffer"):
+            overlong_penalty(torch.tensor([3]), 20, buffer)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from fathom.trainers.learners.actor import Actor
 from fathom.trainers.objectives.policy_loss import (
     Totals,
     aggregate,
+    cispo_loss,
     importance_weights,
     kl_loss,
     policy_loss,
@@ -125,6 +126,10 @@ GRADIENTS: dict[str, Callable[[Tensor], Tensor]] = {
     "policy loss, dual clip": lambda x: (
         policy_loss(x, OTHER, ADVANTAGES, CUT, Totals.of(CUT), clip_high=0.28, dual_clip=3.0).loss
     ),
+    "policy loss, ratio of the sequence": lambda x: (
+        policy_loss(x, OTHER, ADVANTAGES, CUT, Totals.of(CUT), mode="seq-mean-token-mean", level="sequence").loss
+    ),
+    "k3, weighted": lambda x: kl_loss(x, OTHER, CUT, Totals.of(CUT), old_log_probs=ADVANTAGES),
     "policy loss, weighted": lambda x: (
         policy_loss(
             x, OTHER, ADVANTAGES, CUT, Totals.of(CUT), weights=ADVANTAGES.abs(), mode="seq-mean-token-mean"
@@ -166,6 +171,9 @@ def test_no_loss_feels_what_is_off_its_mask(seed: int, garbage: float) -> None:
     dirty = [tensor.masked_fill(~mask, value) for tensor, value in ((one, garbage), (two, NAN), (three, garbage))]
     for loss in (
         lambda a, b, c: policy_loss(a, b, c, mask, totals).loss, lambda a, b, c: value_loss(a, b, c, mask, totals).loss,
+        lambda a, b, c: policy_loss(a, b, c, mask, totals, level="sequence").loss,
+        lambda a, b, c: cispo_loss(a, b, c, mask, totals, level="sequence_token").loss,
+        lambda a, b, c: kl_loss(a, b, mask, totals, old_log_probs=c),
         lambda a, b, c: kl_loss(a, b, mask, totals), lambda a, b, c: sft_loss(a, mask, totals.tokens),
     ):  # fmt: skip
         assert loss(*dirty).item() == loss(one, two, three).item()

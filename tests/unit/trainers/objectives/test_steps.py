@@ -124,7 +124,7 @@ def test_what_is_wrong_is_named() -> None:
     """An unknown estimator, a reward that is not finite, groups that are not there, groups of one."""
     data = make_groups([1.0, 0.0], ["a", "a"])
     with pytest.raises(InvalidField, match="adv_estimator"):
-        compute_advantage(data, "reinforce")
+        compute_advantage(data, "remax")
     with pytest.raises(InvalidField, match="row 1"):
         compute_advantage(make_groups([1.0, math.nan], ["a", "a"]), "grpo")
     with pytest.raises(InvalidField, match="values"):
