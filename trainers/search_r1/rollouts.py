@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from fathom.core.errors import InvalidField
+from fathom.domain.chat.encoding import ContentEncoder
 from fathom.trainers.batch import DataProto
 from fathom.trainers.search_r1.generation import LLMGenerationManager
 from fathom.trainers.search_r1.generation_config import GenerationConfig
@@ -63,13 +64,8 @@ class SearchR1Rollouts:
         if "input_ids" in prompts:
             return prompts
         name = "raw_prompt" if "raw_prompt" in prompts else "prompt"
-        rows = [
-            self.tokenizer.encode(
-                self.tokenizer.apply_chat_template(list(chat), tokenize=False, add_generation_prompt=True),
-                add_special_tokens=False,
-            )
-            for chat in prompts.array(name)
-        ]
+        encoder = ContentEncoder(self.tokenizer)
+        rows = [encoder.encode_chat(list(chat)) for chat in prompts.array(name)]
         tokens = Tokens.from_rows(rows, int(self.tokenizer.pad_token_id), left=True)
         return prompts.with_tensors(input_ids=tokens.ids, attention_mask=tokens.mask)
 
