@@ -87,7 +87,8 @@ def episode(
 
 def record_segments(trajectory: pb.Trajectory) -> None:
     """Records the ids as planner does: one segment per compaction or stage, the flat ids are those of the last."""
-    starts, stage = [], ""
+    starts: list[int] = []
+    stage = ""
     for one in trajectory.steps:
         if not starts or one.HasField("compaction") or one.stage.name != stage:
             starts.append(one.index)
