@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time
+from datetime import UTC, datetime, time
 from pathlib import Path
 from typing import Any
 
@@ -207,14 +207,13 @@ def read_instant(value: Any, where: str) -> str:
     if value is None or value == "":
         return ""
     try:
-        found = value if isinstance(value, date) else datetime.fromisoformat(value)
+        given = datetime.fromisoformat(value) if isinstance(value, str) else value
+        is_day = not isinstance(given, datetime) or (isinstance(value, str) and len(value.strip()) <= len("2014-03-31"))
+        # Who asks on a day knows what it brought.
+        moment: datetime = datetime.combine(given, time.max) if is_day else given
     except (TypeError, ValueError) as error:
         raise InvalidField(where, f"{value!r} is no date or instant of ISO 8601") from error
-    is_day = not isinstance(found, datetime) or (isinstance(value, str) and len(value.strip()) <= len("2014-03-31"))
-    if is_day:
-        # Who asks on a day knows what it brought.
-        found = datetime.combine(found, time.max)
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).isoformat()
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
 
 
 def find_question(prompt: Sequence[tuple[str, str]], where: str) -> str:
