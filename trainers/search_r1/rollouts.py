@@ -21,6 +21,8 @@ from fathom.trainers.search_r1.statistics import rollout_metrics
 from fathom.trainers.search_r1.tokens import Tokens
 from fathom.trainers.store_files import StoredFiles, StoredFolder, StoreFolder
 
+PLANNERS_COLUMNS = ("history", "as_of")
+"""Columns of ``extra_info`` that this loop has no use for."""
 KEPT = ("uid", "data_source", "reward_model", "extra_info")
 
 
@@ -61,6 +63,7 @@ class SearchR1Rollouts:
 
         Prompts that the data set did not tokenise are rendered with the chat template.
         """
+        check_columns(prompts)
         if "input_ids" in prompts:
             return prompts
         name = "raw_prompt" if "raw_prompt" in prompts else "prompt"
@@ -80,3 +83,15 @@ class SearchR1Rollouts:
 
     def close(self) -> None:
         """Do nothing: no work is in flight between calls."""
+
+
+def check_columns(prompts: DataProto) -> None:
+    """Raise ``InvalidField`` for a row with a column that only episodes of planner have: this loop would ignore it."""
+    if "extra_info" not in prompts.non_tensor_batch:
+        return
+    for place, extra in enumerate(prompts.array("extra_info")):
+        for name in PLANNERS_COLUMNS:
+            given = (extra or {}).get(name)
+            if given is not None and len(given):
+                why = f"row {place}: is read with rollout.source planner, and not by Search-R1's own loop"
+                raise InvalidField(f"extra_info.{name}", why)
