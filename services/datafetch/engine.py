@@ -31,7 +31,13 @@ from fathom.services.datafetch.query.free_sql import SqlFallback
 from fathom.services.datafetch.query.gaps import find_gaps
 from fathom.services.datafetch.query.model import ROWS, Column, Missing, Query, Result, Sheet
 from fathom.services.datafetch.query.planner import NAMELESS, Part, Planner, limit_to_as_of
-from fathom.services.datafetch.query.result import describe_column, describe_columns, make_sheet, select_columns
+from fathom.services.datafetch.query.result import (
+    describe_column,
+    describe_columns,
+    is_cross_rate,
+    make_sheet,
+    select_columns,
+)
 from fathom.services.datafetch.query.sql.compiler import Compiler
 from fathom.services.datafetch.query.sql.text import run_sql
 from fathom.services.datafetch.warehouse.database import StoredIndicator, Warehouse
@@ -132,7 +138,7 @@ class Engine:
         self.frameworks = load_frameworks(BUNDLED) if own is None else load_frameworks(BUNDLED, own)
         # Questions match only the catalog's own names; names from frameworks merely suggest candidates.
         self.matcher = Matcher(self.layer.indicators.values(), generic=load_function_words())
-        self.reader = Reader(self.layer, self.matcher, self.find_latest_day)
+        self.reader = Reader(self.layer, self.matcher, self.find_latest_day, self.describe_values)
         self.catalog = CatalogSearch(self.layer, self.match)
 
     async def match(self, mention: str, limit: int = 20) -> list[Scored]:
@@ -238,6 +244,15 @@ class Engine:
             for stored in (one for found in self.warehouse.stored.values() for one in found):
                 days += [stored.members[e].last for e in entities if e in stored.members]
         return min(days, default=date.today())
+
+    def describe_values(self, entity: str) -> str:
+        """Return what the default values of an entity are: "spot price USD per barrel"."""
+        kind = self.layer.entities[entity].kind
+        defaults = [spec.id for spec in self.layer.indicators.values() if spec.default and kind in spec.kinds]
+        stored = (one for ident in defaults for one in self.warehouse.stored.get(ident, ()))
+        facts = [one.members[entity] for one in stored if entity in one.members]
+        # What stands behind a colon explains: "adjusted for dividends" does not make dividends a price.
+        return " ".join(f"{fact.basis.partition(':')[0]} {fact.unit}" for fact in facts)
 
     def is_us_company(self, ident: str) -> bool:
         """Return whether an entity is a company on a US exchange."""
@@ -432,7 +447,8 @@ class Engine:
         """Return a human-readable title of the sheet."""
         names = [entity.name for entity in part.entities]
         who = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
-        measures = ", ".join(measure.spec.name for measure in part.measures)
+        crossed = f"units per {query.currency.upper()} (by the ECB reference rates of the day)"
+        measures = ", ".join(crossed if is_cross_rate(one) else one.spec.name for one in part.measures)
         facts = [where[1] for where in part.facts.values()]
         start, end = query.start or min(f.first for f in facts), query.end or max(f.last for f in facts)
         asked = ", ".join(filter(None, (query.transform, *query.statistics, query.combination)))

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.clients import Clients, connect
+from fathom.core.errors import FathomError
 from fathom.services.local import LocalSettings, LocalStack
 from tests.bench.chaos.chaos import HOME, lay_out
 from tests.bench.chaos.model import CountingModel
@@ -28,6 +29,8 @@ from tests.bench.chaos.traffic import Account, People, Trainer
 from tests.integration.stack.scripted_model import entry
 
 PERSON_EVERY_S, SAMPLE_EVERY_S, LIST_EVERY_S = 3.0, 2.0, 5.0
+# A line in five minutes: a run that is ended early still says how memory went.
+SHOW_EVERY = 150
 # A process whose memory grows by less than a tenth within an hour lives as long as a pod does between two upgrades.
 GROWTH = 0.1
 HOUR_S = 3_600.0
@@ -85,27 +88,37 @@ async def sample(samples: list[Sample]) -> None:
     processes = list_processes(os.getpid())
     while True:
         samples.append(await asyncio.to_thread(measure, since, processes))
+        if len(samples) % SHOW_EVERY == 1:
+            now = samples[-1]
+            print(f"  {now.at:6.0f} s {now.memory_mib:8.0f} MiB {now.descriptors:6d} descriptors", flush=True)
         await asyncio.sleep(SAMPLE_EVERY_S)
 
 
-async def list_often(clients: Clients) -> None:
-    """List and read runs until cancelled, and leave a stream of events unread."""
+async def read_often(clients: Clients, refused: list[FathomError]) -> None:
+    """List and read runs until cancelled, and leave a stream of events unread.
+
+    What a loaded machine refuses goes to ``refused``: an hour of measuring must not end for one late reply.
+    """
     while True:
         await asyncio.sleep(LIST_EVERY_S)
-        found = (await clients.planner.list_runs(pb.ListRunsRequest(page_size=50))).runs
-        for one in found[:3]:
-            await clients.planner.get_run(pb.GetRunRequest(run_id=one.run_id))
-            async with aclosing(clients.planner.watch_run(pb.WatchRunRequest(run_id=one.run_id))) as events:
-                await anext(events)
+        try:
+            found = (await clients.planner.list_runs(pb.ListRunsRequest(page_size=50))).runs
+            for one in found[:3]:
+                await clients.planner.get_run(pb.GetRunRequest(run_id=one.run_id))
+                async with aclosing(clients.planner.watch_run(pb.WatchRunRequest(run_id=one.run_id))) as events:
+                    await anext(events)
+        except FathomError as error:
+            refused.append(error)
 
 
-async def soak(clients: Clients, account: Account, seconds: float) -> list[Sample]:
-    """Return what was measured while the traffic went on."""
+async def soak(clients: Clients, account: Account, seconds: float) -> tuple[list[Sample], list[FathomError]]:
+    """Return what was measured while the traffic went on, and the reads that were refused."""
     trainer, people, samples = Trainer(clients, account), People(clients, account), list[Sample]()
+    refused = list[FathomError]()
     async with asyncio.TaskGroup() as traffic:
         beside = [
             traffic.create_task(people.come(PERSON_EVERY_S)),
-            traffic.create_task(list_often(clients)),
+            traffic.create_task(read_often(clients, refused)),
             traffic.create_task(sample(samples)),
             # A target that it never reaches: the time ends it.
             traffic.create_task(trainer.train(10**9)),
@@ -114,7 +127,7 @@ async def soak(clients: Clients, account: Account, seconds: float) -> list[Sampl
         for task in beside:
             task.cancel()
     await people.leave()
-    return samples
+    return samples, refused
 
 
 def report(samples: Sequence[Sample], account: Account) -> bool:
@@ -143,7 +156,8 @@ async def run() -> None:
             models = {"rules": {"engine": "rules"}, "scripted": entry(address)}
             async with LocalStack(LocalSettings(home=home, gateway_port=0, models=models)).running() as endpoints:
                 clients = connect(endpoints.services)
-                samples = await soak(clients, account, float(os.environ.get("SOAK_S", "600")))
+                samples, refused = await soak(clients, account, float(os.environ.get("SOAK_S", "600")))
                 await clients.close()
+    print(f"reads refused {len(refused)}{f': {refused[0]}' if refused else ''}")
     if not report(samples, account):
         raise SystemExit("not flat, or a bound is broken")

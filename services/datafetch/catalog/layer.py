@@ -27,6 +27,8 @@ from fathom.services.datafetch.catalog.schema import (
     CalendarSpec,
     EntitySpec,
     EntityTableSpec,
+    Frequency,
+    GroupSpec,
     IndicatorSpec,
     SemanticFile,
     TableSpec,
@@ -57,6 +59,7 @@ class Layer:
 
     entities: dict[str, EntitySpec] = field(default_factory=dict)
     indicators: dict[str, IndicatorSpec] = field(default_factory=dict)
+    groups: dict[str, GroupSpec] = field(default_factory=dict)
     calendars: dict[str, CalendarSpec] = field(default_factory=dict)
     tables: list[tuple[TableSpec, Path]] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
@@ -83,6 +86,17 @@ class Layer:
     def name_words(self) -> NameWords:
         """Return the index of the indicators' names by their words."""
         return NameWords(self.iter_names())
+
+    @cached_property
+    def group_names(self) -> Names:
+        """Return the index of the names of groups of entities."""
+        return Names((name, spec.id) for spec in self.groups.values() for name in spec.names)
+
+    def list_members(self, group: str) -> list[str]:
+        """Return the entities of a group."""
+        spec, known = self.groups[group], self.entities.values()
+        alike = [one.id for one in known if spec.kind and one.kind == spec.kind and spec.market in ("", one.market)]
+        return [ident for ident in spec.members if ident in self.entities] or alike
 
     @cached_property
     def pinyin_names(self) -> Names:
@@ -135,9 +149,10 @@ def iter_indicator_names(specs: Iterable[IndicatorSpec]) -> Iterator[tuple[str, 
     """
     specs = list(specs)
     written = [spec for spec in specs if spec.name_zh or spec.synonyms]
-    # Of two series with one name the seasonally adjusted one wins.
+    # Of series with one name the seasonally adjusted one wins, then the finest.
     sourced = sorted(
-        (spec for spec in specs if not spec.name_zh and not spec.synonyms), key=lambda s: "(SA" not in s.unit
+        (spec for spec in specs if not spec.name_zh and not spec.synonyms),
+        key=lambda spec: ("(SA" not in spec.unit, list(Frequency).index(spec.frequency)),
     )
     for spec in written:
         # An id of one or two letters is more likely a word than a name.
@@ -186,6 +201,7 @@ def load(folders: Sequence[tuple[Path, Path]]) -> Layer:
             # Twice in one folder is a mistake; a later folder overrides on purpose.
             layer.indicators.update({spec.id: spec for spec in file.indicators})
             layer.entities.update({spec.id: spec for spec in file.entities})
+            layer.groups.update({spec.id: spec for spec in file.groups})
             layer.calendars.update({spec.id: spec for spec in file.calendars})
             layer.tables += [(spec, data) for spec in file.tables]
             for table in file.entity_tables:

@@ -174,6 +174,22 @@ class EntityTableSpec(Settings):
     calendar: str = ""
 
 
+class GroupSpec(Settings):
+    """Entities that people name together: those listed, or all of a kind and a market."""
+
+    id: str
+    names: list[str]
+    members: list[str] = Field(default_factory=list)
+    kind: str = ""
+    market: str = ""
+
+    @model_validator(mode="after")
+    def check_members(self) -> Self:
+        if bool(self.members) == bool(self.kind):
+            raise ValueError(f"{self.id}: give its members or their kind")
+        return self
+
+
 class SynonymSpec(Settings):
     """Additional names of an indicator that another file declares."""
 
@@ -215,6 +231,7 @@ class SemanticFile(Settings):
     version: Literal[1]
     entities: list[EntitySpec] = Field(default_factory=list)
     entity_tables: list[EntityTableSpec] = Field(default_factory=list)
+    groups: list[GroupSpec] = Field(default_factory=list)
     indicators: list[IndicatorSpec] = Field(default_factory=list)
     synonyms: list[SynonymSpec] = Field(default_factory=list)
     families: list[FamilySpec] = Field(default_factory=list)

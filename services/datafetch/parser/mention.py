@@ -29,9 +29,9 @@ class Mention:
     """Words of a question: ``start`` and ``end`` are character positions, ``value`` is the canonical meaning.
 
     ``confidence`` is 1 for words that leave no choice, less for likeness, and 0 for unknown words. ``how`` says how a
-    name was found: ``exact``, ``short`` (no legal form), ``sound`` (pinyin or homophones), ``typo``, ``near`` or
-    ``ngram``; ``others`` are the further meanings of an ambiguous name. ``meaning`` is the parsed form of a condition,
-    grouping or ranking.
+    name was found: ``exact``, ``short`` (no legal form), ``sound`` (pinyin or homophones), ``typo``, ``near``,
+    ``ngram``, ``words`` (of a name, apart or some of them) or ``group`` (a member of it); ``others`` are the further
+    meanings of an ambiguous name. ``meaning`` is the parsed form of a condition, grouping or ranking.
     """
 
     kind: MentionKind
@@ -85,7 +85,10 @@ def resolve_overlaps(mentions: Iterable[Mention]) -> list[Mention]:
         span = mention.span
         same = [other for other in taken if other.span == span]
         if span in spans:
-            if all(other.kind != mention.kind for other in same) and mention.confidence >= same[0].confidence:
+            grouped = mention.how == "group" and all(other.value != mention.value for other in same)
+            if (grouped or all(other.kind != mention.kind for other in same)) and mention.confidence >= same[
+                0
+            ].confidence:
                 taken.append(mention)
         elif all(span[1] <= start or span[0] >= end for start, end in spans):
             taken.append(mention)

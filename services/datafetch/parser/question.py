@@ -11,6 +11,7 @@ from fathom.domain.chat.negation import find_denials, find_exclusions
 from fathom.domain.text.numerals import NUMBER_WORDS, parse_number
 from fathom.services.datafetch.catalog.layer import PARTICLES, Layer
 from fathom.services.datafetch.catalog.matching import Matcher
+from fathom.services.datafetch.catalog.name_words import list_roots
 from fathom.services.datafetch.catalog.text import blank, is_chinese, plain
 from fathom.services.datafetch.parser.acceptance import find_objections, join_adjacent, settle_measures
 from fathom.services.datafetch.parser.builder.query import STEP_MONTHS, build_query
@@ -19,13 +20,14 @@ from fathom.services.datafetch.parser.lexicon import cue, cues, group, load_rela
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, list_matches, move_positions, select
 from fathom.services.datafetch.parser.names.entities import Resolver
 from fathom.services.datafetch.parser.names.finder import NameFinder
-from fathom.services.datafetch.parser.names.unmatched import Leftovers
+from fathom.services.datafetch.parser.names.unmatched import Leftovers, find_unread
 from fathom.services.datafetch.parser.operators.conditions import find_conditions
 from fathom.services.datafetch.parser.operators.groupings import find_grouping
 from fathom.services.datafetch.parser.rewording import Meanings, Rewording, Speller, join_runs, mark, reword
 from fathom.services.datafetch.parser.time import expressions
 from fathom.services.datafetch.parser.words import find_periods, find_words
-from fathom.services.datafetch.query.model import Match, Missing, Query
+from fathom.services.datafetch.query import formulas
+from fathom.services.datafetch.query.model import Match, Missing, Query, Transform
 
 NOT_UNDERSTOOD = "NOT_UNDERSTOOD"
 # Each unread word costs a pass of the encoder, and a text with more of them is no question: the names in a cell's code
@@ -64,8 +66,15 @@ class Understanding:
 class Reader:
     """A question parser for one semantic layer."""
 
-    def __init__(self, layer: Layer, matcher: Matcher, latest: Callable[[Sequence[str], Sequence[str]], date]) -> None:
-        self._layer, self._matcher, self._latest = layer, matcher, latest
+    def __init__(
+        self,
+        layer: Layer,
+        matcher: Matcher,
+        latest: Callable[[Sequence[str], Sequence[str]], date],
+        describe: Callable[[str], str] = lambda entity: "",
+    ) -> None:
+        """Take the names, and what is known of series: their last day, and what the values of an entity's stand for."""
+        self._layer, self._matcher, self._latest, self._describe = layer, matcher, latest, describe
         self.resolver = Resolver(layer)
         self._names = NameFinder(layer, matcher, self.resolver)
         self._speller = Speller(layer)
@@ -147,7 +156,7 @@ class Reader:
         mentions += find_grouping(asked)
         draft = Draft(self._layer, asked, blank(asked, [item.span for item in mentions]), mentions)
         self._names.find(draft, as_of)
-        rest = self._find_periods(draft, as_of)
+        rest = self._accept_descriptions(draft, self._find_periods(draft, as_of))
         leftovers = Leftovers(
             self._layer, self._matcher, self.resolver, draft.text, rest, draft.kinds, draft.mentions, draft.missing
         )
@@ -216,6 +225,10 @@ class Reader:
         anchor = as_of or self._latest(draft.entities, [item.value for item in draft.indicators])
         rest = blank(draft.text, [item.span for item in draft.mentions])
         transform, words = expressions.transform_of(rest)
+        rates = self._find_annual_rates(draft, rest)
+        if rates and not transform:
+            transform, words = Transform.YOY, rates
+            draft.mentions += [Mention(MentionKind.MEASURE, *span, str(transform)) for span in rates]
         # "12-month change" and "50-day moving average" describe measures, not periods.
         hidden = words if transform in STEP_MONTHS else []
         hidden = hidden + [m.span() for m in (*cue("against").finditer(rest), *cue("window").finditer(draft.text))]
@@ -229,6 +242,23 @@ class Reader:
         patterns += [pattern for name in ("statistics", "densities") for _, pattern in cues(name)]
         spoken = [match.span() for pattern in patterns for match in pattern.finditer(rest) if match[0]]
         return blank(rest, [*spoken, *(m.span() for m in cue("growth").finditer(rest))])
+
+    def _accept_descriptions(self, draft: Draft, rest: str) -> str:
+        """Add the words that say of a named entity what its values are anyway, and blank them: "WTI spot"."""
+        known = {root for ident in draft.entities for root in list_roots(self._describe(ident))}
+        spans = [(start, end) for start, end in find_unread(rest) if known.issuperset(list_roots(rest[start:end]))]
+        spans = [(start, end) for start, end in spans if list_roots(rest[start:end])]
+        draft.mentions += [Mention(MentionKind.OUTPUT, *span, "described") for span in spans]
+        return blank(rest, spans)
+
+    def _find_annual_rates(self, draft: Draft, rest: str) -> list[tuple[int, int]]:
+        """Return the spans of lengths of a year right before a price index or a growth: "twelve-month CPI"."""
+        specs = [(item, self._layer.indicators[item.value]) for item in draft.indicators]
+        starts = [
+            item.start for item, spec in specs if "=100" in spec.unit or formulas.classify_metric(spec) == "offset"
+        ]
+        found = (cue("year_ahead").search(rest[:start]) for start in starts)
+        return [match.span() for match in found if match]
 
     def _complete(self, draft: Draft) -> None:
         """Add default indicators of entities named without one, and drop indicators that do not apply."""

@@ -19,6 +19,8 @@ from fathom.services.datafetch.parser.mention import Mention
 MIN_WORD, MIN_EXTRA, MIN_CHANGED = 5, 7, 9
 # Length of the shortest codes of shares that are read in small letters.
 MIN_CODE = 3
+# Kinds whose codes are no English words, as those of funds ("size") and currencies ("try") are.
+CODED = ("stock", "commodity", "index")
 SPELLING = 0.85
 # Likeness of a word and a term: of 80 words outside the lexicons 12 of the 13 above it mean what their term does, and
 # few below it.
@@ -85,9 +87,9 @@ class Speller:
         return word.lower() in self._words[word[:1].lower()]
 
     def _read_code(self, word: str) -> str:
-        """Return the code of a share that is written in small letters, or ""."""
+        """Return the code of a share, commodity or index that is written in small letters, or ""."""
         spec = self._layer.entities.get(word.upper()) if len(word) >= MIN_CODE and word.islower() else None
-        return spec.id if spec is not None and spec.kind == "stock" else ""
+        return spec.id if spec is not None and spec.kind in CODED else ""
 
     def correct(self, word: str) -> str:
         """Return the only known word from which a slip of the keyboard makes ``word``, or ""."""

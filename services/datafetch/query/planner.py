@@ -14,6 +14,7 @@ from fathom.services.datafetch.query import formulas
 from fathom.services.datafetch.query.formula_units import infer_unit
 from fathom.services.datafetch.query.model import Frequency, Missing, Query, Transform
 from fathom.services.datafetch.query.units import (
+    PER_EURO,
     Conversion,
     find_conversion,
     find_currency,
@@ -304,7 +305,8 @@ class Planner:
             return
         source = measure.conversion.source
         # The catalog's unit is that of the indicator; a single series may be in points or per barrel.
-        if source and any(find_currency(where[1].unit) != source for where in facts.values()):
+        is_rate = measure.spec.unit == PER_EURO
+        if source and not is_rate and any(find_currency(where[1].unit) != source for where in facts.values()):
             unit = next(iter(facts.values()))[1].unit
             detail = f"{measure.spec.name} of {owner.name} is in {unit}, which is no amount of money in {source}"
             plan.missing.append(Missing(owner.name, "NO_MATCH", detail, aspect=measure.spec.id))

@@ -17,7 +17,7 @@ from fathom.services.datafetch.query.model import ROWS, Column, Frequency, Query
 from fathom.services.datafetch.query.planner import Measure, Part
 from fathom.services.datafetch.query.sql import statistics
 from fathom.services.datafetch.query.sql.compiler import list_shown_inputs
-from fathom.services.datafetch.query.units import Conversion
+from fathom.services.datafetch.query.units import PER_EURO, Conversion
 from fathom.services.datafetch.warehouse.database import SeriesFacts
 
 # A sheet of hundreds of companies must stay small.
@@ -134,6 +134,9 @@ def describe_measure(table: Any, name: str, entity: str, measure: Measure, part:
     if measure.conversion.target and facts and facts[0].unit.startswith(f"{measure.conversion.source} "):
         # Only the currency changes: "USD per barrel" becomes "EUR per barrel".
         unit = facts[0].unit.replace(measure.conversion.source, measure.conversion.target, 1)
+    crossed = is_cross_rate(measure)
+    if crossed:
+        unit = f"{member} {unit}"
     if measure.transform == Transform.CHANGE:
         unit = statistics.find_unit(Statistic.CHANGE, unit, part.frequency)
     return Column(
@@ -149,7 +152,9 @@ def describe_measure(table: Any, name: str, entity: str, measure: Measure, part:
         measure.inputs,
         ", ".join(dict.fromkeys(fact.vendor for fact in facts if fact.vendor)),
         # A transformed value, such as a rate of change, stands for something else than its inputs.
-        basis=""
+        basis="quotient of two reference rates of the day"
+        if crossed
+        else ""
         if measure.spec.formula or measure.transform
         else ", ".join(dict.fromkeys(fact.basis for fact in facts if fact.basis)),
         resampling=describe_resampling(measure, part, facts),
@@ -157,6 +162,11 @@ def describe_measure(table: Any, name: str, entity: str, measure: Measure, part:
         indicator_names=list_names(measure.spec, measure.spec.synonyms),
         adverse=measure.spec.adverse,
     )
+
+
+def is_cross_rate(measure: Measure) -> bool:
+    """Return whether a measure is the rate of one currency for another one than the euro."""
+    return bool(measure.conversion.target) and measure.spec.unit == PER_EURO
 
 
 def list_names(spec: EntitySpec | IndicatorSpec, others: Sequence[str]) -> tuple[str, ...]:

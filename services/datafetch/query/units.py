@@ -43,6 +43,8 @@ CURRENCY_NAMES = {
 }
 CURRENCIES = {name: code for code, names in CURRENCY_NAMES.items() for name in names}
 MONEY = {"CNY": "元", "USD": "USD"}
+# The unit of the reference rates, which are all stored so.
+PER_EURO = "per EUR"
 FRACTIONS = {
     "%": 100.0,
     "percent": 100.0,
@@ -148,6 +150,10 @@ def find_conversion(spec: IndicatorSpec, unit: str, currency: str) -> Conversion
     """
     if not unit and not currency:
         return Conversion()
+    if currency and not unit and spec.unit == PER_EURO:
+        # The rate of another currency for the asked one: its own rate over that one's, of the same day.
+        target = currency.upper()
+        return Conversion() if target == "EUR" else Conversion(1.0, f"per {target}", target, "EUR")
     wanted = parse_unit(unit) if unit else Unit()
     if wanted is None:
         raise InvalidField(

@@ -67,11 +67,25 @@ class Reading:
 
     @property
     def names(self) -> dict[str, str]:
-        """Return the question's own words for each entity and indicator."""
-        return {value: text for kind, text, value in reversed(self.mentions) if kind in ("entity", "indicator")}
+        """Return the question's own words for each entity and indicator; those of a group name none of its members."""
+        named = [(text, value) for kind, text, value in reversed(self.mentions) if kind in ("entity", "indicator")]
+        if self.cross_rate:
+            priced, base = self.cross_rate
+            return {priced: f"{base}/{priced}"} | {value: text for text, value in named if value not in (priced, base)}
+        groups = {text for text, value in named if any(other == text and one != value for other, one in named)}
+        return {value: text for text, value in named if text not in groups}
+
+    @property
+    def cross_rate(self) -> tuple[str, str] | None:
+        """Return the currency that is priced and the one that it is priced for, neither of them the euro."""
+        names, base = self.query.get("entities", ()), str(self.query.get("currency", ""))
+        is_rate = list(self.query.get("indicators", ())) == [load_table("measures")["inverse"]]
+        return (str(names[0]), base) if base and is_rate and len(names) == 1 else None
 
     @property
     def entities(self) -> list[str]:
+        if self.cross_rate:
+            return [self.cross_rate[0]]
         # Names behind shares are those of a portfolio, beside the currency of its value.
         pairs = pairwise(self.mentions)
         held = [one[2] for before, one in pairs if one[0] == "entity" and before[0] == "parameter" and "%" in before[2]]
@@ -262,7 +276,8 @@ def find_unsupported(reading: Reading, known: Collection[str], is_price: bool) -
         }
         if refused.get(kind):
             yield text
-    yield from (str(reading.query[name]) for name in REFINEMENTS if name in reading.query)
+    taken = {"currency"} if reading.cross_rate else set()
+    yield from (str(reading.query[name]) for name in REFINEMENTS if name in reading.query and name not in taken)
 
 
 def is_whole_month(mention: Words) -> bool:
@@ -301,6 +316,8 @@ def make_query(reading: Reading, wanted: Sequence[str], windows: Sequence[tuple[
     if not frequency and any(measure.get("frequency") for measure in measures) and reading.frequency != "daily":
         frequency = reading.frequency
     query = {"entities": reading.entities, "indicators": indicators, "frequency": frequency}
+    if reading.cross_rate:
+        query["currency"] = reading.cross_rate[1]
     query["end_date"] = max(ends) if all(ends) else ""
     if all(starts):
         history = timedelta(days=max(measure.get("history_days", 0) for measure in measures))

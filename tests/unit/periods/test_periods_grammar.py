@@ -91,11 +91,37 @@ def test_periods_that_exclude_each_other_are_named_and_not_merged(text: str, wor
     assert read(text) == [(words, "", "")]
 
 
-@pytest.mark.parametrize(
-    "text", ["31 February 2021", "2021年13月", "2023Q5", "March 2021 to January 2021", "the last 9999 years"]
-)
+@pytest.mark.parametrize("text", ["31 February 2021", "2021年13月", "2023Q5", "the last 9999 years"])
 def test_what_is_in_no_calendar_is_impossible(text: str) -> None:
     assert read_one(text).kind is Kind.IMPOSSIBLE
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("from March 2021 to January 2021", Kind.REVERSED),
+        ("2021年3月到2021年1月", Kind.REVERSED),
+        ("the dot-com era", Kind.NAMELESS),
+        ("highest on record", Kind.EVERYTHING),
+        ("有记录以来的最高点", Kind.EVERYTHING),
+    ],
+)
+def test_what_has_no_days_says_why(text: str, kind: Kind) -> None:
+    assert [(one.kind, one.start, one.end) for one in read_periods(text, TODAY).periods] == [(kind, None, None)]
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [
+        ("3-Oct-18", date(2018, 10, 3), date(2018, 10, 3)),
+        ("5-Jan-2015 to 7-Mar-16", date(2015, 1, 5), date(2016, 3, 7)),
+        ("up to 2015", None, date(2015, 12, 31)),
+        ("up to March 2015", None, date(2015, 3, 31)),
+        ("until 2015", None, date(2014, 12, 31)),
+    ],
+)
+def test_a_day_in_any_notation_and_an_end_that_is_included(text: str, start: date | None, end: date) -> None:
+    assert (read_one(text).start, read_one(text).end) == (start, end)
 
 
 @pytest.mark.parametrize(

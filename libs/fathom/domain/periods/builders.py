@@ -25,7 +25,7 @@ from fathom.domain.periods.period import (
 
 # Roles of what a list is made of.
 MEMBERS = ("date", "part", "range", "number", "ordinal")
-IMPOSSIBLE = Period(kind=Kind.IMPOSSIBLE)
+IMPOSSIBLE, REVERSED = Period(kind=Kind.IMPOSSIBLE), Period(kind=Kind.REVERSED)
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ def build_range(match: Match) -> Period | None:
             return None
         start, upto = two.start, one.end
     if start > upto:
-        return IMPOSSIBLE
+        return REVERSED
     # "2022 up to September" is read like an interim statement. Ends of different units have none in common.
     unit = Unit.QUARTER if one.unit is Unit.YEAR and is_open(last) else one.unit if one.unit is two.unit else None
     points = Kind.POINT in (one.kind, two.kind)
@@ -348,12 +348,16 @@ BUILDERS: Mapping[str, Callable[[Match], Any]] = {
     "since": build_open(lambda start, _, kind: (start, None)),
     "after": build_open(lambda _, end, kind: (end + DAY, None)),
     "before": build_open(lambda start, _, kind: (None, start if kind is Kind.POINT else start - DAY)),
+    "upto": build_open(lambda _, end, kind: (None, end)),
     "whole": Match.period,
+    "era": lambda match: Period(kind=Kind.NAMELESS),
+    "everything": lambda match: Period(kind=Kind.EVERYTHING),
 }
 # Roles of what is made where it is no date, or a part of one without its year.
 ROLES: Mapping[str, str] = {
     **{role: role for role in ("range", "list", "unclear", "recurring", "length", "silent")},
-    **dict.fromkeys(("since", "before", "after"), "open"),
+    **dict.fromkeys(("since", "before", "after", "upto"), "open"),
+    **dict.fromkeys(("era", "everything"), "era"),
     **dict.fromkeys(("past", "span", "to_date", "trailing", "current"), "relative"),
     "offset": "unclear",
 }
@@ -368,6 +372,8 @@ def build(builder: str, match: Match) -> Mapping[str, Any] | None:
         made = IMPOSSIBLE
     if made is None:
         return None
+    if made == REVERSED:
+        return {"impossible": REVERSED}
     if made == IMPOSSIBLE or (isinstance(made, Date) and made.year and settle(made) is None):
         return {"impossible": IMPOSSIBLE}
     role = ROLES.get(builder) or ("part" if is_open(made) else "date")

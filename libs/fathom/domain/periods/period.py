@@ -13,7 +13,9 @@ class Kind(StrEnum):
 
     A *point* is one end of a period ("end of 2018"), a *window* all its days. *Recurring* names a frequency ("each
     quarter"). What is *unclear* depends on something unnamed ("ten years later"), what is *impossible* is in no
-    calendar ("31 February"), and *contradictory* periods exclude each other; these three have no dates.
+    calendar ("31 February"), and *contradictory* periods exclude each other. A *reversed* range ends before it begins,
+    and of a *nameless* era no days are known ("the dot-com era"); these have no dates. *Everything* is all that there
+    is ("on record").
     """
 
     POINT = "point"
@@ -22,6 +24,9 @@ class Kind(StrEnum):
     UNCLEAR = "unclear"
     IMPOSSIBLE = "impossible"
     CONTRADICTORY = "contradictory"
+    REVERSED = "reversed"
+    NAMELESS = "nameless"
+    EVERYTHING = "everything"
 
 
 class Unit(StrEnum):

@@ -48,9 +48,10 @@ def build_query(draft: Draft) -> Query:
     if set(statistics) & BETWEEN_DATES:
         reading, period = _join_points(draft.text, reading, period)
         period = _start_at_base(draft, reading, period, names)
-    combination = Combination.CROSS if crossed else _combine(draft, entities, names)
+    combination = Combination.NONE if crossed else _combine(draft, entities, names)
     query = Query(
-        tuple(entities),
+        # The rate of the one for the other is that of the first in the other's money.
+        tuple(entities[:1] if crossed else entities),
         # Without indicators nothing is fetched: an answer for other dates than the impossible one would mislead.
         () if reading.impossible else tuple(dict.fromkeys(names)),
         period.start,
@@ -58,7 +59,7 @@ def build_query(draft: Draft) -> Query:
         _choose_frequency(draft, names, transform, combination, statistics),
         transform=transform,
         unit=_choose_unit(draft, names, transform, statistics, crossed=crossed),
-        currency="" if transform in STEP_MONTHS else draft.currency,
+        currency=entities[1] if crossed else "" if transform in STEP_MONTHS else draft.currency,
         statistics=statistics,
         combination=combination,
         periods=() if wanted.every else _list_ranges(reading.periods, period, draft.text, statistics),

@@ -171,10 +171,14 @@ class Resolver:
                 # common.
                 if len(form) <= MIN_TYPO and len(form) != len(core):
                     continue
+                # The first letter of a word is the least often wrong: "trouble" is no misspelt rouble.
+                if core[0].isascii() and core[0] != form[0]:
+                    continue
                 distance = OSA.distance(core, form)
                 if distance <= 1:
                     hits[ident] = min(distance, hits.get(ident, 9))
-            for ident in self._whole_cores.get(key, ()) if len(key) >= MIN_TYPO and key != window else ():
+            same = len(key) >= MIN_TYPO and key != window and (not core[0].isascii() or key[0] == core[0])
+            for ident in self._whole_cores.get(key, ()) if same else ():
                 hits.setdefault(ident, 1)
         return sorted(hits, key=lambda ident: hits[ident])
 

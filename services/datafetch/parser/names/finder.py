@@ -8,11 +8,12 @@ from datetime import date
 
 from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.matching import Matcher
-from fathom.services.datafetch.catalog.text import blank
+from fathom.services.datafetch.catalog.text import blank, is_chinese
 from fathom.services.datafetch.parser.draft import Draft
 from fathom.services.datafetch.parser.lexicon import cue
-from fathom.services.datafetch.parser.mention import Mention, MentionKind
+from fathom.services.datafetch.parser.mention import Mention, MentionKind, select
 from fathom.services.datafetch.parser.names.entities import Resolver, make_entity
+from fathom.services.datafetch.parser.names.groups import find_groups
 from fathom.services.datafetch.parser.names.indicators import choose_indicators, find_indicators
 from fathom.services.datafetch.parser.operators.groupings import Ranking, find_ranking
 from fathom.services.datafetch.parser.operators.units import find_rounding, find_unit
@@ -32,7 +33,18 @@ class NameFinder:
         ``as_of`` anchors relative periods, today by default.
         """
         rest = self._find_unit(draft)
-        found = self._find_entities(rest, draft)
+        # "Chained 2012 dollars" are the unit of a series, no currency and no year.
+        draft.mentions += [
+            Mention(MentionKind.OUTPUT, *m.span(), "constant prices") for m in cue("real_unit").finditer(rest)
+        ]
+        draft.text = blank(draft.text, [m.span() for m in cue("real_unit").finditer(rest)])
+        rest = blank(rest, [m.span() for m in cue("real_unit").finditer(rest)])
+        groups = list(find_groups(rest, self._layer, self._resolver.exact(rest)))
+        if self._is_ranked(draft.text, [item.value for item in groups]):
+            groups = []
+        rest = blank(rest, [item.span for item in groups])
+        found = [*self._find_entities(rest, draft), *select(groups, MentionKind.ENTITY)]
+        draft.mentions += select(groups, MentionKind.OUTPUT)
         rest = blank(rest, [item.span for item in found])
         # Before the indicators, so that the target currency does not count as an entity that they must apply to.
         entities = self._split_currency(draft, found)
@@ -84,7 +96,7 @@ class NameFinder:
             around = any(
                 m.start <= item.start and item.end <= m.end and m.end - m.start > item.end - item.start for m in longer
             )
-            if around or not self._is_noun(text, item):
+            if around or not self._is_noun(text, item) or self._cuts_word(text, item):
                 continue
             # A name that overlaps the start of an indicator's is cut, if the rest names an entity: 美国|银行贷款利率.
             for m in longer:
@@ -102,8 +114,24 @@ class NameFinder:
         ahead, behind = cue("currency_ahead"), cue("currency_behind")
         return bool(" " in words or ahead.search(text[: item.start]) or behind.match(text[item.end :]))
 
+    def _is_ranked(self, text: str, members: Sequence[str]) -> bool:
+        """Return whether a question ranks a whole kind of entities, which are the members of a group."""
+        kinds = {item.meaning.kind for item in find_ranking(text) if isinstance(item.meaning, Ranking)}
+        return {one.id for one in self._layer.entities.values() if one.kind in kinds} == set(members)
+
+    def _cuts_word(self, text: str, item: Mention) -> bool:
+        """Return whether an ambiguous Chinese name begins inside another word of the catalogue: 油价 in 汽油价格."""
+        pair = text[max(item.start - 1, 0) : item.start + 1]
+        return bool(item.others) and len(pair) == 2 and is_chinese(pair) and self._layer.name_words.has(pair)
+
     def _accept(self, found: Sequence[Mention], draft: Draft) -> list[Mention]:
         """Return the accepted entities and report ambiguous ones; ambiguous misspellings are rejected."""
+        sure = {item.value for item in found if not item.others}
+        # "Oil (WTI)" says which of the two is meant.
+        told = [next((ident for ident in item.ids if item.others and ident in sure), "") for item in found]
+        found = [
+            replace(item, value=ident, others=()) if ident else item for item, ident in zip(found, told, strict=True)
+        ]
         for item in found:
             if item.others:
                 words = draft.text[item.start : item.end]

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.matching import STRANGE as STRANGE_CHARS
-from fathom.services.datafetch.catalog.matching import Matcher, Scored, grams
+from fathom.services.datafetch.catalog.matching import Matcher, Scored
+from fathom.services.datafetch.catalog.name_words import REPLACES, list_roots
 from fathom.services.datafetch.catalog.text import CJK, blank, is_chinese
 from fathom.services.datafetch.parser.lexicon import (
     cue,
@@ -33,6 +34,8 @@ STRANGE, ALIEN = 0.35, 0.2
 # Characters around a known name that may belong to a longer one: enough for a place in front of it and a legal form
 # behind it.
 MAX_BEFORE, MAX_AFTER = 12, 16
+# The last word of a text, and what may stand between the words of one name.
+ONE_WORD, LINKS = re.compile(r"[A-Za-z]+\s+$"), re.compile(r"\s*(?:(?:of|for|in|on|at|by|and|the|an?)\s+)*|的", re.I)
 # Capitalised words that look like a name; used only to report unknown names, never to guess.
 NAME_LIKE = re.compile(r"\b(?:[A-Z][a-z]+(?:\s+[A-Z][a-z]+)*|[A-Z]{2,5})\b")
 # Valuation multiples: P/E, EV/EBITDA.
@@ -67,7 +70,7 @@ class Leftovers:
 
     def read(self) -> None:
         """Classify the words of ``rest`` that are not blanked."""
-        self._specify()
+        self._link()
         self._reject_economies()
         self._report_names()
         chinese = is_chinese(self.text)
@@ -84,24 +87,71 @@ class Leftovers:
         for start, end in runs:
             self._read_chinese(start, end, alone=len(runs) == 1, leads=(start, end) == runs[0])
 
-    def _specify(self) -> None:
-        """Take the names that have the words of a name and an unread one: "home prices" beside "Miami"."""
+    def _link(self) -> None:
+        """Take the series whose names hold unread words and the names beside them: "median unemployment duration"."""
+        names = self.layer.name_words
+        for phrase in list(self._find_phrases()):
+            start, end = phrase
+            inside = [item for item in self.indicators if start <= item.start and item.end <= end]
+            # Beside a series that is named, words alone narrow it or mean nothing.
+            if self.indicators and not inside:
+                continue
+            least = REPLACES if inside else 0.0
+            texts = (self.text[at:end] for at in self._widen(start))
+            found = next(filter(None, (names.choose(list_roots(text), least=least) for text in texts)), "")
+            if found and self._list_fitting([found]):
+                self._drop(*inside)
+                self._take_words([phrase], [found])
+                if found in [item.value for item in inside]:
+                    # The words only say more of the series that was named, which others may still narrow.
+                    self.mentions[-1] = replace(self.mentions[-1], confidence=1.0, how="exact")
         for item in self.indicators:
-            said = set(grams(self.text[item.start : item.end]))
-            found, beside = [], grams(self.text)
-            for start, end in find_unread(self.rest) if said and not self.layer.indicators[item.value].default else ():
-                words = set(grams(self.text[start:end]))
-                known = self._list_fitting(self.layer.name_words.find(words | said, beside)) if words else []
-                # What the series itself is called makes it no other one.
-                if known and item.value not in known:
-                    found.append(Mention(MentionKind.INDICATOR, start, end, known[0], SPECIFIC, "words"))
-            if found:
+            if item.how == "words" or self.layer.indicators[item.value].default:
+                continue
+            narrowed = [(span, found) for span in find_runs(self.rest) if (found := self._narrow(item, span))]
+            if narrowed:
                 self._drop(item)
-                self.rest = blank(self.rest, [one.span for one in found])
-                self.mentions += [
-                    replace(item, value=found[0].value, confidence=SPECIFIC, how="words", others=()),
-                    *found,
-                ]
+                self.mentions.append(replace(item, value=narrowed[0][1], confidence=SPECIFIC, how="words", others=()))
+                self._take_words(*zip(*narrowed, strict=True))
+
+    def _narrow(self, item: Mention, span: tuple[int, int]) -> str:
+        """Return the series that unread words make of a named one: "regular" beside "pump price"; "" for none."""
+        names, words = self.layer.name_words, list_roots(self.text[slice(*span)])
+        found = names.choose(words, names.get_words(item.value) | list_roots(self.text)) if words else ""
+        # What the series itself is called makes it no other one.
+        if not found or found == item.value or not self._list_fitting([found]):
+            return ""
+        return found if names.narrows(found, item.value, self.text[item.start : item.end]) else ""
+
+    def _take_words(self, spans: Sequence[tuple[int, int]], ids: Sequence[str]) -> None:
+        self.rest = blank(self.rest, spans)
+        pairs = zip(spans, ids, strict=True)
+        self.mentions += [Mention(MentionKind.INDICATOR, *span, ident, SPECIFIC, "words") for span, ident in pairs]
+
+    def _widen(self, start: int) -> Iterator[int]:
+        """Yield where a phrase may begin: at a word before it with another meaning ("median duration"), or as it is."""
+        before = ONE_WORD.search(self.text[:start])
+        if before and all(not item.start <= before.start() < item.end for item in self.mentions):
+            yield before.start()
+        yield start
+
+    def _find_phrases(self) -> Iterator[tuple[int, int]]:
+        """Yield the spans of unread words with the names of series that only words without content part from them.
+
+        The longest come first, and none that holds another that was taken.
+        """
+        runs = find_runs(self.rest)
+        named = [item.span for item in self.indicators if not self.layer.indicators[item.value].default]
+        parts = sorted([*runs, *named])
+        ends = {at: at for at in range(len(parts))}
+        for at in reversed(range(len(parts) - 1)):
+            if LINKS.fullmatch(self.text[parts[at][1] : parts[at + 1][0]]):
+                ends[at] = ends[at + 1]
+        phrases = [(first, last) for first, end in ends.items() for last in range(first, end + 1)]
+        for first, last in sorted(phrases, key=lambda one: one[0] - one[1]):
+            held = parts[first : last + 1]
+            if set(held) & set(runs) and all(self.rest[slice(*run)].strip("\0") for run in held if run in runs):
+                yield parts[first][0], parts[last][1]
 
     def _reject_economies(self) -> None:
         """Report other economies: figures of theirs must not be answered with those of the United States."""
@@ -339,6 +389,11 @@ def find_unknown_names(rest: str) -> list[str]:
         if words and words not in unknown:
             unknown.append(words)
     return unknown
+
+
+def find_runs(rest: str) -> list[tuple[int, int]]:
+    """Return the spans of runs of unread words of a blanked question, in their order."""
+    return sorted({*find_latin_runs(rest), *find_chinese_runs(rest)})
 
 
 def find_latin_runs(rest: str) -> Iterator[tuple[int, int]]:

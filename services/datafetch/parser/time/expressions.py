@@ -27,6 +27,8 @@ GRAINS = {
 UNREAD = {
     Kind.IMPOSSIBLE: "there is no such day, month or quarter as {!r}",
     Kind.CONTRADICTORY: "no day lies in both periods of {!r}",
+    Kind.REVERSED: "{!r} ends before it begins",
+    Kind.NAMELESS: "no days of {!r} are known here; give its first and last one",
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fathom.services.datafetch.engine import Engine
-from fathom.services.datafetch.query.model import Combination, Query, Statistic, Transform
+from fathom.services.datafetch.query.model import Query, Statistic, Transform
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 YEAR = (date(2021, 1, 1), date(2021, 12, 31))
@@ -34,7 +34,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("annual compound return of Apple from 2010-01-04 to 2020-12-31", {"statistics": (Statistic.CAGR,)}),
     ("2021年美国对日本货物出口累计金额", {"statistics": (Statistic.SUM,)}),
     # Currencies: priced, or as the measure of something else.
-    ("2021年7月1日1英镑可以兑换多少人民币", {"entities": ("CNY", "GBP"), "combination": Combination.CROSS, "unit": ""}),
+    ("2021年7月1日1英镑可以兑换多少人民币", {"entities": ("CNY",), "currency": "GBP", "unit": ""}),
     ("2015年8月11日一欧元等于多少人民币", {"entities": ("CNY",), "unit": ""}),
     ("Coca-Cola's close on 2019-12-31 in British pounds", {"entities": ("KO",), "currency": "GBP"}),
     # Periods one by one and as ranges.
