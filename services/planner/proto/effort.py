@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.core.errors import InvalidField
-from fathom.services.planner.episode.limits import cap_cost, cap_limit
 from fathom.services.planner.model.effort import Asked, Effort
 
 EFFORTS = {pb.EFFORT_QUICK: Effort.QUICK, pb.EFFORT_STANDARD: Effort.STANDARD, pb.EFFORT_DEEP: Effort.DEEP}
@@ -23,10 +22,3 @@ def effort_from_proto(value: pb.Effort) -> Effort | None:
 def asked_from_proto(effort: pb.Effort, budget: pb.Budget) -> Asked:
     """Return what a run asks for, of which a resumption names the budget anew."""
     return Asked(effort_from_proto(effort), budget.max_rounds, budget.max_tokens, budget.max_ms)
-
-
-def validate_budget(budget: pb.Budget) -> None:
-    """Raise ``InvalidField`` for a negative limit."""
-    for name in ("max_rounds", "max_tokens", "max_ms"):
-        cap_limit(getattr(budget, name), 1, f"budget.{name}")
-    cap_cost(budget.max_cost, 1.0, "budget.max_cost")

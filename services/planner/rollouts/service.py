@@ -29,13 +29,14 @@ from fathom.services.planner.episode.limits import (
     cap_limit,
     cap_sampling,
     make_limits,
+    validate_budget,
     validate_question,
 )
 from fathom.services.planner.model.compaction import Compaction
 from fathom.services.planner.model.effort import Granted
 from fathom.services.planner.model.episode import Step, StopReason, Task, ToolResult
 from fathom.services.planner.prompts.data_summary import DataSummary
-from fathom.services.planner.proto.effort import asked_from_proto, validate_budget
+from fathom.services.planner.proto.effort import asked_from_proto
 from fathom.services.planner.proto.episode import step_to_proto, trajectory_to_proto
 from fathom.services.planner.proto.recording import recording_from_proto
 from fathom.services.planner.proto.window import settings_from_proto

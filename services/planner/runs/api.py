@@ -21,10 +21,10 @@ from fathom.core.paging import MAX_PAGE, read_token, write_token
 from fathom.core.paging import page_size as checked_page_size
 from fathom.domain.chat.messages import Sampling
 from fathom.services.planner.config import Config
-from fathom.services.planner.episode.limits import validate_question
+from fathom.services.planner.episode.limits import validate_budget, validate_question
 from fathom.services.planner.model.effort import Asked
 from fathom.services.planner.model.episode import Limits, Task, rebuild_episode
-from fathom.services.planner.proto.effort import effort_from_proto, validate_budget
+from fathom.services.planner.proto.effort import effort_from_proto
 from fathom.services.planner.proto.episode import step_from_proto, trajectory_to_proto
 from fathom.services.planner.proto.recording import recording_from_proto
 from fathom.services.planner.proto.window import settings_from_proto

@@ -147,11 +147,11 @@ async def test_programs_are_graded_by_their_tests(front: SupervisorClient) -> No
     half = "print(3 if input() == '1 2' else 0)"
     endless = "while True:\n    pass"
 
-    def asked(program: str, reference: str = tests) -> pb.ScoreItem:
+    def make_item(program: str, reference: str = tests) -> pb.ScoreItem:
         answer = f"Here it is:\n```python\n{program}\n```"
         return pb.ScoreItem(grader="code_tests", answer=answer, references=[reference], parameters={"wall_s": 3.0})
 
-    found = await scores(house_of(front), *(asked(one) for one in (right, half, endless)), asked(right, "72"))
+    found = await scores(house_of(front), *(make_item(one) for one in (right, half, endless)), make_item(right, "72"))
     assert [score.value for score in found] == [1.0, 0.5, 0.0, 0.0]
     assert [score.components["correct"] for score in found[:3]] == [1.0, 0.0, 0.0]
     assert found[3].components["failed"] == 1.0

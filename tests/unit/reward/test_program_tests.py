@@ -23,7 +23,7 @@ def play(cell: str) -> str:
     return said.getvalue()
 
 
-def passed(reference: Any, program: str, most: int = 10) -> list[bool]:
+def run_tests(reference: Any, program: str, most: int = 10) -> list[bool]:
     return [test.accepts(play(test.cell)) for test in read_tests(json.dumps(reference), program, most)]
 
 
@@ -39,7 +39,7 @@ def passed(reference: Any, program: str, most: int = 10) -> list[bool]:
     ],
 )  # fmt: skip
 def test_programs_read_or_are_called(reference: Any, program: str, found: list[bool]) -> None:
-    assert passed(reference, program) == found
+    assert run_tests(reference, program) == found
 
 
 def test_what_is_expected_is_not_in_the_cell() -> None:

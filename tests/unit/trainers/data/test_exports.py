@@ -376,7 +376,7 @@ async def test_a_prefix_names_the_records(tmp_path: Path) -> None:
     assert "token_ids" not in lines(tmp_path / "x.jsonl")[0], "no model is named"
 
 
-def staged() -> pb.Trajectory:
+def make_workflow() -> pb.Trajectory:
     """A workflow's episode: two stages with prompts of their own."""
     plan, compose = step(0, OPENING, "look again"), step(1, [make_message(USER, "what is it")], "the answer seven")
     plan.stage.name, compose.stage.name = "plan", "compose"
@@ -386,7 +386,7 @@ def staged() -> pb.Trajectory:
 @pytest.mark.parametrize("kind", ["ppo", "sft"])
 async def test_each_context_in_which_tokens_were_sampled_is_a_row(kind: Any, tmp_path: Path) -> None:
     """A row holds the ids of one segment: behind other ids its words were never sampled."""
-    trajectory = staged()
+    trajectory = make_workflow()
     store = await store_trajectories(trajectory)
     await export(store, Wanted(kind, "m"), tmp_path / "rows.jsonl", None)
     rows = lines(tmp_path / "rows.jsonl")
@@ -413,7 +413,7 @@ def forget_segments(trajectory: pb.Trajectory) -> None:
 @pytest.mark.parametrize("change", [merge_segments, change_id, forget_segments])
 @pytest.mark.parametrize("kind", ["ppo", "sft"])
 async def test_ids_that_are_no_segment_are_refused(change: Any, kind: Any, tmp_path: Path) -> None:
-    trajectory = staged()
+    trajectory = make_workflow()
     change(trajectory)
     store = await store_trajectories(trajectory)
     with pytest.raises(NotTrainable, match="are no segment of its record"):
@@ -422,7 +422,7 @@ async def test_ids_that_are_no_segment_are_refused(change: Any, kind: Any, tmp_p
 
 
 async def test_segments_without_a_log_probability_for_each_id_are_refused(tmp_path: Path) -> None:
-    trajectory = staged()
+    trajectory = make_workflow()
     del trajectory.segments[0].log_probs[-1]
     with pytest.raises(NotTrainable, match="not one log-probability"):
         await export(await store_trajectories(trajectory), Wanted("ppo", "m"), tmp_path / "rows.jsonl", None)
@@ -432,10 +432,10 @@ async def test_segments_without_a_log_probability_for_each_id_are_refused(tmp_pa
 def test_an_export_that_finds_nothing_is_no_success(
     rows: int, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def found(*_: Any, **__: Any) -> Exported:
+    async def write(*_: Any, **__: Any) -> Exported:
         return Exported(rows, left_out=Counter({"it did not succeed": 3}))
 
-    monkeypatch.setattr(export_files, "write", found)
+    monkeypatch.setattr(export_files, "write", write)
     if status:
         with pytest.raises(typer.Exit) as ended:
             export_files.export_episodes("sft", tmp_path / "sft.jsonl", tmp_path, tenant="default")
