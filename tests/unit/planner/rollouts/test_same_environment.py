@@ -123,7 +123,9 @@ class Both(House):
         async with self.working():
             await self.ask(**{"run_id": "run_1", **asked})
             await self.events()
-        return list(self.requests), await self.record.get_trajectory("run_1")
+        ended = await self.record.get_trajectory("run_1")
+        assert ended is not None
+        return list(self.requests), ended
 
     async def roll(self, task: dict[str, Any], **asked: Any) -> tuple[list[tuple[Any, ...]], trajectory.Trajectory]:
         self.requests.clear()
