@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fathom.core.call import Lane, bind, in_lane
@@ -149,15 +149,16 @@ class Engine:
 
     async def play_group(
         self,
-        tasks: list[Task],
+        tasks: Mapping[int, tuple[Task, AnyProtocol]],
         group_size: int,
         concurrency: int,
-        protocol: AnyProtocol,
         observer: Observer,
         places: Sequence[tuple[int, int]],
         lane: Lane = Lane.TRAINING,
     ) -> AsyncIterator[tuple[int, int, Play]]:
         """Yield the episodes at ``places`` (task, sample) with their places as they end, played in ``lane``.
+
+        ``tasks`` are those of the places by index, each with its protocol.
 
         At most ``concurrency`` run at once. Each of the ``group_size`` samples has its own seed, derived from the
         request: samples differ within a group but are equal when the request is repeated.
@@ -165,7 +166,7 @@ class Engine:
         gate = asyncio.Semaphore(concurrency)
 
         async def one(index: int, sample: int) -> tuple[int, int, Play]:
-            task = tasks[index]
+            task, protocol = tasks[index]
             # Consecutive seeds by place: a repeated request gives every place its seed again, whatever places are still
             # missing.
             seed = task.sampling.seed + index * group_size + sample

@@ -87,7 +87,19 @@ def build(config: Config, deps: Deps) -> Service:
     record = RunRepository(deps.store)
     summary = DataSummary(deps.clients)
     worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log, summary, understanding.rewriter)
-    rollouts = Rollouts(config, engine, protocols, record, deps.clients, deps.bus, log, summary)
+    rollouts = Rollouts(
+        config,
+        engine,
+        protocols,
+        record,
+        deps.clients,
+        deps.bus,
+        log,
+        summary,
+        understanding.rewriter,
+        understanding.route,
+        understanding.find_form,
+    )
     runs = Runs(config, worker, record, deps.clients, understanding.route, understanding.find_form)
     queue = RolloutQueue(config, rollouts, deps.store, deps.bus, log, WatcherLeases(deps.store, deps.bus, log))
     watch = BusWatch(deps.bus, deps.telemetry.registry, log)

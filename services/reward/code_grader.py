@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +16,7 @@ from fathom.core.ids import new_id
 from fathom.domain.grading import code_style
 from fathom.domain.grading.graders import GRADERS, Grader, Item, Parameter, Score
 from fathom.domain.grading.text import numbers
+from fathom.services.reward.program_tests import find_program, read_tests, score_tests
 from fathom.services.reward.request import Frame, GradingRequest
 from fathom.transport.store import ObjectStore
 from fathom.transport.store.base import StoredObject
@@ -46,7 +47,13 @@ CODE_GRADERS: Mapping[str, Grader] = {
         "length_weight * length) + answer_weight * answer (with references) - hack_weight for any hack flag",
         WEIGHTS,
         references=False,
-    )
+    ),
+    "code_tests": Grader(
+        reject_direct_call,
+        "Runs the program in answer in the sandbox on the reference's tests, JSON of inputs and outputs; the share of "
+        "the first tests (10) that it passes",
+        {"tests": Parameter(10.0, 100.0), "wall_s": Parameter(10.0, 120.0)},
+    ),
 }
 
 
@@ -60,10 +67,12 @@ class CellResult:
     duration_ms: int = 0
     infra: bool = False
     """True when the sandbox failed, not the code; such samples are to be masked in training."""
+    is_late: bool = False
+    """True for a cell that a limit has ended, after which its session may be another one."""
 
 
 class CodeGrader:
-    """Runs cells through ``clients.sandbox``, several at once, each in a separate session."""
+    """Runs cells and programs through ``clients.sandbox``, several at once, each in a separate session."""
 
     def __init__(self, clients: Clients, concurrent: int, log: Any, store: ObjectStore | None = None) -> None:
         """Create the grader; with a ``store`` tables are read here, for sandboxes that cannot read it."""
@@ -71,38 +80,69 @@ class CodeGrader:
         self._places = asyncio.Semaphore(concurrent)
 
     async def grade(self, work: GradingRequest) -> Score | str:
-        """Return the composed reward of the cell in ``response``, or a message why the sandbox returned none."""
-        wall_s = work.item.parameters["wall_s"]
-        ran = CellResult(False, "", "not run", infra=True)
+        """Return the reward of the cell or program, or a message why the sandbox or the reference returned none."""
         # Taken before the session is opened: waiting cells must not hold sessions of the sandbox.
         async with self._places:
-            for _ in range(2):  # what the sandbox itself lost is run once more
-                try:
-                    ran = await self._run(work.item.response, work.frames, wall_s)
-                except FathomError as error:
-                    ran = CellResult(False, "", str(error), infra=True)
-                if not ran.infra:
-                    return compose_reward(work.item, ran)
-        return f"the sandbox failed: {ran.status}"
+            return await (self._grade_program(work) if work.grader == "code_tests" else self._grade_cell(work))
 
-    async def _run(self, code: str, frames: tuple[Frame, ...], wall_s: float) -> CellResult:
+    async def _grade_cell(self, work: GradingRequest) -> Score | str:
+        wall_s = work.item.parameters["wall_s"]
+        [ran] = await self._run_again([work.item.response], work.frames, wall_s)
+        return f"the sandbox failed: {ran.status}" if ran.infra else compose_reward(work.item, ran)
+
+    async def _grade_program(self, work: GradingRequest) -> Score | str:
+        parameters, program = work.item.parameters, find_program(work.item.answer)
+        try:
+            tests = read_tests(work.item.references[0], program, max(1, round(parameters["tests"])))
+        except ValueError as error:
+            return str(error)
+        runs = await self._run_again([test.cell for test in tests], (), parameters["wall_s"])
+        if any(ran.infra for ran in runs):
+            return f"the sandbox failed: {runs[-1].status}"
+        # What came after a cell that did not end in time was not run, and has not passed.
+        passed = [ran.finished and test.accepts(ran.stdout) for test, ran in zip(tests, runs, strict=False)]
+        return score_tests([*passed, *[False] * (len(tests) - len(passed))])
+
+    async def _run_again(self, cells: Sequence[str], frames: tuple[Frame, ...], wall_s: float) -> list[CellResult]:
+        """Return the results of cells in one session; what the sandbox itself lost is run once more."""
+        ran = [CellResult(False, "", "not run", infra=True)]
+        for _ in range(2):
+            try:
+                ran = await self._run(cells, frames, wall_s)
+            except FathomError as error:
+                ran = [CellResult(False, "", str(error), infra=True)]
+            if not any(one.infra for one in ran):
+                break
+        return ran
+
+    async def _run(self, cells: Sequence[str], frames: tuple[Frame, ...], wall_s: float) -> list[CellResult]:
+        """Run cells in order, until one does not end in time or the sandbox fails."""
         sandbox, wall_ms = self._clients.sandbox, max(10, round(wall_s * 1000))
-        # A session per cell, so that no cell sees the state of another.
-        async with self._session(wall_ms) as session:
+        found: list[CellResult] = []
+        # A session per item, so that none sees the state of another.
+        async with self._session(wall_ms, len(cells)) as session:
             for frame in frames:
                 await sandbox.put_frame(await embed_table(build_put_frame(session, frame), self._store))
-            request = pb.ExecuteRequest(request_id=new_id("cell"), session_id=session, code=code, wall_ms=wall_ms)
-            said: list[str] = []
-            # A stream without an outcome is a failure of the sandbox, not of the code.
-            outcome = pb.Outcome(status=pb.EXECUTE_STATUS_INFRA_ERROR)
-            async for event in sandbox.execute(request, timeout_s=wall_s + SPARE_S):
-                if event.HasField("output") and event.output.stream == pb.OUTPUT_STREAM_STDOUT:
-                    said.append(event.output.text)
-                elif event.HasField("display"):
-                    # A figure counts as output: a cell that only draws has not printed nothing.
-                    said.append("[figure]")
-                elif event.HasField("outcome"):
-                    outcome = event.outcome
+            for code in cells:
+                found.append(await self._execute(session, code, wall_s))
+                if found[-1].infra or found[-1].is_late:
+                    break
+        return found
+
+    async def _execute(self, session: str, code: str, wall_s: float) -> CellResult:
+        wall_ms = max(10, round(wall_s * 1000))
+        request = pb.ExecuteRequest(request_id=new_id("cell"), session_id=session, code=code, wall_ms=wall_ms)
+        said: list[str] = []
+        # A stream without an outcome is a failure of the sandbox, not of the code.
+        outcome = pb.Outcome(status=pb.EXECUTE_STATUS_INFRA_ERROR)
+        async for event in self._clients.sandbox.execute(request, timeout_s=wall_s + SPARE_S):
+            if event.HasField("output") and event.output.stream == pb.OUTPUT_STREAM_STDOUT:
+                said.append(event.output.text)
+            elif event.HasField("display"):
+                # A figure counts as output: a cell that only draws has not printed nothing.
+                said.append("[figure]")
+            elif event.HasField("outcome"):
+                outcome = event.outcome
         status = pb.ExecuteStatus.Name(outcome.status).removeprefix("EXECUTE_STATUS_").lower()
         return CellResult(
             outcome.status == pb.EXECUTE_STATUS_OK,
@@ -110,11 +150,12 @@ class CodeGrader:
             f"{status}: {outcome.error_name or outcome.cause}".rstrip(": "),
             outcome.duration_ms,
             outcome.status == pb.EXECUTE_STATUS_INFRA_ERROR,
+            outcome.status not in (pb.EXECUTE_STATUS_OK, pb.EXECUTE_STATUS_ERROR),
         )
 
     @asynccontextmanager
-    async def _session(self, wall_ms: int) -> AsyncIterator[str]:
-        request = pb.CreateSessionRequest(limits=pb.Limits(cell_wall_ms=wall_ms, cells=1))
+    async def _session(self, wall_ms: int, cells: int) -> AsyncIterator[str]:
+        request = pb.CreateSessionRequest(limits=pb.Limits(cell_wall_ms=wall_ms, cells=cells))
         session = (await self._clients.sandbox.create_session(request)).session_id
         try:
             yield session

@@ -38,7 +38,7 @@ class Config(Settings):
     @classmethod
     def _names_are_free(cls, composites: Mapping[str, Composite]) -> Mapping[str, Composite]:
         # A composite of a grader's name would hide it from requests that mean the grader.
-        taken = sorted(set(composites) & {*GRADERS, "code_run"})
+        taken = sorted(set(composites) & {*GRADERS, "code_run", "code_tests"})
         if taken:
             raise ValueError(f"{taken[0]!r} is a grader's name")
         return composites

@@ -97,8 +97,14 @@ class RolloutConfig(Settings):
     """Who plays the episodes: the planner service, or Search-R1's own loop over a copy of the model in this process and
     over ``retriever``. The latter reads prompts as the data have them, so these must hold the instruction.
     """
-    protocol: Literal["search_r1", "research"] = "search_r1"
-    """Search-R1's tags, or production's agent with its tools."""
+    protocol: Literal["search_r1", "research", "workflow", "auto"] = "search_r1"
+    """Search-R1's tags, production's agent with its tools, its fixed workflow, or the one to which production would
+    route each question.
+    """
+    effort: Literal["", "quick", "standard", "deep"] = ""
+    """Production's limits of rounds, tokens, time and window, and its thought; "" takes ``max_turns`` and
+    ``max_tokens`` instead.
+    """
     mode: Literal["sync", "async"] = "sync"
     """Synchronous steps, or an asynchronous queue with bounded staleness."""
     transport: Literal["stream", "queue"] = "stream"
@@ -110,9 +116,9 @@ class RolloutConfig(Settings):
     top_p: float = Field(default=1.0, gt=0, le=1)
     """Nucleus sampling; 1 disables it."""
     max_tokens: int = Field(default=512, ge=1)
-    """Maximum length of one turn's completion."""
+    """Maximum length of one turn's completion; an ``effort`` sets it otherwise."""
     max_turns: int = Field(default=2, ge=1)
-    """Maximum rounds with tools; Search-R1 adds a final one without."""
+    """Maximum rounds with tools; Search-R1 adds a final one without. An ``effort`` sets it otherwise."""
     max_start_length: int = Field(default=2048, ge=1)
     """Search-R1: length of the prompt kept."""
     max_obs_length: int = Field(default=500, ge=1)

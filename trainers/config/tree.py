@@ -55,7 +55,7 @@ class TrainConfig(Settings):
             raise ValueError(found)
         if self.reward_model.enable and self.algorithm.use_kl_in_reward:
             raise ValueError("algorithm.use_kl_in_reward has no place in PRIME's rewards: use actor.use_kl_loss")
-        if self.reward.manager != "service" and self.rollout.protocol == "research":
+        if self.reward.manager != "service" and self.rollout.protocol != "search_r1":
             raise ValueError(f"reward.manager {self.reward.manager} reads answer tags: rollout.protocol has none")
         if self.rollout.source == "in_process" and (missing := list_in_process_errors(self)):
             raise ValueError(f"rollout.source in_process {'; '.join(missing)}")

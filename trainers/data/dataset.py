@@ -13,6 +13,7 @@ from torch.utils.data import Dataset
 
 from fathom.core.errors import InvalidField
 from fathom.core.ids import sha256
+from fathom.domain.chat.encoding import ContentEncoder
 from fathom.trainers.data.records import Record, read_all
 
 Truncation = Literal["error", "left", "right"]
@@ -20,15 +21,15 @@ Item = dict[str, Any]
 
 
 class ChatTokenizer(Protocol):
-    """The part of the transformers tokenizer interface used here."""
+    """The part of the interface of fast ``transformers`` tokenizers used here."""
 
     pad_token_id: int | None
     eos_token_id: int | None
+    unk_token: Any
     chat_template: Any
+    backend_tokenizer: Any
 
     def apply_chat_template(self, conversation: Any, **options: Any) -> Any: ...
-
-    def __call__(self, text: str, **options: Any) -> Any: ...
 
 
 class RLHFDataset(Dataset[Item]):
@@ -57,14 +58,14 @@ class RLHFDataset(Dataset[Item]):
             raise InvalidField("truncation", f"{truncation!r} must be error, left or right")
         if max_prompt_length < 1:
             raise InvalidField("max_prompt_length", f"{max_prompt_length} must be at least 1")
-        self.tokenizer, self.max_prompt_length = tokenizer, max_prompt_length
+        self.encoder, self.max_prompt_length = ContentEncoder(tokenizer), max_prompt_length
         self.return_raw_chat, self.truncation = return_raw_chat, truncation
         self.pad = pad_id(tokenizer)
         records = read_all([Path(file) for file in files], prompt_key)
         self.total = len(records)
         if filter_prompts:
             # Dropped here and not while training: the number of steps follows from the number of rows.
-            records = [record for record in records if len(prompt_ids(tokenizer, record)) <= max_prompt_length]
+            records = [record for record in records if len(prompt_ids(self.encoder, record)) <= max_prompt_length]
         if not records:
             raise InvalidField("parquet_files", f"none of {self.total} prompts has at most {max_prompt_length} tokens")
         self.records = records
@@ -79,7 +80,7 @@ class RLHFDataset(Dataset[Item]):
 
     def __getitem__(self, number: int) -> Item:
         record = self.records[number]
-        ids = self._cut(prompt_ids(self.tokenizer, record), record)
+        ids = self._cut(prompt_ids(self.encoder, record), record)
         row = record.row()
         item: Item = {
             **pad_left(ids, self.max_prompt_length, self.pad),
@@ -110,15 +111,9 @@ def pad_id(tokenizer: ChatTokenizer) -> int:
     return found
 
 
-def prompt_ids(tokenizer: ChatTokenizer, record: Record) -> list[int]:
-    """Tokenise the chat with the generation prompt; without a chat template, the contents joined by newlines."""
-    messages = [{"role": role, "content": content} for role, content in record.prompt]
-    if tokenizer.chat_template:
-        text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    else:
-        text = "\n".join(content for _, content in record.prompt)
-    # The template has already written the special tokens: adding them here would duplicate them.
-    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+def prompt_ids(encoder: ContentEncoder, record: Record) -> list[int]:
+    """Tokenise the chat as serving does, with the generation prompt; without a template, the contents by line."""
+    return encoder.encode_chat([{"role": role, "content": content} for role, content in record.prompt])
 
 
 def pad_left(ids: Sequence[int], width: int, pad: int) -> dict[str, Tensor]:

@@ -4,20 +4,22 @@
 |---|---|
 | ``data_source`` | string, e.g. "nq" |
 | ``prompt`` | list of {role, content}, the chat shown to the model |
-| ``ability`` | string, e.g. "fact-reasoning" |
-| ``reward_model`` | {style: "rule", ground_truth: {target: [string]}} |
-| ``extra_info`` | {split, index}, and Fathom's additions |
+| ``ability`` | string, e.g. "fact-reasoning"; may be absent |
+| ``reward_model`` | {style, ground_truth}; the truth is {target: [string]}, a list of texts, a text or a number |
+| ``extra_info`` | {split, index}, and Fathom's additions; may be absent |
 
 Fathom adds to ``extra_info`` the fields needed by rollouts through the planner, which has its own instruction: ``id``,
 the bare ``question``, ``language``, ``grader`` with ``grader_parameters``, ``scenario``, ``expected_tools`` (the
-suitable tools) and ``data_query``. Files without these can be read too: the question is then the last message of the
-chat.
+suitable tools), ``data_query``, ``history`` (the turns before the question) and ``as_of`` (the instant at which it is
+asked). Files without these are read as others write them: the question is then that of the column ``question`` or of
+the chat's last user, and the grader that of the ``data_source``, see ``fathom.trainers.data.sources``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, time
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +27,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fathom.core.errors import InvalidField
+from fathom.trainers.data.sources import find_grader
 
 ROLES = frozenset({"system", "user", "assistant", "tool"})
+TURNS = frozenset({"user", "assistant"})
 STYLE = "rule"
 # Rows are read into memory: a larger file is refused by name instead of ending the process.
 MAX_ROWS = 5_000_000
@@ -54,15 +58,16 @@ SCHEMA = pa.schema(
                     ("scenario", pa.string()),
                     ("expected_tools", pa.list_(pa.string())),
                     ("data_query", pa.string()),
+                    ("history", pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))),
+                    ("as_of", pa.string()),
                 ]
             ),
         ),
     ]
 )
-"""Schema written by :func:`write`.
-
-:func:`read` requires the five columns and the first two fields of ``extra_info``.
-"""
+"""Schema written by :func:`write`."""
+REQUIRED = ("data_source", "prompt", "reward_model")
+"""Columns without which a file is refused."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +76,8 @@ class Record:
 
     ``prompt`` holds (role, content) pairs; ``question`` is sent to the planner; ``grader`` and its parameters are the
     reward service's, whose tool graders receive ``expected_tools``. ``data_query`` asks datafetch for the tables that
-    the task is about: a question, or the JSON of a ``TypedQuery``; empty means the question itself.
+    the task is about: a question, or the JSON of a ``TypedQuery``; empty means the question itself. ``history`` are the
+    earlier turns of user and assistant, ``as_of`` an instant of ISO 8601; both belong to episodes that planner plays.
     """
 
     data_source: str
@@ -88,6 +94,8 @@ class Record:
     scenario: str = ""
     expected_tools: tuple[str, ...] = ()
     data_query: str = ""
+    history: tuple[tuple[str, str], ...] = ()
+    as_of: str = ""
 
     def row(self) -> dict[str, Any]:
         """Return the record as a row of ``SCHEMA``."""
@@ -107,6 +115,8 @@ class Record:
                 "scenario": self.scenario,
                 "expected_tools": list(self.expected_tools),
                 "data_query": self.data_query,
+                "history": [{"role": role, "content": content} for role, content in self.history],
+                "as_of": self.as_of,
             },
         }
 
@@ -119,32 +129,109 @@ def parse(row: Mapping[str, Any], number: int) -> Record:
     if not prompt:
         raise InvalidField(f"{where}.prompt", "has no message")
     reward = entry(row, "reward_model", dict, where)
-    if reward.get("style") != STYLE:
-        raise InvalidField(f"{where}.reward_model.style", f"is {reward.get('style')!r}, must be {STYLE!r}")
-    truth = entry(reward, "ground_truth", dict, f"{where}.reward_model")
-    targets = entry(truth, "target", list, f"{where}.reward_model.ground_truth")
-    if not targets or not all(isinstance(target, str) and target.strip() for target in targets):
-        raise InvalidField(f"{where}.reward_model.ground_truth.target", "must be answers, none of them empty")
-    extra = entry(row, "extra_info", dict, where)
-    index = entry(extra, "index", int, f"{where}.extra_info")
-    if index < 0:
-        raise InvalidField(f"{where}.extra_info.index", f"{index} must not be negative")
+    # Any style: upstream's files write "rule", "rule-lighteval/MATH_v2" and others, and all of them have a truth.
+    entry(reward, "style", str, f"{where}.reward_model")
+    targets = read_truth(reward.get("ground_truth"), f"{where}.reward_model.ground_truth")
+    source, extra = entry(row, "data_source", str, where), optional(row, "extra_info", dict, where, {})
+    inside = f"{where}.extra_info"
+    split = optional(extra, "split", str, inside, "")
+    index, name = read_index(extra.get("index"), number, f"{inside}.index")
+    asked = optional(extra, "question", str, inside, "") or optional(row, "question", str, where, "")
     return Record(
-        entry(row, "data_source", str, where),
+        source,
         prompt,
-        entry(row, "ability", str, where),
-        tuple(targets),
-        entry(extra, "split", str, f"{where}.extra_info"),
+        optional(row, "ability", str, where, ""),
+        targets,
+        split,
         index,
-        extra.get("id") or f"{row['data_source']}-{extra['split']}-{index}",
-        extra.get("question") or prompt[-1][1],
+        optional(extra, "id", str, inside, "") or "-".join(part for part in (source, split, name) if part),
+        asked or find_question(prompt, f"{where}.prompt"),
         extra.get("language") or "en",
-        extra.get("grader") or "em",
-        {item["name"]: item["value"] for item in extra.get("grader_parameters") or ()},
+        optional(extra, "grader", str, inside, "") or find_grader(source, isinstance(reward["ground_truth"], Mapping)),
+        read_parameters(extra.get("grader_parameters"), f"{inside}.grader_parameters"),
         extra.get("scenario") or "",
         tuple(extra.get("expected_tools") or ()),
         extra.get("data_query") or "",
+        read_history(optional(extra, "history", list, inside, []), f"{inside}.history"),
+        read_instant(extra.get("as_of"), f"{inside}.as_of"),
     )
+
+
+def read_truth(truth: Any, where: str) -> tuple[str, ...]:
+    """Return the accepted answers of a ground truth: ``{"target": …}``, a list, a text or a number."""
+    if isinstance(truth, Mapping):
+        truth, where = truth.get("target"), f"{where}.target"
+    given = truth if isinstance(truth, list) else [truth]
+    # A number stands in some files for its text; bool is one of them to Python.
+    if any(isinstance(one, bool) or not isinstance(one, str | int | float) for one in given):
+        raise InvalidField(where, f"is {type(truth).__name__}, must be an answer or a list of answers")
+    targets = tuple(str(one) for one in given)
+    if not targets or not all(map(str.strip, targets)):
+        raise InvalidField(where, "must be answers, none of them empty")
+    return targets
+
+
+def read_index(index: Any, number: int, where: str) -> tuple[int, str]:
+    """Return the index and the name of a row; rows that name theirs by a text, or not at all, are numbered."""
+    if index is None:
+        return number, str(number)
+    if isinstance(index, str) and index.strip():
+        return number, index
+    if isinstance(index, bool) or not isinstance(index, int):
+        raise InvalidField(where, f"is {type(index).__name__}, must be a number or a name")
+    if index < 0:
+        raise InvalidField(where, f"{index} must not be negative")
+    return index, str(index)
+
+
+def read_parameters(given: Any, where: str) -> dict[str, float]:
+    """Return a grader's parameters from a mapping, or from the list of names and values as parquet stores it."""
+    try:
+        pairs = given.items() if isinstance(given, Mapping) else [(one["name"], one["value"]) for one in given or ()]
+        return {str(name): float(value) for name, value in pairs}
+    except (TypeError, KeyError, ValueError) as error:
+        raise InvalidField(where, "must be numbers by name") from error
+
+
+def read_history(turns: Sequence[Any], where: str) -> tuple[tuple[str, str], ...]:
+    """Return the earlier turns of a conversation; each is of user or assistant."""
+    found = tuple(message(item, f"{where}[{place}]") for place, item in enumerate(turns))
+    for place, (role, _) in enumerate(found):
+        if role not in TURNS:
+            raise InvalidField(f"{where}[{place}].role", f"{role!r} must be one of {', '.join(sorted(TURNS))}")
+    return found
+
+
+def read_instant(value: Any, where: str) -> str:
+    """Return an instant in ISO 8601 with its offset, "" for none; a day is its end, and without an offset it is UTC."""
+    if value is None or value == "":
+        return ""
+    try:
+        given = datetime.fromisoformat(value) if isinstance(value, str) else value
+        is_day = not isinstance(given, datetime) or (isinstance(value, str) and len(value.strip()) <= len("2014-03-31"))
+        # Who asks on a day knows what it brought.
+        moment: datetime = datetime.combine(given, time.max) if is_day else given
+    except (TypeError, ValueError) as error:
+        raise InvalidField(where, f"{value!r} is no date or instant of ISO 8601") from error
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
+
+
+def find_question(prompt: Sequence[tuple[str, str]], where: str) -> str:
+    """Return what the chat's last user says."""
+    said = [content for role, content in prompt if role == "user"]
+    if not said:
+        raise InvalidField(where, "has no message of a user")
+    return said[-1]
+
+
+def optional(row: Mapping[str, Any], name: str, kind: type, where: str, default: Any) -> Any:
+    """Return a value of the given type, or the default when it is missing; raises ``InvalidField`` when mistyped."""
+    value = row.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise InvalidField(f"{where}.{name}", f"is {type(value).__name__}, must be {kind.__name__}")
+    return value
 
 
 def entry(row: Mapping[str, Any], name: str, kind: type, where: str) -> Any:
@@ -204,11 +291,18 @@ def read(path: Path, prompt_key: str = "prompt") -> list[Record]:
     if prompt_key != "prompt" and prompt_key in table.column_names:
         table = table.drop_columns([name for name in ("prompt",) if name in table.column_names])
         table = table.rename_columns({prompt_key: "prompt"})
-    for name in SCHEMA.names:
+    for name in REQUIRED:
         if name not in table.column_names:
             shown = prompt_key if name == "prompt" else name
             raise InvalidField(shown, f"is no column of {path}; there are {', '.join(table.column_names)}")
-    return [parse(row, number) for number, row in enumerate(table.to_pylist())]
+    records = []
+    for number, row in enumerate(table.to_pylist()):
+        try:
+            records.append(parse(row, number))
+        except InvalidField as error:
+            why = error.message.removeprefix(f"{error.field}: ")
+            raise InvalidField(f"{path}: {error.field}", why) from error
+    return records
 
 
 def read_all(paths: Iterable[Path], prompt_key: str = "prompt") -> list[Record]:

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from fathom.api.planner.v1 import planner_pb2 as pb
-from fathom.api.planner.v1.trajectory_pb2 import PROTOCOL_RESEARCH, PROTOCOL_SEARCH_R1
-from fathom.api.policy.v1.policy_pb2 import Sampling
+from fathom.api.planner.v1.trajectory_pb2 import (
+    PROTOCOL_AUTO,
+    PROTOCOL_RESEARCH,
+    PROTOCOL_SEARCH_R1,
+    PROTOCOL_WORKFLOW,
+)
+from fathom.api.policy.v1.policy_pb2 import ROLE_ASSISTANT, ROLE_USER, Message, Sampling
 from fathom.core.errors import InvalidField
 from fathom.core.ids import sha256
 from fathom.trainers.config import TrainConfig
@@ -18,6 +26,19 @@ MAX_TASKS = 1024
 OWN = "own"
 """Grader name that selects each row's own grader."""
 Row = Mapping[str, Any]
+PROTOCOLS = {
+    "search_r1": PROTOCOL_SEARCH_R1,
+    "research": PROTOCOL_RESEARCH,
+    "workflow": PROTOCOL_WORKFLOW,
+    "auto": PROTOCOL_AUTO,
+}
+EFFORTS = {
+    "": pb.EFFORT_UNSPECIFIED,
+    "quick": pb.EFFORT_QUICK,
+    "standard": pb.EFFORT_STANDARD,
+    "deep": pb.EFFORT_DEEP,
+}
+ROLES = {"user": ROLE_USER, "assistant": ROLE_ASSISTANT}
 
 
 @dataclass(frozen=True)
@@ -55,7 +76,8 @@ def rollout_request(
 
     ``offset`` is the first row's position in its batch, so that no two rows share a seed. Equal arguments, including
     ``name``, give an equal request with the same id. ``graded`` is False when the trainer grades the episodes itself.
-    Raises ``InvalidField`` for a row without a question, or without the grader that ``reward.grader: own`` needs.
+    Raises ``InvalidField`` for a row without a question, or without the grader that ``reward.grader: own`` needs, and
+    for earlier turns that the protocol cannot have.
     """
     rollout = config.rollout
     request = pb.RolloutRequest(
@@ -66,23 +88,27 @@ def rollout_request(
                 references=references_of(row),
                 sheets=row.get("sheets") or (),
                 expected_tools=(row.get("extra_info") or {}).get("expected_tools") or (),
+                history=history_of(row, rollout.protocol),
+                as_of=instant_of(row),
                 **(own_grader(row) if graded and config.reward.grader == OWN else {}),
             )
             for row in rows
         ],
         group_size=sampling.n,
-        protocol=PROTOCOL_SEARCH_R1 if rollout.protocol == "search_r1" else PROTOCOL_RESEARCH,
+        protocol=PROTOCOLS[rollout.protocol],
         model=config.model.name,
         policy_version=version,
         sampling=Sampling(
             temperature=sampling.temperature,
             top_p=sampling.top_p,
-            max_tokens=rollout.max_tokens,
+            # An effort has limits of its own, and those of a budget would go before them.
+            max_tokens=0 if rollout.effort else rollout.max_tokens,
             # The planner adds the sample's number, so that rows are n apart.
             seed=sampling.seed + offset * sampling.n,
             stop=rollout.stop,
         ),
-        budget=pb.Budget(max_rounds=rounds(config)),
+        budget=None if rollout.effort else pb.Budget(max_rounds=rounds(config)),
+        effort=EFFORTS[rollout.effort],
         grader=config.reward.grader if graded and config.reward.grader != OWN else "",
         grader_parameters=config.reward.parameters if graded else {},
         concurrency=rollout.concurrency,
@@ -94,6 +120,25 @@ def rollout_request(
     digest = sha256(f"{name}\n".encode() + request.SerializeToString(deterministic=True))[:32]
     request.request_id = f"rollout-{digest}"
     return request
+
+
+def history_of(row: Row, protocol: str) -> list[Message]:
+    """Return the earlier turns of the row's ``extra_info``; raises ``InvalidField`` where the protocol has none."""
+    turns = (row.get("extra_info") or {}).get("history")
+    turns = () if turns is None else turns
+    if len(turns) and protocol == "search_r1":
+        raise InvalidField("extra_info.history", f"row {row['uid']} has earlier turns, which search_r1 cannot show")
+    return [Message(role=ROLES[turn["role"]], content=turn["content"]) for turn in turns]
+
+
+def instant_of(row: Row) -> Timestamp | None:
+    """Return the instant at which the row's question is asked, by its ``extra_info.as_of``; None for now."""
+    text = (row.get("extra_info") or {}).get("as_of")
+    if not text:
+        return None
+    instant = Timestamp()
+    instant.FromDatetime(datetime.fromisoformat(text))
+    return instant
 
 
 def own_grader(row: Row) -> dict[str, Any]:

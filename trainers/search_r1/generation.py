@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from fathom.core.errors import FathomError, InvalidField, is_retryable
+from fathom.domain.chat.encoding import ContentEncoder
 from fathom.domain.chat.quoting import neutral
 from fathom.domain.chat.tags import (
     ACTION,
@@ -58,6 +59,7 @@ class LLMGenerationManager:
             raise InvalidField("tokenizer.pad_token", "is missing")
         self.tokenizer, self.actor_rollout_wg, self.config = tokenizer, actor_rollout_wg, config
         self.is_validation = is_validation
+        self._contents = ContentEncoder(tokenizer)
         self.pad = int(tokenizer.pad_token_id)
         self.search_failures = 0
         self._search: SearchClient | None = None
@@ -259,12 +261,13 @@ class LLMGenerationManager:
 
     def _process_next_obs(self, next_obs: Sequence[str]) -> Tokens:
         """Tokenise observations, each truncated to ``max_obs_length`` tokens; truncation keeps the closing tag."""
-        found = self._batch_tokenize(next_obs)
+        # A document's words are text, whatever the model's special tokens are.
+        found = Tokens.from_rows([self._contents.encode_content(text) for text in next_obs], self.pad)
         if found.width <= self.config.max_obs_length:
             return found
         LOG.warning("an observation of %d tokens is cut to %d", found.width, self.config.max_obs_length)
         limit, rows = self.config.max_obs_length, []
-        closing = self.tokenizer.encode("</information>\n\n", add_special_tokens=False)
+        closing = self._contents.encode_content("</information>\n\n")
         for text, ids, mask in zip(next_obs, found.ids, found.mask, strict=True):
             row = ids[mask.bool()].tolist()
             if len(row) > limit and "</information>" in text and len(closing) < limit:

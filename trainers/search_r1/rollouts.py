@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from fathom.core.errors import InvalidField
+from fathom.domain.chat.encoding import ContentEncoder
 from fathom.trainers.batch import DataProto
 from fathom.trainers.search_r1.generation import LLMGenerationManager
 from fathom.trainers.search_r1.generation_config import GenerationConfig
@@ -20,6 +21,8 @@ from fathom.trainers.search_r1.statistics import rollout_metrics
 from fathom.trainers.search_r1.tokens import Tokens
 from fathom.trainers.store_files import StoredFiles, StoredFolder, StoreFolder
 
+PLANNERS_COLUMNS = ("history", "as_of")
+"""Columns of ``extra_info`` that this loop has no use for."""
 KEPT = ("uid", "data_source", "reward_model", "extra_info")
 
 
@@ -60,16 +63,12 @@ class SearchR1Rollouts:
 
         Prompts that the data set did not tokenise are rendered with the chat template.
         """
+        check_columns(prompts)
         if "input_ids" in prompts:
             return prompts
         name = "raw_prompt" if "raw_prompt" in prompts else "prompt"
-        rows = [
-            self.tokenizer.encode(
-                self.tokenizer.apply_chat_template(list(chat), tokenize=False, add_generation_prompt=True),
-                add_special_tokens=False,
-            )
-            for chat in prompts.array(name)
-        ]
+        encoder = ContentEncoder(self.tokenizer)
+        rows = [encoder.encode_chat(list(chat)) for chat in prompts.array(name)]
         tokens = Tokens.from_rows(rows, int(self.tokenizer.pad_token_id), left=True)
         return prompts.with_tensors(input_ids=tokens.ids, attention_mask=tokens.mask)
 
@@ -84,3 +83,15 @@ class SearchR1Rollouts:
 
     def close(self) -> None:
         """Do nothing: no work is in flight between calls."""
+
+
+def check_columns(prompts: DataProto) -> None:
+    """Raise ``InvalidField`` for a row with a column that only episodes of planner have: this loop would ignore it."""
+    if "extra_info" not in prompts.non_tensor_batch:
+        return
+    for place, extra in enumerate(prompts.array("extra_info")):
+        for name in PLANNERS_COLUMNS:
+            given = (extra or {}).get(name)
+            if given is not None and len(given):
+                why = f"row {place}: is read with rollout.source planner, and not by Search-R1's own loop"
+                raise InvalidField(f"extra_info.{name}", why)

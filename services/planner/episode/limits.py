@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.core.errors import InvalidField
 from fathom.domain.chat.messages import Sampling
 from fathom.services.planner.model.episode import Limits
@@ -39,6 +40,13 @@ def cap_cost(requested: float, most: float, field: str) -> float:
         raise InvalidField(field, "must not be negative")
     # With 0 for "no limit" on either side, min() would take the 0.
     return min(requested, most) if requested and most else requested or most
+
+
+def validate_budget(budget: pb.Budget) -> None:
+    """Raise ``InvalidField`` for a negative limit."""
+    for name in ("max_rounds", "max_tokens", "max_ms"):
+        cap_limit(getattr(budget, name), 1, f"budget.{name}")
+    cap_cost(budget.max_cost, 1.0, "budget.max_cost")
 
 
 def make_limits(

@@ -57,7 +57,7 @@ class RolloutQueue:
         if not request.request_id:
             raise InvalidField("rollout.request_id", "is missing: it makes a repetition the same rollout")
         rollout_id = checked_id("rollout.request_id", request.request_id)
-        self.rollouts.check(request, rollout_id)
+        self.rollouts.check(request)
         await register_request(self.store, rollout_id, request)
         await self.leases.begin(rollout_id)
         # Written after the last task: a submission that broke off in the middle queues the rest, and tasks queued
@@ -203,7 +203,7 @@ class RolloutQueue:
         final = attempt == MAX_DELIVER - 1
         rounds = -(-len(missing) // (request.concurrency or self.config.concurrent_rollouts))
         # Episodes of a group run `concurrency` at a time; half a minute more for grading and storing.
-        timeout_s = rounds * (self.config.max_run_ms / 1000 + self.config.rollout_patience_s) + 30
+        timeout_s = rounds * (self.rollouts.longest_s(request) + self.config.rollout_patience_s) + 30
         call = replace(Call.from_headers(delivery.headers, timeout_s), lane=lane)
         try:
             with calling(call):

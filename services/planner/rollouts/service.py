@@ -2,51 +2,69 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.api.policy.v1.policy_pb2 import Model
 from fathom.api.reward.v1 import reward_pb2 as reward
 from fathom.clients import Clients
 from fathom.core.call import Call, Lane, bind
 from fathom.core.errors import InvalidField
 from fathom.core.ids import checked_id, new_id
-from fathom.domain.chat.messages import ToolCall
+from fathom.domain.chat.messages import Message, ToolCall
 from fathom.domain.chat.proto import sampling_from_proto
 from fathom.domain.grading.episodes import tool_steps
 from fathom.services.planner.answering.rendering.citations import resolve_citations
 from fathom.services.planner.config import Config
 from fathom.services.planner.engine import AnyProtocol, Engine, Play
-from fathom.services.planner.episode.dialogue import Research, SearchR1
+from fathom.services.planner.episode.dialogue import SearchR1
 from fathom.services.planner.episode.limits import (
     cap_cost,
     cap_limit,
     cap_sampling,
     make_limits,
-    resolve_today,
+    validate_budget,
     validate_question,
 )
 from fathom.services.planner.model.compaction import Compaction
+from fathom.services.planner.model.effort import Granted
 from fathom.services.planner.model.episode import Step, StopReason, Task, ToolResult
 from fathom.services.planner.prompts.data_summary import DataSummary
-from fathom.services.planner.prompts.selection import SHORT_TOOLS, is_small_window
+from fathom.services.planner.proto.effort import asked_from_proto
 from fathom.services.planner.proto.episode import step_to_proto, trajectory_to_proto
 from fathom.services.planner.proto.recording import recording_from_proto
 from fathom.services.planner.proto.window import settings_from_proto
+from fathom.services.planner.questions.routing import Form, Route
 from fathom.services.planner.rollouts.storage import Place, format_key, format_trajectory_key, load_stored
+from fathom.services.planner.runs.conversation import read_history
 from fathom.services.planner.runs.repository import RunRepository
 from fathom.services.planner.runs.worker import LANES
-from fathom.services.planner.tools.data.query import Data
+from fathom.services.planner.tasks import TaskMaker, Wanted, read_follow_up
+from fathom.services.planner.workflow.convert import PLAYED_BY
+from fathom.services.planner.workflow.rewriting import STAGE, Reading, Rewriter
 from fathom.transport.bus.base import Bus
 from fathom.transport.bus.streams import trajectory_subject
 from fathom.transport.store.refs import to_ref
 
 # Bounds of what one request makes a planner hold; trainers split larger batches.
 MAX_TASKS, MAX_GROUP = 1024, 64
+# Questions read, routed and classified at once, before their episodes begin.
+PLANNED_AT_ONCE = 16
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A task with the protocol that plays it, and that protocol's value in the API."""
+
+    task: Task
+    protocol: AnyProtocol
+    protocol_value: trajectory.Protocol
 
 
 class NullObserver:
@@ -80,6 +98,16 @@ class Rollouts:
     log: Any
     summary: DataSummary | None = None
     """Summary of the data for the system prompt; None leaves it out."""
+    rewriter: Rewriter | None = None
+    """Makes follow-ups whole; without one each question is played in its own words."""
+    route: Callable[[str], Awaitable[Route]] | None = None
+    """Routes the questions of PROTOCOL_AUTO; without it the agent plays them."""
+    find_form: Callable[[str], Awaitable[Form]] | None = None
+    """Tells whether a question asks for a report; without it none does."""
+
+    @property
+    def _maker(self) -> TaskMaker:
+        return TaskMaker(self.config, self.clients, self.summary)
 
     async def run(self, request: pb.RolloutRequest, call: Call) -> AsyncIterator[trajectory.Trajectory]:
         """Yield trajectories in the order in which episodes end, each graded and stored in the object store.
@@ -88,7 +116,7 @@ class Rollouts:
         for the trainer to mask. A repeated request id first yields the stored trajectories, then plays only the rest.
         """
         rollout_id = checked_id("request_id", request.request_id or new_id("rollout"))
-        self.check(request, rollout_id)
+        self.check(request)
         await self.engine.open_recording(recording_from_proto(request.recording))
         kept = await load_stored(self.record.store, rollout_id, request) if request.request_id else {}
         for _, message in sorted(kept.items()):
@@ -100,32 +128,54 @@ class Rollouts:
                 await self._store(message, rollout_id)
                 yield message
 
-    def check(self, request: pb.RolloutRequest, rollout_id: str) -> None:
+    def check(self, request: pb.RolloutRequest) -> None:
         """Raise ``InvalidField`` for an invalid request."""
-        self._make_tasks(request, rollout_id, self._choose_protocol(request))
-        cap_limit(request.concurrency, self.config.concurrent_rollouts, "concurrency")
+        protocol = self._choose_protocol(request)
+        if not 1 <= len(request.tasks) <= MAX_TASKS:
+            raise InvalidField("tasks", f"must be 1 to {MAX_TASKS:,}")
+        if not 1 <= request.group_size <= MAX_GROUP:
+            raise InvalidField("group_size", f"must be 1 to {MAX_GROUP}")
+        if request.tools and protocol.tags:
+            raise InvalidField("tools", "are for protocols with tools")
+        config = self.config
+        cap_limit(request.concurrency, config.concurrent_rollouts, "concurrency")
+        validate_budget(request.budget)
+        granted = self._grant(request)
+        cap_sampling(sampling_from_proto(request.sampling), config.completion_tokens)
+        window = settings_from_proto(request.window, config.make_window(granted.limits.window_tokens))
+        for place, task in enumerate(request.tasks):
+            question = validate_question(task.question, config.max_question_chars, f"tasks[{place}].question")
+            read_history(task.history, f"tasks[{place}].history")
+            # Tag protocols have no Python session to put a table into, and one instruction before one question.
+            for name in ("sheets", "history"):
+                if getattr(task, name) and protocol.tags:
+                    raise InvalidField(f"tasks[{place}].{name}", "are for protocols with tools")
+            protocol.prompts(question, request.prompts, window.tokens)
+
+    def longest_s(self, request: pb.RolloutRequest) -> float:
+        """Return the seconds that one of its episodes may take."""
+        return self._grant(request).limits.max_run_ms / 1000
 
     async def play(
         self, request: pb.RolloutRequest, rollout_id: str, places: Sequence[Place], lane: Lane
     ) -> AsyncGenerator[trajectory.Trajectory, None]:
         """Yield the episodes at these places as they end, graded but not stored."""
-        protocol = self._choose_protocol(request)
-        tasks = self._make_tasks(request, rollout_id, protocol)
-        if self.summary is not None and isinstance(protocol, Research):
-            # One for the whole group: what differs between siblings is what they sampled.
-            known = await self.summary.describe(request.as_of if request.HasField("as_of") else None)
-            tasks = [replace(task, data_summary=known if allows_data(task) else "") for task in tasks]
+        # One task for the whole group: what differs between siblings is what they sampled.
+        planned = await self._plan(request, rollout_id, sorted({index for index, _ in places}))
+        tasks = {index: (one.task, one.protocol) for index, one in planned.items()}
         concurrency = cap_limit(request.concurrency, self.config.concurrent_rollouts, "concurrency")
         async for index, sample, play in self.engine.play_group(
-            tasks, request.group_size, concurrency, protocol, NullObserver(), places, lane
+            tasks, request.group_size, concurrency, NullObserver(), places, lane
         ):
-            message = self._make_trajectory(play, request, protocol, lane)
+            message = self._make_trajectory(play, planned[index], lane)
             message.task_index, message.sample_index = index, sample
             await self._grade(message, play, request, index)
             yield message
 
     def _choose_protocol(self, request: pb.RolloutRequest) -> AnyProtocol:
-        protocol = self.protocols.get(request.protocol)
+        """Return the protocol of a request; of one that is routed, that of the agent."""
+        routed = request.protocol == trajectory.PROTOCOL_AUTO
+        protocol = self.protocols.get(trajectory.PROTOCOL_RESEARCH if routed else request.protocol)
         if isinstance(protocol, SearchR1) and request.system_prompt:
             return protocol.with_system_prompt(request.system_prompt)
         if request.system_prompt:
@@ -134,54 +184,89 @@ class Rollouts:
             raise InvalidField("protocol", f"{request.protocol} is no protocol of this planner")
         return protocol
 
-    def _make_tasks(self, request: pb.RolloutRequest, rollout_id: str, protocol: AnyProtocol) -> list[Task]:
-        if not 1 <= len(request.tasks) <= MAX_TASKS:
-            raise InvalidField("tasks", f"must be 1 to {MAX_TASKS:,}")
-        if not 1 <= request.group_size <= MAX_GROUP:
-            raise InvalidField("group_size", f"must be 1 to {MAX_GROUP}")
-        # Tag protocols have no Python session to put a table into.
-        for place in (place for place, task in enumerate(request.tasks) if task.sheets and protocol.tags):
-            raise InvalidField(f"tasks[{place}].sheets", "are for protocols with tools")
-        if request.tools and protocol.tags:
-            raise InvalidField("tools", "are for protocols with tools")
-        config, budget = self.config, request.budget
-        rounds = cap_limit(budget.max_rounds, config.max_rounds, "budget.max_rounds")
-        tokens = cap_limit(budget.max_tokens, config.max_tokens, "budget.max_tokens")
-        milliseconds = cap_limit(budget.max_ms, config.max_run_ms, "budget.max_ms")
-        cost = cap_cost(budget.max_cost, config.max_cost, "budget.max_cost")
-        sampling = cap_sampling(sampling_from_proto(request.sampling), config.completion_tokens)
-        model = request.model or config.default_model
-        window = settings_from_proto(request.window, config.window)
-        is_small = isinstance(protocol, Research) and is_small_window(window.tokens)
-        return [
-            Task(
-                rollout_id,
-                validate_question(task.question, config.max_question_chars, f"tasks[{index}].question"),
-                model,
-                sampling,
-                make_limits(rounds, tokens, milliseconds, max_cost=cost),
-                request.policy_version,
-                as_of=request.as_of if request.HasField("as_of") else None,
-                window=window,
-                date=resolve_today(request.as_of if request.HasField("as_of") else None, time.time()),
-                # One choice for a task's whole group: what differs between siblings is what they sampled.
-                prompts=protocol.prompts(task.question, request.prompts, window.tokens),
-                sheets=tuple(task.sheets),
-                tools=tuple(request.tools) or (SHORT_TOOLS if is_small else ()),
-                is_rollout=True,
-                is_compared=config.rollout_coverage,
-                recording=recording_from_proto(request.recording),
-            )
-            for index, task in enumerate(request.tasks)
-        ]
+    def _grant(self, request: pb.RolloutRequest) -> Granted:
+        return self.config.grant(
+            asked_from_proto(request.effort, request.budget), request.model or self.config.default_model
+        )
+
+    async def _plan(self, request: pb.RolloutRequest, rollout_id: str, indices: Sequence[int]) -> dict[int, Planned]:
+        """Return the tasks of a request by index, as runs of the same questions would have them."""
+        model = await self._maker.find_model(request.model or self.config.default_model)
+        gate = asyncio.Semaphore(PLANNED_AT_ONCE)
+
+        async def plan(index: int) -> Planned:
+            async with gate:
+                return await self._plan_task(request, rollout_id, request.tasks[index], model)
+
+        found = await asyncio.gather(*map(plan, indices))
+        return dict(zip(indices, found, strict=True))
+
+    async def _plan_task(
+        self, request: pb.RolloutRequest, rollout_id: str, asked: pb.RolloutTask, model: Model
+    ) -> Planned:
+        config, granted = self.config, self._grant(request)
+        name, question = request.model or config.default_model, asked.question.strip()
+        history, as_of = read_history(asked.history), find_instant(request, asked)
+        value = await self._route(request, asked, question, history, as_of)
+        protocol = self._choose_protocol(request) if value == request.protocol else self.protocols[value]
+        reading = await read_follow_up(self.rewriter, self.clients, question, history, name, protocol, as_of)
+        if reading.asks_back:
+            # A run would ask its user, whom a rollout does not have: nothing would be sampled.
+            reading = Reading(question, STAGE)
+        form = ""
+        if self.find_form is not None and not protocol.tags and "answer" not in request.prompts:
+            form = (await self.find_form(question)).value
+        limits, cost = granted.limits, cap_cost(request.budget.max_cost, config.max_cost, "budget.max_cost")
+        wanted = Wanted(
+            rollout_id,
+            question,
+            reading,
+            name,
+            protocol,
+            sampling_from_proto(request.sampling),
+            make_limits(limits.max_rounds, limits.max_tokens, limits.max_run_ms, max_cost=cost),
+            limits,
+            request.window,
+            request.prompts,
+            form,
+            history,
+            as_of=as_of,
+            start_time=time.time(),
+            tools=tuple(request.tools),
+        )
+        task = replace(
+            await self._maker.make(wanted, model),
+            policy_version=request.policy_version,
+            sheets=tuple(asked.sheets),
+            is_rollout=True,
+            is_compared=config.rollout_coverage,
+            recording=recording_from_proto(request.recording),
+        )
+        return Planned(task, protocol, value)
+
+    async def _route(
+        self,
+        request: pb.RolloutRequest,
+        asked: pb.RolloutTask,
+        question: str,
+        history: Sequence[Message],
+        as_of: Any,
+    ) -> trajectory.Protocol:
+        """Return the protocol of a task: the request's, or the one by which a run of its question would be played."""
+        if request.protocol != trajectory.PROTOCOL_AUTO:
+            return request.protocol
+        # Only the agent has a Python session and a choice of tools.
+        if self.route is None or asked.sheets or request.tools:
+            return trajectory.PROTOCOL_RESEARCH
+        if history and self.rewriter is not None:
+            question = (await self.rewriter.rewrite(question, history, as_of=as_of)).question
+        return PLAYED_BY[(await self.route(question)).mode]
 
     @staticmethod
-    def _make_trajectory(
-        play: Play, request: pb.RolloutRequest, protocol: AnyProtocol, lane: Lane
-    ) -> trajectory.Trajectory:
-        prompt_hash = protocol.prompt_hash(play.episode.task)
+    def _make_trajectory(play: Play, planned: Planned, lane: Lane) -> trajectory.Trajectory:
+        prompt_hash = planned.protocol.prompt_hash(play.episode.task)
         steps = [step_to_proto(step, prompt_hash) for step in play.episode.steps]
-        return trajectory_to_proto(play.episode, play.outcome, request.protocol, LANES[lane], steps)
+        return trajectory_to_proto(play.episode, play.outcome, planned.protocol_value, LANES[lane], steps)
 
     async def _grade(self, message: trajectory.Trajectory, play: Play, request: pb.RolloutRequest, index: int) -> None:
         """Grade the answer and the response; without a grader the reward stays 0."""
@@ -214,9 +299,12 @@ class Rollouts:
         )
 
 
-def allows_data(task: Task) -> bool:
-    """Return whether the task has the tool that fetches data."""
-    return not task.tools or Data.name in task.tools
+def find_instant(request: pb.RolloutRequest, task: pb.RolloutTask) -> Any:
+    """Return the instant as of which a task is played: its own, else the request's; None for none."""
+    for message in (task, request):
+        if message.HasField("as_of"):
+            return message.as_of
+    return None
 
 
 def choose_lane(asked: Lane) -> Lane:

@@ -21,7 +21,7 @@ from fathom.core.paging import MAX_PAGE, read_token, write_token
 from fathom.core.paging import page_size as checked_page_size
 from fathom.domain.chat.messages import Sampling
 from fathom.services.planner.config import Config
-from fathom.services.planner.episode.limits import cap_cost, cap_limit, validate_question
+from fathom.services.planner.episode.limits import validate_budget, validate_question
 from fathom.services.planner.model.effort import Asked
 from fathom.services.planner.model.episode import Limits, Task, rebuild_episode
 from fathom.services.planner.proto.effort import effort_from_proto
@@ -115,7 +115,7 @@ class Runs:
         question = validate_question(request.question, self.config.max_question_chars)
         await self._validate_tables(request)
         validate_instructions(request)
-        read_history(request)
+        read_history(request.history)
         await self.worker.engine.open_recording(recording_from_proto(request.recording))
         understood = Reading(question)
         # Only what is routed must be whole: whether a report is asked for is said in the question's own words.
@@ -330,13 +330,6 @@ def require_same_request(header: Header, wanted: Header) -> None:
     """Raise ``Conflict`` for an id that was used for another question: joining its run would answer the wrong one."""
     if header.request != wanted.request:
         raise Conflict(f"request_id {wanted.run_id!r} is another run", metadata={"field": "request_id"})
-
-
-def validate_budget(budget: pb.Budget) -> None:
-    """Raise ``InvalidField`` for a negative limit."""
-    for name in ("max_rounds", "max_tokens", "max_ms"):
-        cap_limit(getattr(budget, name), 1, f"budget.{name}")
-    cap_cost(budget.max_cost, 1.0, "budget.max_cost")
 
 
 def validate_instructions(request: pb.RunRequest) -> None:

@@ -14,9 +14,10 @@ from fathom.core.call import Call, Lane, current_call
 from fathom.core.errors import Conflict, FailedPrecondition, InvalidField
 from fathom.core.ids import checked_id, new_id
 from fathom.domain.chat.messages import Sampling
+from fathom.services.planner.episode.limits import validate_budget
 from fathom.services.planner.model.episode import Limits, Outcome, StopReason, Task, rebuild_episode
 from fathom.services.planner.proto.episode import step_from_proto, trajectory_to_proto
-from fathom.services.planner.runs.api import Runs, validate_budget
+from fathom.services.planner.runs.api import Runs
 from fathom.services.planner.runs.queue import submit_run
 from fathom.services.planner.runs.repository import Header
 from fathom.services.planner.runs.worker import LANES

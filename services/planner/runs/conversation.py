@@ -13,6 +13,7 @@ from fathom.api.datafetch.v1.datafetch_pb2 import GetSheetRequest, Sheet
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import trajectory_pb2 as pb
 from fathom.api.planner.v1.planner_pb2 import RunRequest
+from fathom.api.policy.v1 import policy_pb2 as pb_policy
 from fathom.api.policy.v1.policy_pb2 import ROLE_ASSISTANT, ROLE_USER
 from fathom.clients import Clients
 from fathom.core.errors import CorruptData, InvalidField, NotFound
@@ -62,7 +63,7 @@ async def load_conversation(
     numbers must not depend on what is asked elsewhere in the conversation meanwhile.
     """
     window, turns = await load_turns(clients, record, request.conversation_id)
-    history = read_history(request)
+    history = read_history(request.history)
     if not window and not request.table_ids:
         return Conversation(history)
     stored = await record.get_given(run_id)
@@ -79,20 +80,20 @@ async def load_conversation(
 async def load_messages(clients: Clients, record: RunRepository, request: RunRequest) -> tuple[Message, ...]:
     """Return the conversation's window as messages without tables, to read a follow-up by."""
     window, turns = await load_turns(clients, record, request.conversation_id)
-    return (*read_history(request), *make_messages(window, turns, ()))
+    return (*read_history(request.history), *make_messages(window, turns, ()))
 
 
-def read_history(request: RunRequest) -> tuple[Message, ...]:
+def read_history(turns: Sequence[pb_policy.Message], field: str = "history") -> tuple[Message, ...]:
     """Return the turns that the caller keeps itself; raise ``InvalidField`` for too many or other messages."""
-    if len(request.history) > MAX_HISTORY:
-        raise InvalidField("history", f"has {len(request.history)} messages; at most {MAX_HISTORY} are allowed")
-    size = sum(len(message.content) for message in request.history)
+    if len(turns) > MAX_HISTORY:
+        raise InvalidField(field, f"has {len(turns)} messages; at most {MAX_HISTORY} are allowed")
+    size = sum(len(message.content) for message in turns)
     if size > MAX_HISTORY_CHARS:
-        raise InvalidField("history", f"has {size:,} characters; at most {MAX_HISTORY_CHARS:,} are allowed")
-    for place, message in enumerate(request.history):
+        raise InvalidField(field, f"has {size:,} characters; at most {MAX_HISTORY_CHARS:,} are allowed")
+    for place, message in enumerate(turns):
         if message.role not in (ROLE_USER, ROLE_ASSISTANT) or not message.content.strip():
-            raise InvalidField(f"history[{place}]", "must be a text of user or assistant")
-    return tuple(message_from_proto(message) for message in request.history)
+            raise InvalidField(f"{field}[{place}]", "must be a text of user or assistant")
+    return tuple(message_from_proto(message) for message in turns)
 
 
 async def load_turns(

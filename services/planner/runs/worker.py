@@ -14,30 +14,24 @@ from fathom.api.common.v1 import common_pb2 as common
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory_pb
-from fathom.api.policy.v1.policy_pb2 import GetModelRequest, Model
 from fathom.clients import Clients
 from fathom.core.call import Call, Lane, calling, current_call
 from fathom.core.errors import FathomError, NotFound, NotReady
 from fathom.domain.chat.messages import Message as ChatMessage
-from fathom.domain.chat.messages import Sampling
 from fathom.domain.chat.pipeline import REWRITE
 from fathom.domain.chat.proto import sampling_from_proto
 from fathom.services.planner.config import Config
 from fathom.services.planner.coverage.wording import open_with_notice
 from fathom.services.planner.engine import AnyProtocol, Engine, Play
-from fathom.services.planner.episode.dialogue import Research
 from fathom.services.planner.episode.fence import LeaseLost
-from fathom.services.planner.episode.limits import cap_cost, cap_sampling, make_limits, resolve_today
-from fathom.services.planner.model.effort import EffortProfile, Granted, ModelProfile
+from fathom.services.planner.episode.limits import cap_cost, make_limits
+from fathom.services.planner.model.effort import Granted
 from fathom.services.planner.model.episode import Outcome, Step, StopReason, Task, rebuild_episode
 from fathom.services.planner.model.slots import restore_text
 from fathom.services.planner.prompts.data_summary import DataSummary
-from fathom.services.planner.prompts.selection import SHORT_TOOLS, is_small_window
 from fathom.services.planner.proto.effort import EFFORTS_BACK, asked_from_proto
 from fathom.services.planner.proto.episode import material_to_proto, step_from_proto, step_to_proto, trajectory_to_proto
 from fathom.services.planner.proto.recording import recording_from_proto
-from fathom.services.planner.proto.window import settings_from_proto
-from fathom.services.planner.questions.model_routing import find_language_model
 from fathom.services.planner.questions.routing import Form
 from fathom.services.planner.runs.consent import note_asker
 from fathom.services.planner.runs.control import RunControl, request_stop
@@ -49,9 +43,9 @@ from fathom.services.planner.runs.publisher import RunPublisher, publish_end
 from fathom.services.planner.runs.queue import Consumer, QueuedLeg
 from fathom.services.planner.runs.repository import Entry, Header, Lease, Leg, RunRepository, as_of_run
 from fathom.services.planner.runs.waiting import Pace
+from fathom.services.planner.tasks import TaskMaker, Wanted, read_follow_up
 from fathom.services.planner.workflow.convert import FORMS
 from fathom.services.planner.workflow.pipeline import find_rewritten_question
-from fathom.services.planner.workflow.protocol import Workflow
 from fathom.services.planner.workflow.rewriting import (
     STAGE,
     Reading,
@@ -284,13 +278,20 @@ class Worker:
         stored = await self.record.get_reading(header.run_id)
         if stored is not None:
             return restore_reading(stored)
-        # A workflow's model rewrites in a stage of its own, whose tokens are recorded for training.
-        staged = isinstance(self.protocols[header.protocol_value], Workflow)
-        if staged and await find_language_model(self.clients, header.model):
-            return Reading(header.question, STAGE)
-        date, as_of = resolve_today(None, header.start_time), as_of_run(header.run_request())
-        asked, model = restore_text(header.asked), "" if staged else header.model
-        reading = await self.rewriter.rewrite(header.question, chat, model, date, asked, as_of)
+        reading = await read_follow_up(
+            self.rewriter,
+            self.clients,
+            header.question,
+            chat,
+            header.model,
+            self.protocols[header.protocol_value],
+            as_of_run(header.run_request()),
+            header.start_time,
+            restore_text(header.asked),
+        )
+        # A workflow's own stage is recorded with the others.
+        if reading.method == STAGE:
+            return reading
         await self.record.put_reading(header.run_id, asdict(reading))
         return reading
 
@@ -324,73 +325,35 @@ class Worker:
         reading: Reading,
         worked_s: float,
     ) -> Task:
-        config, limits = self.config, granted.limits
+        limits = granted.limits
         bounds = make_limits(
             limits.max_rounds,
             limits.max_tokens,
             limits.max_run_ms,
             worked_s,
-            cap_cost(leg.max_cost, config.max_cost, "budget.max_cost"),
+            cap_cost(leg.max_cost, self.config.max_cost, "budget.max_cost"),
             leg.steps,
         )
-        model = await self._find_model(header.model)
-        sampling = self._make_sampling(model, sampling_from_proto(request.sampling), limits)
-        # A workflow's stages see one whole question and no conversation.
-        whole = reading.method != STAGE and isinstance(self.protocols[header.protocol_value], Workflow)
-        as_of = as_of_run(request)
-        window = settings_from_proto(request.window, config.make_window(limits.window_tokens))
-        protocol = self.protocols[header.protocol_value]
-        tokens = min(window.tokens, model.window_tokens or window.tokens)
-        is_small = isinstance(protocol, Research) and is_small_window(tokens)
-        return Task(
+        wanted = Wanted(
             header.run_id,
-            reading.question,
+            header.question,
+            reading,
             header.model,
-            sampling,
+            self.protocols[header.protocol_value],
+            sampling_from_proto(request.sampling),
             bounds,
-            history=() if whole else conversation.history,
-            given=() if whole else conversation.given,
-            as_of=as_of,
-            prompts=protocol.prompts(header.question, choose_prompts(header, request, tokens), tokens),
-            date=resolve_today(as_of, header.start_time),
-            data_summary=await self._describe_data(header, as_of),
-            depth=header.depth,
-            window=window,
-            tools=SHORT_TOOLS if is_small else (),
-            read=reading.read,
-            is_thinking=config.model_profiles.get(header.model, ModelProfile()).is_thinking,
-            instructions=request.instructions,
-            recording=recording_from_proto(request.recording),
+            limits,
+            request.window,
+            request.prompts,
+            header.form,
+            conversation.history,
+            conversation.given,
+            as_of_run(request),
+            header.start_time,
         )
-
-    async def _describe_data(self, header: Header, as_of: Any) -> str:
-        """Return the summary of the data for a protocol whose prompt has one."""
-        if self.summary is None or not isinstance(self.protocols[header.protocol_value], Research):
-            return ""
-        return await self.summary.describe(as_of)
-
-    def _make_sampling(self, model: Model, asked: Sampling, limits: EffortProfile) -> Sampling:
-        """Return the sampling of a run: as asked for, else as its effort says for an endpoint's model."""
-        sampling = replace(asked, reasoning_effort=asked.reasoning_effort or limits.reasoning_effort)
-        if not sampling.max_tokens and limits.completion_tokens:
-            sampling = replace(sampling, max_tokens=self._find_room(model, limits.completion_tokens))
-        return cap_sampling(sampling, self.config.completion_tokens)
-
-    async def _find_model(self, name: str) -> Model:
-        """Return what policy says of a model; an empty message where it cannot be had."""
-        try:
-            return (await self.clients.policy.get_model(GetModelRequest(model=name))).model
-        # Its first completion tells why it cannot be had.
-        except FathomError:
-            return Model()
-
-    def _find_room(self, model: Model, wanted: int) -> int:
-        """Return the tokens of a completion; 0 for the model's own default, which models that we load have."""
-        if model.engine != ENDPOINT:
-            return 0
-        # A request is compacted before it fills more than the trigger's share of the window; the rest is the reply's.
-        room = int(model.window_tokens * (1 - self.config.window_trigger))
-        return min(wanted, room) if room else wanted
+        task = await TaskMaker(self.config, self.clients, self.summary).make(wanted)
+        recording = recording_from_proto(request.recording)
+        return replace(task, depth=header.depth, instructions=request.instructions, recording=recording)
 
     async def finish(self, played: PlayedLeg, header: Header, leg: Leg, lane: Lane, events: EventLog) -> None:
         """Record the trajectory, publish the end, stop sub-runs; in this order, each step idempotent."""
@@ -463,16 +426,6 @@ class Worker:
 def describe_losses(losses: int) -> str:
     """Return why a run is given up that none of its last workers got any further."""
     return f"{losses} workers one after the other did not get it any further"
-
-
-def choose_prompts(header: Header, request: pb.RunRequest, window_tokens: int) -> Mapping[str, str]:
-    """Return the prompts that a run wants: those of its request, and that of a report if its question asks for one.
-
-    A small window has no room for a report.
-    """
-    if header.form != Form.REPORT or "answer" in request.prompts or is_small_window(window_tokens):
-        return request.prompts
-    return {**request.prompts, "answer": Form.REPORT.value}
 
 
 def find_understood(header: Header, play: Play) -> str:

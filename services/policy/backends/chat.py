@@ -7,7 +7,7 @@ is computed with a stand-in for the past: ids(template(stand-in + new)) minus id
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -37,6 +37,10 @@ class Template(Protocol):
 
     def encode(self, text: str) -> list[int]:
         """Return the token ids of rendered text, without adding special tokens."""
+        ...
+
+    def encode_content(self, text: str) -> list[int]:
+        """Return the token ids of a plain text, none of them a special token's."""
         ...
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -119,17 +123,23 @@ def parse_arguments(arguments_json: str) -> dict[str, object]:
     return parsed if isinstance(parsed, dict) else {"arguments": arguments_json}
 
 
-def with_tools(messages: Sequence[Message], tools: Sequence[ToolSpec]) -> list[Message]:
+def to_conversation(messages: Sequence[Message]) -> list[dict[str, str]]:
+    """Return messages as chat templates take them."""
+    return [{"role": message.role.value, "content": write_content(message)} for message in messages]
+
+
+def with_tools(
+    conversation: Sequence[Mapping[str, str]], functions: Sequence[Mapping[str, object]]
+) -> list[Mapping[str, str]]:
     """Return the messages with the tools described in the system message, for templates without tool support."""
-    if not tools:
-        return list(messages)
-    text = TOOL_INSTRUCTION.format(
-        tools="\n".join(json.dumps(one, ensure_ascii=False) for one in to_openai_functions(tools))
-    )
+    if not functions:
+        return list(conversation)
+    text = TOOL_INSTRUCTION.format(tools="\n".join(json.dumps(one, ensure_ascii=False) for one in functions))
     # A second system message is refused by many templates.
-    if messages and messages[0].role is Role.SYSTEM:
-        return [Message(Role.SYSTEM, f"{messages[0].content}\n\n{text}"), *messages[1:]]
-    return [Message(Role.SYSTEM, text), *messages]
+    if conversation and conversation[0]["role"] == Role.SYSTEM.value:
+        first = {**conversation[0], "content": f"{conversation[0]['content']}\n\n{text}"}
+        return [first, *conversation[1:]]
+    return [{"role": Role.SYSTEM.value, "content": text}, *conversation]
 
 
 def to_openai_functions(tools: Sequence[ToolSpec]) -> list[dict[str, object]]:

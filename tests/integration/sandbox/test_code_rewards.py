@@ -138,3 +138,20 @@ async def test_a_frame_that_is_none_is_the_callers_fault_not_the_codes(front: Su
     (found,) = await scores(house_of(front), bad)
     assert found.components["failed"] == 1.0
     assert "sheet_1" in found.reason or "Arrow" in found.reason
+
+
+async def test_programs_are_graded_by_their_tests(front: SupervisorClient) -> None:
+    """One after the other in one session; a program that never ends fails the tests behind it, too."""
+    tests = '{"inputs": ["1 2\\n", "3 4\\n"], "outputs": ["3", "7"]}'
+    right = "a, b = map(int, input().split())\nprint(a + b)"
+    half = "print(3 if input() == '1 2' else 0)"
+    endless = "while True:\n    pass"
+
+    def make_item(program: str, reference: str = tests) -> pb.ScoreItem:
+        answer = f"Here it is:\n```python\n{program}\n```"
+        return pb.ScoreItem(grader="code_tests", answer=answer, references=[reference], parameters={"wall_s": 3.0})
+
+    found = await scores(house_of(front), *(make_item(one) for one in (right, half, endless)), make_item(right, "72"))
+    assert [score.value for score in found] == [1.0, 0.5, 0.0, 0.0]
+    assert [score.components["correct"] for score in found[:3]] == [1.0, 0.0, 0.0]
+    assert found[3].components["failed"] == 1.0

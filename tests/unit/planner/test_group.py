@@ -33,7 +33,7 @@ class Gated(Engine):
 
     def episodes(self) -> AsyncGenerator[tuple[int, int, Any], None]:
         task = Task("run", "question", "model", Sampling(seed=7), Limits(5, 100, 0.0))
-        return self.play_group([task], 3, 3, None, None, PLACES)  # type: ignore[arg-type, return-value]
+        return self.play_group({0: (task, None)}, 3, 3, None, PLACES)  # type: ignore[arg-type, return-value]
 
 
 async def test_episodes_come_as_they_end_each_with_a_seed_of_its_own() -> None:
@@ -67,7 +67,7 @@ async def test_an_episode_has_its_own_time_and_lane_whenever_its_turn_comes() ->
     # As one that was asked for a minute ago, behind others.
     task = Task("run", "question", "model", Sampling(), Limits(5, 100, time.monotonic() - 30, 30.0))
     with calling(Call.new(lane=Lane.INTERACTIVE)):
-        async for _ in Noting().play_group([task], 3, 1, None, None, PLACES):  # type: ignore[arg-type]
+        async for _ in Noting().play_group({0: (task, None)}, 3, 1, None, PLACES):  # type: ignore[arg-type]
             pass
     assert [lane for _, lane in played] == [Lane.TRAINING] * 3
     assert all(left > 25 for left, _ in played)

@@ -47,7 +47,7 @@ async def test_graders_come_in_pages_that_add_up(size: int) -> None:
         token = page.next_page_token
         if not token:
             break
-    assert [grader.name for grader in seen] == sorted({*GRADERS, "agent", "agent_short", "code_run"})
+    assert [grader.name for grader in seen] == sorted({*GRADERS, "agent", "agent_short", "code_run", "code_tests"})
     assert all(grader.description for grader in seen)
     assert {"rel_tol", "abs_tol"} == set(next(grader for grader in seen if grader.name == "number").parameters)
 

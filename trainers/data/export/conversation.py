@@ -12,6 +12,7 @@ from fathom.api.planner.v1.trajectory_pb2 import (
     PROTOCOL_WORKFLOW,
     TOOL_STATUS_FAILED,
     TOOL_STATUS_INVALID,
+    Segment,
     Step,
     Trajectory,
 )
@@ -70,6 +71,8 @@ class Conversation:
     said: tuple[Said, ...]
     steps: tuple[Step, ...]
     tools: bool = True
+    segment: Segment | None = None
+    """The record of the ids that were in the model's context; None when there is none of exactly these steps."""
 
     @property
     def messages(self) -> list[policy.Message]:
@@ -113,10 +116,28 @@ def conversations(trajectory: Trajectory, *, keep_failed: bool = False) -> list[
         parts[-1][0].append(Said(spoken, keep_failed or worthwhile(step), step.index))
         parts[-1][1].append(step)
     return [
-        Conversation(trajectory.run_id, number, tuple(said), tuple(steps), trajectory.protocol not in TOOLLESS)
-        for number, (said, steps) in enumerate(parts)
-        if steps
+        Conversation(
+            trajectory.run_id,
+            number,
+            tuple(said),
+            tuple(steps),
+            trajectory.protocol not in TOOLLESS,
+            find_segment(trajectory, steps),
+        )
+        for number, (said, steps) in enumerate(part for part in parts if part[1])
     ]
+
+
+def find_segment(trajectory: Trajectory, steps: Sequence[Step]) -> Segment | None:
+    """Return the segment in which exactly these steps were sampled; None when the record has none."""
+    first, last = steps[0].index, steps[-1].index
+    if trajectory.segments:
+        return next((one for one in trajectory.segments if (one.first_step, one.last_step) == (first, last)), None)
+    # Without a compaction or a stage the flat ids are the only segment.
+    if len(steps) != len(trajectory.steps):
+        return None
+    flat = trajectory
+    return Segment(first_step=first, last_step=last, token_ids=flat.token_ids, mask=flat.mask, log_probs=flat.log_probs)
 
 
 def view(step: Step, everything: Sequence[policy.Message]) -> list[policy.Message]:

@@ -263,32 +263,30 @@ def append_target(prompt: Conversation, said: Said) -> Conversation:
 async def ppo_rows(
     found: AsyncIterator[Stored], wanted: Wanted, renderer: Renderer | None, done: Exported
 ) -> AsyncIterator[dict[str, Any]]:
-    """Yield one row per conversation with ids and log-probabilities as sampled.
+    """Yield one row per segment, a context in which tokens were sampled, with its ids and log-probabilities.
 
-    The first episode without them raises ``NotTrainable``.
+    The first episode without them, or with ids that are no segment of its record, raises ``NotTrainable``.
     """
     async for item in found:
         trajectory = item.trajectory
         for conversation in conversations(for_policy_gradient(trajectory, wanted.model), keep_failed=True):
             tokens = read_sampled_ids(conversation, wanted.model)
-            if tokens is None:
+            segment = conversation.segment
+            if tokens is None or segment is None:
                 raise NotTrainable(trajectory.run_id, "steps", "has no sampled ids: not for PPO")
+            if len(segment.log_probs) != len(tokens.ids):
+                raise NotTrainable(trajectory.run_id, "segments", "has not one log-probability for each id")
             # Ids are exactly what was sampled: nothing can be taken out of them.
             if wanted.scrubber.find(conversation.messages):
                 done.left_out["its ids hold personal data or a key"] += 1
                 continue
-            log_probs = [
-                value
-                for step in conversation.steps
-                for value in (*[0.0] * len(step.completion.prompt_token_ids), *step.completion.log_probs)
-            ]
             done.tokens += len(tokens.ids)
             done.learned_tokens += sum(tokens.mask)
             yield {
                 "id": f"{conversation.run_id}#{conversation.part}",
                 "token_ids": list(tokens.ids),
                 "loss_mask": list(tokens.mask),
-                "log_probs": log_probs,
+                "log_probs": list(segment.log_probs),
                 "reward": trajectory.reward,
                 "task_index": trajectory.task_index,
                 "sample_index": trajectory.sample_index,

@@ -9,6 +9,7 @@ from typing import Protocol
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.clients import Clients
 from fathom.core.errors import InvalidField
+from fathom.trainers.data.export.choose import NotTrainable
 from fathom.trainers.data.export.conversation import Conversation
 
 STAND_INS = ("a", "b")
@@ -56,19 +57,26 @@ class PolicyRenderer:
 def read_sampled_ids(conversation: Conversation, model: str = "") -> Tokens | None:
     """Return the ids as sampled; None when they are another model's, or not exact.
 
-    Raises ``InvalidField`` when ids and mask differ in length.
+    Raises ``NotTrainable`` when the ids of its steps are not those of one segment of the record: a model would learn to
+    continue what it had not seen.
     """
     learned = {item.step for item in conversation.said if item.learn}
     ids: list[int] = []
     mask: list[int] = []
+    sampled: list[int] = []
     for step in conversation.steps:
         completion = step.completion
         # Another tokenizer's ids name other words: they are rendered anew instead.
         if not completion.exact or not completion.sampled_token_ids or (model and completion.model != model):
             return None
         ids += [*completion.prompt_token_ids, *completion.sampled_token_ids]
-        mask += [0] * len(completion.prompt_token_ids)
-        mask += [int(step.index in learned)] * len(completion.sampled_token_ids)
+        given, own = len(completion.prompt_token_ids), len(completion.sampled_token_ids)
+        mask += [0] * given + [int(step.index in learned)] * own
+        sampled += [0] * given + [1] * own
+    segment = conversation.segment
+    if segment is None or list(segment.token_ids) != ids or list(segment.mask) != sampled:
+        where = f"steps {conversation.steps[0].index} to {conversation.steps[-1].index}"
+        raise NotTrainable(conversation.run_id, "segments", f"the ids of {where} are no segment of its record")
     return Tokens(tuple(ids), tuple(mask), True)
 
 

@@ -108,7 +108,7 @@ class RulesBackend:
         return self._tokenizer.encode(self._tokenizer.render(messages, tools, add_generation_prompt))
 
     async def encode(self, text: str) -> list[int]:
-        return self._tokenizer.encode(text)
+        return self._tokenizer.encode_content(text)
 
     async def detokenize(self, ids: Sequence[int]) -> str:
         check_ids(ids, self._tokenizer, "token_ids")

@@ -12,7 +12,7 @@ from importlib import resources
 
 from fathom.domain.chat.messages import Message, ToolSpec
 from fathom.domain.text.scripts import HAN
-from fathom.services.policy.backends.chat import with_tools, write_content
+from fathom.services.policy.backends.chat import to_conversation, to_openai_functions, with_tools
 
 START, END = "<|im_start|>", "<|im_end|>"
 # Recorded trajectories contain these ids: pieces may be appended to the vocabulary, but never moved or removed.
@@ -53,8 +53,8 @@ class RulesTokenizer:
     def render(self, messages: Sequence[Message], tools: Sequence[ToolSpec], generation_prompt: bool) -> str:
         """Render ChatML; turn markers inside contents are broken up, so that no content can forge a turn."""
         turns = [
-            f"{START}{message.role.value}\n{harmless(write_content(message))}{END}\n"
-            for message in with_tools(messages, tools)
+            f"{START}{message['role']}\n{harmless(message['content'])}{END}\n"
+            for message in with_tools(to_conversation(messages), to_openai_functions(tools))
         ]
         return "".join(turns) + (f"{START}assistant\n" if generation_prompt else "")
 
@@ -66,10 +66,10 @@ class RulesTokenizer:
             elif part == END:
                 ids.append(END_ID)
             else:
-                ids += self._plain(part)
+                ids += self.encode_content(part)
         return ids
 
-    def _plain(self, text: str) -> list[int]:
+    def encode_content(self, text: str) -> list[int]:
         ids: list[int] = []
         for piece in PIECE.findall(text):
             known = self._ids.get(piece)

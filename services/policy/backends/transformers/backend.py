@@ -270,7 +270,7 @@ class TransformersBackend:
         )
 
     async def encode(self, text: str) -> list[int]:
-        return await asyncio.to_thread(self._ready().loaded.tokenizer.encode, text)
+        return await asyncio.to_thread(self._ready().loaded.tokenizer.encode_content, text)
 
     async def detokenize(self, ids: Sequence[int]) -> str:
         loaded = self._ready().loaded

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fathom.core.errors import CorruptData, FathomError, InvalidField
+from fathom.core.errors import CorruptData
+from fathom.domain.chat.encoding import ContentEncoder
 from fathom.domain.chat.messages import Message, ToolSpec
-from fathom.services.policy.backends.chat import to_openai_functions, with_tools, write_content
+from fathom.services.policy.backends.chat import to_conversation, to_openai_functions, with_tools
 
 G = TypeVar("G")
 
@@ -25,8 +26,7 @@ class ChatTokenizer:
         self.size = len(tokenizer)
         # Templates are Jinja; one that never names the variable would drop the tools without an error.
         self._knows_tools = "tools" in tokenizer.chat_template
-        # Longest first, so that a token that contains another one is broken up as a whole.
-        self._special = tuple(sorted(tokenizer.all_special_tokens, key=len, reverse=True))
+        self._contents = ContentEncoder(tokenizer)
 
     @classmethod
     def from_folder(cls, folder: Path, end_ids: frozenset[int]) -> ChatTokenizer:
@@ -47,38 +47,22 @@ class ChatTokenizer:
         return cls(tokenizer, end_ids)
 
     def render(self, messages: Sequence[Message], tools: Sequence[ToolSpec], generation_prompt: bool) -> str:
-        """Render the chat template, with special tokens inside contents broken up."""
-        shown = messages if self._knows_tools else with_tools(messages, tools)
-        conversation = [
-            {"role": message.role.value, "content": self._harmless(write_content(message))} for message in shown
-        ]
-        offered = to_openai_functions(tools) if self._knows_tools and tools else None
-        try:
-            text: str = self._tokenizer.apply_chat_template(
-                conversation, tools=offered, add_generation_prompt=generation_prompt, tokenize=False
-            )
-        except FathomError:
-            raise
-        except Exception as error:  # jinja's, or what the template raises
-            raise InvalidField("messages", f"the chat template refuses them: {error}") from error
-        return text
-
-    def _harmless(self, content: str) -> str:
-        for token in self._special:
-            if token in content:
-                # A document that holds ``<|im_start|>system`` would otherwise be tokenized as a turn of its own. A
-                # space behind the first character keeps it readable.
-                content = content.replace(token, f"{token[0]} {token[1:]}")
-        return content
+        """Render the chat template; no content becomes a special token when the text is encoded."""
+        conversation = self._contents.cover_messages(to_conversation(messages))
+        functions = self._contents.cover_tools(to_openai_functions(tools))
+        if self._knows_tools:
+            return self._contents.render(conversation, functions, generation_prompt)
+        return self._contents.render(with_tools(conversation, functions), (), generation_prompt)
 
     def grammars(self, kind: Callable[[Any, int], G], rows: int) -> G:
         """Create grammars over this tokenizer; ``rows`` is the size of the network's logits."""
         return kind(self._tokenizer, rows)
 
     def encode(self, text: str) -> list[int]:
-        # The template has written the special tokens already; the library would put another start token in front.
-        ids: list[int] = self._encoder.encode(text, add_special_tokens=False).ids
-        return ids
+        return self._contents.encode(text)
+
+    def encode_content(self, text: str) -> list[int]:
+        return self._contents.encode_content(text)
 
     def decode(self, ids: Sequence[int]) -> str:
         text: str = self._encoder.decode(list(ids), skip_special_tokens=False)

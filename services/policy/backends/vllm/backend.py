@@ -222,7 +222,7 @@ class VllmBackend:
         )
 
     async def encode(self, text: str) -> list[int]:
-        return await asyncio.to_thread(self._ready().tokenizer.encode, text)
+        return await asyncio.to_thread(self._ready().tokenizer.encode_content, text)
 
     async def detokenize(self, ids: Sequence[int]) -> str:
         opened = self._ready()

@@ -137,6 +137,8 @@ async def test_a_compacted_rollout_trains_on_each_sampled_token_once(stack: Stac
         group_size=1,
         protocol=trajectory.PROTOCOL_RESEARCH,
         model="rules",
+        # The question asks for a report, whose corrections alone would fill so small a window.
+        prompts={"answer": "conclusion"},
         window=trajectory.Window(policy=trajectory.STEP_POLICY_DELETE, tokens=22_000),
     )
     (item,) = [response.trajectory async for response in clients.planner.rollout(request)]

@@ -95,6 +95,7 @@ def test_examples_set_nothing_in_vain(example: Path) -> None:
         ("grpo", "reward_model.beta_train=0.5", "prime"),
         ("ppo", "algorithm.kl_target=0.2", "algorithm.kl_ctrl adaptive"),
         ("grpo", "reward.format_score=0.5", "reward.manager search_r1"),
+        ("grpo", "rollout.effort=deep", "a protocol other than search_r1"),
         ("dpo", "rollout.n=8", "RL"),
         ("sft", "imitation.beta=0.2", "dpo"),
     ],
@@ -104,6 +105,13 @@ def test_what_would_not_be_read_is_refused_by_name(name: str, override: str, why
     with pytest.raises(ConfigError, match=f"{setting}: is not read by {name}.*{why}") as told:
         load_settings(name, [], [*DATA, override])
     assert told.value.metadata["field"] == setting
+
+
+def test_an_effort_takes_the_place_of_the_limits() -> None:
+    effort = [*DATA, "rollout.protocol=research", "rollout.effort=quick"]
+    assert load_settings("grpo", [], effort).rollout.effort == "quick"
+    with pytest.raises(ConfigError, match=r"rollout\.max_turns: is not read by grpo.*without an effort"):
+        load_settings("grpo", [], [*effort, "rollout.max_turns=9"])
 
 
 def test_the_settings_that_a_run_has_written_can_be_given_again(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from fathom.core.errors import InvalidField, NotFound
 from fathom.services.planner.prompts.catalogue import load_catalogue
 from fathom.trainers.data.instructions import format_question, instruction
 from fathom.trainers.data.records import Record, parse, read, write
+from fathom.trainers.data.sources import find_grader
 
 RECORD = Record(
     "nq",
@@ -33,6 +35,8 @@ RECORD = Record(
     "search",
     ("search", "fetch"),
     '{"entities": ["AAPL"]}',
+    (("user", "红楼梦是什么？"), ("assistant", "一部小说。")),
+    "2014-03-31T16:00:00+00:00",
 )
 
 
@@ -78,6 +82,100 @@ def test_a_file_of_the_seeds_schema_alone_is_read(tmp_path: Path) -> None:
     assert (record.id, record.question, record.targets, record.grader) == ("nq-train-0", "who?", ("he",), "em")
 
 
+# Rows as the scripts of verl, DAPO, PRIME and Search-R1 write them.
+GSM8K = {
+    "data_source": "openai/gsm8k",
+    "prompt": [{"role": "user", "content": 'How many? Let\'s think step by step and write the answer after "####".'}],
+    "ability": "math",
+    "reward_model": {"ground_truth": "72", "style": "rule"},
+    "extra_info": {"answer": "It is 72 #### 72", "index": 0, "question": "How many?", "split": "train"},
+}
+DAPO = {
+    "data_source": "math_dapo",
+    "prompt": [{"content": "Solve it. Remember to put your answer on its own line.", "role": "user"}],
+    "ability": "MATH",
+    "reward_model": {"ground_truth": "34", "style": "rule-lighteval/MATH_v2"},
+    "extra_info": {"index": "9a9b6eb4-a1cb-49d1-8c1e-62eaf2f74079"},
+}
+EURUS = {
+    "data_source": "numina_olympiads",
+    "prompt": [{"role": "system", "content": "You may plan."}, {"role": "user", "content": "Find x in \\boxed{}."}],
+    "ability": "math",
+    "reward_model": {"ground_truth": "\\frac{1}{2}", "style": "rule"},
+    "extra_info": {"index": 7, "split": "train"},
+}
+TESTS = '{"inputs": ["1 2\\n"], "outputs": ["3\\n"]}'
+EURUS_CODE = {
+    **EURUS,
+    "data_source": "taco",
+    "ability": "code",
+    "reward_model": {"ground_truth": TESTS, "style": "rule"},
+}
+SEARCH_R1 = {
+    "id": "train_0",
+    "question": "who wrote it?",
+    "golden_answers": ["he"],
+    "data_source": "nq",
+    "prompt": [{"role": "user", "content": "Answer the given question. … Question: who wrote it?\n"}],
+    "ability": "fact-reasoning",
+    "reward_model": {"ground_truth": {"target": ["he"]}, "style": "rule"},
+    "extra_info": {"index": 0, "split": "train"},
+}
+
+
+@pytest.mark.parametrize(
+    ("row", "name", "question", "targets", "grader"),
+    [
+        (GSM8K, "openai/gsm8k-train-0", "How many?", ("72",), "math"),
+        (DAPO, "math_dapo-9a9b6eb4-a1cb-49d1-8c1e-62eaf2f74079", DAPO["prompt"][0]["content"], ("34",), "math"),  # type: ignore[index]
+        (EURUS, "numina_olympiads-train-7", "Find x in \\boxed{}.", ("\\frac{1}{2}",), "math"),
+        (EURUS_CODE, "taco-train-7", "Find x in \\boxed{}.", (TESTS,), "code_tests"),
+        # The question and not the chat, which holds Search-R1's instruction: planner has its own.
+        (SEARCH_R1, "nq-train-0", "who wrote it?", ("he",), "em"),
+    ],
+)
+def test_files_as_the_field_writes_them_are_read(
+    row: dict[str, Any], name: str, question: str, targets: tuple[str, ...], grader: str, tmp_path: Path
+) -> None:
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "x.parquet")
+    (record,) = read(tmp_path / "x.parquet")
+    assert (record.id, record.question, record.targets, record.grader) == (name, question, targets, grader)
+    assert [{"role": role, "content": content} for role, content in record.prompt] == row["prompt"]
+    assert parse(record.row(), 0) == record
+
+
+@pytest.mark.parametrize(
+    ("source", "has_targets", "grader"),
+    [("searchR1_hotpotqa", True, "em"), ("aime2025", False, "math"), ("ours", True, "em"), ("ours", False, "")],
+)
+def test_graders_by_data_source(source: str, has_targets: bool, grader: str) -> None:
+    assert find_grader(source, has_targets) == grader
+
+
+def test_a_wrong_row_is_named_with_its_file(tmp_path: Path) -> None:
+    rows = [GSM8K, {**GSM8K, "reward_model": {"ground_truth": " ", "style": "rule"}}]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "x.parquet")
+    with pytest.raises(InvalidField) as caught:
+        read(tmp_path / "x.parquet")
+    assert caught.value.field == f"{tmp_path / 'x.parquet'}: rows[1].reward_model.ground_truth"
+
+
+@pytest.mark.parametrize(
+    ("given", "instant"),
+    [
+        ("2014-03-31", "2014-03-31T23:59:59.999999+00:00"),
+        (date(2014, 3, 31), "2014-03-31T23:59:59.999999+00:00"),
+        ("2014-03-31T16:00:00+08:00", "2014-03-31T16:00:00+08:00"),
+        (datetime(2014, 3, 31, 16), "2014-03-31T16:00:00+00:00"),
+        (None, ""),
+    ],
+)
+def test_a_day_is_its_end(given: Any, instant: str) -> None:
+    row = RECORD.row()
+    row["extra_info"]["as_of"] = given
+    assert parse(row, 0).as_of == instant
+
+
 def change_field(*path: Any, to: Any) -> Callable[[dict[str, Any]], None]:
     def change(row: dict[str, Any]) -> None:
         for key in path[:-1]:
@@ -91,21 +189,28 @@ def change_field(*path: Any, to: Any) -> Callable[[dict[str, Any]], None]:
     ("change", "field"),
     [
         (change_field("data_source", to=""), "rows[7].data_source"),
-        (change_field("ability", to=None), "rows[7].ability"),
+        (change_field("ability", to=3), "rows[7].ability"),
         (change_field("prompt", to=[]), "rows[7].prompt"),
         (change_field("prompt", to="a text"), "rows[7].prompt"),
         (change_field("prompt", 1, "role", to="robot"), "rows[7].prompt[1].role"),
         (change_field("prompt", 0, "content", to=" "), "rows[7].prompt[0].content"),
-        (change_field("reward_model", "style", to="model"), "rows[7].reward_model.style"),
+        (change_field("reward_model", "style", to=None), "rows[7].reward_model.style"),
         (change_field("reward_model", "ground_truth", to=None), "rows[7].reward_model.ground_truth"),
-        (change_field("reward_model", "ground_truth", "target", to="one"), "rows[7].reward_model.ground_truth.target"),
+        (change_field("reward_model", "ground_truth", to=True), "rows[7].reward_model.ground_truth"),
+        (change_field("reward_model", "ground_truth", "target", to={}), "rows[7].reward_model.ground_truth.target"),
         (change_field("reward_model", "ground_truth", "target", to=[]), "rows[7].reward_model.ground_truth.target"),
         (
             change_field("reward_model", "ground_truth", "target", to=["a", ""]),
             "rows[7].reward_model.ground_truth.target",
         ),
-        (change_field("extra_info", "split", to=None), "rows[7].extra_info.split"),
-        (change_field("extra_info", "index", to="3"), "rows[7].extra_info.index"),
+        (change_field("extra_info", to="x"), "rows[7].extra_info"),
+        (change_field("extra_info", "split", to=3), "rows[7].extra_info.split"),
+        (change_field("extra_info", "grader", to=3), "rows[7].extra_info.grader"),
+        (change_field("extra_info", "grader_parameters", to=[{"name": "a"}]), "rows[7].extra_info.grader_parameters"),
+        (change_field("extra_info", "history", 0, "role", to="tool"), "rows[7].extra_info.history[0].role"),
+        (change_field("extra_info", "history", to="said"), "rows[7].extra_info.history"),
+        (change_field("extra_info", "as_of", to="last year"), "rows[7].extra_info.as_of"),
+        (change_field("extra_info", "index", to=[3]), "rows[7].extra_info.index"),
         (change_field("extra_info", "index", to=True), "rows[7].extra_info.index"),
         (change_field("extra_info", "index", to=-1), "rows[7].extra_info.index"),
     ],

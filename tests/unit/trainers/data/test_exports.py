@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 from fathom.api.common.v1 import common_pb2 as common
 from fathom.api.planner.v1 import trajectory_pb2 as pb
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.core.errors import CorruptData, InvalidField
 from fathom.domain.consent import Consent, ConsentRecords
+from fathom.trainers.commands import export_files
 from fathom.trainers.data.export.choose import NotTrainable, for_policy_gradient, successful
 from fathom.trainers.data.export.conversation import conversations
-from fathom.trainers.data.export.files import Wanted, export
+from fathom.trainers.data.export.files import Exported, Wanted, export
 from fathom.trainers.data.export.pairs import corrections, pairs
 from fathom.trainers.data.export.scrub import redact_personal_data
 from fathom.trainers.data.export.tokens import Tokens, read_sampled_ids, render_ids, turn_end
@@ -74,10 +77,36 @@ def step(
 def episode(
     run_id: str, *steps: pb.Step, reward: float = 1.0, lane: common.Lane = common.LANE_TRAINING, **more: Any
 ) -> pb.Trajectory:
-    return pb.Trajectory(
+    trajectory = pb.Trajectory(
         run_id=run_id, question="what is it", steps=steps, reward=reward, lane=lane, exact=True,
         stop_reason=pb.STOP_REASON_FINISHED, answer=pb.Answer(markdown="seven"), **more,
     )  # fmt: skip
+    record_segments(trajectory)
+    return trajectory
+
+
+def record_segments(trajectory: pb.Trajectory) -> None:
+    """Records the ids as planner does: one segment per compaction or stage, the flat ids are those of the last."""
+    starts: list[int] = []
+    stage = ""
+    for one in trajectory.steps:
+        if not starts or one.HasField("compaction") or one.stage.name != stage:
+            starts.append(one.index)
+        stage = one.stage.name
+    del trajectory.segments[:]
+    for first, after in zip(starts, [*starts[1:], len(trajectory.steps)], strict=True):
+        part = pb.Segment(first_step=first, last_step=after - 1)
+        for one in trajectory.steps[first:after]:
+            given, own = one.completion.prompt_token_ids, one.completion.sampled_token_ids
+            part.token_ids.extend([*given, *own])
+            part.mask.extend([*[0] * len(given), *[1] * len(own)])
+            part.log_probs.extend([*[0.0] * len(given), *one.completion.log_probs])
+        trajectory.segments.append(part)
+    if trajectory.segments:
+        last = trajectory.segments[-1]
+        trajectory.token_ids[:], trajectory.mask[:], trajectory.log_probs[:] = last.token_ids, last.mask, last.log_probs
+    if len(trajectory.segments) == 1:
+        del trajectory.segments[:]
 
 
 OPENING = [make_message(SYSTEM, "be brief"), make_message(USER, "what is it")]
@@ -345,3 +374,74 @@ async def test_a_prefix_names_the_records(tmp_path: Path) -> None:
     assert done.rows == 1
     assert lines(tmp_path / "x.jsonl")[0]["id"] == "two-0-0#0"
     assert "token_ids" not in lines(tmp_path / "x.jsonl")[0], "no model is named"
+
+
+def make_workflow() -> pb.Trajectory:
+    """A workflow's episode: two stages with prompts of their own."""
+    plan, compose = step(0, OPENING, "look again"), step(1, [make_message(USER, "what is it")], "the answer seven")
+    plan.stage.name, compose.stage.name = "plan", "compose"
+    return episode("roll-0-0", plan, compose, protocol=pb.PROTOCOL_WORKFLOW)
+
+
+@pytest.mark.parametrize("kind", ["ppo", "sft"])
+async def test_each_context_in_which_tokens_were_sampled_is_a_row(kind: Any, tmp_path: Path) -> None:
+    """A row holds the ids of one segment: behind other ids its words were never sampled."""
+    trajectory = make_workflow()
+    store = await store_trajectories(trajectory)
+    await export(store, Wanted(kind, "m"), tmp_path / "rows.jsonl", None)
+    rows = lines(tmp_path / "rows.jsonl")
+    assert [row["id"] for row in rows] == ["roll-0-0#0", "roll-0-0#1"]
+    assert [row["token_ids"] for row in rows] == [list(part.token_ids) for part in trajectory.segments]
+    assert [row["loss_mask"] for row in rows] == [list(part.mask) for part in trajectory.segments]
+
+
+def merge_segments(trajectory: pb.Trajectory) -> None:
+    first, second = trajectory.segments
+    first.last_step = second.last_step
+    first.token_ids.extend(second.token_ids)
+    del trajectory.segments[1]
+
+
+def change_id(trajectory: pb.Trajectory) -> None:
+    trajectory.segments[1].token_ids[0] += 1
+
+
+def forget_segments(trajectory: pb.Trajectory) -> None:
+    del trajectory.segments[:]
+
+
+@pytest.mark.parametrize("change", [merge_segments, change_id, forget_segments])
+@pytest.mark.parametrize("kind", ["ppo", "sft"])
+async def test_ids_that_are_no_segment_are_refused(change: Any, kind: Any, tmp_path: Path) -> None:
+    trajectory = make_workflow()
+    change(trajectory)
+    store = await store_trajectories(trajectory)
+    with pytest.raises(NotTrainable, match="are no segment of its record"):
+        await export(store, Wanted(kind, "m"), tmp_path / "rows.jsonl", None)
+    assert not (tmp_path / "rows.jsonl").exists()
+
+
+async def test_segments_without_a_log_probability_for_each_id_are_refused(tmp_path: Path) -> None:
+    trajectory = make_workflow()
+    del trajectory.segments[0].log_probs[-1]
+    with pytest.raises(NotTrainable, match="not one log-probability"):
+        await export(await store_trajectories(trajectory), Wanted("ppo", "m"), tmp_path / "rows.jsonl", None)
+
+
+@pytest.mark.parametrize(("rows", "status"), [(0, 1), (1, 0)])
+def test_an_export_that_finds_nothing_is_no_success(
+    rows: int, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def write(*_: Any, **__: Any) -> Exported:
+        return Exported(rows, left_out=Counter({"it did not succeed": 3}))
+
+    monkeypatch.setattr(export_files, "write", write)
+    if status:
+        with pytest.raises(typer.Exit) as ended:
+            export_files.export_episodes("sft", tmp_path / "sft.jsonl", tmp_path, tenant="default")
+        assert ended.value.exit_code == status
+    else:
+        export_files.export_episodes("sft", tmp_path / "sft.jsonl", tmp_path, tenant="default")
+    shown = capsys.readouterr()
+    assert "left out: 3 (it did not succeed)" in shown.out
+    assert ("nothing was found to export" in shown.err) == bool(status)

@@ -11,7 +11,9 @@ from typing import Any, cast
 import pytest
 import torch
 
-from fathom.api.planner.v1.trajectory_pb2 import Segment
+from fathom.api.planner.v1.planner_pb2 import EFFORT_DEEP
+from fathom.api.planner.v1.trajectory_pb2 import PROTOCOL_AUTO, PROTOCOL_WORKFLOW, Segment
+from fathom.api.policy.v1.policy_pb2 import ROLE_ASSISTANT, ROLE_USER
 from fathom.core.config import ConfigError
 from fathom.core.errors import (
     Conflict,
@@ -186,6 +188,31 @@ def test_the_same_prompts_give_the_same_request_and_different_rows_different_see
     assert (one.sampling.seed, two.sampling.seed) == (100, 104), "planner counts samples from the seed on"
     assert one.budget.max_rounds == 4, "three turns with search, one without"
     assert one.grader_parameters["structure_weight"] == pytest.approx(0.1)
+
+
+def test_an_episode_of_an_effort_has_productions_limits() -> None:
+    rows = [{"uid": "a", "question": "q"}]
+    config = load_config(overrides=["rollout.protocol=auto", "rollout.effort=deep"])
+    asked = rollout_request(config, "t", rows, SamplingSettings(4, 100), 0)
+    assert (asked.protocol, asked.effort) == (PROTOCOL_AUTO, EFFORT_DEEP)
+    assert not asked.HasField("budget")
+    assert asked.sampling.max_tokens == 0
+    fixed = load_config(overrides=["rollout.protocol=workflow"])
+    assert rollout_request(fixed, "t", rows, SamplingSettings(4, 100), 0).protocol == PROTOCOL_WORKFLOW
+
+
+def test_each_row_may_have_its_own_day_and_the_turns_before_it() -> None:
+    turns = [{"role": "user", "content": "what?"}, {"role": "assistant", "content": "that"}]
+    day = {"as_of": "2014-03-31T16:00:00+08:00", "history": turns}
+    rows = [{"uid": "a", "question": "q", "extra_info": day}, {"uid": "b", "question": "q"}]
+    config = load_config(overrides=["rollout.protocol=research"])
+    dated, plain = rollout_request(config, "t", rows, SamplingSettings(1, 0), 0).tasks
+    assert dated.as_of.ToJsonString() == "2014-03-31T08:00:00Z"
+    assert [(turn.role, turn.content) for turn in dated.history] == [(ROLE_USER, "what?"), (ROLE_ASSISTANT, "that")]
+    assert not plain.HasField("as_of")
+    assert not plain.history
+    with pytest.raises(InvalidField, match="row a has earlier turns, which search_r1 cannot show"):
+        rollout_request(load_config(), "t", rows, SamplingSettings(1, 0), 0)
 
 
 def test_rows_are_read_in_the_forms_of_the_data_sets() -> None:

@@ -84,3 +84,13 @@ def test_new_weights_are_taken_and_nothing_is_submitted_ahead() -> None:
     assert before.shape != after.shape or not torch.equal(before, after)
     with pytest.raises(InvalidField, match="ahead"):
         rollouts.submit(prompts())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("as_of", "2014-03-31T16:00:00+00:00"), ("history", [{"role": "user", "content": "what?"}])]
+)
+def test_columns_that_this_loop_would_ignore_are_refused(name: str, value: Any) -> None:
+    asked = prompts()
+    asked.array("extra_info")[1] = {**asked.array("extra_info")[1], name: value}
+    with pytest.raises(InvalidField, match=f"extra_info.{name}: row 1: is read with rollout.source planner"):
+        source().generate(asked)

@@ -585,7 +585,7 @@ class ListToolsResponse(_message.Message):
     def __init__(self, tools: _Optional[_Iterable[_Union[_policy_pb2.ToolSpec, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class RolloutTask(_message.Message):
-    __slots__ = ("id", "question", "references", "sheets", "grader", "grader_parameters", "expected_tools")
+    __slots__ = ("id", "question", "references", "sheets", "grader", "grader_parameters", "expected_tools", "history", "as_of")
     class GraderParametersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -600,6 +600,8 @@ class RolloutTask(_message.Message):
     GRADER_FIELD_NUMBER: _ClassVar[int]
     GRADER_PARAMETERS_FIELD_NUMBER: _ClassVar[int]
     EXPECTED_TOOLS_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_FIELD_NUMBER: _ClassVar[int]
     id: str
     question: str
     references: _containers.RepeatedScalarFieldContainer[str]
@@ -607,10 +609,12 @@ class RolloutTask(_message.Message):
     grader: str
     grader_parameters: _containers.ScalarMap[str, float]
     expected_tools: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, id: _Optional[str] = ..., question: _Optional[str] = ..., references: _Optional[_Iterable[str]] = ..., sheets: _Optional[_Iterable[_Union[_datafetch_pb2.Sheet, _Mapping]]] = ..., grader: _Optional[str] = ..., grader_parameters: _Optional[_Mapping[str, float]] = ..., expected_tools: _Optional[_Iterable[str]] = ...) -> None: ...
+    history: _containers.RepeatedCompositeFieldContainer[_policy_pb2.Message]
+    as_of: _timestamp_pb2.Timestamp
+    def __init__(self, id: _Optional[str] = ..., question: _Optional[str] = ..., references: _Optional[_Iterable[str]] = ..., sheets: _Optional[_Iterable[_Union[_datafetch_pb2.Sheet, _Mapping]]] = ..., grader: _Optional[str] = ..., grader_parameters: _Optional[_Mapping[str, float]] = ..., expected_tools: _Optional[_Iterable[str]] = ..., history: _Optional[_Iterable[_Union[_policy_pb2.Message, _Mapping]]] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class RolloutRequest(_message.Message):
-    __slots__ = ("request_id", "tasks", "group_size", "protocol", "model", "policy_version", "sampling", "budget", "grader", "grader_parameters", "concurrency", "as_of", "system_prompt", "window", "prompts", "tools", "recording")
+    __slots__ = ("request_id", "tasks", "group_size", "protocol", "model", "policy_version", "sampling", "budget", "effort", "grader", "grader_parameters", "concurrency", "as_of", "system_prompt", "window", "prompts", "tools", "recording")
     class GraderParametersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -633,6 +637,7 @@ class RolloutRequest(_message.Message):
     POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
     SAMPLING_FIELD_NUMBER: _ClassVar[int]
     BUDGET_FIELD_NUMBER: _ClassVar[int]
+    EFFORT_FIELD_NUMBER: _ClassVar[int]
     GRADER_FIELD_NUMBER: _ClassVar[int]
     GRADER_PARAMETERS_FIELD_NUMBER: _ClassVar[int]
     CONCURRENCY_FIELD_NUMBER: _ClassVar[int]
@@ -650,6 +655,7 @@ class RolloutRequest(_message.Message):
     policy_version: int
     sampling: _policy_pb2.Sampling
     budget: Budget
+    effort: Effort
     grader: str
     grader_parameters: _containers.ScalarMap[str, float]
     concurrency: int
@@ -659,7 +665,7 @@ class RolloutRequest(_message.Message):
     prompts: _containers.ScalarMap[str, str]
     tools: _containers.RepeatedScalarFieldContainer[str]
     recording: Recording
-    def __init__(self, request_id: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[RolloutTask, _Mapping]]] = ..., group_size: _Optional[int] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., policy_version: _Optional[int] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., grader: _Optional[str] = ..., grader_parameters: _Optional[_Mapping[str, float]] = ..., concurrency: _Optional[int] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., system_prompt: _Optional[str] = ..., window: _Optional[_Union[_trajectory_pb2.Window, _Mapping]] = ..., prompts: _Optional[_Mapping[str, str]] = ..., tools: _Optional[_Iterable[str]] = ..., recording: _Optional[_Union[Recording, _Mapping]] = ...) -> None: ...
+    def __init__(self, request_id: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[RolloutTask, _Mapping]]] = ..., group_size: _Optional[int] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., policy_version: _Optional[int] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., effort: _Optional[_Union[Effort, str]] = ..., grader: _Optional[str] = ..., grader_parameters: _Optional[_Mapping[str, float]] = ..., concurrency: _Optional[int] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., system_prompt: _Optional[str] = ..., window: _Optional[_Union[_trajectory_pb2.Window, _Mapping]] = ..., prompts: _Optional[_Mapping[str, str]] = ..., tools: _Optional[_Iterable[str]] = ..., recording: _Optional[_Union[Recording, _Mapping]] = ...) -> None: ...
 
 class RolloutResponse(_message.Message):
     __slots__ = ("trajectory",)

@@ -82,7 +82,7 @@ def says(role: pb.Role, content: str) -> pb.Message:
 )
 def test_other_messages_are_refused_by_name(messages: list[pb.Message], field: str) -> None:
     with pytest.raises(InvalidField) as refused:
-        read_history(RunRequest(history=messages))
+        read_history(RunRequest(history=messages).history)
     assert refused.value.field == field
 
 
