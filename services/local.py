@@ -58,6 +58,8 @@ class LocalSettings(Settings):
     """Level of the services' logs, which go to ``home/logs``."""
     models: Mapping[str, Any] | None = None
     """Policy's models instead of its own default, e.g. ``{"rules": {"engine": "rules"}}``."""
+    store: str = ""
+    """URL of the object store; empty means the folder ``home/store``."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,7 @@ class LocalStack:
                 grpc_urls,
                 gateway,
                 nats.url,
-                f"file://{self._home / 'store'}",
+                self._store_url,
                 os.getpid(),
                 self.pids(),
                 {
@@ -207,6 +209,10 @@ class LocalStack:
         """Reserve a port for each service for the life of the stack; the gateway's port can be configured."""
         wished = {"gateway": self._settings.gateway_port}
         return {name: stack.enter_context(reserved_port(port=wished.get(name, 0), service=name)) for name in ORDER}
+
+    @property
+    def _store_url(self) -> str:
+        return self._settings.store or f"file://{self._home / 'store'}"
 
     def pids(self) -> dict[str, int]:
         """Return the current process ids by name, of nats-server and of services in their own processes."""
@@ -232,7 +238,7 @@ class LocalStack:
             "FATHOM_RUNTIME_PORT": str(port),
             "FATHOM_RUNTIME_METRICS_PORT": str(metrics_port),
             "FATHOM_RUNTIME_BUS_URL": nats_url,
-            "FATHOM_RUNTIME_STORE_URL": f"file://{home / 'store'}",
+            "FATHOM_RUNTIME_STORE_URL": self._store_url,
             "FATHOM_RUNTIME_ENDPOINTS": json.dumps(endpoints),
             "FATHOM_RUNTIME_LOG_LEVEL": self._settings.log_level,
             "FATHOM_RUNTIME_DIE_WITH_PARENT": "true",

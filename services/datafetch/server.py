@@ -37,6 +37,7 @@ from fathom.services.datafetch.query.model import Column, Sheet
 from fathom.services.datafetch.sources import connect
 from fathom.services.datafetch.sources.gap_filler import GapFiller
 from fathom.services.datafetch.sources.sheet import import_table
+from fathom.transport.bus.quotas import Quotas
 from fathom.transport.rpc.service import Service
 from fathom.transport.store import ObjectStore
 from fathom.transport.store.refs import read_ref, to_ref
@@ -56,12 +57,14 @@ def build(config: Config, deps: Deps) -> Service:
     associate = Association(PolicyModel(deps.clients, asks, config.association_seconds)) if asks else None
     coder = PolicyModel(deps.clients, writes, config.sql_model_seconds) if writes else None
     engine = Engine(config, associate, SqlFallback(coder, writes) if coder else None)
-    vendors = connect(config.connectors) if config.connectors.enabled else None
+    quotas = Quotas(deps.bus, deps.telemetry.log)
+    vendors = connect(config.connectors, quotas) if config.connectors.enabled else None
     outside = GapFiller(vendors, config.connectors, engine.is_us_company)
 
     # The vendors first: their calls ask the engine which companies are listed.
     async def close() -> None:
         await outside.close()
+        await quotas.close()
         await engine.close()
 
     servicer = DatafetchServicer(engine, TenantStore(deps.store), config, outside)
@@ -69,6 +72,7 @@ def build(config: Config, deps: Deps) -> Service:
     async def start() -> None:
         await wait_for_store(deps.store, deps.telemetry.log)
         await engine.start()
+        quotas.start()
         for tenant in (DEFAULT_TENANT, *await list_tenants(deps.store)):
             with calling(Call.new(tenant=tenant)):
                 await servicer.sweep()

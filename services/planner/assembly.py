@@ -101,7 +101,7 @@ class ResourcesFactory:
             config.rollout_patience_s,
             # Others' servers: what they can do at once is not known here.
             frozenset(f"{server.name}_{tool}" for server in config.mcp_servers for tool in server.tools).__contains__,
-            quotas.govern,
+            quotas,
         )
         return cls(config, deps, metrics, windows, mounts, gates, catalogue, classifier, measures)
 

@@ -130,9 +130,9 @@ class Config(Settings):
     """Concurrent calls of one tool, over all runs of this process."""
     # A run that delegates holds its place while its sub-run needs one, so a limit on ``delegate`` could deadlock.
     concurrent_calls_by_tool: Mapping[str, int] = Field(default_factory=lambda: {"delegate": 0})
-    """The same for individual tools; 0 sets no limit."""
+    """The same for individual tools, over all planners; 0 sets no limit."""
     calls_per_second_by_tool: Mapping[str, float] = Field(default_factory=dict)
-    """Calls per second of individual tools over all runs of this process, for upstreams that count them."""
+    """Calls per second of individual tools over all planners, for upstreams that count them."""
     # Longer than the restart of a service.
     tool_patience_s: float = Field(default=30.0, ge=0)
     """Seconds that a user's run waits in all for tools that are away or full, before a call counts as failed."""

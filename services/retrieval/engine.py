@@ -265,8 +265,8 @@ class Engine:
     async def ingest(self, corpus: str, items: AsyncGenerator[Document | Chunk | Issue, None]) -> Ingested:
         """Add documents and files to a corpus, creating it if necessary.
 
-        Raises ``InvalidField`` for an invalid name, an unknown media type and too many bytes (nothing is added then),
-        and ``Conflict`` when the corpus cannot be opened.
+        Raises ``InvalidField`` for an invalid name, an unknown media type, too many bytes (nothing is added then), and
+        when nothing could be read at all, and ``Conflict`` when the corpus cannot be opened.
         """
         state = self.corpora.open_for_writing(corpus)
         name = corpus or self._config.corpus_name
@@ -302,6 +302,7 @@ class Engine:
             else:
                 intake.add_document(item)
         await asyncio.to_thread(intake.end_file)
+        intake.require_anything()
         ident = base.id if base is not None else ""
         # Without anything new the snapshot stays, so that repeating an ingest is free.
         if intake.added:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from fathom.core.retry import RetryPolicy
 from fathom.transport.sockets import reserved_port
 from fathom.transport.store import ObjectStore, StoredObject, open_store
 from fathom.transport.store.s3 import S3Store, S3Target
+from tests.bench.chaos.disks import ERRORS, HALF, failing_s3
 from tests.integration.s3_server import BUCKET, KEY, needs_rclone, serving
 
 
@@ -158,3 +160,27 @@ async def test_transient_failures_are_retried_and_counted() -> None:
         with pytest.raises(NotFound):
             await store.get("a")
     assert answers == []
+
+
+@needs_rclone
+@pytest.mark.parametrize("fault", [ERRORS, HALF])
+async def test_a_service_that_errs_or_breaks_off_is_a_transient_failure_and_nothing_half_is_believed(
+    tmp_path: Path, fault: str
+) -> None:
+    data = bytes(range(256)) * 400
+    async with failing_s3(tmp_path) as (url, proxy):
+        store = S3Store(S3Target.from_url(url), policy=RetryPolicy(attempts=2, first_delay_s=0.01))
+        await store.put("runs/a", data)
+        proxy.begin(fault)
+        for call in (store.get("runs/a"), store.keys("runs/"), store.head("runs/a"), store.list("runs/")):
+            with pytest.raises(DependencyFailed) as refused:
+                await call
+            assert refused.value.transient
+        # Of an answer without a body, half is enough to see that the object is stored.
+        with suppress(DependencyFailed):
+            await store.put("runs/b", data)
+        proxy.begin("")
+        assert await store.get("runs/a") == data
+        await store.put("runs/b", data)
+        assert await store.keys("runs/") == ["runs/a", "runs/b"]
+        await store.close()

@@ -64,6 +64,11 @@ def is_free(mention: Mention, others: Iterable[Mention]) -> bool:
     return all(mention.end <= other.start or mention.start >= other.end for other in others)
 
 
+def overlap(span: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Return whether two stretches of a text have a character in common."""
+    return span[0] < other[1] and other[0] < span[1]
+
+
 def list_matches(text: str, mentions: Iterable[Mention]) -> list[Match]:
     """Return how each name of a question was read."""
     return [

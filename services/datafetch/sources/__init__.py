@@ -37,6 +37,7 @@ from fathom.services.datafetch.sources.connectors.yahoo import Yahoo
 from fathom.services.datafetch.sources.symbols import Market, Symbol, list_candidates, normalise
 from fathom.services.datafetch.sources.upload import UploadLimits, filter_published, read_upload
 from fathom.services.datafetch.sources.vendors import AllVendorsFailed, Answer, Vendors
+from fathom.transport.bus.quotas import Quotas
 
 __all__ = [
     "VENDORS",
@@ -82,7 +83,7 @@ VENDORS: Mapping[str, Callable[[ConnectorsConfig], Connector]] = {
 }
 
 
-def connect(config: ConnectorsConfig) -> Vendors:
+def connect(config: ConnectorsConfig, quotas: Quotas | None = None) -> Vendors:
     """Create the connectors that ``enabled`` names, without opening connections.
 
     Raises ``NotFound`` for an unknown name, ``VendorOff`` for one without its key, and ``MissingExtra``.
@@ -90,4 +91,4 @@ def connect(config: ConnectorsConfig) -> Vendors:
     unknown = next((name for name in config.enabled if name not in VENDORS), None)
     if unknown is not None:
         raise NotFound("vendor in datafetch.connectors.enabled", unknown, sorted(VENDORS))
-    return Vendors([VENDORS[name](config) for name in config.enabled], config)
+    return Vendors([VENDORS[name](config) for name in config.enabled], config, quotas)

@@ -9,9 +9,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from fathom.core.admission import Admission, Claimant, Limits
+from fathom.core.admission import Admission, Claimant, Limits, Quota
 from fathom.core.deadline import remaining_s
 from fathom.core.errors import DependencyFailed, FathomError, Overloaded
+from fathom.transport.bus.quotas import Quotas
 
 T = TypeVar("T")
 # Calls that wait per place: more would wait longer than any caller does.
@@ -61,11 +62,16 @@ class Lane:
     policy: LanePolicy = field(default_factory=LanePolicy)
     clock: Callable[[], float] = time.monotonic
     counts: Counts = field(default_factory=Counts)
+    quotas: Quotas | None = None
+    """With them the limits hold over all replicas, and operators change them."""
 
     def __post_init__(self) -> None:
         policy = self.policy
         limits = Limits(policy.concurrency, policy.concurrency * WAITING_PER_PLACE, per_second=policy.per_second)
         self._admission = Admission(self.vendor, limits, noun="calls")
+        if self.quotas is not None:
+            shared = Quota(policy.concurrency, policy.per_second)
+            self.quotas.govern(f"source.{self.vendor}", self._admission, shared)
         self._row = 0
         self._open_until: float | None = None
 

@@ -29,6 +29,7 @@ from fathom.services.datafetch.sources.config import ConnectorsConfig
 from fathom.services.datafetch.sources.flow import Counts, Lane, LanePolicy
 from fathom.services.datafetch.sources.sanity import Checked, compare
 from fathom.services.datafetch.sources.symbols import Market, normalise
+from fathom.transport.bus.quotas import Quotas
 
 # Vendors without a key and close to the market come first.
 ORDER: Mapping[tuple[Kind, Market], tuple[str, ...]] = {
@@ -75,10 +76,11 @@ class AllVendorsFailed(DependencyFailed):
 class Vendors:
     """The enabled connectors; for one event loop."""
 
-    def __init__(self, connectors: Sequence[Connector], config: ConnectorsConfig) -> None:
+    def __init__(self, connectors: Sequence[Connector], config: ConnectorsConfig, quotas: Quotas | None = None) -> None:
+        """Open the admission of each vendor; with ``quotas`` its limits hold over all replicas."""
         policy = LanePolicy(config.concurrency, config.per_second, config.circuit_failures, config.circuit_seconds)
         self._connectors = {connector.name: connector for connector in connectors}
-        self._lanes = {name: Lane(name, policy) for name in self._connectors}
+        self._lanes = {name: Lane(name, policy, quotas=quotas) for name in self._connectors}
         self._config = config
         self._cache: SharedCache[Fetched] = SharedCache(
             lambda found: int(found.table.nbytes) + 1024, config.cache_bytes

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fathom.core.errors import CorruptData
 from fathom.services.planner.classification.examples import KIND, list_groups
-from fathom.services.planner.classification.heads import Head, load_head, sum_groups
+from fathom.services.planner.classification.heads import Head, center, load_head, sum_groups
 from fathom.services.planner.classification.vectors import Vectors
 
 FOLDER = Path(__file__).parent
@@ -65,6 +65,18 @@ class Classifier:
         names, summed = sum_groups(chosen.probabilities(texts, encoded.vectors), chosen.labels, groups)
         threshold = chosen.thresholds[grouping]
         return [Verdict(names[int(row.argmax())], float(row.max()), bool(row.max() >= threshold)) for row in summed]
+
+    async def compare(self, head: str, texts: Sequence[str], others: Sequence[str]) -> list[float]:
+        """Return how similar each text is to the most similar of the others; [] where no encoder answers.
+
+        Similarities are cosines of vectors around the mean of a head's examples.
+        """
+        sides = [await self._vectors.encode(side) if side else None for side in (texts, others)]
+        if any(one is None or one.encoder != self._file.encoder for one in sides):
+            return []
+        mean = self._file.heads[head].mean
+        left, right = (center(one.vectors, mean) for one in sides if one is not None)
+        return [float(value) for value in (left @ right.T).max(axis=1)]
 
     async def classify_one(self, head: str, text: str, grouping: str = KIND) -> Verdict:
         """Return the verdict on one text."""

@@ -20,8 +20,12 @@ HEADS = (ROUTE, CHART, TOOL, CLAUSE)
 FILES: Mapping[str, tuple[str, ...]] = {"heads.json": HEADS, "form.json": (FORM,), "measure.json": (MEASURE,)}
 """Heads by the file of their weights."""
 # Files of examples by the end of their names: the first ones, and those of more styles.
-PARTS = ("", "_styles", "_registers")
+PARTS = ("", "_styles", "_registers", "_answers")
+# Clauses of answers are what the head reads, patterns are not: each counts as often as a pattern's variants, about.
+WEIGHTS = {"_answers": 3}
 BRACES = re.compile(r"\{(\w+)\}")
+# Stands for a number or a date, of which no classifier needs to know the digits.
+GAP = "…"
 VARIANTS = 4
 # Events and motives are an open class: their patterns are filled more often.
 VARIANTS_OF = {CLAUSE: 8}
@@ -55,7 +59,7 @@ QUANTITIES = {
     **dict.fromkeys(("return", "rise", "fall", "change"), "return"),
     **dict.fromkeys(("max", "min"), "extreme"),
     **{name: name for name in ("cagr", "max_drawdown", "volatility", "sharpe", "correlation", "beta")},
-    **{name: name for name in ("crossover", "portfolio", "real", "mean", "spread", "growth", "count")},
+    **{name: name for name in ("crossover", "portfolio", "real", "mean", "spread", "growth", "count", "recovery")},
     **{name: name for name in ("level", "none", "other")},
 }
 # A clause on a fall takes it for granted that there was one.
@@ -74,7 +78,7 @@ PRECISION = {
     MODE: 0.94,
     EVIDENCE: 0.985,
     KIND: 0.95,
-    SUPPORT: 0.96,
+    SUPPORT: 0.985,
     LAYOUT: 0.98,
     QUANTITY: 0.88,
     PREMISE: 0.96,
@@ -99,7 +103,8 @@ def load_examples(head: str) -> list[Example]:
     for part in PARTS:
         name = f"{head}{part}"
         if not part or (FOLDER / f"{name}.yaml").exists():
-            found += [Example(text, label, language, text) for label, language, text in read_texts(f"{name}.yaml")]
+            texts = [Example(text, label, language, text) for label, language, text in read_texts(f"{name}.yaml")]
+            found += texts * WEIGHTS.get(part, 1)
         if (FOLDER / f"{name}_patterns.yaml").exists():
             patterns = read_texts(f"{name}_patterns.yaml")
             found += [
@@ -107,11 +112,25 @@ def load_examples(head: str) -> list[Example]:
                 for place, row in enumerate(patterns)
                 for one in fill_pattern(place, *row, VARIANTS_OF.get(head, VARIANTS))
             ]
+    if head == CLAUSE:
+        found += split_measured(found)
     if head == CHART:
         # Most questions ask for no chart: those of the router show what such questions look like.
-        drawn = {source: label for part in PARTS for label, _, source in read_texts(f"{ROUTE}{part}_charts.yaml")}
+        files = [f"{ROUTE}{part}_charts.yaml" for part in PARTS]
+        drawn = {source: label for file in files if (FOLDER / file).exists() for label, _, source in read_texts(file)}
         found += [replace(one, label=drawn.get(one.source, NO_CHART)) for one in load_examples(ROUTE)]
     return found
+
+
+def split_measured(examples: Sequence[Example]) -> list[Example]:
+    """Return the parts between the gaps of clauses that a table supports: it supports each of them as well."""
+    parts = [
+        replace(one, text=part.strip())
+        for one in examples
+        if one.label == MEASURED and GAP in one.text
+        for part in one.text.split(GAP)
+    ]
+    return list(dict.fromkeys(one for one in parts if len(one.text) > 1))
 
 
 def read_texts(name: str) -> list[tuple[str, str, str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +12,9 @@ from numpy.typing import NDArray
 
 from fathom.core.errors import CorruptData
 from fathom.domain.encoders.base import scale_to_unit
+from fathom.domain.regression import Matrix, pack, softmax, unpack
 from fathom.services.planner.classification.wording import hash_words
 
-Matrix = NDArray[np.float64]
 # The words count somewhat less than the vector: chosen by cross-validation of the router.
 WORDING = 0.7
 
@@ -51,11 +50,6 @@ def center(vectors: NDArray[Any], mean: Matrix) -> Matrix:
     return scale_to_unit(vectors.astype(np.float64) - mean)
 
 
-def softmax(logits: Matrix) -> Matrix:
-    raised = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return np.asarray(raised / raised.sum(axis=1, keepdims=True))
-
-
 def dump_head(head: Head) -> dict[str, Any]:
     """Return a head as JSON data; weights as 16-bit floats, which move no probability by more than 0.01."""
     return {
@@ -80,14 +74,6 @@ def load_head(name: str, data: Mapping[str, Any]) -> Head:
     if len(bias) != len(labels) or len(weights) < len(mean) or not np.isfinite(weights).all():
         raise CorruptData(f"classifier {name}", "its weights do not fit its labels")
     return head
-
-
-def pack(values: Matrix) -> str:
-    return base64.b64encode(values.astype("<f2").tobytes()).decode()
-
-
-def unpack(text: str) -> Matrix:
-    return np.frombuffer(base64.b64decode(text), "<f2").astype(np.float64)
 
 
 def render_file(version: str, encoder: str, heads: Mapping[str, Head], figures: Mapping[str, Any]) -> str:

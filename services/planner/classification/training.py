@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fathom.domain.encoders.base import Encoder
 from fathom.domain.encoders.choose import Encoders
+from fathom.domain.regression import find_temperature, find_threshold, fit_linear, softmax
 from fathom.services.planner.classification.examples import (
     FILES,
     PRECISION,
@@ -24,13 +25,8 @@ from fathom.services.planner.classification.examples import (
     list_groups,
     load_examples,
 )
-from fathom.services.planner.classification.fitting import (
-    find_temperature,
-    find_threshold,
-    fit_linear,
-    held_out_logits,
-)
-from fathom.services.planner.classification.heads import Head, join_features, render_file, softmax, sum_groups
+from fathom.services.planner.classification.fitting import held_out_logits
+from fathom.services.planner.classification.heads import Head, join_features, render_file, sum_groups
 from fathom.services.planner.classification.wording import hash_words
 
 FOLDER = Path(__file__).parent

@@ -41,12 +41,26 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "sort_values": ("rank", "max", "min"),
     "rolling": ("rolling", "moving_average"),
     "ewm": ("moving_average",),
+    # Functions of the finance library.
+    "summary": ("return", "change", "mean", "max", "min", "extreme", "price"),
+    "by_period": ("count", "rank", "mean", "max", "min", "extreme"),
+    "recovery": ("max", "min", "change", "return", "max_drawdown"),
+    "growth": ("growth", "yoy", "qoq", "mom", "annualized"),
+    "gap_to_mean": ("moving_average",),
+    "crossings": ("crossover",),
+    "since": ("return", "change"),
+    "holding_return": ("return", "cagr"),
+    "deflate": ("real",),
+    "portfolio": ("portfolio",),
 }
 # Calls whose text argument is a density, as pandas writes it.
 DENSE = frozenset({"resample", "asfreq", "Grouper", "to_period", "date_range", "period_range", "bdate_range"})
 OFFSET = re.compile(r"^\d*(?P<code>B?[DAYQMW])(?:S|E|B)*(?:-[A-Z]{3})?$")
 # Parts of a date: whoever reads them groups by them.
 PARTS = {"month": "monthly", "year": "annual", "quarter": "quarterly", "week": "weekly", "isocalendar": "weekly"}
+# How the finance library calls lengths of periods, and the calls that take them.
+LENGTHS = {"week": "weekly", "month": "monthly", "quarter": "quarterly", "year": "annual"}
+BY_LENGTH = frozenset({"by_period", "period_returns", "portfolio"})
 DENSITIES = {"D": "daily", "W": "weekly", "M": "monthly", "Q": "quarterly", "Y": "annual", "A": "annual"}
 NAMES = frozenset(DENSITIES.values())
 VARIABLE = "variable"
@@ -141,6 +155,8 @@ def list_densities(node: ast.AST) -> Iterator[str]:
             if not texts and arguments:
                 # The density is a parameter of the cell's own function: its callers write it.
                 yield VARIABLE
+        if name_call(node) in BY_LENGTH:
+            yield from (LENGTHS[text] for text in texts if text in LENGTHS)
         # Functions of a library take the density by its name.
         yield from (text for text in texts if text in NAMES)
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from fathom.domain.text.language import language_of
 from fathom.services.planner.answering.rendering.missing import escape_markdown
+from fathom.services.planner.coverage.stated import STATED
 from fathom.services.planner.model.episode import Answer
 from fathom.services.planner.model.slots import Slot, SlotKind, SlotSource, SlotState
 
@@ -30,7 +31,6 @@ REASONS_ZH = {
     "the answer has no chart": "答案没有图",
     "the answer has no table": "答案没有表格",
     "the answer uses no dates": "答案没有日期",
-    "the answer says so": "答案已说明",
     "nothing was made of it": "未能理解",
     "its source failed": "数据源出错",
     "the table has no dates": "表中没有日期",
@@ -85,23 +85,33 @@ def describe(slot: Slot, is_chinese: bool) -> str:
 def list_open(question: str, slots: Sequence[Slot]) -> tuple[str, ...]:
     """Return what stays open, each with its reason, in the question's language.
 
-    What the model names as open is left out where the check names the same words with a reason of its own.
+    Each is named once: not again within longer words, and what the model names as open not beside what the check says
+    of the same words.
     """
     is_chinese = language_of(question) == "zh"
-    left = [slot for slot in slots if slot.state is SlotState.OPEN]
-    checked = [slot.text.casefold() for slot in left if slot.source is not SlotSource.MODEL]
+    left = sorted(
+        (slot for slot in slots if slot.state is SlotState.OPEN), key=lambda slot: slot.source is SlotSource.MODEL
+    )
     own = [
         slot
-        for slot in left
-        if slot.source is not SlotSource.MODEL or not any(slot.text.casefold() in text for text in checked)
+        for place, slot in enumerate(left)
+        if not any(names(other, slot, at < place) for at, other in enumerate(left))
     ]
     return tuple(dict.fromkeys(format_open(slot, is_chinese) for slot in own))
 
 
+def names(other: Slot, slot: Slot, is_before: bool) -> bool:
+    """Return whether what is open by one slot names the words of another, where the model has stated one of them."""
+    has_stated = SlotSource.MODEL in (slot.source, other.source)
+    text, longer = slot.text.casefold(), other.text.casefold()
+    return has_stated and text in longer and (text != longer or is_before)
+
+
 def format_open(slot: Slot, is_chinese: bool) -> str:
+    # What the answer itself leaves open needs no reason beside it.
+    detail = "" if slot.detail == STATED else slot.detail
     if not is_chinese:
-        return f"{slot.text} ({slot.detail})" if slot.detail else slot.text
-    detail = slot.detail
+        return f"{slot.text} ({detail})" if detail else slot.text
     for english, chinese in {**REASONS_ZH, **FREQUENCIES_ZH}.items():
         detail = detail.replace(english, chinese)
     return f"{slot.text}（{detail}）" if detail else slot.text

@@ -79,11 +79,12 @@ class PlayedLeg:
 
 @dataclass(frozen=True)
 class Turn:
-    """A run's leg in the hands of a worker, for the ``attempt``-th time."""
+    """A run's leg in the hands of a worker, for the ``attempt``-th time, after ``losses`` that got it no further."""
 
     header: Header
     leg: Leg
     attempt: int
+    losses: int
     lane: Lane
 
 
@@ -187,11 +188,11 @@ class Worker:
             fold = await events.acquire(delivery)
             # Deliveries that only waited for a service are no attempts.
             attempt = fold.takeovers - fold.parks + 1
-            self.log.info("run acquired", run_id=events.run_id, leg=leg.number, attempt=attempt)
-            if attempt > MAX_DELIVER:
-                raise AttemptsSpent(f"{attempt - 1} workers did not get it to its end")
+            self.log.info("run acquired", run_id=events.run_id, leg=leg.number, attempt=attempt, losses=fold.losses)
+            if fold.losses >= MAX_DELIVER:
+                raise AttemptsSpent(describe_losses(fold.losses))
             try:
-                await self._play_leg(events, fold, Turn(header, leg, attempt, lane))
+                await self._play_leg(events, fold, Turn(header, leg, attempt, fold.losses, lane))
             except FathomError as error:
                 if is_outage(error):
                     await park(events, fold, self.config.outage_s, error)
@@ -230,7 +231,7 @@ class Worker:
                 await self.finish(PlayedLeg(play, [], None), header, leg, turn.lane, events)
                 return
             started = time.monotonic()
-            played = await self._play(task, header, leg, turn.attempt, events, history)
+            played = await self._play(task, header, leg, turn.losses, events, history)
             outcome = played.play.outcome
             if outcome.is_house_failure:
                 error = NotReady(outcome.error, metadata={"culprit": outcome.culprit})
@@ -239,7 +240,7 @@ class Worker:
             self.pace.note(turn.lane, time.monotonic() - started)
 
     async def _play(
-        self, task: Task, header: Header, leg: Leg, attempt: int, events: EventLog, history: History
+        self, task: Task, header: Header, leg: Leg, losses: int, events: EventLog, history: History
     ) -> PlayedLeg:
         """Play from the last recorded step on, and serve control requests for the run meanwhile."""
         run_id, protocol = task.run_id, self.protocols[header.protocol_value]
@@ -250,7 +251,7 @@ class Worker:
         run_control = RunControl(run_id, self.engine, self.record, events, observer, current_call() or Call.new())
         control = await self.bus.serve(control_subject(run_id), run_id, run_control.handle)
         try:
-            early = await self._find_early_end(run_id, leg, attempt)  # after serve: from here on a stop request arrives
+            early = await self._find_early_end(run_id, leg, losses)  # after serve: from here on a stop request arrives
             if early is not None:
                 play = Play(rebuild_episode(task, protocol.opening(task), steps), early)
                 return PlayedLeg(play, history.steps, history.open_step)
@@ -261,15 +262,13 @@ class Worker:
         finally:
             await control.close()
 
-    async def _find_early_end(self, run_id: str, leg: Leg, attempt: int) -> Outcome | None:
-        """Return the outcome of a run that must not be played: stopped while queued, or out of attempts; else None."""
+    async def _find_early_end(self, run_id: str, leg: Leg, losses: int) -> Outcome | None:
+        """Return the outcome of a run that must not be played: stopped while queued, or lost too often; else None."""
         if await self.record.is_stopped(run_id, leg.number):
             return Outcome(StopReason.STOPPED)
-        if attempt >= MAX_DELIVER:
+        if losses >= MAX_DELIVER - 1:
             # The last delivery is for an end that the reader sees, instead of silence.
-            return Outcome(
-                StopReason.FAILED, None, f"planner: {attempt - 1} workers did not get it to its end", "planner"
-            )
+            return Outcome(StopReason.FAILED, None, f"planner: {describe_losses(losses)}", "planner")
         return None
 
     async def _understand(self, header: Header, chat: Sequence[ChatMessage]) -> Reading:
@@ -422,6 +421,11 @@ class Worker:
             await self.clients.memory.append_turn(request)
         except FathomError as error:
             self.log.error("turn was not remembered", run_id=header.run_id, error=error.message)
+
+
+def describe_losses(losses: int) -> str:
+    """Return why a run is given up that none of its last workers got any further."""
+    return f"{losses} workers one after the other did not get it any further"
 
 
 def find_understood(header: Header, play: Play) -> str:

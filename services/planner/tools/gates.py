@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 from prometheus_client import Gauge, Histogram
 
-from fathom.core.admission import Admission, Claimant, Limits, Place
+from fathom.core.admission import Admission, Claimant, Limits, Place, Quota
 from fathom.core.call import Lane
 from fathom.core.errors import FathomError, is_retryable
 from fathom.services.planner.model.waits import Waits
 from fathom.services.planner.tools.tool import SourceFailed
+from fathom.transport.bus.quotas import Quotas
 
 # Calls that wait per place. More would wait longer than an episode lasts, and are refused with a delay instead.
 WAITING_PER_PLACE = 64
@@ -71,15 +72,16 @@ class Gates:
         rates: Mapping[str, float] | None = None,
         wait_s: float = math.inf,
         is_unknown: Callable[[str], bool] = lambda tool: False,
-        govern: Callable[[str, Admission], Admission] = lambda name, gate: gate,
+        quotas: Quotas | None = None,
     ) -> None:
         """Allow ``most`` concurrent calls per tool, or the number in ``by_tool``; 0 sets no limit.
 
         ``rates`` has calls per second by tool, for upstreams that count them; ``wait_s`` is the longest wait in
         seconds. ``is_unknown`` says of which tools nobody knows the capacity: unless they are in ``by_tool``, their
-        latency sets the number up to ``most``. ``govern`` puts a tool's gate under its quota.
+        latency sets the number up to ``most``. With ``quotas``, what ``by_tool`` and ``rates`` say holds over all
+        replicas, and operators change it.
         """
-        self._is_unknown, self._govern = is_unknown, govern
+        self._is_unknown, self._quotas = is_unknown, quotas
         self._most, self._by_tool, self._rates, self._wait_s = most, by_tool, rates or {}, wait_s
         self._waiting, self._waits = waiting, waits
         self._gates: dict[str, Admission] = {}
@@ -95,6 +97,26 @@ class Gates:
         if not most:
             yield
             return
+        async with self._hold_tenant(run, waits), self._hold_tool(tool, most, run, waits, key):
+            yield
+
+    @asynccontextmanager
+    async def _hold_tenant(self, run: str, waits: Waits) -> AsyncIterator[None]:
+        """Hold a place of the current tenant's quota, if it has one; before the tool's, which others could use."""
+        claimant = Claimant.current(run)
+        gate = self._quotas.find_tenant(claimant.tenant) if self._quotas is not None else None
+        if gate is None:
+            yield
+            return
+        with waits.waiting():
+            place = await gate.acquire(claimant)
+        try:
+            yield
+        finally:
+            place.release()
+
+    @asynccontextmanager
+    async def _hold_tool(self, tool: str, most: int, run: str, waits: Waits, key: str) -> AsyncIterator[None]:
         # Made on first use: names of external tools are known only when their servers have been listed.
         gate = self._gates.get(tool) or self._gates.setdefault(tool, self._open(tool, most))
         if key:
@@ -147,4 +169,7 @@ class Gates:
             least=LEAST_PLACES if tool not in self._by_tool and self._is_unknown(tool) else 0,
         )
         gate = Admission(f"tool {tool!r}", limits, GateMetrics(tool, self._waiting, self._waits), "calls")
-        return self._govern(f"tool.{tool}", gate)
+        if self._quotas is None:
+            return gate
+        shared = Quota(most if tool in self._by_tool else None, self._rates.get(tool))
+        return self._quotas.govern(f"tool.{tool}", gate, shared)

@@ -18,6 +18,9 @@ from fathom.services.policy.reference.reading import Reading, load_table
 
 # Columns of results that say which way a value went.
 MOVES = ("return", "change", "return_pct")
+# Measures of which two series need not have one unit.
+MIXED = ("summary", "cross")
+MOST_OPEN, OPEN_CHARS = 20, 120
 # A question over twenty years may lack twenty periods; the first ones show which.
 MAX_LISTED, MOST_CLOSEST = 6, 3
 DAY = re.compile(r"(\d{4}-\d\d-\d\d)T[\d:.Z]+")
@@ -49,6 +52,28 @@ class Findings:
         asked = [words for name, words, _ in self.reading.asked if name != "level"]
         return asked if self.sheets and not self.results and len(asked) > max(1, len(self.sheets)) else []
 
+    @property
+    def premise(self) -> str:
+        """Return that a value rose where the question takes for granted that it fell, or the other way round."""
+        moves = [row[name] for one in self.results for row in one.rows for name in MOVES if row.get(name) is not None]
+        went = "rise" if moves and min(moves) > 0 else "fall" if moves and max(moves) < 0 else ""
+        # A rate counts the units of a currency for one euro, which are the more, the less it is worth.
+        indicators = {column.get("indicator") for sheet in self.sheets for column in list_columns(sheet)}
+        has_other = any(premise not in ("", went) for _, _, premise in self.reading.asked)
+        if not went or not has_other or load_table("measures")["inverse"] in indicators:
+            return ""
+        is_zh, words = is_chinese(self.conversation.question), load_table("texts")["premise"]
+        return self.say("premise", words["rise" if went == "fall" else "fall"][is_zh], words[went][is_zh])
+
+    def list_open(self) -> list[str]:
+        """Return what of the question stays open: words, clauses, a premise that does not hold."""
+        texts = [*self.reading.texts("unknown"), *self.open_clauses, *(self.refused if self.results else ())]
+        # What is computed here was read word for word; a table of the data tool leaves out what it did not understand.
+        items = [item for item in self.reading.missing if item.get("reason") == "NOT_UNDERSTOOD"]
+        texts += [str(item.get("subject", "")) for item in items] if not self.results else []
+        texts = [text[:OPEN_CHARS] for text in (self.premise.rstrip(".。"), *texts) if text]
+        return list(dict.fromkeys(texts))[:MOST_OPEN]
+
     def say(self, name: str, *values: object) -> str:
         """Return a text in the question's language."""
         return say(name, is_chinese(self.conversation.question), *values)
@@ -70,16 +95,23 @@ def compose(found: Findings) -> str:
     return "\n\n".join([*opening, *body, *write_ending(found)])
 
 
+def state_open(arguments: Mapping[str, Any], question: str) -> str:
+    """Return the answer of a ``finish`` call behind what it leaves open, for a reader to whom nobody else says that."""
+    left = [str(text) for text in arguments.get("reading", {}).get("open", ())]
+    text, is_zh = str(arguments["answer"]), is_chinese(question)
+    return f"{say('open', is_zh, ('；' if is_zh else '; ').join(left))}\n\n{text}" if left else text
+
+
 def write_opening(found: Findings, has_figures: bool) -> Iterator[str]:
-    """Yield what of the question was not understood or cannot be computed."""
+    """Yield what of the question was not understood or cannot be computed.
+
+    Beside figures the planner's line above the answer names the words that were not understood.
+    """
     items = [item for item in found.reading.missing if item.get("reason") == "NOT_UNDERSTOOD"]
     words = [f"“{item['subject']}”{cite(item)}" for item in items]
     words += [f"“{word}”" for word in found.reading.texts("unknown") if not any(word in text for text in words)]
-    if words and (not found.quotes or has_figures):
-        yield found.say("unknown" if has_figures else "unanswered", found.join(list(dict.fromkeys(words))))
-    yield from write_premises(found)
-    if found.open_clauses and not words:
-        yield found.say("parts", found.join([f"“{text}”" for text in found.open_clauses]))
+    if words and not has_figures and not found.quotes:
+        yield found.say("unanswered", found.join(list(dict.fromkeys(words))))
     if found.refused and not has_figures:
         # The reply of the data tool, where it has something to cite, is what says so.
         source = next((cite(item) for item in found.reading.missing), "")
@@ -94,18 +126,6 @@ def write_closest(found: Findings) -> Iterator[str]:
             yield found.say("closest", found.join(names) + cite(step.material))
 
 
-def write_premises(found: Findings) -> Iterator[str]:
-    """Yield that a value rose where the question takes for granted that it fell, and the other way round."""
-    moves = [row[name] for one in found.results for row in one.rows for name in MOVES if row.get(name) is not None]
-    went = "rise" if moves and min(moves) > 0 else "fall" if moves and max(moves) < 0 else ""
-    # A rate counts the units of a currency for one euro, which are the more, the less it is worth.
-    indicators = {column.get("indicator") for sheet in found.sheets for column in list_columns(sheet)}
-    has_other = any(premise not in ("", went) for _, _, premise in found.reading.asked)
-    if went and has_other and load_table("measures")["inverse"] not in indicators:
-        is_zh, words = is_chinese(found.conversation.question), load_table("texts")["premise"]
-        yield found.say("premise", words["rise" if went == "fall" else "fall"][is_zh], words[went][is_zh])
-
-
 def cite(item: Mapping[str, Any] | int) -> str:
     """Return the citation of a material; "" for none."""
     number = item if isinstance(item, int) else item.get("material", 0)
@@ -117,24 +137,33 @@ def write_results(found: Findings) -> Iterator[str]:
     table, side = load_table("measures")["measures"], is_chinese(found.conversation.question)
     language = "zh" if side else "en"
     for result in found.results:
+        if result.error:
+            continue
         measure = table[result.measure]
         rows = [row for row in result.rows if row.get(measure["key"]) is not None]
-        if measure["key"] != "date":
+        # Dates stay in their order, as do the periods of one series.
+        if measure["key"] != "date" and len({row.get("series") for row in rows}) > 1:
             rows.sort(key=lambda row: -row[measure["key"]])
         forms = measure[language] if isinstance(measure[language], list) else [measure[language]]
         lines = [
             f"- {fill(forms, row, found.reading, measure.get('percent', ()))}{cite(result.material)}" for row in rows
         ]
-        # Of what nothing is asked, two series need not have one unit.
-        if len(rows) == 2 and result.apart is not None and measure["key"] != "date" and result.measure != "summary":
-            percent = measure["key"] in measure.get("percent", ())
+        percent = measure["key"] in measure.get("percent", ())
+        if len(rows) == 2 and result.apart is not None and measure["key"] != "date" and result.measure not in MIXED:
             lines.append(found.say("apart", show_value(result.apart, percent), cite(result.material)))
+        for one in result.between if result.measure != "summary" else ():
+            # The difference of two shares is in percentage points, and no share of the first one.
+            grown = "" if percent or one["grown"] is None else f" ({show_value(one['grown'], is_percent=True)}%)"
+            name, apart = name_series(one["series"], found.reading), show_value(one["apart"], percent) + grown
+            lines.append(found.say("between", name, apart, cite(result.material)))
         yield "\n".join([*lines, "", f"{result.convention[language]}{cite(result.material)}"])
 
 
 def fill(forms: Sequence[str], row: Mapping[str, Any], reading: Reading, percent: Collection[str]) -> str:
     """Return a line about one row of a result, in the first form whose fields it all has, or else in the last one."""
-    values = {name: show_value(value, name.endswith("_pct") or name in percent) for name, value in row.items()}
+    is_rate = row.get("unit") == "%" and not percent
+    shown = {name for name in row if is_rate or name.endswith("_pct") or name in percent}
+    values = {name: show_value(value, name in shown) for name, value in row.items()}
     for field in ("series", "other", "market"):
         values[field] = name_series(str(row.get(field, "")), reading)
     values["name"] = values["series"]
@@ -147,7 +176,10 @@ def fill(forms: Sequence[str], row: Mapping[str, Any], reading: Reading, percent
 def show_value(value: object, is_percent: bool) -> str:
     """Return a number with as many decimals as its size is worth, a date as ISO, and a dash for nothing."""
     if isinstance(value, float):
-        return f"{value:,.{1 if is_percent and abs(value) >= 10 else 2 if is_percent or abs(value) >= 2 else 4}f}"
+        if not is_percent and 0 < abs(value) < 0.1:
+            return f"{value:.4g}"
+        places = (1 if abs(value) >= 10 else 2) if is_percent else 2 if abs(value) >= 10 else 4
+        return f"{value:,.{places}f}"
     return "–" if value is None else DAY.sub(r"\1", str(value))
 
 
@@ -253,8 +285,10 @@ def has_failed(step: Step) -> bool:
     return step.tool != "finish" and not is_chart(step) and step.head.get("status") in ("failed", "invalid", "refused")
 
 
-def mend(conversation: Conversation) -> str | None:
-    """Return the draft that the planner gave back, without the sentences that do not hold; None when it gave none.
+def mend(conversation: Conversation) -> tuple[str, bool] | None:
+    """Return the draft that the planner gave back, without the sentences that do not hold, and whether it had some.
+
+    None is returned when no draft came back.
 
     A draft that came back because parts of the question stay open is given again: all that this policy can look for
     was looked for.
@@ -269,7 +303,5 @@ def mend(conversation: Conversation) -> str | None:
     left = [[part for part in line if not any(text in part for text in wrong)] for line in lines]
     removed = sum(map(len, lines)) - sum(map(len, left))
     if not removed:
-        return draft or None
-    said = say("removed", is_chinese(draft))
-    text = re.sub(r"\n{3,}", "\n\n", "\n".join(map("".join, left))).strip()
-    return f"{text}\n\n{said}"
+        return (draft, False) if draft else None
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(map("".join, left))).strip(), True

@@ -21,17 +21,14 @@ from fathom.services.policy.reference.cells import (
 )
 from fathom.services.policy.reference.conversation import Conversation, Step
 from fathom.services.policy.reference.documents import Quote, choose_hit, list_quotes
+from fathom.services.policy.reference.planning import Plan, Refusal, make_plans
 from fathom.services.policy.reference.reading import (
-    Plan,
     Reading,
-    Refusal,
     add_series,
     inherit,
     is_incomplete,
     is_reason,
     load_table,
-    make_plan,
-    needs_history,
     read_step,
 )
 
@@ -39,6 +36,8 @@ from fathom.services.policy.reference.reading import (
 FEW_ROWS = 12
 # As many as one run may delegate by default.
 MOST_PARTS = 4
+# Arguments of a typed query that change which values it gives.
+QUERY = {"entities", "indicators", "start_date", "end_date", "frequency", "include_previous", "currency"}
 CITATION = re.compile(r"\s*\[[\d, ]+\]")
 
 
@@ -69,12 +68,10 @@ class Walk:
             call = step()
             if call is not None and call.tool in self._tools:
                 return Call(call.tool, {"intent": intents[call.tool][is_zh], **call.arguments})
-        text = compose(self._findings) if draft is None else draft
-        unknown = [word[:120] for word in [*self._reading.texts("unknown"), *self._findings.open_clauses]][:20]
-        removed = say("removed", is_chinese(draft or ""))
+        text, is_shortened = draft or (compose(self._findings), False)
         # What the planner's checks took away is open, and a reader must not take the rest for the whole answer.
-        unknown += [removed] if draft is not None and draft.endswith(removed) else []
-        stated = {"reading": {"open": unknown}} if unknown else {}
+        left = [*self._findings.list_open(), *([say("removed", is_zh)] if is_shortened else [])]
+        stated = {"reading": {"open": left}} if left else {}
         return Call("finish", {"intent": intents["finish"][is_zh], "answer": text, **stated})
 
     def _list_steps(self) -> tuple[Callable[[], Call | None], ...]:
@@ -119,35 +116,56 @@ class Walk:
         return list_quotes(self._conversation, self._reading)
 
     @cached_property
-    def _plan(self) -> Plan | Refusal | None:
-        plan = make_plan(self._reading)
-        if isinstance(plan, Plan) or not self._sheets:
-            return plan
-        # What cannot be computed here the data tool may have: its tables are the answer, long ones summed up.
-        if any(sheet.get("rows", 0) > FEW_ROWS for sheet in self._sheets):
-            return Plan({}, ("summary",), tuple(self._reading.windows[:1]) or (("", ""),))
-        return None
+    def _outcomes(self) -> list[Plan | Refusal]:
+        found = make_plans(self._reading, self._conversation.question)
+        plans = [one for one in found if isinstance(one, Plan)]
+        # Growth and newest values the data tool has itself.
+        if self._sheets and all(set(plan.measures) <= {"growth", "recent"} for plan in plans):
+            found = [one for one in found if isinstance(one, Refusal)]
+            # What cannot be computed here is answered by its tables, long ones summed up.
+            if any(sheet.get("rows", 0) > FEW_ROWS for sheet in self._sheets):
+                return [Plan({}, ("summary",), tuple(self._reading.windows[:1]) or (("", ""),))]
+        return found
 
     @cached_property
-    def _own_series(self) -> Mapping[str, Any] | None:
-        """The table of the question itself, where it has the series from which the plan is computed."""
-        plan, (sheet, *others) = self._plan, (*self._sheets, None)
-        if not isinstance(plan, Plan) or sheet is None or others[:-1] or sheet.get("rows", 0) <= FEW_ROWS:
-            return None
+    def _plans(self) -> list[Plan]:
+        return [one for one in self._outcomes if isinstance(one, Plan)]
+
+    def _owns(self, plan: Plan) -> bool:
+        """Return whether the table of the question itself has the series from which a plan is computed."""
+        sheet, *others = *self._sheets, None
+        if sheet is None or others[:-1] or sheet.get("rows", 0) <= FEW_ROWS:
+            return False
         held = [column.get("entity") for column in list_columns(sheet)]
-        has_other = "frequency" in plan.query or len(plan.query.get("indicators", ())) > 1 or needs_history(plan)
-        return sheet if not plan.query or (held == plan.query.get("entities") and not has_other) else None
+        has_other = bool({"frequency", "currency"} & {*plan.query}) or len(plan.query.get("indicators", ())) > 1
+        has_other = has_other or bool(plan.find("history_days") or plan.find("forward"))
+        # A table that begins behind the start lacks the value from which the return counts.
+        is_late = self._reading.query.get("start_date", "") > min(start for start, _ in plan.windows)
+        return not plan.query or (held == plan.query.get("entities") and not has_other and not is_late)
+
+    def _find_sheet(self, plan: Plan) -> Mapping[str, Any] | None:
+        """Return the table from which a plan is computed."""
+        if self._owns(plan):
+            return self._sheets[0]
+        steps = [step for step in self._fetched if step.is_ok and holds(step.arguments, plan.query)]
+        sheets = [sheet for step in steps for sheet in step.head.get("sheets", ())]
+        index = load_table("measures")["price_index"]
+        held = {one["name"]: sheet["variable"] for sheet in sheets for one in find_columns(sheet, index)}
+        others = [sheet for sheet in sheets if len(sheets) < 2 or not find_columns(sheet, index)]
+        found = max(others, key=lambda sheet: len(list_columns(sheet)), default=None)
+        # The consumer prices may come in a table of their own.
+        return found and {**found, **({"index": (next(iter(held.values())), [*held])} if held else {})}
 
     @cached_property
-    def _series(self) -> Mapping[str, Any] | None:
-        """The table from which the plan is computed."""
-        sheets = [sheet for step in self._fetched if step.is_ok for sheet in step.head.get("sheets", ())]
-        return self._own_series or max(sheets, key=lambda sheet: len(list_columns(sheet)), default=None)
+    def _tables(self) -> list[tuple[Plan, Mapping[str, Any]]]:
+        found = [(plan, self._find_sheet(plan)) for plan in self._plans]
+        return [(plan, sheet) for plan, sheet in found if sheet is not None]
 
     @property
     def _findings(self) -> Findings:
-        refused = self._plan.words if isinstance(self._plan, Refusal) else ()
-        sheets = [self._series] if self._results and self._series is not None else self._sheets
+        refused = [word for one in self._outcomes if isinstance(one, Refusal) for word in one.words]
+        used = {sheet["variable"]: sheet for _, sheet in self._tables}
+        sheets = list(used.values()) if self._results and used else self._sheets
         return Findings(self._conversation, self._reading, refused, self._results, sheets, self._quotes)
 
     def _ask(self) -> Call | None:
@@ -168,21 +186,21 @@ class Walk:
         return Call("catalogue", {"query": unknown[:500]})
 
     def _fetch(self) -> Call | None:
-        plan = self._plan
-        is_needed = isinstance(plan, Plan) and self._own_series is None and not self._fetched
-        return Call("data", plan.query) if isinstance(plan, Plan) and is_needed else None
+        wanted = [plan.query for plan in self._plans if plan.query and not self._owns(plan)]
+        left = [query for query in wanted if not any(holds(step.arguments, query) for step in self._fetched)]
+        return Call("data", left[0]) if left else None
 
     def _compute(self) -> Call | None:
-        if not isinstance(self._plan, Plan) or self._series is None or self._conversation.of("python"):
-            return None
-        return Call("python", {"code": write_cell(self._plan, self._series)})
+        is_done = not self._tables or self._conversation.of("python")
+        return None if is_done else Call("python", {"code": write_cell(self._tables)})
 
     def _draw(self) -> Call | None:
-        is_drawn = any(is_chart(step) for step in self._conversation.of("python"))
-        if not isinstance(self._plan, Plan) or self._series is None or is_drawn or not self._results:
-            return None
-        code = write_chart(self._plan, self._series, is_chinese(self._conversation.question))
-        return Call("python", {"code": code}) if code else None
+        """Draw each table of which something was computed."""
+        drawn = [step.arguments.get("code") for step in self._conversation.of("python") if is_chart(step)]
+        is_zh = is_chinese(self._conversation.question)
+        cells = [write_chart(plan, sheet, is_zh) for plan, sheet in self._tables if self._results]
+        left = [code for code in dict.fromkeys(cells) if code and code not in drawn]
+        return Call("python", {"code": left[0]}) if left else None
 
     def _search(self) -> Call | None:
         """Search documents for reasons, and for what the tables do not have."""
@@ -194,6 +212,16 @@ class Walk:
     def _read(self) -> Call | None:
         chosen = "" if self._quotes else choose_hit(self._conversation)
         return Call("fetch", {"id": chosen}) if chosen else None
+
+
+def find_columns(sheet: Mapping[str, Any], indicator: str) -> list[Mapping[str, Any]]:
+    """Return the columns of a sheet that hold an indicator."""
+    return [column for column in list_columns(sheet) if column.get("indicator") == indicator]
+
+
+def holds(arguments: Mapping[str, Any], query: Mapping[str, Any]) -> bool:
+    """Return whether a call had these arguments, beside what every call has."""
+    return all(arguments.get(name) == value for name, value in query.items()) and not ({*arguments} & QUERY) - {*query}
 
 
 def next_call(conversation: Conversation, tools: Sequence[str]) -> Call:

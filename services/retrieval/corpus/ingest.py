@@ -33,6 +33,8 @@ class IngestBuffer:
 
     def __init__(self, spool: Path, base: Snapshot | None, parsers: Mapping[str, Parse], max_bytes: int) -> None:
         self.added = self.duplicates = self.rejected = 0
+        self._unreadable = 0
+        self._field = "document"
         self.issues: list[Issue] = []
         self._path, self._base, self._parsers, self._left = spool, base, parsers, max_bytes
         self._spool: BinaryIO = spool.open("wb")
@@ -49,6 +51,7 @@ class IngestBuffer:
         if kind not in JSONL and kind not in self._parsers:
             known = sorted(JSONL - {""} | set(self._parsers))
             raise InvalidField("media_type", f"{kind[:80]!r} is not known; known: {', '.join(known)}")
+        self._field = "data"
         # The stream marks no ends of files: another source or type begins the next one.
         if self._file != (kind, chunk.source):
             self.end_file()
@@ -98,6 +101,7 @@ class IngestBuffer:
 
     def _add_item(self, item: Document | Issue, source: str) -> None:
         if isinstance(item, Issue):
+            self._unreadable += item.lost
             self._refuse(item)
         else:
             self.add_document(item, self._line if self._file and self._file[0] in JSONL else 0, source)
@@ -129,7 +133,16 @@ class IngestBuffer:
 
     def refuse(self, message: str) -> None:
         """Count an invalid document."""
+        self._unreadable += 1
         self._refuse(Issue(0, message))
+
+    def require_anything(self) -> None:
+        """Raise ``InvalidField`` with the first issue when nothing of all that was sent could be read."""
+        if self._unreadable and self._unreadable == self.rejected and not self.added + self.duplicates:
+            issue = next(issue for issue in self.issues if issue.lost)
+            place = f"line {issue.line} of " if issue.line else ""
+            source = issue.source or "what was sent"
+            raise InvalidField(self._field, f"holds nothing that can be read: {place}{source}: {issue.message}")
 
     def read_documents(self) -> Iterator[Document]:
         """Yield the collected documents."""

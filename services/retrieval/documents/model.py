@@ -128,12 +128,21 @@ def parse_document(row: Any) -> Document:
     for name, value in (*texts.items(), *(("entities", item) for item in entities)):
         if not isinstance(value, str):
             raise ValueError(f"{name} is no text")
+        require_whole_characters(name, value)
     if not text.strip() and not title.strip():
         raise ValueError("title and text are empty")
     if len(text) > MAX_TEXT_CHARS:
         raise ValueError(f"text has more than {MAX_TEXT_CHARS:,} characters")
     published = parse_published(row)
     return Document(id=read_id(row, title, text), published=published, entities=tuple(entities), **texts)
+
+
+def require_whole_characters(name: str, text: str) -> None:
+    """Raise ``ValueError`` for half of a character, which JSON can escape and no encoding can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{name} has half of a character at position {error.start}") from error
 
 
 def read_title_and_text(row: Mapping[str, Any]) -> tuple[str, str]:
@@ -157,6 +166,7 @@ def read_id(row: Mapping[str, Any], title: str, text: str) -> str:
         ident = str(ident)
     if not isinstance(ident, str) or not 1 <= len(ident) <= MAX_ID_CHARS:
         raise ValueError(f"id must have 1 to {MAX_ID_CHARS} characters")
+    require_whole_characters("id", ident)
     return ident
 
 

@@ -198,8 +198,10 @@ class Engine:
             # A spare was started before anybody asked for less than the service's own limit.
             if memory_bytes:
                 worker.limit_memory(limits.memory_bytes)
+            if lane is not Lane.INTERACTIVE:
+                worker.give_way()
             session = Session(
-                new_id("session"), limits, worker, self._usage_reader, tenant=tenant, on_outcome=self._count
+                new_id("session"), limits, worker, self._usage_reader, tenant=tenant, on_outcome=self._count, lane=lane
             )
         except BaseException:  # cancellation included: a place must not be lost with its caller
             if place is not None:
@@ -277,6 +279,8 @@ class Engine:
         worker = await self._take_worker()
         # The spare has the service's own limit, and the session may have been opened with less.
         worker.limit_memory(session.config.memory_bytes)
+        if session.lane is not Lane.INTERACTIVE:
+            worker.give_way()
         try:
             return await session.restart(worker)
         finally:

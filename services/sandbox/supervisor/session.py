@@ -11,6 +11,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
+from fathom.core.call import Lane
 from fathom.core.errors import Conflict, DependencyFailed, InvalidField, Overloaded, PayloadTooLarge, SessionLost
 from fathom.services.sandbox.config import Config
 from fathom.services.sandbox.ipc.frames import BadFrame
@@ -51,6 +52,7 @@ class Session:
     tenant: str = ""
     on_outcome: Callable[[Outcome], None] = lambda outcome: None
     """Callback for every cell's outcome."""
+    lane: Lane = Lane.INTERACTIVE
     _records: OrderedDict[str, Recording] = field(default_factory=OrderedDict)
     _waiting: dict[Recording, asyncio.Task[None]] = field(default_factory=dict)
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)

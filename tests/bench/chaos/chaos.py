@@ -1,8 +1,8 @@
 """Training and people's questions under faults: each service killed, stalled or cut off, the bus restarted, the store
-taken away, deliveries repeated out of order, clocks two days apart, the model's connections broken.
+taken away, its disk full or slow, deliveries repeated out of order, clocks two days apart, the model's connections broken.
 
 ``CHAOS_STEPS`` is the number of steps in samples after which it ends (10,000), ``CHAOS_PAUSE_S`` the pause between two
-faults. Ends with an error when something is lost, made twice or spoilt, or more than 1 % of people's runs fail.
+faults; with ``CHAOS_S3=1`` the store is an S3 service that errs, hangs and breaks off instead. Ends with an error when something is lost, made twice or spoilt, or more than 1 % of people's runs fail.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from fathom.clients import connect
 from fathom.services.local import LocalSettings, LocalStack
 from fathom.transport.bus import open_bus
 from fathom.transport.store import open_store
+from tests.bench.chaos.disks import Disk, failing_s3
 from tests.bench.chaos.faults import RECOVERY_S, Faults, skewed_clocks
 from tests.bench.chaos.model import CountingModel
 from tests.bench.chaos.traffic import PERSON_EVERY_S, ROUNDS, Account, People, Trainer, check_effects
@@ -39,6 +40,7 @@ class Plan:
     rounds: int = ROUNDS
     names: tuple[str, ...] = ()
     limit_s: float = 1_800.0
+    on_s3: bool = False
 
 
 @contextmanager
@@ -67,29 +69,28 @@ def lay_out(home: Path, data: Path) -> Path:
 
 async def hurt(home: Path, plan: Plan) -> tuple[Account, Faults]:
     """Play the plan in a home with data; return what came of what was asked, and the faults."""
-    account, model = Account(), CountingModel()
-    with ExitStack() as contexts:
+    account, model, disk = Account(), CountingModel(), Disk(home)
+    async with AsyncExitStack() as contexts:
         clocks = contexts.enter_context(skewed_clocks(home))
-        contexts.enter_context(environment({**SERVICES, **clocks}))
-        async with model.running() as address:
-            models = {"rules": {"engine": "rules"}, "scripted": entry(address)}
-            stack = LocalStack(LocalSettings(home=home, processes=True, gateway_port=0, models=models))
-            async with stack.running() as endpoints:
-                clients, store = connect(endpoints.services), open_store(endpoints.store)
-                bus = await open_bus(endpoints.nats, store)
-                trainer, people = Trainer(clients, account, plan.rounds), People(clients, account)
-                faults = Faults(stack, home, bus, trainer, people)
-                try:
-                    model.is_faulty = True
-                    async with asyncio.timeout(plan.limit_s):
-                        await play(plan, trainer, people, faults)
-                        model.is_faulty = False
-                        await stack.until_serving(RECOVERY_S)
-                        await people.leave()
-                    await check_effects(clients, store, account, people.asked)
-                finally:
-                    await bus.close()
-                    await clients.close()
+        contexts.enter_context(environment({**SERVICES, **clocks, **disk.environment}))
+        url, proxy = await contexts.enter_async_context(failing_s3(home)) if plan.on_s3 else ("", None)
+        models = {"rules": {"engine": "rules"}, "scripted": entry(await contexts.enter_async_context(model.running()))}
+        settings = LocalSettings(home=home, processes=True, gateway_port=0, models=models, store=url)
+        stack = LocalStack(settings)
+        endpoints = await contexts.enter_async_context(stack.running())
+        clients, store = connect(endpoints.services), open_store(endpoints.store)
+        contexts.push_async_callback(clients.close)
+        bus = await open_bus(endpoints.nats, store)
+        contexts.push_async_callback(bus.close)
+        trainer, people = Trainer(clients, account, plan.rounds), People(clients, account)
+        faults = Faults(stack, home, bus, trainer, people, disk, proxy)
+        model.is_faulty = True
+        async with asyncio.timeout(plan.limit_s):
+            await play(plan, trainer, people, faults)
+            model.is_faulty = False
+            await stack.until_serving(RECOVERY_S)
+            await people.leave()
+        await check_effects(clients, store, account, people.asked)
     faults.made["model's connection broken"] = model.broken
     faults.made["model's reply late"] = model.stalled
     return account, faults
@@ -109,7 +110,8 @@ async def play(plan: Plan, trainer: Trainer, people: People, faults: Faults) -> 
 
 async def run() -> None:
     """Needs the bundled data under ``.fathom`` (``make data``)."""
-    plan = Plan(int(os.environ.get("CHAOS_STEPS", "10000")), float(os.environ.get("CHAOS_PAUSE_S", "5")))
+    steps, pause_s = int(os.environ.get("CHAOS_STEPS", "10000")), float(os.environ.get("CHAOS_PAUSE_S", "5"))
+    plan = Plan(steps, pause_s, on_s3=os.environ.get("CHAOS_S3") == "1")
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         account, faults = await hurt(lay_out(Path(folder) / "home", HOME), plan)

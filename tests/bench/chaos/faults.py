@@ -19,9 +19,10 @@ from fathom.core.errors import FathomError
 from fathom.services.local import ORDER, LocalStack
 from fathom.transport.bus.base import Bus
 from fathom.transport.bus.streams import rollout_subject, run_subject
+from tests.bench.chaos.disks import DISK, ERRORS, FULL, HALF, HANGS, SLOW, Disk, Proxy
 from tests.bench.chaos.traffic import TASKS, People, Trainer
 
-STALL_S, STORE_AWAY_S = 4.0, 4.0
+STALL_S, STORE_AWAY_S, DISK_S = 4.0, 4.0, 6.0
 # A service that cannot serve again within this has not come back.
 RECOVERY_S = 120.0
 STALLED = ("policy", "datafetch", "sandbox", "planner", "nats")
@@ -39,8 +40,8 @@ for name, offset in OFFSETS.items():
 
 @contextmanager
 def skewed_clocks(folder: Path) -> Iterator[Mapping[str, str]]:
-    """Yield the environment of services whose clocks disagree by two days."""
-    (folder / "sitecustomize.py").write_text(SITE)
+    """Yield the environment of services whose clocks disagree by two days, and whose disk can fail."""
+    (folder / "sitecustomize.py").write_text(SITE + DISK)
     yield {"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
 
 
@@ -53,6 +54,9 @@ class Faults:
     bus: Bus
     trainer: Trainer
     people: People
+    disk: Disk
+    proxy: Proxy | None = None
+    """Before the object store, where that is an S3 service."""
     made: Counter[str] = field(default_factory=Counter)
     slowest_s: float = 0.0
     """Longest time until all services served again."""
@@ -61,10 +65,17 @@ class Faults:
         """Return all faults by name, in the order in which they are made."""
         kills = [(f"kill -9 {name}", partial(self._kill, name)) for name in ("nats", *ORDER)]
         stalls = [(f"stall {name}", partial(self._stall, name)) for name in STALLED]
-        others = [("store away", self._take_store_away), ("duplicate and reorder", self._repeat_deliveries)]
+        others = [*self._list_store_faults(), ("duplicate and reorder", self._repeat_deliveries)]
         # Alternating, so that a short bench has of each kind.
-        mixed = itertools.chain.from_iterable(itertools.zip_longest(kills, others * 3, stalls))
+        mixed = itertools.chain.from_iterable(itertools.zip_longest(kills, others * 2, stalls))
         return [fault for fault in mixed if fault is not None]
+
+    def _list_store_faults(self) -> list[tuple[str, Callable[[], Awaitable[None]]]]:
+        """Return the faults of the object store: of its service, or of the disk below its folder."""
+        if self.proxy is not None:
+            return [(name, partial(self.proxy.fail, name, DISK_S)) for name in (ERRORS, HANGS, HALF)]
+        disk = [(f"disk {fault}", partial(self.disk.fail, fault, DISK_S)) for fault in (FULL, SLOW)]
+        return [("store away", self._take_store_away), *disk]
 
     async def make(self, names: tuple[str, ...], pause_s: float) -> None:
         """Make the faults with these names once each; for none, all of them over and over, until cancelled."""

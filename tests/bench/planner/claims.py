@@ -1,70 +1,85 @@
 """Blind claims: planted causes, comparisons and unit errors found by the check of answers, and its false alarms.
 
-Reads ``tests/golden/blind/other/claims_*.jsonl``, written by somebody who knew the material's description and not the
-code: each line has a true sentence and the same with a planted error. The baseline of the same run is the plain check
-that a number or name occurs somewhere in what a model saw. Needs the bundled data (``make data``).
+Reads ``tests/golden/blind/other/claims_*.jsonl``, or the sets that ``FATHOM_BENCH_CLAIMS`` names, separated by commas.
+Their authors knew the material and not the code: each line has a true sentence, the same with a planted error, and the
+material that both cite, or else they cite the common shelf (``tests/golden/blind/CLAIMS.md`` has the form). The baseline
+of the same run is the plain check that a number or name occurs somewhere in what a model saw. Needs the bundled data
+(``make data``).
 """
 
 from __future__ import annotations
 
-import json
+import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fathom.services.planner.answering.verification.clauses import label_clauses
+from fathom.services.planner.answering.verification.causes import label_answer
 from fathom.services.planner.answering.verification.evidence import Evidence
 from fathom.services.planner.answering.verification.verifier import Verifier
-from tests.bench.planner.planted.material import shelf
+from fathom.services.planner.model.episode import Finding
+from tests.bench.planner.planted.material import Shelf, shelf
+from tests.bench.planner.planted.own import OwnMaterial
 from tests.bench.planner.router import make_classifier
 from tests.bench.planner.verifier import QUESTION, Check, PlainCheck
-from tests.golden.blind.schema import FOLDER
+from tests.golden.blind.schema import FOLDER, Claim, load_claims
 
 
-class Claim(NamedTuple):
-    """A true sentence, and the same with a planted error of a kind."""
+class Outcome(NamedTuple):
+    """What a check found in both forms of a claim."""
 
-    id: str
-    kind: str
-    language: str
-    true: str
-    wrong: str
+    claim: Claim
+    wrong: tuple[Finding, ...]
+    true: tuple[Finding, ...]
 
 
 async def run() -> None:
     """Print recall by kind and false alarms of the product's check and of the baseline, then each miss."""
-    for path in sorted((FOLDER.parent / "other").glob("claims_*.jsonl")):
-        claims = load_claims(path)
-        async with shelf() as found:
-            sources = await Evidence(found.store).gather(found.material)
-            labels = await label_clauses(
-                "\n\n".join(text for c in claims for text in (c.true, c.wrong)), make_classifier()
-            )
-            check = Verifier(QUESTION, sources, labels).verify
-            print_scores(path.stem, check, claims)
-            print_scores("plain occurrence", PlainCheck(found).verify, claims)
-        print_faults(check, claims)
+    classifier = make_classifier()
+    async with shelf() as common:
+        own = OwnMaterial(common.servicer, common.store)
+        for path in find_sets():
+            ours, plain = [], []
+            for claim in load_claims(path):
+                found = Shelf(await own.make(claim.material), *common[1:]) if claim.material else common
+                sources = await Evidence(found.store).gather(found.material)
+                labels = await label_answer(f"{claim.true}\n\n{claim.wrong}", sources, classifier)
+                ours.append(judge(claim, Verifier(QUESTION, sources, labels).verify))
+                plain.append(judge(claim, PlainCheck(found).verify))
+            print_scores(path.stem, ours)
+            print_scores("plain occurrence", plain)
+            print_faults(ours)
 
 
-def load_claims(path: Path) -> list[Claim]:
-    """Return the claims of a file in JSON Lines."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [Claim(**json.loads(line)) for line in lines if line.strip()]
+def find_sets() -> list[Path]:
+    """Return the files of the sets that were asked for, all of them by default."""
+    wanted = [name for name in os.environ.get("FATHOM_BENCH_CLAIMS", "").split(",") if name]
+    found = sorted((FOLDER.parent / "other").glob("claims_*.jsonl"))
+    return [path for path in found if not wanted or path.stem in wanted]
 
 
-def print_scores(title: str, check: Check, claims: Sequence[Claim]) -> None:
+def judge(claim: Claim, check: Check) -> Outcome:
+    """Return what a check finds in both forms of a claim."""
+    return Outcome(claim, check(claim.wrong), check(claim.true))
+
+
+def print_scores(title: str, outcomes: Sequence[Outcome]) -> None:
     """Print a check's recall by kind, and its false alarms on true sentences."""
-    found, alarms = Counter(c.kind for c in claims if check(c.wrong)), sum(bool(check(c.true)) for c in claims)
-    parts = [f"{kind} {found[kind]}/{count}" for kind, count in Counter(claim.kind for claim in claims).items()]
-    rate = found.total() / len(claims)
-    print(f"{title:>18}: found {rate:.1%} ({', '.join(parts)}); false alarms {alarms} of {len(claims)} true sentences")
+    found = Counter(one.claim.kind for one in outcomes if one.wrong)
+    alarms = sum(bool(one.true) for one in outcomes)
+    whole = Counter(one.claim.kind for one in outcomes)
+    parts = [f"{kind} {found[kind]}/{count}" for kind, count in whole.items()]
+    rate = found.total() / len(outcomes)
+    print(
+        f"{title:>18}: found {rate:.1%} ({', '.join(parts)}); false alarms {alarms} of {len(outcomes)} true sentences"
+    )
 
 
-def print_faults(check: Check, claims: Sequence[Claim]) -> None:
+def print_faults(outcomes: Sequence[Outcome]) -> None:
     """Print each miss and each false alarm."""
-    for claim in claims:
-        if not check(claim.wrong):
+    for claim, wrong, true in outcomes:
+        if not wrong:
             print(f"  missed {claim.kind} {claim.id}: {claim.wrong}")
-        for mark in check(claim.true):
+        for mark in true:
             print(f"  false alarm {claim.id} {mark.kind.value} {mark.text!r}: {mark.detail} in {claim.true}")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 FOLDER = Path(__file__).parent / "questions"
 Kind = Literal["fact", "multi_step", "vague", "unanswerable", "follow_up", "report"]
@@ -49,3 +50,55 @@ def load_questions(path: Path) -> list[Question]:
     """Return the questions of a file in JSON Lines; raise ``ValidationError`` with the place of a mistake."""
     lines = path.read_text(encoding="utf-8").splitlines()
     return [Question.model_validate_json(line) for line in lines if line.strip()]
+
+
+class ClaimColumn(Closed):
+    """A series of the bundled data by its ids, over some dates; or one of the author's own, by its ``values``."""
+
+    entity: str = Field(min_length=1)
+    indicator: str = ""
+    first: str = Field(default="", alias="from")
+    last: str = Field(default="", alias="to")
+    entity_names: tuple[str, ...] = ()
+    measure_names: tuple[str, ...] = ()
+    unit: str = ""
+    values: dict[date, float] = {}
+    adverse: bool = False
+
+    @model_validator(mode="after")
+    def check(self) -> ClaimColumn:
+        if bool(self.indicator) == bool(self.values):
+            raise ValueError("a column has either indicator or values")
+        return self
+
+
+class ClaimItem(Closed):
+    """What a sentence cites: a table of ``columns``, or a ``passage`` of a document."""
+
+    title: str = ""
+    columns: tuple[ClaimColumn, ...] = ()
+    passage: str = ""
+    published: str = ""
+
+    @model_validator(mode="after")
+    def check(self) -> ClaimItem:
+        if bool(self.columns) == bool(self.passage):
+            raise ValueError("an item has either columns or passage")
+        return self
+
+
+class Claim(Closed):
+    """A true sentence, and the same with a planted error of a kind; without ``material``, of the common shelf."""
+
+    id: str
+    kind: Literal["cause", "comparison", "unit"]
+    language: Literal["en", "zh"]
+    true: str = Field(min_length=1)
+    wrong: str = Field(min_length=1)
+    material: tuple[ClaimItem, ...] = ()
+
+
+def load_claims(path: Path) -> list[Claim]:
+    """Return the claims of a file in JSON Lines; raise ``ValidationError`` with the place of a mistake."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [Claim.model_validate_json(line) for line in lines if line.strip()]

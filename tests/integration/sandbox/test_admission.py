@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 
 import grpc
 import pytest
@@ -19,6 +20,7 @@ from fathom.hosting.host import Runtime, hosting
 from fathom.services.sandbox import server
 from fathom.services.sandbox.config import Config
 from fathom.services.sandbox.ipc.levels import Level, list_health_names
+from fathom.services.sandbox.supervisor.worker.process import BACKGROUND_NICE
 from fathom.transport.bus import open_bus
 from fathom.transport.store import open_store
 from fathom.transport.store.refs import read_ref
@@ -30,6 +32,22 @@ PNG = (
     "pixel = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='\n"
     "display({'image/png': pixel, 'text/plain': 'a pixel'}, raw=True)"
 )
+
+
+async def test_cells_of_trainings_give_way_to_those_of_people() -> None:
+    engine = make_engine(max_sessions=2, reserved_sessions=0)
+    await engine.start()
+    try:
+        training, person = [await engine.create(lane=lane) for lane in (Lane.TRAINING, Lane.INTERACTIVE)]
+        code = "import os, subprocess\nprint(os.nice(0), subprocess.check_output(['nice'], text=True).strip())"
+        own = os.nice(0)
+        assert (await run_cell(person, code))[0] == f"{own} {own}\n"
+        behind = min(BACKGROUND_NICE, 19)
+        assert (await run_cell(training, code))[0] == f"{behind} {behind}\n"
+        await engine.restart(training.id)
+        assert (await run_cell(training, code))[0] == f"{behind} {behind}\n"
+    finally:
+        await engine.close()
 
 
 async def test_a_tenant_has_its_own_bound() -> None:

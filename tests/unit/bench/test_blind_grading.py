@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import ValidationError
 
 from tests.golden.blind.grading import Given, Grade, judge, read_numbers
-from tests.golden.blind.schema import FOLDER, Question, Value, load_questions
+from tests.golden.blind.schema import FOLDER, Claim, Question, Value, load_claims, load_questions
 
 
 def ask(**fields: object) -> Question:
@@ -48,3 +49,33 @@ def test_the_sets_can_be_read_and_no_question_stands_in_two() -> None:
     assert len({(question.turns, question.question) for question in questions}) == len(questions)
     for question in questions:
         assert question.values or question.words or question.missing or not question.answerable, question.id
+
+
+CLAIM = {"id": "x-1", "kind": "unit", "language": "en", "true": "It is 5% [1].", "wrong": "It is 5 bp [1]."}
+
+
+@pytest.mark.parametrize(
+    ("item", "why"),
+    [
+        ({"columns": [{"entity": "BAC"}]}, "either indicator or values"),
+        (
+            {"columns": [{"entity": "BAC", "indicator": "close_adj", "values": {"2020-12-31": 1}}]},
+            "either indicator or",
+        ),
+        ({"title": "nothing in it"}, "either columns or passage"),
+        (
+            {"passage": "It rose.", "columns": [{"entity": "BAC", "indicator": "close_adj"}]},
+            "either columns or passage",
+        ),
+        ({"passage": "It rose.", "author": "me"}, "Extra inputs"),
+    ],
+)
+def test_material_of_a_claim_is_a_table_or_a_passage(item: dict[str, object], why: str) -> None:
+    with pytest.raises(ValidationError, match=why):
+        Claim.model_validate({**CLAIM, "material": [item]})
+
+
+def test_each_set_of_claims_has_twenty_of_each_kind() -> None:
+    for path in sorted((FOLDER.parent / "other").glob("claims_*.jsonl")):
+        kinds = [claim.kind for claim in load_claims(path)]
+        assert [kinds.count(kind) for kind in ("cause", "comparison", "unit")] == [20, 20, 20], path.name

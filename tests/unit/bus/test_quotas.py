@@ -16,7 +16,7 @@ from fathom.transport.store.memory import MemoryStore
 from tests.support.waiting import eventually
 
 
-async def test_all_replicas_follow_a_quota_and_go_back_to_their_settings() -> None:
+async def test_all_replicas_follow_a_quota_together_and_go_back_to_their_settings() -> None:
     bus = MemoryBus(MemoryStore(), topology())
     bucket = bus.bucket(QUOTAS)
     replicas = [Quotas(bus, structlog.get_logger()) for _ in range(2)]
@@ -24,10 +24,20 @@ async def test_all_replicas_follow_a_quota_and_go_back_to_their_settings() -> No
     for one in replicas:
         one.start()
     try:
-        await bucket.put("tool.python", Quota(running=3, per_second=2.0).to_json())
-        await eventually(lambda: all((one.places, one.per_second) == (3, 2.0) for one in early))
-        late = replicas[0].govern("tool.python", Admission("tool 'python'", Limits(8, 64)))
-        assert late.places == 3, "a gate that is opened later is under the quota too"
+        await bucket.put("tool.python", Quota(running=1, per_second=2.0).to_json())
+        await eventually(lambda: [one.places for one in early] == [0, 0])
+        first = await early[0].acquire(Claimant())
+        assert (early[0].places, early[0].per_second) == (1, 2.0)
+        second = asyncio.ensure_future(early[1].acquire(Claimant()))
+        await eventually(lambda: sum(early[1].waiting.values()) == 1)
+        first.release()
+        (await second).release()
+        await bucket.put("tool.python", Quota(running=0).to_json())
+        late = replicas[0].govern("tool.late", Admission("tool 'late'", Limits(8, 64)))
+        await bucket.put("tool.late", Quota(running=0).to_json())
+        await eventually(lambda: late.places == 0)
+        with pytest.raises(Overloaded, match="its quota is 0"):
+            await late.acquire(Claimant())
         await bucket.put("tool.python", b"no quota")
         await bucket.delete("tool.python")
         await eventually(lambda: (early[1].places, early[1].per_second) == (8, 0.0))

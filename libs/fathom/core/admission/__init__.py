@@ -3,6 +3,7 @@
 from fathom.core.admission.admission import MAX_RETRY_S, Admission, AdmissionObserver, Limits, Place
 from fathom.core.admission.queue import OLDEST_EVERY, Claimant, LaneQueue, Turn
 from fathom.core.admission.quota import Quota
+from fathom.core.admission.shares import Share
 
 __all__ = [
     "MAX_RETRY_S",
@@ -14,5 +15,6 @@ __all__ = [
     "Limits",
     "Place",
     "Quota",
+    "Share",
     "Turn",
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -18,6 +18,7 @@ from typing import Protocol
 from fathom.core.admission.gradient import GradientLimit
 from fathom.core.admission.queue import ORDER, Claimant, LaneQueue, Turn, keys_of
 from fathom.core.admission.quota import Quota
+from fathom.core.admission.shares import Share
 from fathom.core.call import Lane, current_call
 from fathom.core.errors import Overloaded
 
@@ -82,11 +83,15 @@ class Admission:
         self._name, self.limits, self._observer, self._noun = name, limits, observer, noun
         self._gradient = GradientLimit(limits.least, limits.running) if limits.least else None
         self._quota = Quota()
+        self._share: Share | None = None
+        self._notice: Callable[[], None] | None = None
         self._held: Counter[tuple[str, ...]] = Counter()
         self._queue = LaneQueue(self._held)
         self._running, self._units, self._people = 0, 0, 0
         self._seconds, self._ended = MIN_RETRY_S, 0
         self._next_start, self._people_at = 0.0, -math.inf
+        self.started_at = -math.inf
+        """When the latest request was admitted (the loop's time)."""
         self._paused = False
         self._resume: asyncio.TimerHandle | None = None
         self._later: asyncio.TimerHandle | None = None
@@ -99,7 +104,9 @@ class Admission:
 
     @property
     def places(self) -> int:
-        """Return how many requests may run at once: by the quota, the upstream's latency or the limits."""
+        """Return how many requests may run at once: by the share, the quota, the upstream's latency or the limits."""
+        if self._share is not None and self._share.places is not None:
+            return self._share.places if self._has_share() else 0
         if self._quota.running is not None:
             return self._quota.running
         return self.limits.running if self._gradient is None else self._gradient.places
@@ -107,6 +114,8 @@ class Admission:
     @property
     def per_second(self) -> float:
         """Return how many requests may begin per second; 0 sets no limit."""
+        if self._share is not None and self._share.per_second is not None:
+            return self._share.per_second
         return self.limits.per_second if self._quota.per_second is None else self._quota.per_second
 
     def set_quota(self, quota: Quota) -> None:
@@ -116,6 +125,29 @@ class Admission:
             self._queue.refuse_all(self._shed)
         self._grant()
         self._show()
+
+    def set_share(self, share: Share | None, notice: Callable[[], None] | None = None) -> None:
+        """Keep to this replica's share of a limit, from now on; None goes back to limits of its own.
+
+        ``notice`` is called when requests come or end, for whoever keeps the share.
+        """
+        self._share, self._notice = share, notice
+        self._grant()
+        self._show()
+
+    def _has_share(self) -> bool:
+        """Return whether the share still holds; looked at with each request, since a process may have stood still."""
+        return self._share is None or asyncio.get_running_loop().time() < self._share.until
+
+    @property
+    def people(self) -> int:
+        """Return the number of interactive requests, running or queued."""
+        return self._people + self._queue.sizes[Lane.INTERACTIVE]
+
+    @property
+    def requests(self) -> int:
+        """Return the number of all requests, running or queued."""
+        return self._running + len(self._queue)
 
     @property
     def running(self) -> int:
@@ -195,7 +227,9 @@ class Admission:
         if self.per_second:
             until_next = max(0.0, self._next_start - asyncio.get_running_loop().time())
             paced = until_next + before / self.per_second
-        if not self._ended or (self._fits(lane, 1) and not before):
+        # A replica without work holds no share, and gets one as soon as it asks.
+        is_new = self._share is not None and not self._running and not before
+        if not self._ended or is_new or (self._fits(lane, 1) and not before):
             return paced
         return max(paced, self._seconds * (before + 1) / max(1, self._open_to(lane)))
 
@@ -273,13 +307,21 @@ class Admission:
             return self.places
         is_reserved = asyncio.get_running_loop().time() - self._people_at < self.limits.reserve_s
         reserved = self.limits.reserved if is_reserved or math.isinf(self.limits.reserve_s) else 0
+        places = self.places
+        # Of fewer places than the limits say, as many fewer are kept.
+        reserved = min(reserved, -(-reserved * places // max(1, self.limits.running)))
         # What people hold already is of those kept for them.
-        return max(1, self.places - max(0, reserved - self._people))
+        return min(places, max(1, places - max(0, reserved - self._people)))
 
     def _fits(self, lane: Lane, units: int) -> bool:
-        if self._paused or not self._is_open_to(lane):
+        if self._paused or not self._is_open_to(lane) or self._is_without_slots():
             return False
         return not self.limits.units or self._units + units <= self.limits.units
+
+    def _is_without_slots(self) -> bool:
+        """Return whether other replicas have the whole rate."""
+        share = self._share
+        return share is not None and share.per_second is not None and not (share.per_second and self._has_share())
 
     def _is_open_to(self, lane: Lane) -> bool:
         return self._running < self._open_to(lane)
@@ -298,7 +340,7 @@ class Admission:
                 continue
             if self.per_second:
                 self._next_start = max(now, self._next_start) + 1 / self.per_second
-            self._running += 1
+            self._running, self.started_at = self._running + 1, now
             self._people += turn.claimant.lane is Lane.INTERACTIVE
             self._units += turn.units
             self._held.update(keys_of(turn.claimant))
@@ -333,6 +375,8 @@ class Admission:
             self._idle.set()
 
     def _show(self) -> None:
+        if self._notice is not None:
+            self._notice()
         if self._observer is not None:
             self._observer.record_change(self)
 

@@ -13,7 +13,7 @@ MAX_RUNNING, MAX_PER_SECOND = 1_000_000, 1e6
 
 @dataclass(frozen=True)
 class Quota:
-    """Requests at once and per second, in each replica; None keeps to the settings, and 0 at once refuses all."""
+    """Requests at once and per second, of all replicas together; None keeps to the settings, 0 at once refuses all."""
 
     running: int | None = None
     per_second: float | None = None

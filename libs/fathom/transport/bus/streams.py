@@ -25,6 +25,7 @@ AWAITED = "AWAITED"
 GRADED = "GRADED"
 PROBES = "PROBES"
 QUOTAS = "QUOTAS"
+SHARES = "SHARES"
 TICKETS = "TICKETS"
 
 ROLLOUT_WORKERS = "rollout-workers"
@@ -242,6 +243,8 @@ def make_buckets(rollout_lease_s: float) -> tuple[Bucket, ...]:
         Bucket(TICKETS, history=1, max_age_s=DAY_S, max_values=MAX_SEEN_RUNS),
         # What operators allow upstreams, by name; see ``quotas``.
         Bucket(QUOTAS, history=1),
+        # Which replica holds how much of a limit; see ``shares``.
+        Bucket(SHARES, history=1, max_age_s=DAY_S),
         # Written by readiness probes: only a write tells whether the server still stores anything.
         Bucket(PROBES, history=1, max_age_s=DAY_S),
         # Who grades the end of which run, and how far the events are read; see

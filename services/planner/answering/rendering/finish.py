@@ -20,8 +20,8 @@ from fathom.services.planner.answering.rendering.material import list_material
 from fathom.services.planner.answering.rendering.missing import append_missing
 from fathom.services.planner.answering.rendering.report import find_missing_sections, is_report
 from fathom.services.planner.answering.rendering.skeleton import Skeleton, place_omissions
+from fathom.services.planner.answering.verification.causes import label_answer
 from fathom.services.planner.answering.verification.claims import parse_sentences
-from fathom.services.planner.answering.verification.clauses import label_clauses
 from fathom.services.planner.answering.verification.evidence import Evidence
 from fathom.services.planner.answering.verification.review import (
     find_repeated,
@@ -140,7 +140,7 @@ class CheckedEnding:
         """Return the findings of all checks of a text."""
         known = material or episode.material
         sources = await self.evidence.gather(known)
-        labels = await label_clauses(markdown, self.classifier)
+        labels = await label_answer(markdown, sources, self.classifier)
         verifier = Verifier(collect_user_text(episode), sources, labels)
         # Pure computation, in a thread: other episodes must stream meanwhile.
         found = list(await asyncio.to_thread(verifier.verify, markdown))

@@ -31,8 +31,10 @@ def append_missing(markdown: str, material: Sequence[Material], question: str) -
     cited = {number for event in parse(markdown) if isinstance(event, Citation) for number in event.numbers}
     lines: dict[str, int] = {}
     for item in material:
+        if item.kind is not MaterialKind.MISSING or is_word_of(item, question):
+            continue
         # An answer that says itself what is missing needs no second note.
-        if item.kind is MaterialKind.MISSING and item.number not in cited and not is_mentioned(markdown, item):
+        if item.number not in cited and not is_mentioned(markdown, item):
             lines.setdefault(describe(item, chinese), item.number)
     if not lines:
         return markdown
@@ -46,6 +48,15 @@ def append_missing(markdown: str, material: Sequence[Material], question: str) -
 def read_facts(item: Material) -> dict[str, object]:
     """Return a missing item as a mapping, independent of the tool that recorded it."""
     return describe_missing(missing_to_proto(item.item) if isinstance(item.item, dict) else item.item)
+
+
+def is_word_of(item: Material, question: str) -> bool:
+    """Return whether an item only says that a call did not use some words of the question.
+
+    Whether the answer leaves them open is for its comparison with the question to say; no data are missing.
+    """
+    said = read_facts(item)
+    return said["reason"] == "NOT_UNDERSTOOD" and str(said["subject"]).casefold() in question.casefold()
 
 
 def is_mentioned(markdown: str, item: Material) -> bool:

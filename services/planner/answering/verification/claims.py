@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from fathom.services.planner.answering.parsing import Citation, Event, Markup, Text, parse
@@ -12,6 +12,7 @@ from fathom.services.planner.answering.verification.dates import Moment, find_mo
 from fathom.services.planner.answering.verification.evidence import is_inside
 from fathom.services.planner.answering.verification.numbers import Number, find_numbers
 from fathom.services.planner.answering.verification.tables import Cell, MarkdownTable, find_tables
+from fathom.services.planner.answering.verification.units import find_denominator
 
 # A model that has lost its thread may write one endless sentence of numbers; checking it must stay cheap.
 MAX_SENTENCE = 1_500
@@ -161,9 +162,10 @@ def make_sentence(
     # One citation at the end of a paragraph usually covers all of it.
     cited = own or later or earlier
     moments = find_moments(read)
-    numbers = tuple(number for number in find_numbers(read) if not is_inside(number, moments))[:MAX_NUMBERS]
+    numbers = [number for number in find_numbers(read) if not is_inside(number, moments)][:MAX_NUMBERS]
+    numbers = [replace(number, per=find_denominator(read, number)) for number in numbers]
     first = words.lstrip("\n")
     return Sentence(
-        start, end, words, paragraph, tuple(dict.fromkeys(cited)), bool(own), numbers, tuple(moments),
+        start, end, words, paragraph, tuple(dict.fromkeys(cited)), bool(own), tuple(numbers), tuple(moments),
         bool(HEADING.match(first)), bool(TABLE_ROW.match(first)),
     )  # fmt: skip

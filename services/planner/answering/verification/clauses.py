@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from fathom.services.planner.answering.verification.claims import Sentence, parse_sentences
 from fathom.services.planner.classification.classifier import Classifier, Verdict
-from fathom.services.planner.classification.examples import CLAUSE, OWN, SUPPORT
+from fathom.services.planner.classification.examples import CLAUSE, GAP, OWN, SUPPORT
 
 # Punctuation between clauses; a hyphen inside a word is none.
 BORDER = re.compile(r"[,;:，、；：。()（）!?！？]|\.(?:\s|$)|\s[–—-]\s|——")
@@ -16,8 +16,6 @@ TRIMMED = " \t\n.“”\"'*_>|"
 # As many as one request of vectors takes.
 BATCH = 64
 UNKNOWN = Verdict()
-# Stands for a number or a date, of which no classifier needs to know the digits.
-GAP = "…"
 
 
 @dataclass(frozen=True)
@@ -34,6 +32,8 @@ class ClauseLabels:
 
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)
     is_complete: bool = True
+    told: Mapping[str, float] = field(default_factory=dict)
+    """How similar the words of a cause are to the most similar sentence of the documents that its sentence cites."""
 
     def find(self, clause: str) -> Verdict:
         """Return the verdict on a clause; an unsure one where there is none."""

@@ -64,11 +64,19 @@ RELATIVE_DAY = re.compile(
 DAYS_OF = {"week": 7, "周": 7}
 # Weekends and holidays in a row.
 LONGEST_CLOSURE = 4
+# Months of a year.
+LONGEST_STEP = 12
 LONGEST_MONTH, YEAR_LENGTHS, LEAP_DAY = 31, (365, 366), (2, 29)
 # "than on the 28th", 28日.
 BARE_DAY = re.compile(
     r"\b(?:on|of|from|to|than|by|at) the (?P<en>\d{1,2})(?:st|nd|rd|th)\b(?!\s+(?:quarter|percentile|century))|"
     r"(?<![\d月个])(?P<zh>\d{1,2})日(?![元前后均内])"
+)
+# A unit of time with what stands before it, as the number of "twelve months" and of 四个月.
+BARE_UNIT = re.compile(
+    rf"(?:(?P<count>[A-Za-z]+|\d{{1,2}})\s+)?\b(?P<en>year|quarter|month)s?\b|"
+    rf"(?P<zhcount>[{ONE_TO_NINE}两十]|\d{{1,2}})?个?(?P<zh>年|季度|月)",
+    re.IGNORECASE,
 )
 LATER = ("later", "after", "following", "next", "次", "下", "后", "翌")
 
@@ -192,6 +200,35 @@ def find_neighbours(text: str, dated: Sequence[Moment]) -> list[Moment]:
         end = compute_month_end(edges[1].year, edges[1].month)
         out.append(Moment(match.start(), match.end(), match.group(), edges[0], end))
     return out
+
+
+def find_shifted(text: str, moments: Sequence[Moment]) -> list[Moment]:
+    """Return the periods that a bare unit of time may speak of: "a year on", "the year after a loss of", 次年.
+
+    They lie as many units before and behind each date as the number before the unit says. They may support a number,
+    and contradict none.
+    """
+    dated = [moment for moment in moments if moment.first and moment.last]
+    out = []
+    for match in BARE_UNIT.finditer(text):
+        if any(one.start <= match.start() < one.stop for one in moments):
+            continue
+        unit = (match.group("en") or match.group("zh")).lower()
+        months = (read_count(match.group("count") or match.group("zhcount")) or 1) * MONTHS_OF[unit]
+        for anchor in dated:
+            for shift in (-months, months):
+                out.append(replace(shift_moment(anchor, shift), start=-1, stop=-1))
+            if months == LONGEST_STEP and anchor.first:
+                # "the low of the year, having begun at", 年初: its first month and the last value before.
+                begin = date(anchor.first.year, 1, 1) - timedelta(days=LONGEST_CLOSURE)
+                out.append(replace(anchor, start=-1, stop=-1, first=begin, last=date(anchor.first.year, 1, 31)))
+    return list(dict.fromkeys(out))
+
+
+def read_count(words: str | None) -> int | None:
+    """Return the number before a unit of time, in digits or words; None for any other word."""
+    said = (words or "").lower()
+    return COUNTS.get(said) or (2 if said == "两" else parse_numeral(said)) if said else None
 
 
 def read_distance(match: re.Match[str]) -> int:

@@ -19,6 +19,7 @@ from fathom.services.planner.answering.verification.computed import (
 )
 from fathom.services.planner.answering.verification.dates import Moment, find_moments, find_ranges
 from fathom.services.planner.answering.verification.numbers import SCALES, Number, find_numbers
+from fathom.services.planner.answering.verification.units import PER, find_column_denominator
 from fathom.services.planner.model.episode import Material, MaterialKind
 from fathom.transport.store import ObjectStore
 from fathom.transport.store.refs import read_ref
@@ -60,6 +61,8 @@ class Series:
     days: tuple[date, ...] | None
     is_adverse: bool = False
     """True where a rise is bad, as of unemployment."""
+    per: str = ""
+    """What a value is counted per, as ``denominators`` names it."""
 
 
 @dataclass(frozen=True)
@@ -220,10 +223,11 @@ def index_table(
         # NaN is not equal to itself; nulls become NaN.
         kept = masks[field_.name] = values == values
         fact = facts.get(field_.name)
-        unit = fact.unit if fact else ""
+        unit = name_unit(fact) if fact else ""
         own = tuple(day for day, keep in zip(days, kept, strict=True) if keep) if days is not None else None
         owner, is_adverse = (fact.entity, fact.adverse) if fact else ("", False)
-        series.append(Series(field_.name, owner, unit, find_unit_scale(unit), values[kept], own, is_adverse))
+        per = find_column_denominator(unit, " ".join(fact.indicator_names) if fact else "")
+        series.append(Series(field_.name, owner, unit, find_unit_scale(unit), values[kept], own, is_adverse, per))
     # A row with a peak and a trough belongs to both days.
     if others:
         series = [replace(one, days=None) for one in series]
@@ -238,6 +242,11 @@ def to_day(value: Any) -> date:
     if value is None:
         return date.min
     return value.date() if hasattr(value, "date") else value if isinstance(value, date) else date.min
+
+
+def name_unit(column: Any) -> str:
+    """Return the unit of a column; one that begins with "per" counts the column's entity, as the yen per euro."""
+    return f"{column.entity} {column.unit}" if PER.match(column.unit) else column.unit
 
 
 def find_unit_scale(unit: str) -> float:

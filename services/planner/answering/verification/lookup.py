@@ -10,7 +10,14 @@ from datetime import date
 from fathom.services.planner.answering.verification.dates import Moment
 from fathom.services.planner.answering.verification.evidence import Line, Series, Source, find_unit_scale
 from fathom.services.planner.answering.verification.numbers import Number, is_close
-from fathom.services.planner.answering.verification.units import PERCENT, find_kind, has_unit, may_be_same, name_kind
+from fathom.services.planner.answering.verification.units import (
+    PERCENT,
+    find_kind,
+    has_unit,
+    may_be_same,
+    may_share_denominator,
+    name_kind,
+)
 from fathom.services.planner.model.episode import MaterialKind
 
 # A number such as 0 occurs in every row; more occurrences add nothing to the verdict.
@@ -46,7 +53,7 @@ def find_matches(number: Number, source: Source, known: dict[str, tuple[str, ...
     """
     found = list(match_lines(number, source, known))
     for series in source.series:
-        if has_unit(number, series.unit):
+        if is_stateable(number, series):
             found.extend(match_series(number, source.number, series))
     return found[:MAX_MATCHES]
 
@@ -106,9 +113,14 @@ def is_same_currency(said: Number, held: Number) -> bool:
     return not held.currency or may_be_same(said.currency, held.currency)
 
 
+def is_stateable(number: Number, series: Series) -> bool:
+    """Return whether a number can be a value of a column by its unit and by what it is counted per."""
+    return has_unit(number, series.unit) and may_share_denominator(number.per, series.per)
+
+
 def find_other_units(number: Number, source: Source) -> list[str]:
     """Return the units of a source's columns that hold this number, but as another kind of value."""
-    columns = [series for series in source.series if not has_unit(number, series.unit)]
+    columns = [series for series in source.series if not is_stateable(number, series)]
     return [series.unit for series in columns if next(match_series(number, source.number, series), None) is not None]
 
 

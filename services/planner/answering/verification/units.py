@@ -1,9 +1,11 @@
-"""Kinds of units: a number of one kind is no value of another, whatever its digits are."""
+"""Kinds of units and what values are counted per: a number of one is no value of another, whatever its digits are."""
 
 from __future__ import annotations
 
 import re
 
+from fathom.domain.text.scripts import HAN
+from fathom.domain.text.stop_words import FUNCTION_WORDS
 from fathom.services.planner.answering.verification.numbers import (
     CURRENCIES,
     CURRENCY_IN_UNIT,
@@ -19,6 +21,24 @@ IN_PERCENT = re.compile(r"%|％|percent|per cent|(?<![a-z])pct(?![a-z])|百分",
 PER = re.compile(r"\bper\b(?!\s*cent)|/|每", re.IGNORECASE)
 # An index has a base, as in "1982-1984=100".
 INDEX = re.compile(r"=\s*100\b|\bindex\b|指数", re.IGNORECASE)
+# Units of time, as words and as adjectives, from short to long.
+TIMES = {
+    "hour": re.compile(r"\bhour(?:s|ly)?\b|小时|时薪", re.IGNORECASE),
+    "day": re.compile(r"\bda(?:ys?|ily)\b|天|日(?!元)", re.IGNORECASE),
+    "week": re.compile(r"\bweek(?:s|ly)?\b|周|星期", re.IGNORECASE),
+    "month": re.compile(r"\bmonth(?:s|ly)?\b|月", re.IGNORECASE),
+    "quarter": re.compile(r"\bquarter(?:s|ly)?\b|季", re.IGNORECASE),
+    "year": re.compile(r"\byear(?:s|ly)?\b|\bannum\b|年", re.IGNORECASE),
+}
+# Behind a number: its unit of at most two words, then "an ounce", "per week", "/桶".
+BEHIND = re.compile(
+    rf"^(?:\s?[A-Za-z$€£¥]+|[{HAN}]{{1,3}}){{0,2}}?\s?(?:\b(?P<article>an?)\b|\b(?:per|each)\b|/|每)\s*"
+    rf"(?P<word>[A-Za-z]+|[{HAN}]{{1,2}})(?P<rest>[^\n]{{0,12}})",
+)
+# Before a number: 每盎司1,514美元, 平均每周工作41.4小时.
+BEFORE = re.compile(r"每(?P<word>[^\d，。；、每]{1,7})$")
+# "8.3% a year earlier" tells a date.
+DISTANCE = re.compile(r"^\s*(?:earlier|later|before|after|ago|on\b(?!\s+average)|prior|previously)", re.IGNORECASE)
 
 
 def find_kind(unit: str) -> str:
@@ -59,3 +79,45 @@ def may_be_same(left: str, right: str) -> bool:
     if "$" in (left, right):
         return {left, right} <= DOLLARS
     return {left, right} <= YENS if "¥" in (left, right) else left == right
+
+
+def name_denominator(words: str) -> str:
+    """Return the name of what values are counted per: a unit of time, a currency or a kind of ``NOUNS``; else ""."""
+    for name, pattern in (*TIMES.items(), *NOUNS.items()):
+        if pattern.search(f" {words}"):
+            return name
+    if found := CURRENCY_IN_UNIT.search(words):
+        return CURRENCIES[found.group(1).lower()]
+    return ""
+
+
+def find_column_denominator(unit: str, label: str) -> str:
+    """Return what a column is counted per, from its unit, or of hours from its label; "" where neither says."""
+    _, *behind = PER.split(unit)
+    if behind:
+        words = behind[0].partition("(")[0]
+        return name_denominator(words) or words.strip().lower()
+    if not NOUNS["hours"].search(f" {unit}"):
+        return ""
+    return next((name for name, pattern in TIMES.items() if name != "hour" and pattern.search(label)), "")
+
+
+def find_denominator(text: str, number: Number) -> str:
+    """Return what a number of a text is counted per; "" where the text does not say."""
+    if found := BEHIND.match(text[number.end :]):
+        word, rest = found.group("word").lower(), found.group("rest")
+        if found.group("article") and DISTANCE.match(rest):
+            return ""
+        # "a touch above": an unknown word is a unit where it ends what it stands in.
+        following = re.match(r"\s+([A-Za-z]+)", rest)
+        ends = following is None or following.group(1).lower() in FUNCTION_WORDS
+        return name_denominator(word) or (word if ends and number.currency else "")
+    found = BEFORE.search(text[: number.start])
+    return name_denominator(found.group("word")) if found else ""
+
+
+def may_share_denominator(said: str, held: str) -> bool:
+    """Return whether a number with a denominator can be a value of a column; unknown ones can be anything."""
+    if not said or not held or said == held:
+        return True
+    return "$" in (said, held) and {said, held} <= DOLLARS

@@ -14,14 +14,19 @@ from dataclasses import dataclass, replace
 from datetime import date
 from itertools import groupby, pairwise
 
-from fathom.services.planner.answering.verification.causes import explain_missing_cause, find_causes, is_named_in
+from fathom.services.planner.answering.verification.causes import (
+    explain_missing_cause,
+    find_cause,
+    find_causes,
+    is_named_in,
+)
 from fathom.services.planner.answering.verification.claims import Sentence, parse_sentences
 from fathom.services.planner.answering.verification.clauses import ClauseLabels
 from fathom.services.planner.answering.verification.comparison.comparisons import OF_THEM, ComparisonCheck
-from fathom.services.planner.answering.verification.comparison.derived import find_derived
+from fathom.services.planner.answering.verification.comparison.derived import find_derived, has_count
 from fathom.services.planner.answering.verification.comparison.measuring import Tables
 from fathom.services.planner.answering.verification.dates import Moment, find_moments, find_ranges
-from fathom.services.planner.answering.verification.elliptical import complete_moments
+from fathom.services.planner.answering.verification.elliptical import complete_moments, find_shifted
 from fathom.services.planner.answering.verification.events import (
     find_contradiction,
     find_direction,
@@ -41,6 +46,7 @@ from fathom.services.planner.answering.verification.lookup import (
     is_combined,
 )
 from fathom.services.planner.answering.verification.numbers import Number, is_close
+from fathom.services.planner.answering.verification.units import TIMES
 from fathom.services.planner.model.episode import Finding, FindingKind, MaterialKind
 
 # Integers up to a dozen are counts ("three quarters", "12 months"), which occur in any material by chance.
@@ -50,6 +56,10 @@ SMALL = 12
 BOUND = re.compile(r"^[^,;.，；。)）]{0,24}?\b(?:in|on|at|as of|of|for)\s+(?:early |late |the )?$", re.IGNORECASE)
 # "from 131": the first value of a change belongs to the time before the named one.
 BASE = re.compile(r"\b(?:from|against|after|compared with)\s*$|(?:从|由)\s*$", re.IGNORECASE)
+# Days of a month, with those before it on which markets may be closed.
+LONGEST_SHIFT = 35
+# "58 days", 58个月.
+LONGEST_UNIT = 10
 # Headers of columns whose numbers are percentages.
 PERCENT_MARKS = ("%", "％", "percent", "per cent", "百分")
 # Borders of clauses, within which an entity binds the numbers.
@@ -142,10 +152,15 @@ class Verifier:
         has_document = any(source.kind is MaterialKind.PASSAGE for source in read)
         # What cites a missing item alone says what there is not, and lists the nearest names that there are.
         tells_lack = all(source.kind is MaterialKind.MISSING for source in read)
-        for cause in find_causes(sentence, self._labels, has_document or tells_lack) if self._sources else ():
+        # Events that cite a document are checked only where their similarity to it is known.
+        unknown = has_document and not self._labels.told
+        for cause in find_causes(sentence, self._labels, unknown or tells_lack) if self._sources else ():
             words = sentence.text[slice(*cause)]
+            similarity = self._labels.told.get(words)
+            if has_document and similarity is None and find_cause(words) is None:
+                continue
             # A list of names says nothing of a cause, whatever the classifier makes of names that it does not know.
-            if not is_named_in(words, self._names) and (why := explain_missing_cause(words, read)):
+            if not is_named_in(words, self._names) and (why := explain_missing_cause(words, read, similarity)):
                 marks.append(self._make_finding(sentence, *cause, Verdict(False, FindingKind.EVENT, why)))
         check = self._choose_check(read)
         for false in check.find(sentence):
@@ -220,13 +235,41 @@ class Verifier:
         # The number of some other day may be the change or the average of the days that are named.
         # "Which was steadier in 2017? Microsoft: its volatility was 14.8%": the period is that of the sentence before.
         spoken_of = times or (find_times(before) if before else [])
+        made = self._derive_number(number, sentence, read, spoken_of)
+        if made is not None and made.accepted:
+            return made
+        if times and (shifted := find_shifted(sentence.text, sentence.moments)):
+            wider = [*times, *shifted]
+            # A year of daily values has one that equals any number.
+            short = [*times, *(one for one in shifted if one.days <= LONGEST_SHIFT)]
+            near = self._judge_found(number, sentence, found, short) if found else None
+            near = near if near and near.accepted else self._derive_number(number, sentence, read, wider)
+            if near is not None and near.accepted:
+                return replace(near, derived=True)
+        bounds = [one for one in sentence.numbers if one is not number]
+        if is_count(number, sentence) and any(has_count(number, bounds, source, times) for source in read):
+            return Verdict(True, held=number.value)
+        return held or made or self._judge_unfound(number, sentence, read)
+
+    def _derive_number(
+        self, number: Number, sentence: Sentence, read: Sequence[Source], times: Sequence[Moment]
+    ) -> Verdict | None:
+        """Return the verdict of a number by what follows from columns over some periods; None where nothing does.
+
+        The columns that the sentence names come first. Its words may name another one than the number's, or none, as
+        "energy prices" do beside core CPI.
+        """
+        first: Verdict | None = None
         named = self._choose_check(read).tables.find_series(sentence.text)
-        derived = [match for source in read for match in find_derived(number, source, spoken_of, named)]
-        if derived and (made := self._judge_found(number, sentence, derived, times)).accepted:
-            return replace(made, derived=True)
-        if held is not None:
-            return held
-        return made if derived else self._judge_unfound(number, sentence, read)
+        units = {one.unit for one in named}
+        alike = [one for source in read for one in source.series if one.unit in units]
+        for columns in (named, alike) if named else ((),):
+            derived = [match for source in read for match in find_derived(number, source, times, columns, named)]
+            made = self._judge_found(number, sentence, derived, times) if derived else None
+            if made is not None and made.accepted:
+                return replace(made, derived=True)
+            first = first or made
+        return first
 
     def _is_exempt(self, number: Number, sentence: Sentence) -> bool:
         """Return whether a number needs no source.
@@ -384,6 +427,13 @@ class Verifier:
         return marks
 
 
+def is_count(number: Number, sentence: Sentence) -> bool:
+    """Return whether a number counts days, months or the like."""
+    plain = not number.kind and not number.scaled and not number.currency and number.decimals == 0
+    behind = sentence.text[number.end : number.end + LONGEST_UNIT]
+    return plain and any(pattern.match(behind.lstrip(" 个")) for pattern in TIMES.values())
+
+
 def find_times(sentence: Sentence) -> list[Moment]:
     """Return the periods that a sentence's numbers may refer to; for a cell without a date, those of its headers."""
     for text in (sentence.text, sentence.row_header, sentence.column_header):
@@ -472,7 +522,7 @@ def is_derived(number: Number, values: Sequence[float]) -> bool:
             if left == right:
                 continue
             made = [abs(left - right), left + right]
-            if right:
+            if right and not number.is_difference:
                 made += [left / right, abs(left / right - 1) * (100 if number.kind == "%" else 1)]
             # Basis points are hundredths of the percentages that they part.
             wanted = number.candidates()[1:] if number.kind == "bp" else [(number.value, number.tolerance)]

@@ -52,6 +52,8 @@ class StepFold:
     """Seconds that planners have worked on the current leg, each by its own clock."""
     takeovers: int = 0
     """How often the current leg was taken up."""
+    losses: int = 0
+    """How often in a row it was taken up, and then lost before anything further was done."""
     parks: int = 0
     """How often the current leg has waited for a service since."""
     waited_s: float = 0.0
@@ -67,7 +69,7 @@ class StepFold:
     def add(self, event: pb.RunEvent, step: trajectory.Step | None) -> None:
         """Add a message of the log; messages come in its order."""
         self.count += 1
-        kind = event.WhichOneof("event")
+        kind, done = event.WhichOneof("event"), self._count_done()
         self._measure(event)
         if kind == "sampled" and step is None:
             self._elsewhere.add(event.sampled.step)
@@ -79,14 +81,21 @@ class StepFold:
             self._add_result(event.tool_finished)
         elif kind is None and step is not None:
             self._ends.setdefault(step.index, step)
+        # Who lost the run got it further: faults beside it, and not the run, end its workers.
+        if self._count_done() > done:
+            self.losses = 0
+
+    def _count_done(self) -> int:
+        """Return how many completions, results and ends of steps are told; it grows with each piece of work done."""
+        return len(self._sampled) + len(self._ends) + sum(map(len, self._results.values()))
 
     def _measure(self, event: pb.RunEvent) -> None:
         """Add an event to the account of the leg's time and attempts."""
         if event.HasField("finished"):
-            self.worked_s, self.takeovers, self.parks, self.waited_s = 0.0, 0, 0, 0.0
+            self.worked_s, self.takeovers, self.losses, self.parks, self.waited_s = 0.0, 0, 0, 0, 0.0
         if event.HasField("taken_up") and event.taken_up.attempt:
             # Events from here on are another planner's, by another clock.
-            self.takeovers, self._told_at = self.takeovers + 1, None
+            self.takeovers, self.losses, self._told_at = self.takeovers + 1, self.losses + 1, None
         elif event.HasField("time"):
             told_at = event.time.ToMicroseconds() / 1e6
             if self._told_at is not None:
@@ -95,6 +104,7 @@ class StepFold:
             self._told_at = told_at
         if event.HasField("waiting"):
             self.parks, self.waited_s = self.parks + 1, self.waited_s + event.waiting.expected_ms / 1000
+            self.losses = max(0, self.losses - 1)
 
     def _add_result(self, finished: pb.ToolCallFinished) -> None:
         # The first one counts: a planner that resumed the step went on from it.

@@ -101,7 +101,11 @@ class Data:
             "description": "At most this many rows, the latest ones without order_by.",
         },
         unit={"type": "string", "description": "Converts values, e.g. million USD, %, bp."},
-        currency={"type": "string", "pattern": "^[A-Z]{3}$", "description": "Converts money, and rates per euro, at each day's ECB rate."},
+        currency={
+            "type": "string",
+            "pattern": "^[A-Z]{3}$",
+            "description": "Converts money, and rates per euro, at each day's ECB rate.",
+        },
         vintage={"enum": ["latest", "first"], "description": "Which published value of a period counts."},
         question={
             "type": "string",

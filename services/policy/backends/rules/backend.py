@@ -16,6 +16,7 @@ from fathom.services.policy.backends.rules.judging import judge_reply
 from fathom.services.policy.backends.rules.tokenizer import END_ID, RulesTokenizer, load_vocabulary
 from fathom.services.policy.config import RulesModel
 from fathom.services.policy.model import Item, Occupancy, Request
+from fathom.services.policy.reference.answer import state_open
 from fathom.services.policy.reference.conversation import read_conversation
 from fathom.services.policy.reference.policy import next_call
 from fathom.services.policy.reference.stages import answer_stage
@@ -135,9 +136,11 @@ def reply(request: Request) -> str:
     finish = next((tool for tool in request.tools if tool.name == "finish"), None)
     # An endpoint that offers no such tool expects the answer as plain text.
     if finish is None:
-        return str(call.arguments["answer"])
+        return state_open(call.arguments, conversation.question)
     asked = " ".join(conversation.question.split())[:MAX_RESTATED]
     arguments = {RESTATED: asked, **call.arguments}
+    if not takes(finish, "reading"):
+        arguments["answer"] = state_open(call.arguments, conversation.question)
     return format_tool_call("finish", {name: value for name, value in arguments.items() if takes(finish, name)})
 
 

@@ -1,4 +1,4 @@
-"""Portfolios of prices, and spreads between two series."""
+"""Portfolios of prices, and spreads and ratios of two series."""
 
 from __future__ import annotations
 
@@ -26,6 +26,32 @@ def spread(one: Any, other: Any) -> Any:
     unit = "percentage points" if (units[0] or units[1]).startswith("%") else units[0] or units[1]
     found = (gap.iloc[:, 0] - gap.iloc[:, 1]).to_frame(f"{first.name} - {second.name}")
     return state(found, "spread", unit, one=first.name, other=second.name, unit_text=unit or "their unit")
+
+
+def ratio(one: Any, other: Any) -> Any:
+    """Return one series over another on common dates; refuse values that are not above 0 (``InvalidArgument``)."""
+    first, second = read_one(one, "one", is_price=True), read_one(other, "other", is_price=True)
+    pair = pd.concat([first, second], axis=1, keys=("one", "other")).dropna()
+    if pair.empty:
+        raise InvalidArgument("other", f"has no date in common with {first.name}")
+    found = (pair["one"] / pair["other"]).to_frame(f"{first.name} / {second.name}")
+    return state(found, "ratio", one=first.name, other=second.name)
+
+
+def cross_rates(data: Any) -> Any:
+    """Return for two currencies, each quoted per a third one, the units of either for one of the other.
+
+    A column such as "JPY per USD" is named by the words before the dots of the given ones.
+    """
+    frame = read_prices(data, "data")
+    if len(frame.columns) != 2:
+        raise InvalidArgument("data", f"has {len(frame.columns)} rates, and a cross rate needs two")
+    names = [column.partition(".")[0] for column in frame]
+    both = [ratio(frame.iloc[:, [side]], frame.iloc[:, [1 - side]]).iloc[:, 0] for side in (0, 1)]
+    keys = [f"{names[side]} per {names[1 - side]}" for side in (0, 1)]
+    result = state(pd.concat(both, axis=1, keys=keys), "cross_rates")
+    result.attrs["units"] = {key: key for key in keys}
+    return result
 
 
 def portfolio(

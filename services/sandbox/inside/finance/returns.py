@@ -141,8 +141,11 @@ def period_returns(data: Any, every: str = "year", start: Any = None, end: Any =
     return state(table, "period_returns", "fraction", **names)
 
 
-def growth(data: Any, months: int = 12, start: Any = None, end: Any = None) -> Any:
-    """Return the growth of each month, quarter or year on the one so many months before, dated by its last day."""
+def growth(data: Any, months: int = 12, start: Any = None, end: Any = None, annual: bool = False) -> Any:
+    """Return the growth of each month, quarter or year on the one so many months before, dated by its last day.
+
+    With ``annual`` it is compounded to a year, as growth of real GDP on the quarter before is quoted.
+    """
     frame, window, columns = read_prices(data, "data"), read_window(start, end), {}
     for column in frame:
         values = frame[column].dropna()
@@ -151,9 +154,10 @@ def growth(data: Any, months: int = 12, start: Any = None, end: Any = None) -> A
             raise InvalidArgument("months", f"must be a multiple of {width} for {column}, and is {months!r}")
         last = values.groupby(values.index.to_period(code)).last()
         last = last.reindex(pd.period_range(last.index[0], last.index[-1], freq=code))
-        found = (last / last.shift(months // width) - 1).set_axis(last.index.end_time.normalize())
+        ratio = (last / last.shift(months // width)) ** (12 / months if annual else 1)
+        found = (ratio - 1).set_axis(last.index.end_time.normalize())
         columns[column] = found.dropna().loc[window.start : window.end]
-    return state(pd.DataFrame(columns), "growth", "fraction", months=months)
+    return state(pd.DataFrame(columns), "annual growth" if annual else "growth", "fraction", months=months)
 
 
 def deflate(data: Any, price_index: Any, base: Any = None) -> Any:

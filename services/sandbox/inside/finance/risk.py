@@ -273,3 +273,10 @@ def roll_correlation(frame: Any, window: int) -> Any:
     # Sums that roll over thousands of dates gather more rounding than a single correlation.
     found = found.clip(-1.0, 1.0).to_frame(" and ".join(frame.columns))
     return state(found, "rolling correlation", kind=kind, window=window)
+
+
+def gap_to_mean(data: Any, window: int) -> Any:
+    """Return how far each value lies above or below the mean of the last ``window`` values, as a fraction of it."""
+    frame, means = read_prices(data, "data"), rolling(data, window, "mean")
+    gaps = pd.DataFrame({column: (frame[column].dropna() / means[column] - 1).dropna() for column in frame})
+    return state(gaps, "gap_to_mean", "fraction", window=window)

@@ -74,6 +74,9 @@ def summarise_price(one: Any, window: Window, rate: tuple[Any, str]) -> dict[str
     }
     if len(window.cut(one.iloc[:, 0])) < 3:
         return row
+    inside = Window(window.start, window.end, "first").cut(one.iloc[:, 0])
+    low, high = inside.idxmin(), inside.idxmax()
+    row |= {"min": inside[low], "min_date": low, "max": inside[high], "max_date": high}
     fall = max_drawdown(one, window.start, window.end).iloc[0]
     row |= {"volatility_pct": float(volatility(one, window.start, window.end)) * 100}
     row |= {"drawdown_pct": fall["drawdown"] * 100, **{name: fall[name] for name in ("peak", "trough", "recovery")}}
@@ -92,4 +95,4 @@ def summarise_level(window: Window, column: Any, is_relative: bool) -> dict[str,
     extremes = {"min": values[low], "min_date": low, "max": values[high], "max_date": high}
     change = np.subtract(values.iloc[-1], values.iloc[0])
     relative = {"change_pct": change / values.iloc[0] * 100} if is_relative and values.iloc[0] > 0 else {}
-    return ends | {"change": change, **relative, "mean": values.mean(), **extremes}
+    return ends | {"change": change, **relative, "mean": values.mean(), "sum": values.sum(), **extremes}

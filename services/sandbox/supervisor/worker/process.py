@@ -8,6 +8,7 @@ import socket
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from fathom.core.errors import DependencyFailed
@@ -38,6 +39,9 @@ LARGE_FRAME = 256 * 1024
 SEND_TRIES, SEND_PAUSE_S = 500, 0.01
 # A kill takes milliseconds; then the init process is killed too, which cannot be delayed by the session.
 END_S = 2.0
+# A tenth of the time of a person's cell that wants the same processor, by the kernel's table of nice values (1.25 to
+# the power of ten), and the same as a weight of its control group.
+BACKGROUND_NICE, BACKGROUND_WEIGHT = 10, 10
 
 
 @dataclass(frozen=True)
@@ -197,6 +201,16 @@ class WorkerProcess:
         if self._group is not None:
             with suppress(OSError):
                 self._group.limit(self._build_limits(memory_bytes))
+
+    def give_way(self) -> None:
+        """Let the worker, and what it starts from now on, run when others of this machine leave time."""
+        if self._group is not None:
+            self._group.weigh(BACKGROUND_WEIGHT)
+        # Each thread has its own, which those that it starts inherit.
+        for thread in Path(f"/proc/{self.pid}/task").glob("*"):
+            # The worker may have ended; and of another user's processes only a privileged supervisor may change it.
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, int(thread.name), BACKGROUND_NICE)
 
     def interrupt(self) -> None:
         """Send SIGINT to the worker only; do nothing when it has ended."""

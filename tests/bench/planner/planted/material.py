@@ -7,9 +7,8 @@ import io
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from fathom.api.datafetch.v1 import datafetch_pb2 as data
 from fathom.api.planner.v1.trajectory_pb2 import CodeRecord
@@ -51,12 +50,12 @@ for column in prices:
 NEWS = ("news-171", "news-087", "news-180", "news-245", "news-102", "news-261", "news-043")
 
 
-@dataclass(frozen=True)
-class Shelf:
+class Shelf(NamedTuple):
     """All the material of the set: 1 to 6 sheets in the order of ``QUESTIONS``, 7 the cell, 8 on the news."""
 
     material: tuple[Material, ...]
     store: ObjectStore
+    servicer: Any
 
 
 @asynccontextmanager
@@ -75,7 +74,7 @@ async def shelf(tables: Path = TABLES, corpus: Path = CORPUS) -> AsyncIterator[S
         documents = {record["id"]: record for record in map(json.loads, corpus.read_text("utf-8").splitlines())}  # noqa: ASYNC240
         for name in NEWS:
             material.append(Material(len(material) + 1, MaterialKind.PASSAGE, document(documents[name])))
-        yield Shelf(tuple(material), store)
+        yield Shelf(tuple(material), store, servicer)
 
 
 def ran(code: str, variables: dict[str, Any]) -> CodeRecord:

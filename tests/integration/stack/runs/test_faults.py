@@ -7,18 +7,26 @@ from pathlib import Path
 import pytest
 
 from tests.bench.chaos.chaos import Plan, hurt
+from tests.integration.s3_server import needs_rclone
 from tests.integration.stack.conftest import prepare
 
 pytestmark = pytest.mark.slow
+S3_FAULTS = ("store errors", "store answers half", "store hangs")
 # Some of each kind, and those that hold what could be lost: the queue, the runs, the sessions.
 FAULTS = ("duplicate and reorder", "kill -9 nats", "kill -9 sandbox", "store away", "kill -9 planner")
 
 
+@pytest.mark.parametrize(
+    ("names", "on_s3"),
+    [(FAULTS, False), pytest.param(S3_FAULTS, True, marks=needs_rclone)],
+    ids=["processes", "s3"],
+)
 async def test_faults_beside_training_and_people_lose_duplicate_and_spoil_nothing(
-    tmp_path: Path, tables_dir: Path, corpus_dir: Path, models_dir: Path
+    tmp_path: Path, tables_dir: Path, corpus_dir: Path, models_dir: Path, names: tuple[str, ...], on_s3: bool
 ) -> None:
     home = prepare(tmp_path / "home", tables_dir, corpus_dir)
     (home / "models").symlink_to(models_dir)
-    account, faults = await hurt(home, Plan(steps=160, pause_s=1.0, rounds=10, names=FAULTS, limit_s=300.0))
+    plan = Plan(steps=160, pause_s=1.0, rounds=10, names=names, limit_s=300.0, on_s3=on_s3)
+    account, faults = await hurt(home, plan)
     assert account.is_within_bounds(), account.describe()
-    assert (account.steps >= 160, account.people > 0, set(FAULTS) <= faults.made.keys()) == (True, True, True)
+    assert (account.steps >= 160, account.people > 0, set(names) <= faults.made.keys()) == (True, True, True)

@@ -10,7 +10,7 @@ from fathom.services.datafetch.catalog.name_words import NameWords, list_roots
 from fathom.services.datafetch.engine import Engine
 from fathom.services.datafetch.parser.mention import Mention, MentionKind
 from fathom.services.datafetch.parser.question import trim
-from fathom.services.datafetch.parser.rewording import is_clear, join_runs, prefer_specific
+from fathom.services.datafetch.parser.rewording import is_clear, prefer_specific
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -161,13 +161,6 @@ async def test_a_numeral_that_begins_a_word_without_content_is_no_number(engine:
 async def test_a_phrase_that_is_reworded_leaves_its_measure() -> None:
     yoy = Mention(MentionKind.MEASURE, 7, 9, "yoy")
     assert trim((0, 9), [Mention(MentionKind.INDICATOR, 4, 7, "cpi"), yoy]) == (0, 7)
-
-
-async def test_unread_words_are_one_phrase_up_to_a_comma_or_a_known_word() -> None:
-    text = "share of families owning homes, back in 2004"
-    spans = [(0, 5), (9, 17), (18, 24), (25, 30), (32, 36)]
-    assert join_runs(text, spans, [(40, 44)]) == [(0, 30)]
-    assert join_runs(text, spans, [(6, 8)]) == [(9, 30)]
 
 
 async def test_a_clear_lead_makes_up_for_a_lower_likeness() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 
 import numpy as np
@@ -178,6 +179,12 @@ def test_both_ends_of_a_printed_range_are_dates() -> None:
 )
 def test_words_of_comparison_have_a_direction(text: str, signs: list[int]) -> None:
     assert [relation.sign for relation in find_relations(text)] == signs
+
+
+def test_a_name_with_a_word_of_comparison_compares_nothing() -> None:
+    sheet = replace(make_sheet(), aliases={"US": ("US", "Best Country")})
+    text = "Best Country: unemployment rate 4% on 2020-01-28, 4.3% on 2021-12-28 [1]."
+    assert Verifier("What happened?", [sheet]).verify(text) == ()
 
 
 def test_names_with_digits_are_no_numbers() -> None:

@@ -25,5 +25,5 @@ def test_what_the_check_and_the_model_both_name_is_said_once() -> None:
     ]
     assert list_open("How deep was it?", [GAP, *stated]) == (
         "drawdown (no calculation gives it)",
-        "taxes (the answer says so)",
+        "taxes",
     )

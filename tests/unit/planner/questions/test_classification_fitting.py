@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fathom.services.planner.classification.fitting import fit_linear, minimize
-from fathom.services.planner.classification.heads import Matrix, softmax
+from fathom.domain.regression import Matrix, fit_linear, minimize, softmax
 from fathom.services.planner.classification.wording import hash_words
 
 

@@ -18,7 +18,7 @@ from fathom.core.errors import Conflict, InvalidField, NotFound, NotReady
 from fathom.services.planner.runs.log.events import EventLog, follow, make_event_key
 from fathom.services.planner.runs.queue import submit_run
 from fathom.services.planner.runs.repository import RunRepository
-from fathom.transport.bus.streams import DAY_S, events_subject
+from fathom.transport.bus.streams import DAY_S, MAX_DELIVER, events_subject
 from tests.support.clock import simulate_time
 from tests.support.waiting import eventually
 from tests.unit.planner.house import House, echo, finish, kinds, numbers
@@ -143,13 +143,31 @@ async def test_a_run_that_ends_its_workers_ends_itself() -> None:
     house = House(*LINES, ack_wait_s=0.4)
     await house.ask()
     async with AsyncExitStack() as graves:
-        # The first worker gets as far as its third write, each later one only to its first.
-        for writes in (3, 1, 1, 1):
+        # The first worker gets as far as its third write, its first completion; each later one only to its first.
+        for writes in (3, 1, 1, 1, 1):
             await graves.enter_async_context(lost_after(house, writes))
         await graves.enter_async_context(house.working())
         finished = (await house.events())[-1].finished
     assert (finished.stop_reason, finished.culprit) == (trajectory.STOP_REASON_FAILED, "planner")
-    assert "4 workers" in finished.error
+    assert "4 workers one after the other" in finished.error
+
+
+@simulate_time
+async def test_a_run_that_each_lost_worker_got_further_is_played_to_its_end() -> None:
+    house = House(*(echo(f"call {number}") for number in range(12)), finish("It is so [1]."), ack_wait_s=0.4)
+    house.release.set()
+    await house.ask()
+    losses = 0
+    async with AsyncExitStack() as graves:
+        # More workers are lost than a run that gets nowhere may cost; each was in the middle of a round.
+        for _ in range(8):
+            await graves.enter_async_context(lost_after(house, 9))
+            losses += 1
+        await graves.enter_async_context(house.working())
+        events = await house.events()
+    whole(events)
+    assert events[-1].finished.stop_reason == trajectory.STOP_REASON_FINISHED, events[-1].finished.error
+    assert losses > MAX_DELIVER
 
 
 async def test_events_keep_their_order_and_are_all_stored_after_a_flush() -> None:

@@ -242,6 +242,34 @@ async def test_an_outage_of_the_store_loses_no_run_and_costs_no_attempt(monkeypa
     assert len(set(house.policy.sampled)) == len(house.policy.sampled) == 2
 
 
+# As a disk that gets full between a rename and the flush of its folder: the object is there, and the writer is told no.
+@pytest.mark.parametrize("writes", range(1, 12))
+@simulate_time
+async def test_a_store_that_writes_and_says_that_it_did_not_loses_no_run(
+    writes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house, made = House(*LINES), 0
+    true_put = house.store.put
+
+    async def put(*arguments: Any, **named: Any) -> Any:
+        nonlocal made
+        made += 1
+        stored = await true_put(*arguments, **named)
+        return await refuse_write() if writes <= made < writes + 4 else stored
+
+    house.release.set()
+    with monkeypatch.context() as full:
+        full.setattr(house.store, "put", put)
+        async with house.working():
+            while True:
+                try:
+                    await house.ask()
+                    break
+                except NotReady:
+                    await pass_time(1)
+            assert (await watch_all(house))[-1].finished.stop_reason == FINISHED
+
+
 @simulate_time
 async def test_a_store_that_is_away_before_a_run_is_read_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     house = House(*LINES)

@@ -25,6 +25,12 @@ NAMES = ("think", "search", "fetch", "data", "catalogue", "python", "finish")
 Reply = tuple[dict[str, Any], str]
 
 
+def make_tools(names: Sequence[str]) -> tuple[ToolSpec, ...]:
+    """Tools that take anything; ``finish`` says that it takes a reading."""
+    taken = {"finish": '{"type": "object", "properties": {"reading": {"type": "object"}}}'}
+    return tuple(ToolSpec(name, name, taken.get(name, '{"type": "object"}')) for name in names)
+
+
 def prices(names: Sequence[str], start: str = "2018-01-01", end: str = "2021-12-31") -> pd.DataFrame:
     """Daily prices that rise, fall and rise, each series in its own rhythm."""
     dates = pd.bdate_range(start, end)
@@ -175,7 +181,7 @@ def drive() -> Drive:
         talk = Talk(
             [Message(Role.SYSTEM, "You are an analyst."), *history, Message(Role.USER, question)], [], [], [], []
         )
-        offered, covered = tuple(ToolSpec(name, name, '{"type": "object"}') for name in tools), 0
+        offered, covered = make_tools(tools), 0
         for index in range(20):
             request = Request(f"r{index}", "rules", tuple(talk.messages), tuple(talk.token_ids), covered, offered)
             items = [item async for item in backend.generate(request)]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from fathom.core import errors
 from fathom.services.retrieval.config import Config, Recipe
 from fathom.services.retrieval.corpus.ingest import Chunk
-from fathom.services.retrieval.corpus.rows import Issue
+from fathom.services.retrieval.corpus.rows import Issue, list_parsers
 from fathom.services.retrieval.corpus.snapshot import open_snapshot
 from fathom.services.retrieval.documents.model import EVERYTHING, Document, Filter, parse_document
 from fathom.services.retrieval.documents.table import Table, find_offsets, write_columns, write_segment
@@ -96,6 +96,30 @@ async def test_more_than_allowed_is_refused_and_nothing_is_added(tmp_path: Path)
     with pytest.raises(errors.InvalidField, match="corpus"):
         await ingest(engine, document("a", "x"), corpus="../etc")
     assert engine.corpora.list_names() == []
+    await engine.close()
+
+
+@pytest.mark.parametrize(
+    ("data", "media_type", "message"),
+    [
+        (b"\xff\xfe\x00garbage", "", "line 1 of x"),
+        (b'{"text": "\\ud800"}', "", "text has half of a character"),
+        (b'{"id": "\\udfff", "text": "a"}', "", "id has half of a character"),
+        (b'{"text": ' + b"[" * 100_000, "", "line 1 of x"),
+        (b"%PDF-1.7 and nothing else", "application/pdf", "nothing that can be read"),
+        (b"PAR1 and nothing else", "application/vnd.apache.parquet", "nothing that can be read"),
+    ],
+)
+async def test_bytes_of_which_nothing_can_be_read_are_refused_by_their_field(
+    tmp_path: Path, data: bytes, media_type: str, message: str
+) -> None:
+    engine = Engine(Config(corpus_dir=None, corpus_name="main", index_dir=tmp_path), MemoryStore(), list_parsers())
+    await engine.start()
+    with pytest.raises(errors.InvalidField, match=message) as refused:
+        await ingest(engine, Chunk(data, media_type, "x"))
+    assert refused.value.field == "data"
+    done = await ingest(engine, document("a", "gold rose"), Chunk(data, media_type, "x"))
+    assert (done.added, bool(done.issues)) == (1, True), "what can be read is added, and the rest is named"
     await engine.close()
 
 

@@ -25,6 +25,7 @@ from fathom.transport.bus.nats.cancellation import restore_cancellation
 from fathom.transport.bus.nats.keys import WRONG_LAST_SEQUENCE, NatsKeyValue
 from fathom.transport.bus.nats.link import CALL_TIMEOUT_S, Link
 from fathom.transport.bus.nats.pull import JetStreamSettlement, replay, work
+from fathom.transport.bus.nats.replies import Beats, Replies
 from fathom.transport.bus.serving import answer, drain, read_reply
 from fathom.transport.bus.streams import Topology, checked_subject, followed_stream
 from fathom.transport.store.base import ObjectStore
@@ -41,6 +42,7 @@ class NatsBus:
 
     def __init__(self, link: Link, store: ObjectStore, streams: Topology) -> None:
         self._link, self._claims, self._streams = link, ClaimCheck(store), streams
+        self._replies = Replies(link.client)
         self._servers: list[NatsServing] = []
 
     @classmethod
@@ -59,12 +61,11 @@ class NatsBus:
                 sealed, sent = await self._claims.seal(payload, headers)
                 await self._link.up()
                 with restore_cancellation():
-                    # The surrounding timeout is the one that counts; this one only must not end earlier.
-                    reply = await self._link.client.request(subject, sealed, timeout=timeout_s + 1, headers=sent)
+                    reply = await self._replies.request(subject, sealed, sent)
                 return await read_reply(self._claims, subject, reply.data, reply.headers or {})
         except NoRespondersError:
             raise NotReady(f"nobody serves {subject}") from None
-        except NatsError as error:  # nats-py's own timeout is one, too
+        except NatsError as error:
             raise NotReady(f"the bus is out of reach ({type(error).__name__})") from error
         except DeadlineExceeded:
             # Without a connection the time went by in waiting for the bus. A reply may carry this error, too.
@@ -194,9 +195,13 @@ class NatsServing:
         task.add_done_callback(self._running.discard)
 
     async def _reply(self, message: Msg) -> None:
-        payload, headers = await answer(
-            self._handler, self._claims, message.subject, message.data, own_headers(message)
-        )
+        beats = Beats(self._link.client, message)
+        try:
+            payload, headers = await answer(
+                self._handler, self._claims, message.subject, message.data, own_headers(message)
+            )
+        finally:
+            beats.stop()
         # Without a connection the reply is lost; the requester's deadline and retry cover that.
         with contextlib.suppress(NatsError):
             await self._link.client.publish(message.reply, payload, headers=headers)

@@ -36,6 +36,7 @@ from fathom.services.planner.answering.verification.comparison.multiples import 
     Multiple,
     compare_stated,
     contradicts_values,
+    find_false_share,
     find_multiple,
     split_sides,
 )
@@ -55,25 +56,32 @@ from fathom.services.planner.answering.verification.comparison.parts import (
 )
 from fathom.services.planner.answering.verification.comparison.readings import (
     FALL,
+    align_merit,
     choose_statistic,
     contradicts,
     drop_differences,
     is_decline,
+    is_definite,
+    is_of_period,
     is_opposite,
     measure_stated,
+    pick_number,
+    pick_pair,
+    pick_values,
+    sign_change,
 )
 from fathom.services.planner.answering.verification.comparison.relations import LEVEL as BY_LEVEL
 from fathom.services.planner.answering.verification.comparison.relations import (
     MERIT,
     SIZE,
     Relation,
+    find_relations,
     split_operands,
 )
 from fathom.services.planner.answering.verification.dates import Moment
 from fathom.services.planner.answering.verification.events import DIRECTIONS, NEGATION
 from fathom.services.planner.answering.verification.evidence import Series
 from fathom.services.planner.answering.verification.lookup import find_mentions
-from fathom.services.planner.answering.verification.numbers import Number
 from fathom.services.planner.answering.verification.units import PERCENT, find_kind, has_unit
 
 OPPOSITE = "the numbers say the opposite"
@@ -116,6 +124,8 @@ WHOLE = re.compile(
 # Before and behind "any other": the periods that a superlative compares with.
 ANY_LATER = re.compile(r"\bany (?:later|following|subsequent)\b", re.IGNORECASE)
 ANY_EARLIER = re.compile(r"\bany (?:earlier|previous|preceding|prior)\b", re.IGNORECASE)
+# "a mark that April 2020 surpassed": the head of a relative clause is the object of its verb.
+RELATIVE_CLAUSE = re.compile(r"\b(?:that|which)\s+", re.IGNORECASE)
 # "every year except 2020": what follows is left out of the periods that are compared.
 EXCEPTION = re.compile(r"\b(?:except|apart from|other than|save for|but for|excluding)\b|除|以外", re.IGNORECASE)
 
@@ -126,14 +136,22 @@ class ComparisonCheck:
     def __init__(self, tables: Tables, known: dict[str, tuple[str, ...]]) -> None:
         """Create the check; ``known`` has the names of all entities of the run."""
         self.tables, self._known = tables, known
+        # "Best Buy" compares nothing.
+        self._comparing = [(name, key) for key, names in known.items() for name in names if find_relations(name)]
 
     def find(self, sentence: Sentence) -> Iterator[Falsehood]:
         """Yield the comparisons that the numbers or tables contradict, at most one per clause."""
+        for name, key in self._comparing:
+            if len(key) <= len(name):
+                sentence = replace(sentence, text=sentence.text.replace(name, key.ljust(len(name))))
         for clause in split_clauses(sentence):
             if EXCEPTION.search(clause.text):
                 continue
             if place := find_disorder(clause):
                 yield Falsehood(clause.start + place[0], clause.start + place[1], "the dates are in the other order")
+                continue
+            if place := find_false_share(clause):
+                yield Falsehood(clause.start + place[0], clause.start + place[1], OPPOSITE)
                 continue
             if multiple := find_multiple(clause.text):
                 # "less than five times" is no less than.
@@ -248,14 +266,33 @@ class ComparisonCheck:
         if spans is None and not every:
             return ""
         left, right = (clause.inside(span) for span in spans or ((0, relation.start), (0, 0)))
+        left, right = self._turn_relative(clause, left, right, relation)
         if every and ONE_BEFORE.search(right.text):
             return self._judge_steps(left, relation)
         if spans and (why := self._judge_bound(clause, left, right, relation)):
             return why
-        numbers = [pick_number(left, clause, relation), pick_number(right, clause, relation)]
-        if numbers[0] and numbers[1]:
-            return OPPOSITE if contradicts(numbers[0], numbers[1], relation, is_decline(clause, relation)) else ""
+        one, other = pick_pair(left, right, clause, relation)
+        if one and other:
+            falling = is_decline(clause, relation)
+            if relation.dimension == MERIT and falling:
+                one, other, falling = sign_change(one, clause), sign_change(other, clause), False
+            return OPPOSITE if contradicts(one, other, relation, falling) else ""
         return self._compare_operands(clause, left, right, relation)
+
+    def _turn_relative(self, clause: Clause, left: Clause, right: Clause, relation: Relation) -> tuple[Clause, Clause]:
+        """Return the sides with what a relative clause says of its head turned: "a mark that April surpassed"."""
+        found = list(RELATIVE_CLAUSE.finditer(left.text))
+        is_verb = not relation.needs_than and not relation.is_superlative
+        if not found or not is_verb or not clause.text[: relation.end].isascii():
+            return left, right
+        subject = clause.inside((found[-1].end(), relation.start))
+        # "which exceeded 5%" has no subject of its own, and "that April surpassed it" an object.
+        if not find_scopes(subject) and not find_mentions(subject.text, self._known):
+            return left, right
+        if not re.match(r"\s*(?:with|by|at|in|on|,|$)", right.text):
+            return left, right
+        own = clause.inside((found[-1].end(), len(clause.text)))
+        return own, clause.inside((0, found[-1].start()))
 
     def _orient(self, clause: Clause, relation: Relation) -> Relation:
         """Return a relation as one of values: the worse rate of unemployment is the higher one, a loss has a size."""
@@ -388,10 +425,14 @@ class ComparisonCheck:
 
     def _judge_superlative(self, clause: Clause, relation: Relation, among: bool, sentence: Sentence) -> str:
         """Return why what is called the highest or lowest is not."""
-        named = list(find_mentions(clause.text, self._known))
+        place = clause.start + relation.start
+        part = next((one for one in cut(clause, PART) if one.start <= place < one.start + len(one.text)), clause)
+        # "A -45%, B -21%, of which B fell most": the part of the superlative says whom it is of.
+        named = list(find_mentions(part.text, self._known) or find_mentions(clause.text, self._known))
         scopes = find_scopes(clause) or find_scopes(Clause(0, sentence.text, sentence.moments, ()))
         pool = list(dict.fromkeys([*self.tables.entities]))
-        among = among or relation.is_rank
+        is_listed = len(find_mentions(clause.text, self._known)) > 2
+        among = among or relation.is_rank or is_listed or is_of_period(clause, relation)
         if len(named) == 1 and named[0] in pool and len(pool) > 1 and (among or not has_candidate(scopes)):
             return self._judge_entity(clause, relation, named[0], pool, scopes)
         dated = [one for one in scopes if one.first and one.last]
@@ -406,6 +447,8 @@ class ComparisonCheck:
         series = self.tables.find_series(clause.text) or self.tables.find_series(context) or self.tables.series
         # The extreme of a spread is none of the columns that it is made of.
         if self.tables.has_difference(series, candidate.text):
+            return ""
+        if self.tables.has_extreme(clause.numbers, candidate.text, relation.sign):
             return ""
         readings: list[Moment | None] = [one for one in scopes if one is not candidate and one.days > candidate.days]
         readings = readings or [year_of(candidate), None]
@@ -481,12 +524,6 @@ class ComparisonCheck:
         return None
 
 
-def pick_values(side: Clause) -> list[Number]:
-    """Return the only value of a side of a comparison; [] when there are several, which may be of anything."""
-    stated = [number for number in side.numbers if is_stated(number) and not number.is_difference]
-    return stated if len(stated) == 1 else []
-
-
 def judge_course(clause: Clause) -> Falsehood | None:
     """Return a rise or fall that goes the other way between the two numbers that it states."""
     stated = [one for one in clause.numbers if is_stated(one) and not one.is_difference]
@@ -503,14 +540,6 @@ def judge_course(clause: Clause) -> Falsehood | None:
     start, end = (one.value * one.shared for one in stated)
     is_false = way * (end - start) < 0 and (stated[0].scaled or stated[0].shared != 1.0) == stated[1].scaled
     return Falsehood(clause.start + match.start(), clause.start + match.end(), OPPOSITE) if is_false else None
-
-
-def align_merit(relation: Relation, relations: Sequence[Relation]) -> Relation:
-    """Return a relation in the order of a superlative before it: the worst month is "ahead of" a better one."""
-    first = next((one for one in relations if one.is_superlative and one.start < relation.start), None)
-    if relation.dimension != MERIT or first is None or first.sign == 1:
-        return relation
-    return replace(relation, sign=-relation.sign, dimension=BY_LEVEL)
 
 
 def choose_widest(scopes: Sequence[Moment]) -> Moment:
@@ -532,11 +561,6 @@ def list_ratios(series: Series, start: Moment, end: Moment) -> list[float]:
     return [after / before for before in first for after in last if before]
 
 
-def is_definite(clause: Clause, relation: Relation) -> bool:
-    """Return whether a comparative is one of two: "the deeper one"."""
-    return relation.needs_than and re.search(r"\bthe $", clause.text[: relation.start], re.IGNORECASE) is not None
-
-
 def pair_periods(
     left: Series, right: Series, scopes: tuple[Moment | None, Moment | None], unit: str
 ) -> Iterator[tuple[Moment | None, Moment | None]]:
@@ -549,24 +573,3 @@ def pair_periods(
         # Months of two years go together in order, those of one by their name.
         if scopes[0] != scopes[1] or one.text == other.text:
             yield one, other
-
-
-def pick_number(side: Clause, clause: Clause, relation: Relation) -> Number | None:
-    """Return the only value of a side; none that says by how much the sides differ."""
-    place = clause.start + relation.start, clause.start + relation.end
-    values = [
-        number
-        for number in side.numbers
-        if is_stated(number)
-        and not number.is_difference
-        and not is_amount(number, clause, relation)
-        and not (clause.text[relation.start] == "比" and number.start >= place[1] - 1)
-    ]
-    return values[0] if len(values) == 1 else None
-
-
-def is_amount(number: Number, clause: Clause, relation: Relation) -> bool:
-    """Return whether a number says by how much: "2.3 % higher than"."""
-    between = clause.text[max(0, number.end - clause.start) : relation.start]
-    before = number.end - clause.start <= relation.start
-    return before and not between.strip() and clause.text[relation.start].isascii()

@@ -8,19 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import date
+from itertools import permutations
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fathom.services.planner.answering.verification.dates import Moment
 from fathom.services.planner.answering.verification.evidence import Series, Source
-from fathom.services.planner.answering.verification.lookup import Match, express_in, find_entity, list_scales
+from fathom.services.planner.answering.verification.lookup import (
+    Match,
+    express_in,
+    find_entity,
+    is_stateable,
+    list_scales,
+)
 from fathom.services.planner.answering.verification.numbers import Number, is_close
-from fathom.services.planner.answering.verification.units import PERCENT, find_kind, has_unit, name_kind
+from fathom.services.planner.answering.verification.units import PERCENT, find_kind, may_share_denominator, name_kind
 
 DAYS_A_YEAR = 365.25
 # Observations a year of daily, weekly, monthly, quarterly and annual data; markets are open on about 252 days.
 FREQUENCIES = (252, 52, 12, 4, 1)
+# Among the pairs of many columns some difference equals any number.
+MOST_COLUMNS = 6
 # Fewer changes give no standard deviation worth the name.
 FEWEST = 3
 
@@ -34,22 +43,34 @@ class Window(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """A derived value; the sign of a change is its direction, that of any other measure is none."""
+    """A derived value; the sign of a change is its direction, that of any other measure is none.
+
+    ``per`` is the time that it is a rate of.
+    """
 
     value: float
     is_change: bool = False
+    per: str = ""
 
 
 def find_derived(
-    number: Number, source: Source, times: Sequence[Moment], named: Sequence[Series] = ()
+    number: Number,
+    source: Source,
+    times: Sequence[Moment],
+    columns: Sequence[Series] = (),
+    named: Sequence[Series] = (),
 ) -> Iterator[Match]:
-    """Yield the columns of a source, of the ``named`` ones if any, from which a value follows that a number states."""
+    """Yield the columns of a source, of the given ones if any, from which a value follows that a number states.
+
+    Two columns together give one where the text has ``named`` both, or they are of one entity.
+    """
     # "over 252 days": the length of a table is stated often and stands in no cell.
     if not number.kind and number.decimals == 0 and number.value == source.rows:
         yield Match(source.number, derived=True)
-    for series in [one for one in source.series if any(one is other for other in named)] or source.series:
+    yield from compare_columns(number, source, times, named)
+    for series in [one for one in source.series if any(one is other for other in columns)] or source.series:
         # A change of prices may be a percentage; an amount of money follows from no column of percentages.
-        if name_kind(number) not in ("", PERCENT) and not has_unit(number, series.unit):
+        if name_kind(number) not in ("", PERCENT) and not is_stateable(number, series):
             continue
         in_percent = find_kind(series.unit) == PERCENT
         scales = list_scales(number, series)
@@ -57,15 +78,64 @@ def find_derived(
         measures = [measure for one in windows for measure in compute_measures(series, one, number, in_percent)]
         measures += compare_periods(series, windows, number, in_percent)
         if (hit := find_measure(number, measures, scales, in_percent)) is not None:
-            value, is_change = hit
+            value, is_change, _ = hit
             opposite = is_change and value * number.value < 0
             key = "change" if is_change else ""
             yield Match(source.number, (), find_entity(series), opposite, None, key, True, value)
 
 
+def has_count(number: Number, bounds: Sequence[Number], source: Source, times: Sequence[Moment]) -> bool:
+    """Return whether a column has that many values above or below a bound in some period, or as many rises or falls."""
+    for series in source.series:
+        for low, high, _ in list_windows(series, times):
+            part = series.values[low:high]
+            tests = [part - bound.value / scale for bound in bounds for scale in list_scales(bound, series)]
+            tests.append(np.diff(series.values[max(0, low - 1) : high]))
+            if any(number.value in (int((one > 0).sum()), int((one < 0).sum())) for one in tests):
+                return True
+    return False
+
+
+def compare_columns(
+    number: Number, source: Source, times: Sequence[Moment], named: Sequence[Series]
+) -> Iterator[Match]:
+    """Yield the ratios, differences and sums of two columns of one unit on the last named days that a number states.
+
+    Columns of two entities are compared only where both are named.
+    """
+    chosen = {id(one) for one in named}
+    columns = [one for one in source.series if one.days][:MOST_COLUMNS]
+    for left, right in permutations(columns, 2):
+        if left.unit != right.unit or (left.entity != right.entity and not {id(left), id(right)} <= chosen):
+            continue
+        in_percent = find_kind(left.unit) == PERCENT
+        for one, other in pair_levels(left, right, times):
+            # Rates in percent differ by percentage points, and their ratio is no percentage.
+            factor = 100 if number.kind == "%" else 1
+            has_ratio = other and not number.is_difference and not (number.kind and in_percent)
+            measures = [Measure(one / other * factor)] if has_ratio else []
+            if not number.kind or (in_percent and number.is_difference):
+                measures += [Measure(one - other), Measure(one + other)]
+            if (hit := find_measure(number, measures, list_scales(number, left), in_percent)) is not None:
+                yield Match(source.number, (), find_entity(left), False, None, "", True, hit.value)
+
+
+def pair_levels(left: Series, right: Series, times: Sequence[Moment]) -> Iterator[tuple[float, float]]:
+    """Yield the last values of two columns in each named period in which both have one."""
+    for moment in dict.fromkeys(times):
+        ends = [
+            [value for day, value in zip(one.days or (), one.values, strict=True) if moment.covers(day)][-1:]
+            for one in (left, right)
+        ]
+        if all(ends):
+            yield float(ends[0][0]), float(ends[1][0])
+
+
 def find_measure(number: Number, measures: Sequence[Measure], scales: set[float], in_percent: bool) -> Measure | None:
     """Return the first measure that the number states, scaled; an unsigned number matches either sign."""
-    for value, is_change in measures:
+    for value, is_change, per in measures:
+        if not may_share_denominator(number.per, per):
+            continue
         for scale in scales:
             wanted = [(said / scale, slack / scale) for said, slack in express_in(number, in_percent)[:1]]
             if is_close(value, wanted) or (not number.signed and is_close(-value, wanted)):
@@ -113,9 +183,9 @@ def compute_measures(series: Series, window: Window, number: Number, in_percent:
         levels.append(Measure(float(part.mean())))
         differences.append(Measure(float(part.max() - part.min())))
         differences += [Measure(one, True) for one in find_extremes(np.diff(part))]
-        # Rates in percent have changes, but neither drawdowns nor annual rates of growth.
-        if not in_percent and (part > 0).all():
-            relative += compute_risk(series, window, factor)
+    # Rates in percent have changes, but neither drawdowns nor annual rates of growth.
+    if not in_percent and (part > 0).all():
+        relative += compute_risk(series, window, factor)
     if not in_percent:
         # Percentage points and basis points are no differences of amounts.
         return ([] if number.is_difference else relative) if number.kind else [*differences, *levels, *relative]
@@ -134,11 +204,13 @@ def compute_risk(series: Series, window: Window, factor: float) -> list[Measure]
     years = (days[-1] - days[0]).days / DAYS_A_YEAR if len(days) > FEWEST and days[0] != date.min else 0.0
     if years > 0:
         a_year = min(FREQUENCIES, key=lambda one: abs(np.log(one / (len(steps) / years))))
-        out.append(Measure(float(steps.std(ddof=1)) * a_year**0.5 * factor))
+        spread = float(steps.std(ddof=1)) * factor
+        out.append(Measure(spread * a_year**0.5, per="year"))
         # A rate of less than a year is not annualised.
         if years >= 1:
             exact, counted = years, len(steps) / a_year
-            out += [Measure(((part[-1] / part[0]) ** (1 / span) - 1) * factor, True) for span in (exact, counted)]
+            rates = [((part[-1] / part[0]) ** (1 / span) - 1) * factor for span in (exact, counted)]
+            out += [Measure(rate, True, "year") for rate in rates]
     return out
 
 

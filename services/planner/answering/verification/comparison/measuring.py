@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from itertools import groupby, permutations
@@ -14,9 +15,16 @@ from fathom.services.planner.answering.verification.dates import Moment
 from fathom.services.planner.answering.verification.events import STEM, extract_words
 from fathom.services.planner.answering.verification.evidence import Series, Source
 from fathom.services.planner.answering.verification.lookup import KEY, find_mentions
+from fathom.services.planner.answering.verification.numbers import Number, is_close
 from fathom.services.planner.model.episode import MaterialKind
 
 LEVEL, CHANGE, MEAN, VOLATILITY, DRAWDOWN = "level", "change", "mean", "volatility", "drawdown"
+PRINTED_ROW, ROW_SERIES = re.compile(r"\{[^{}]*\}"), re.compile(r'"series": ?"([^"]*)"')
+# A value and its date as the finance library names them: "min" beside "min_date" or "min_period", "below_run" beside
+# "below_run_end".
+PRINTED_EXTREME = re.compile(
+    r'"(?P<key>\w+)": ?(?P<value>-?\d+(?:\.\d+)?(?:e[+-]?\d+)?), ?"(?P=key)_(?P<at>date|period|end)": ?"(?P<day>[^"]+)"'
+)
 ANY = ""
 Values = Mapping[str, float]
 """Values by the reading of the statistic: a month's level may be its last value or its mean."""
@@ -70,6 +78,23 @@ class Tables:
         """Return whether a cell printed this day beside the name of a difference of two of these columns."""
         names = [f"{one.name} - {other.name}" for one, other in permutations(series, 2)]
         return any(day in line.text and name in line.text for line in self._lines for name in names)
+
+    def has_extreme(self, numbers: Sequence[Number], day: str, sign: int) -> bool:
+        """Return whether a cell printed one of some numbers as an extreme with its date, which is this day.
+
+        Extremes of what is computed from columns, such as returns by month, are no extremes of the columns. Those with
+        a date are of columns unless their series is none.
+        """
+        names = {one.name for one in self.series}
+        rows = [match.group() for line in self._lines for match in PRINTED_ROW.finditer(line.text)]
+        return any(
+            match["day"].startswith(day)
+            and (match["at"] != "date" or not names & set(ROW_SERIES.findall(row)))
+            and not match["key"].startswith("max" if sign < 0 else "min")
+            and any(is_close(abs(float(match["value"])), [(abs(one.value), one.tolerance)]) for one in numbers)
+            for row in rows
+            for match in PRINTED_EXTREME.finditer(row)
+        )
 
 
 def measure_period(series: Series, period: Moment | None, statistic: str) -> Values:

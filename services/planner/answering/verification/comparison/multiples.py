@@ -29,6 +29,15 @@ COPULA = re.compile(r"为|是|相当于|达到?")
 ROUGHLY, NEARLY, ROUNDING = 0.18, 0.2, 0.02
 
 
+# "more than two thirds", 不到三分之一, 过半.
+FRACTION = re.compile(
+    rf"\b(?:(?P<count>a|an|one|two|three|four)[\s-]+)?(?P<part>half|third|quarter|fifth|tenth)s?\b|"
+    rf"(?P<zhpart>[{ONE_TO_TEN}])分之(?P<zhcount>[{ONE_TO_TEN}])|(?P<zhhalf>一半|半数)",
+    re.IGNORECASE,
+)
+PARTS = {"half": 2, "third": 3, "quarter": 4, "fifth": 5, "tenth": 10}
+
+
 @dataclass(frozen=True)
 class Multiple:
     """A multiple at offsets ``start`` to ``end`` of a clause, and the ratios that it allows."""
@@ -65,6 +74,39 @@ def find_multiple(text: str) -> Multiple | None:
     else:
         bounds = factor * (1 - ROUGHLY), factor * (1 + ROUGHLY)
     return Multiple(start, end, *bounds, is_verb)
+
+
+def find_false_share(clause: Clause) -> tuple[int, int] | None:
+    """Return the span of a fraction that the only share in percent of a clause is above or below; None without one."""
+    shares = [
+        one
+        for one in clause.numbers
+        if one.kind == "%"
+        and (
+            re.match(r"\s*of\b", clause.text[one.end - clause.start :])
+            or clause.text[: one.start - clause.start].endswith("占")
+        )
+    ]
+    for match in FRACTION.finditer(clause.text) if len(shares) == 1 else ():
+        # "68.8% of spending, more than two thirds of it"; but "20% of jobs, half of which" is of something else.
+        if re.match(r"\s*of (?:which|them|these|those)\b", clause.text[match.end() :]):
+            continue
+        said, before = shares[0], clause.text[: match.start()]
+        bound = 100 * parse_fraction(match)
+        way = 1 if OVER.search(before) else -1 if UNDER.search(before) else 0
+        if bound and way * (said.value - bound) < -said.tolerance:
+            return match.start(), match.end()
+    return None
+
+
+def parse_fraction(match: re.Match[str]) -> float:
+    """Return the value of "two thirds" or 三分之二; 0 for what is no fraction."""
+    if match["zhhalf"]:
+        return 0.5
+    if match["zhpart"]:
+        return float(parse_number(match["zhcount"]) or 0) / float(parse_number(match["zhpart"]) or 1)
+    count = (match["count"] or "a").lower()
+    return (1.0 if count in ("a", "an") else float(parse_number(count) or 0)) / PARTS[match["part"].lower()]
 
 
 def parse_times(match: re.Match[str]) -> float:

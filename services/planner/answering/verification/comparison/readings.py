@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from fathom.services.planner.answering.verification.comparison.measuring import (
     ANY,
@@ -21,7 +22,7 @@ from fathom.services.planner.answering.verification.comparison.parts import PART
 from fathom.services.planner.answering.verification.comparison.relations import LEVEL as BY_LEVEL
 from fathom.services.planner.answering.verification.comparison.relations import MERIT, SIZE, Relation, load_lexicon
 from fathom.services.planner.answering.verification.dates import Moment
-from fathom.services.planner.answering.verification.events import DIRECTIONS
+from fathom.services.planner.answering.verification.events import DIRECTIONS, find_direction
 from fathom.services.planner.answering.verification.evidence import Series
 from fathom.services.planner.answering.verification.numbers import Number, is_close
 
@@ -33,6 +34,10 @@ FALL = re.compile(
     r"\bdrawdown\b|回撤|跌幅|降幅|亏损",
     re.IGNORECASE,
 )
+# "5% against 3%": both values of a comparison, in the order of its sides.
+AGAINST = re.compile(r"\b(?:against|versus|vs|compared (?:with|to))\b|[对比]", re.IGNORECASE)
+# "up on the year, and its best day was": another statement begins.
+NEXT_STATEMENT = re.compile(r",\s+and\b", re.IGNORECASE)
 # Readings of a change, which are negative in a fall.
 FALLING = ("relative", "difference", "inside", "average", DRAWDOWN)
 
@@ -102,3 +107,68 @@ def states(number: Number, value: float, series: Series) -> bool:
     """Return whether a number states a value of a column, in its scale or as a percentage, whatever its sign."""
     wanted = [(abs(said), slack) for said, slack in number.candidates()]
     return any(is_close(abs(value) * scale, wanted) for scale in {1.0, series.scale})
+
+
+def pick_pair(left: Clause, right: Clause, clause: Clause, relation: Relation) -> tuple[Number | None, Number | None]:
+    """Return the values of both sides: "A is above B, 5% against 3%" gives both behind the second side."""
+    if joined := NEXT_STATEMENT.search(right.text):
+        right = right.inside((0, joined.start()))
+    one, other = pick_number(left, clause, relation), pick_number(right, clause, relation)
+    if one or other or left.numbers:
+        return one, other
+    stated = [number for number in right.numbers if is_stated(number) and not number.is_difference]
+    if len(stated) != 2:
+        return None, None
+    between = clause.text[stated[0].end - clause.start : stated[1].start - clause.start]
+    return (stated[0], stated[1]) if AGAINST.search(between) else (None, None)
+
+
+def pick_number(side: Clause, clause: Clause, relation: Relation) -> Number | None:
+    """Return the only value of a side; none that says by how much the sides differ."""
+    place = clause.start + relation.start, clause.start + relation.end
+    values = [
+        number
+        for number in side.numbers
+        if is_stated(number)
+        and not number.is_difference
+        and not is_amount(number, clause, relation)
+        and not (clause.text[relation.start] in "比较" and number.start >= place[1] - 1)
+    ]
+    return values[0] if len(values) == 1 else None
+
+
+def sign_change(number: Number, clause: Clause) -> Number:
+    """Return a change with the sign of its direction: each side of "gained 34%, ahead of the index, which fell 20%"."""
+    way = 0 if number.signed else find_direction(clause.text, number.start - clause.start)
+    return replace(number, value=-abs(number.value), signed=True) if way < 0 else number
+
+
+def is_amount(number: Number, clause: Clause, relation: Relation) -> bool:
+    """Return whether a number says by how much: "2.3 % higher than"."""
+    between = clause.text[max(0, number.end - clause.start) : relation.start]
+    before = number.end - clause.start <= relation.start
+    return before and not between.strip() and clause.text[relation.start].isascii()
+
+
+def is_of_period(clause: Clause, relation: Relation) -> bool:
+    """Return whether a superlative stands right before a period, as in "the worst 2020": it is of one of several."""
+    return any(one.start == relation.end + 1 for one in clause.moments)
+
+
+def is_definite(clause: Clause, relation: Relation) -> bool:
+    """Return whether a comparative is one of two: "the deeper one"."""
+    return relation.needs_than and re.search(r"\bthe $", clause.text[: relation.start], re.IGNORECASE) is not None
+
+
+def align_merit(relation: Relation, relations: Sequence[Relation]) -> Relation:
+    """Return a relation in the order of a superlative before it: the worst month is "ahead of" a better one."""
+    first = next((one for one in relations if one.is_superlative and one.start < relation.start), None)
+    if relation.dimension != MERIT or first is None or first.sign == 1:
+        return relation
+    return replace(relation, sign=-relation.sign, dimension=BY_LEVEL)
+
+
+def pick_values(side: Clause) -> list[Number]:
+    """Return the only value of a side of a comparison; [] when there are several, which may be of anything."""
+    stated = [number for number in side.numbers if is_stated(number) and not number.is_difference]
+    return stated if len(stated) == 1 else []

@@ -20,7 +20,7 @@ MORE, LESS = "more", "less"
 SIGNS = {MORE: 1, LESS: -1}
 # No comparison: "at least", "more than half of", "one of the highest", 最近, 最后.
 IDIOM = re.compile(
-    r"\bat (?:least|most)\b|\bmost of\b|\bmore than (?:half|\d|a|one|two|three)\b|\bmore or less\b|\bno longer\b|"
+    r"\bat (?:least|most)\b|\bmost of\b|\bmore than (?:half|\d|a|one|two|three)\b(?!-)|\bmore or less\b|\bno longer\b|"
     r"\bone of the \w+est\b|最大回撤|最近|最后|最终|最新|最多可|至少|至多|大多",
     re.IGNORECASE,
 )
@@ -72,7 +72,13 @@ class Lexicon:
     def find_statistic(self, text: str) -> str:
         """Return the statistic that a text or a printed name is about; "" for none."""
         low = text.lower()
-        return next((name for name, words in self.statistics.items() if any(word in low for word in words)), "")
+        held = (name for name, words in self.statistics.items() if any(begins_word(word, low) for word in words))
+        return next(held, "")
+
+
+def begins_word(word: str, low: str) -> bool:
+    """Return whether a word of a text begins so: "gain" is in "gains" and not in "against"."""
+    return re.search(rf"(?<![a-z]){word}", low) is not None if word.isascii() else word in low
 
 
 @cache
@@ -138,13 +144,16 @@ def list_extremes(data: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
 
 def list_chinese(data: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
     """Yield Chinese adjectives behind 比, 更, 较 and 最."""
+    small = "|".join(word for by_side in data["chinese_adjectives"].values() for word in by_side[LESS])
+    # 涨得最猛, 跌得最惨: whatever is said of the size of a move, it is the largest, unless it is called small.
+    yield rf"(?<=[涨跌升降]得)最(?!{small})[{HAN}]", 1, SIZE, True, False
     for dimension, by_side in data["chinese_adjectives"].items():
         for side, words in by_side.items():
             one = "|".join(words)
             yield rf"(?:最|第[{ONE_TO_NINE}])(?:{one})", SIGNS[side], dimension, True, False
             yield rf"没有[^，。；]{{1,30}}?(?:那么|这么|那样)(?:{one})", -SIGNS[side], dimension, False, False
             yield (
-                rf"(?<![环同占])比[^，。；比]{{1,30}}?(?:{one})|(?:更|较)(?:{one})",
+                rf"(?<![环同占])[比较][^，。；比]{{1,30}}?(?:{one})|(?:更|较)(?:{one})",
                 SIGNS[side],
                 dimension,
                 False,
@@ -190,15 +199,20 @@ def raise_degree(relation: Relation, text: str) -> Relation:
     return replace(relation, is_superlative=True, needs_than=False) if ANY_OTHER.search(behind) else relation
 
 
+def is_base_first(words: str) -> bool:
+    """Return whether words of comparison begin with what they compare with: 比微软高, 较上年同月的4.24%低; not 较高."""
+    return words.startswith("比") or (words.startswith("较") and len(words) > len("较高"))
+
+
 def split_operands(text: str, relation: Relation) -> tuple[tuple[int, int], tuple[int, int]] | None:
     """Return the spans of what is compared and of what it is compared with; None without the latter."""
     words = text[relation.start : relation.end]
     base = COMPARED.search(text[: relation.start])
-    if base and not words.startswith("比") and not re.match(r"[^,;，；]*\bthan\b", text[relation.end :]):
+    if base and not is_base_first(words) and not re.match(r"[^,;，；]*\bthan\b", text[relation.end :]):
         return (base.end(), relation.start), base.span("zh") if base["zh"] else base.span("en")
     if words.startswith("没有"):
         return (0, relation.start), (relation.start + 2, relation.end)
-    if words.startswith("比"):
+    if is_base_first(words):
         return (0, relation.start), (relation.start + 1, relation.end)
     if relation.needs_than:
         than = re.search(r"\bthan\b", text[relation.end :], re.IGNORECASE)
