@@ -41,8 +41,9 @@ async def submit_run(bus: Bus, header: Header, lane: Lane, leg: Leg) -> None:
 
     A run that begins is whole in its message: nothing else has to be written for it to be played.
     """
-    # The leg is part of the id: a resumption is another message, with the start that its record holds. A run that begins
-    # has none: a caller whose record could not be written asks again, and two messages would take the run from each other.
+    # The leg is part of the id: a resumption is another message, with the start that its record holds. A run that
+    # begins has none: a caller whose record could not be written asks again, and two messages would take the run from
+    # each other.
     name = f"{header.run_id}:{leg.number}"
     message_id = f"run:{bind(name)}" + (f":{int(leg.start_time * 1000)}" if leg.number else "")
     # Of the run and not of this caller: whose it is decides where its worker finds it.
