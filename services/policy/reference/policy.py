@@ -165,8 +165,11 @@ class Walk:
     def _findings(self) -> Findings:
         refused = [word for one in self._outcomes if isinstance(one, Refusal) for word in one.words]
         used = {sheet["variable"]: sheet for _, sheet in self._tables}
-        sheets = list(used.values()) if self._results and used else self._sheets
-        return Findings(self._conversation, self._reading, refused, self._results, sheets, self._quotes)
+        computed = [one for one in self._results if not one.error]
+        # Where every calculation failed, the tables of the question itself are what there is.
+        sheets = list(used.values()) if computed and used else self._sheets
+        failed = [f"{one.measure} ({one.error})" for one in self._results if one.error]
+        return Findings(self._conversation, self._reading, refused, computed, sheets, self._quotes, failed)
 
     def _ask(self) -> Call | None:
         return None if self._asked else Call("data", {"question": self._conversation.question[:2000]})
@@ -198,7 +201,8 @@ class Walk:
         """Draw each table of which something was computed."""
         drawn = [step.arguments.get("code") for step in self._conversation.of("python") if is_chart(step)]
         is_zh = is_chinese(self._conversation.question)
-        cells = [write_chart(plan, sheet, is_zh) for plan, sheet in self._tables if self._results]
+        has_results = any(not one.error for one in self._results)
+        cells = [write_chart(plan, sheet, is_zh) for plan, sheet in self._tables if has_results]
         left = [code for code in dict.fromkeys(cells) if code and code not in drawn]
         return Call("python", {"code": left[0]}) if left else None
 
