@@ -59,7 +59,8 @@ async def outcomes(case: Planted, ending: CheckedEnding, material: Sequence[Mate
     answer = await ending.finish(again, make_episode(again, material), True)
     assert isinstance(answer, Answer)
     clean = not any(mark.kind in MENDED for mark in answer.findings)
-    beside = answer.markdown.startswith(BESIDE)
+    # Behind the line that says what was taken away.
+    beside = BESIDE in answer.markdown
     fixed = clean and beside and case.wrong not in answer.markdown
     restored = fixed and case.true in answer.markdown
     return ["planted", "detected", *(["fixed"] * fixed), *(["restored"] * restored), *(["cited"] * (7 in answer.cited))]

@@ -47,6 +47,15 @@ def connected_link(**calls: Callable[..., Awaitable[Any]]) -> Link:
     return link
 
 
+def requesting_bus(publish: Swallowing) -> NatsBus:
+    """Make a bus whose requests wait in ``publish``."""
+
+    async def subscribe(*_: object, **__: object) -> None: ...
+
+    link = connected_link(publish=publish, subscribe=subscribe, new_inbox=lambda: "inbox")  # type: ignore[arg-type, return-value]
+    return NatsBus(link, MemoryStore(), topology())
+
+
 async def end(work: Coroutine[Any, Any, Any], call: Swallowing) -> asyncio.Task[Any]:
     """Cancel the work once, while it waits for the call, and return its ended task."""
     task = asyncio.create_task(work)
@@ -69,8 +78,7 @@ async def test_a_confirmed_call_a_request_and_a_snapshot_end_when_cancelled(outc
         return connected_link().confirm("it", call)
 
     def request(call: Swallowing) -> Coroutine[Any, Any, Any]:
-        bus = NatsBus(connected_link(request=call), MemoryStore(), topology())
-        return bus.request("rpc.x", b"", headers={}, timeout_s=60.0)
+        return requesting_bus(call).request("rpc.x", b"", headers={}, timeout_s=60.0)
 
     def restore(call: Swallowing) -> Coroutine[Any, Any, Any]:
         return Snapshots(connected_link(request=call), 1, topology()).messages("EVENTS")
@@ -87,7 +95,7 @@ async def test_a_confirmed_call_a_request_and_a_snapshot_end_when_cancelled(outc
 
 
 async def test_a_request_ends_at_its_deadline_though_the_limit_is_swallowed() -> None:
-    bus = NatsBus(connected_link(request=Swallowing(REPLY)), MemoryStore(), topology())
+    bus = requesting_bus(Swallowing(REPLY))
     with pytest.raises(DeadlineExceeded, match=r"rpc\.x did not answer within 0\.01 s"):
         await bus.request("rpc.x", b"", headers={}, timeout_s=0.01)
 

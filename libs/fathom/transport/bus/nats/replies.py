@@ -19,6 +19,7 @@ from nats.errors import NoRespondersError
 from nats.js.api import Header
 
 from fathom.core.errors import NotReady
+from fathom.transport.bus.nats.cancellation import restore_cancellation
 
 BEATS_HEADER, BEAT_HEADER = "fathom-beats", "fathom-beat"
 # Five beats: a server whose event loop stands still for some seconds, or that is stopped for four, is not gone. What is
@@ -56,7 +57,9 @@ class Replies:
         awaited = self._open[token] = Awaited(asyncio.get_running_loop().create_future())
         try:
             sent = {**headers, BEATS_HEADER: "1"}
-            await self._client.publish(subject, payload, reply=f"{self._inbox}.{token}", headers=sent)
+            # Of its own: what publishing swallows must end the caller before it waits for a reply.
+            with restore_cancellation():
+                await self._client.publish(subject, payload, reply=f"{self._inbox}.{token}", headers=sent)
             return await self._wait(subject, awaited)
         finally:
             del self._open[token]
