@@ -38,6 +38,8 @@ FEW_ROWS = 12
 MOST_PARTS = 4
 # Arguments of a typed query that change which values it gives.
 QUERY = {"entities", "indicators", "start_date", "end_date", "frequency", "include_previous", "currency"}
+# Columns that the data tool computed are named by their formula: "US.count(unrate)", "US.a - US.b".
+DERIVED = re.compile(r"[(/*]| - ")
 CITATION = re.compile(r"\s*\[[\d, ]+\]")
 
 
@@ -117,6 +119,8 @@ class Walk:
 
     @cached_property
     def _outcomes(self) -> list[Plan | Refusal]:
+        if self._is_answered_by_table:
+            return []
         found = make_plans(self._reading, self._conversation.question)
         plans = [one for one in found if isinstance(one, Plan)]
         # Growth and newest values the data tool has itself.
@@ -126,6 +130,16 @@ class Walk:
             if any(sheet.get("rows", 0) > FEW_ROWS for sheet in self._sheets):
                 return [Plan({}, ("summary",), tuple(self._reading.windows[:1]) or (("", ""),))]
         return found
+
+    @property
+    def _is_answered_by_table(self) -> bool:
+        """Return whether the data tool has read the whole question, and computed in its table what was asked for."""
+        if len(self._sheets) != 1 or self._reading.missing or self._reading.texts("unknown"):
+            return False
+        sheet = self._sheets[0]
+        computed = [column for column in list_columns(sheet) if DERIVED.search(str(column["name"]))]
+        asked = [words for name, words, _ in self._reading.asked if name not in ("level", "")]
+        return 0 < sheet.get("rows", 0) <= FEW_ROWS and len(computed) >= max(1, len(asked))
 
     @cached_property
     def _plans(self) -> list[Plan]:
