@@ -45,6 +45,8 @@ class Findings:
     results: Sequence[Result]
     sheets: Sequence[Mapping[str, Any]]
     quotes: Sequence[Quote]
+    failed: Sequence[str] = ()
+    """Measures that could not be computed, each with the reason."""
 
     @property
     def open_clauses(self) -> list[str]:
@@ -68,6 +70,7 @@ class Findings:
     def list_open(self) -> list[str]:
         """Return what of the question stays open: words, clauses, a premise that does not hold."""
         texts = [*self.reading.texts("unknown"), *self.open_clauses, *(self.refused if self.results else ())]
+        texts += self.failed
         # What is computed here was read word for word; a table of the data tool leaves out what it did not understand.
         items = [item for item in self.reading.missing if item.get("reason") == "NOT_UNDERSTOOD"]
         texts += [str(item.get("subject", "")) for item in items] if not self.results else []
@@ -137,8 +140,6 @@ def write_results(found: Findings) -> Iterator[str]:
     table, side = load_table("measures")["measures"], is_chinese(found.conversation.question)
     language = "zh" if side else "en"
     for result in found.results:
-        if result.error:
-            continue
         measure = table[result.measure]
         rows = [row for row in result.rows if row.get(measure["key"]) is not None]
         # Dates stay in their order, as do the periods of one series.

@@ -12,7 +12,7 @@ from typing import Any
 from fathom.services.policy.reference.reading import NOTHING, Reading, Words, load_table
 
 YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
-BOUND = re.compile(r"[<>]=? (-?[\d.]+)( %)?")
+BOUND = re.compile(r"[<>](=?) (-?[\d.]+)( %)?")
 # Arguments of a query that a computation from the bare series would leave out.
 REFINEMENTS = ("unit", "currency", "transform", "entity_kind")
 
@@ -175,8 +175,8 @@ def find_periods(reading: Reading, asked: Sequence[str], is_price: bool) -> tupl
     # "Monthly data" is no average of each month.
     if not every or not (is_counted or (is_ranked and every in ("year", "quarter"))):
         return None
-    levels = [float(match[1]) for match in bounds]
-    is_return = is_price and not means and (not bounds or bool(bounds[0][2]) or levels[0] == 0)
+    levels = [float(match[2]) for match in bounds]
+    is_return = is_price and not means and (not bounds or bool(bounds[0][3]) or levels[0] == 0)
     moves = {"return", "change"} & set(asked)
     aggregate = "return" if is_return else means[0] if means else "change" if moves and not bounds else "last"
     level = levels[0] if levels else 0.0
@@ -188,7 +188,8 @@ def find_periods(reading: Reading, asked: Sequence[str], is_price: bool) -> tupl
     if of_spread:
         limits = (level, level)
     name = "periods_return" if is_return else "periods_spread" if of_spread else "periods_value"
-    return name, {"every": every, "aggregate": aggregate, "below": limits[0], "above": limits[1]}
+    given = {"every": every, "aggregate": aggregate, "below": limits[0], "above": limits[1]}
+    return name, given | {"inclusive": bool(bounds) and bool(bounds[0][1])}
 
 
 def find_length(word: str) -> str:

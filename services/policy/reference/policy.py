@@ -38,6 +38,8 @@ FEW_ROWS = 12
 MOST_PARTS = 4
 # Arguments of a typed query that change which values it gives.
 QUERY = {"entities", "indicators", "start_date", "end_date", "frequency", "include_previous", "currency"}
+# Columns that the data tool computed are named by their formula: "US.count(unrate)", "US.a - US.b".
+DERIVED = re.compile(r"[(/*]| - ")
 CITATION = re.compile(r"\s*\[[\d, ]+\]")
 
 
@@ -117,6 +119,8 @@ class Walk:
 
     @cached_property
     def _outcomes(self) -> list[Plan | Refusal]:
+        if self._is_answered_by_table:
+            return []
         found = make_plans(self._reading, self._conversation.question)
         plans = [one for one in found if isinstance(one, Plan)]
         # Growth and newest values the data tool has itself.
@@ -126,6 +130,16 @@ class Walk:
             if any(sheet.get("rows", 0) > FEW_ROWS for sheet in self._sheets):
                 return [Plan({}, ("summary",), tuple(self._reading.windows[:1]) or (("", ""),))]
         return found
+
+    @property
+    def _is_answered_by_table(self) -> bool:
+        """Return whether the data tool has read the whole question, and computed in its table what was asked for."""
+        if len(self._sheets) != 1 or self._reading.missing or self._reading.texts("unknown"):
+            return False
+        sheet = self._sheets[0]
+        computed = [column for column in list_columns(sheet) if DERIVED.search(str(column["name"]))]
+        asked = [words for name, words, _ in self._reading.asked if name not in ("level", "")]
+        return 0 < sheet.get("rows", 0) <= FEW_ROWS and len(computed) >= max(1, len(asked))
 
     @cached_property
     def _plans(self) -> list[Plan]:
@@ -165,8 +179,11 @@ class Walk:
     def _findings(self) -> Findings:
         refused = [word for one in self._outcomes if isinstance(one, Refusal) for word in one.words]
         used = {sheet["variable"]: sheet for _, sheet in self._tables}
-        sheets = list(used.values()) if self._results and used else self._sheets
-        return Findings(self._conversation, self._reading, refused, self._results, sheets, self._quotes)
+        computed = [one for one in self._results if not one.error]
+        # Where every calculation failed, the tables of the question itself are what there is.
+        sheets = list(used.values()) if computed and used else self._sheets
+        failed = [f"{one.measure} ({one.error})" for one in self._results if one.error]
+        return Findings(self._conversation, self._reading, refused, computed, sheets, self._quotes, failed)
 
     def _ask(self) -> Call | None:
         return None if self._asked else Call("data", {"question": self._conversation.question[:2000]})
@@ -198,7 +215,8 @@ class Walk:
         """Draw each table of which something was computed."""
         drawn = [step.arguments.get("code") for step in self._conversation.of("python") if is_chart(step)]
         is_zh = is_chinese(self._conversation.question)
-        cells = [write_chart(plan, sheet, is_zh) for plan, sheet in self._tables if self._results]
+        has_results = any(not one.error for one in self._results)
+        cells = [write_chart(plan, sheet, is_zh) for plan, sheet in self._tables if has_results]
         left = [code for code in dict.fromkeys(cells) if code and code not in drawn]
         return Call("python", {"code": left[0]}) if left else None
 

@@ -178,3 +178,10 @@ def test_any_text_is_read_within_its_bounds(text: str, today: date) -> None:
     reading = read_periods(text, today)
     assert all(0 <= start < end <= len(text) for start, end in reading.spans)
     assert all(one.start <= one.end for one in reading.periods if one.start and one.end)
+
+
+@pytest.mark.parametrize(
+    "text", ["从2012年到2009年这段时间里", "from 2012 to 2009", "between June 2014 and February 2011"]
+)
+def test_a_range_that_ends_before_it_begins_is_no_period(text: str) -> None:
+    assert [one.kind for one in read_periods(text, TODAY).periods] == [Kind.REVERSED]

@@ -225,13 +225,10 @@ def build_range(match: Match) -> Period | None:
         return IMPOSSIBLE
     # A range up to the beginning of a year ends with the day before.
     start, upto = one.start, two.end - DAY if two.window and two.end == two.window[0] else two.end
-    if one.unit is two.unit is Unit.YEAR and one.start > two.start:
-        # "From 2020 to 2015" is a range, while "2020-2015" may be anything.
-        if match.items[0].roles.keys().isdisjoint(("from", "between")):
-            return None
-        start, upto = two.start, one.end
     if start > upto:
-        return REVERSED
+        # "From 2020 to 2015" ends before it begins, while "2020-2015" may be anything.
+        is_years = one.unit is two.unit is Unit.YEAR
+        return None if is_years and match.items[0].roles.keys().isdisjoint(("from", "between")) else REVERSED
     # "2022 up to September" is read like an interim statement. Ends of different units have none in common.
     unit = Unit.QUARTER if one.unit is Unit.YEAR and is_open(last) else one.unit if one.unit is two.unit else None
     points = Kind.POINT in (one.kind, two.kind)

@@ -5,7 +5,7 @@ All take a sheet (DataFrame with a column "date" or dates as index) or a Series,
 fractions (0.1 is 10 %) but for columns named ``…_pct``. Wrong input raises ``InvalidArgument`` naming the argument.
 
 returns, period_returns(every=), holding_return (with CAGR), growth(months=, annual=), changes (for rates, no returns)
-by_period(every=, aggregate=, below=, above=): best, worst, count; recovery (of a high), since(dates)
+by_period(every=, aggregate=, below=, above=, inclusive=): best, worst, count; recovery (of a high), since(dates)
 drawdown, max_drawdown, volatility, sharpe(risk_free, unit), sortino, beta(market), correlation, rolling(window)
 around(event, before, after), crossings(other or level), gap_to_mean(window), beyond(level, side), top(n), rank
 spread, ratio, cross_rates, portfolio(weights, rebalance=), deflate(price_index), convert(rate, quote)

@@ -32,6 +32,10 @@ AGGREGATES = {
 OBSERVATION = "observation"
 # As many periods as a sentence can name.
 MOST_NAMED = 12
+SIDES = {
+    "beyond": ("strictly below and above", "严格低于或高于"),
+    "at or beyond": ("at or below, and at or above", "不高于或不低于"),
+}
 
 
 def by_period(
@@ -42,11 +46,13 @@ def by_period(
     above: float | None = None,
     start: Any = None,
     end: Any = None,
+    inclusive: bool = False,
 ) -> Any:
     """Return extremes, mean and counts of what each series was in each week, month, quarter, year or observation.
 
     ``aggregate`` is "return", "change" (to the last value before the period), "mean", "sum", "last", "max" or "min".
-    Counted are the periods strictly ``below`` and ``above`` a level; by default 0 for returns and changes.
+    Counted are the periods strictly ``below`` and ``above`` a level, with ``inclusive`` those at the level as well (on
+    both sides); by default the level is 0 for returns and changes. Column below_sign is "<" or "<=".
     """
     check_choice(every, (OBSERVATION, *EVERY), "every")
     check_choice(aggregate, AGGREGATES, "aggregate")
@@ -54,10 +60,11 @@ def by_period(
     if below is None and above is None and aggregate in ("return", "change"):
         levels = {"below": 0.0, "above": 0.0}
     table = aggregate_periods(data, every, aggregate, (start, end))
-    rows = {column: describe_periods(table[column].dropna(), levels) for column in table}
+    rows = {column: describe_periods(table[column].dropna(), levels, inclusive) for column in table}
     chinese = EVERY[every][2] if every in EVERY else "期"
     found = pd.DataFrame.from_dict(rows, orient="index")
-    return state(found, "by_period", every=(every, chinese), aggregate=AGGREGATES[aggregate])
+    sides = SIDES["at or beyond" if inclusive else "beyond"]
+    return state(found, "by_period", every=(every, chinese), aggregate=AGGREGATES[aggregate], sides=sides)
 
 
 def aggregate_periods(data: Any, every: str, aggregate: str, window: tuple[Any, Any]) -> Any:
@@ -87,7 +94,7 @@ def aggregate_periods(data: Any, every: str, aggregate: str, window: tuple[Any, 
     return pd.DataFrame(columns)
 
 
-def describe_periods(values: Any, levels: dict[str, float | None]) -> dict[str, Any]:
+def describe_periods(values: Any, levels: dict[str, float | None], inclusive: bool) -> dict[str, Any]:
     """Return how many periods there are and lie beyond each level, which these are, and the extremes."""
     if values.empty:
         raise InvalidArgument("data", f"{values.name} has no whole period in the window")
@@ -99,9 +106,11 @@ def describe_periods(values: Any, levels: dict[str, float | None]) -> dict[str, 
         if level is None:
             continue
         flags = values < level if side == "below" else values > level
+        flags |= inclusive & (values == level)
         found, run = values.index[flags], measure_longest_run(flags)
         named = (", ".join(found) or "–") if len(found) <= MOST_NAMED else f"{found[0]} … {found[-1]}"
-        row |= {f"{side}_level": level, side: len(found), f"{side}_periods": named}
+        sign = ("<" if side == "below" else ">") + "=" * inclusive
+        row |= {f"{side}_level": level, f"{side}_sign": sign, side: len(found), f"{side}_periods": named}
         row |= {f"{side}_run": run["longest_run"], f"{side}_run_end": run["run_end"]}
     return row
 

@@ -88,8 +88,12 @@ def holding_return(data: Any, start: Any = None, end: Any = None, base: str = "a
 
     A start that is a day is itself the base, or the last value before it where that day has none; a start that is a
     month or a year counts from the last value before it. ``base`` "before" or "first" (in the window) overrides this.
+    Raise ``InvalidArgument`` where the window holds a single value: it has returned nothing, not 0 %.
     """
     frame, window = read_prices(data, "data"), read_window(start, end, base)
+    for column in frame:
+        if len(values := window.cut(frame[column])) < 2:
+            raise InvalidArgument("start", f"leaves {column} the single value of {values.index[0].date()}")
     units = {"return": "fraction", "cagr": "fraction", "years": "years"}
     return state(hold(frame, window), "holding_return", units, kind=describe_kind(frame), base=window.description)
 

@@ -87,12 +87,15 @@ def summarise_price(one: Any, window: Window, rate: tuple[Any, str]) -> dict[str
 def summarise_level(window: Window, column: Any, is_relative: bool) -> dict[str, Any]:
     """Return the measures of a rate or another level, from the values in the window alone.
 
-    With ``is_relative`` the change is given in per cent of the first value as well.
+    With ``is_relative`` the change is given in per cent of the first value as well. The change of a single value counts
+    from the one before it, and there is none without one.
     """
     values = Window(window.start, window.end, "first").cut(column)
-    ends = {"base_date": values.index[0], "n": len(values), "first": values.iloc[0], "last": values.iloc[-1]}
+    known = column.dropna().loc[: values.index[-1]]
+    moved = values if len(values) > 1 else known.iloc[-2:]
+    ends = {"base_date": moved.index[0], "n": len(values), "first": moved.iloc[0], "last": values.iloc[-1]}
     low, high = values.idxmin(), values.idxmax()
     extremes = {"min": values[low], "min_date": low, "max": values[high], "max_date": high}
-    change = np.subtract(values.iloc[-1], values.iloc[0])
-    relative = {"change_pct": change / values.iloc[0] * 100} if is_relative and values.iloc[0] > 0 else {}
+    change = np.subtract(moved.iloc[-1], moved.iloc[0]) if len(moved) > 1 else np.nan
+    relative = {"change_pct": change / moved.iloc[0] * 100} if is_relative and moved.iloc[0] > 0 else {}
     return ends | {"change": change, **relative, "mean": values.mean(), "sum": values.sum(), **extremes}

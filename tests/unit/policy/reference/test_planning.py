@@ -38,7 +38,7 @@ def test_months_with_a_loss_beyond_a_bound_are_one_call() -> None:
         ("condition", "more than 5 %", "> 5 %"), ("measure", "worst", "extreme"), asked=asked,
     )  # fmt: skip
     assert found.measures == ("periods_return",)
-    assert "finance.by_period(sheet_1, 'month', 'return', -0.05, 0.05, '2000-01', '2019-12-31')" in write(
+    assert "finance.by_period(sheet_1, 'month', 'return', -0.05, 0.05, '2000-01', '2019-12-31', " in write(
         found, "SP500.close_adj"
     )
 
@@ -48,7 +48,7 @@ def test_a_level_of_an_index_is_no_return() -> None:
         "VIX in 2018: number of days above 30", ("entity", "VIX", "VIX"), ("period", "2018", "2018-01-01/2018-12-31"),
         ("measure", "number of days", "count"), ("condition", "above 30", "> 30"),
     )  # fmt: skip
-    assert "finance.by_period(sheet_1, 'observation', 'last', 30.0, 30.0, '2018-01-01', '2018-12-31')" in write(
+    assert "finance.by_period(sheet_1, 'observation', 'last', 30.0, 30.0, '2018-01-01', '2018-12-31', " in write(
         found, "VIX.close_adj"
     )
 

@@ -288,3 +288,17 @@ async def test_words_that_were_not_understood_are_stated_as_open(drive: Any, one
     talk = await drive("How has the median unemployment rate developed since 2018?", one_rate)
     assert talk.calls[-1][1]["reading"] == {"open": ["median"]}
     assert "Missing" not in talk.answer
+
+
+async def test_a_calculation_that_fails_is_named_and_leaves_the_tables_of_the_question(
+    drive: Any, two_companies: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two_companies.words += [RETURN]
+    printed = '## stdout\n{"measure": "return", "error": "start: leaves AAA the single value of 2021-12-31"}'
+    reply = {"tool": "python", "status": "ok", "material": 9, "figures": [], "changed": [], "error": ""}
+    monkeypatch.setattr(two_companies, "python", lambda arguments: (reply, printed))
+    talk = await drive(COMPARE, two_companies)
+    assert talk.tools.count("python") == 1, "nothing is left to draw"
+    assert talk.calls[-1][1]["reading"]["open"] == ["return (start: leaves AAA the single value of 2021-12-31)"]
+    assert "{{table:sheet_1}}" in talk.answer
+    assert_cited(talk)

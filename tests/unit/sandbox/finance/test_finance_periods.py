@@ -87,3 +87,23 @@ def test_the_gap_to_a_moving_average_is_relative() -> None:
     found = finance.gap_to_mean(PRICES, 2)["share"]
     assert found.iloc[0] == pytest.approx(110 / 105 - 1)
     assert finance.by_period(found, "observation", "last", below=0, above=0).loc["share", "below"] == 2
+
+
+def test_values_at_the_level_count_when_the_level_is_included() -> None:
+    found = finance.by_period(RATE, "observation", "last", below=0.5, above=0.5, inclusive=True)
+    # Of 1.0, -0.5, -0.25, 0.5, 1.5, -1.0 and 2.0, the 0.5 counts on both sides.
+    assert (found.loc["gap", "below"], found.loc["gap", "above"]) == (4, 4)
+    assert (found.loc["gap", "below_sign"], found.loc["gap", "above_sign"]) == ("<=", ">=")
+    assert "at or above" in finance.convention(found, "en")
+
+
+def test_a_single_value_has_returned_nothing() -> None:
+    with pytest.raises(InvalidArgument, match="single value of 2020-03-31"):
+        finance.holding_return(PRICES, "2020-03-31", "2020-03-31", "first")
+
+
+def test_the_change_of_a_single_value_counts_from_the_one_before() -> None:
+    row = finance.summary(RATE, "2020-05-01", "2020-05-31", levels=["gap"]).loc["gap"]
+    assert (row["first"], row["last"], row["change"], str(row["base_date"].date())) == (0.5, 1.5, 1.0, "2020-04-30")
+    assert (row["n"], row["mean"]) == (1, 1.5)
+    assert pd.isna(finance.summary(RATE, "2020-01-01", "2020-01-31", levels=["gap"]).loc["gap", "change"])

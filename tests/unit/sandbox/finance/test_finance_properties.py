@@ -45,9 +45,10 @@ def test_every_date_of_a_result_lies_inside_its_window(moves: list[float], first
     prices = make_prices(moves)
     first, last = sorted((first % len(prices), last % len(prices)))
     start, end = prices.index[first], prices.index[last]
-    row = finance.holding_return(prices, start, end).loc["x"]
-    assert row["end_date"] == end
-    assert row["base_date"] <= start
+    if last > first:
+        row = finance.holding_return(prices, start, end).loc["x"]
+        assert row["end_date"] == end
+        assert row["base_date"] <= start
     falls = finance.drawdown(prices, start, end)
     assert (falls.index[0], falls.index[-1]) == (start, end)
 
