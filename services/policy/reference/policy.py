@@ -139,6 +139,9 @@ class Walk:
         sheet = self._sheets[0]
         computed = [column for column in list_columns(sheet) if DERIVED.search(str(column["name"]))]
         asked = [words for name, words, _ in self._reading.asked if name not in ("level", "")]
+        # What the question takes for granted is held against a calculation.
+        if any(premise for _, _, premise in self._reading.asked):
+            return False
         return 0 < sheet.get("rows", 0) <= FEW_ROWS and len(computed) >= max(1, len(asked))
 
     @cached_property

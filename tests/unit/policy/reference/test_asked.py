@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
 import pytest
+
+from tests.unit.policy.reference.conftest import sheet
 
 TWO = [["entity", "Alpha", "AAA"], ["entity", "Beta", "BBB"], ["period", "2018 to 2021", "2018-01-01/2021-12-31"]]
 
@@ -100,3 +103,36 @@ async def test_a_clause_about_a_spread_asks_for_no_extremes_of_its_series(drive:
     assert "lowest 3.00%" in talk.answer
     assert "- unemployment rate:" not in talk.answer
     assert "difference:" not in talk.answer
+
+
+def make_computed(world: Any) -> Any:
+    """Return a world whose data tool has itself counted the months of the question."""
+    days = {"from": pd.to_datetime(["1948-01-31"]), "to": pd.to_datetime(["2022-09-30"])}
+    frame, described = sheet(pd.DataFrame({**days, "US.count(unrate)": [15.0]}), "United States (count)", "months")
+    described["columns"] = [{"name": "from", "type": "timestamp[us]", "unit": ""}, *described["columns"][1:]]
+    described["columns"][1] |= {"type": "timestamp[us]", "unit": ""}
+    words = [["indicator", "jobless rate", "unrate"], ["measure", "how many months", "count"]]
+    return world(sheets=[(frame, described)], words=[*words, ["condition", "10 % or more", ">= 10 %"]])
+
+
+async def test_what_the_data_tool_has_computed_is_not_computed_again(drive: Any, world: Any) -> None:
+    counted = make_computed(world)
+    talk = await drive("How many months was the jobless rate 10 % or more?", counted)
+    assert talk.tools == ["data", "finish"]
+    assert "15 months (1948-01-31 – 2022-09-30)" in talk.answer
+
+
+async def test_words_that_the_data_tool_left_unread_keep_its_table_from_being_the_answer(
+    drive: Any, world: Any
+) -> None:
+    counted = make_computed(world)
+    counted.words.append(["unknown", "consecutive", ""])
+    talk = await drive("How many consecutive months was the jobless rate 10 % or more?", counted)
+    assert "consecutive" in talk.calls[-1][1]["reading"]["open"]
+
+
+async def test_a_premise_is_held_against_a_calculation_and_not_against_a_table(drive: Any, world: Any) -> None:
+    counted = make_computed(world)
+    counted.asked = [["return", "how far did the jobless rate fall", "fall"]]
+    talk = await drive("How far did the jobless rate fall?", counted)
+    assert talk.tools[:2] == ["data", "data"]
