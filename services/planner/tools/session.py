@@ -150,6 +150,10 @@ class Session:
         if not events or not events[-1].HasField("outcome"):
             # A stream that breaks off says nothing about the cell, so the session's state is unknown.
             raise SessionLost(self._id, "the stream ended without an outcome")
+        if events[-1].outcome.status == pb.EXECUTE_STATUS_INTERRUPTED:
+            # The planner that asked before was lost, and the sandbox stopped what nobody waited for. The code did
+            # nothing wrong, and what it has left in the session is unknown.
+            raise SessionLost(self._id, events[-1].outcome.cause)
         return events
 
     def _forget(self) -> None:

@@ -38,8 +38,8 @@ FEW_ROWS = 12
 MOST_PARTS = 4
 # Arguments of a typed query that change which values it gives.
 QUERY = {"entities", "indicators", "start_date", "end_date", "frequency", "include_previous", "currency"}
-# Columns that the data tool computed are named by their formula: "US.count(unrate)", "US.a - US.b".
-DERIVED = re.compile(r"[(/*]| - ")
+# Columns that the data tool computed are named by their formula: "US.count(unrate)", "US.100 * yoy(cpi)", "A.x / B.x".
+DERIVED = re.compile(r"(\w+)\(|(?<= )/(?= )")
 CITATION = re.compile(r"\s*\[[\d, ]+\]")
 
 
@@ -133,11 +133,16 @@ class Walk:
 
     @property
     def _is_answered_by_table(self) -> bool:
-        """Return whether the data tool has read the whole question, and computed in its table what was asked for."""
+        """Return whether the data tool has read the whole question, and computed what no measure here does.
+
+        What both compute is computed here, with its convention and its chart.
+        """
         if len(self._sheets) != 1 or self._reading.missing or self._reading.texts("unknown"):
             return False
         sheet = self._sheets[0]
-        computed = [column for column in list_columns(sheet) if DERIVED.search(str(column["name"]))]
+        known = load_table("measures")["measures"]
+        names = [str(column["name"]) for column in list_columns(sheet)]
+        computed = [name for name in names if (parts := {*DERIVED.findall(name)}) and not parts & {*known}]
         asked = [words for name, words, _ in self._reading.asked if name not in ("level", "")]
         # What the question takes for granted is held against a calculation.
         if any(premise for _, _, premise in self._reading.asked):

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Counter
 
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
 from fathom.services.planner.tools.python import PLOTLY, Python
+from fathom.services.planner.tools.session import Session
 from fathom.services.planner.tools.tables.results import ResultTables
 from fathom.transport.store.memory import MemoryStore
 
@@ -63,3 +64,24 @@ async def test_a_figure_without_a_text_form_says_nothing_to_the_model() -> None:
     reply = (await tool("call", {"code": GOOD}))(1)
     assert "repr failed" not in reply.body
     assert reply.head["figures"] == ["fig_1"]
+
+
+async def test_a_cell_that_was_stopped_with_its_planner_runs_again_in_a_session_of_its_own() -> None:
+    outcomes = [
+        pb.Outcome(status=pb.EXECUTE_STATUS_INTERRUPTED, cause="the caller went away", error_name="KeyboardInterrupt"),
+        pb.Outcome(status=pb.EXECUTE_STATUS_OK, result="3"),
+    ]
+    created: list[str] = []
+
+    async def create_session(request: pb.CreateSessionRequest, timeout_s: float) -> pb.CreateSessionResponse:
+        created.append(request.request_id)
+        return pb.CreateSessionResponse(session_id=f"session_{len(created)}")
+
+    async def execute(request: pb.ExecuteRequest, timeout_s: float) -> Any:
+        yield pb.ExecuteResponse(sequence=1, outcome=outcomes[len(created) - 1])
+
+    clients = SimpleNamespace(sandbox=SimpleNamespace(create_session=create_session, execute=execute))
+    session = Session(cast(Any, clients), "run", 1.0)
+    events = await session.execute("call_1", "1 + 2")
+    assert events[-1].outcome.result == "3"
+    assert created == ["run-session-0", "run-session-1"]
