@@ -59,7 +59,7 @@ READING_S = 600.0
 
 @dataclass(frozen=True)
 class Reading:
-    """What a text was understood as; one that is not final was made before the encoder was there."""
+    """Cached reading of a text; one that is not final was made before the encoder was there."""
 
     seen: Understanding
     is_final: bool

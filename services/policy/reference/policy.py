@@ -113,6 +113,10 @@ class Walk:
     def _results(self) -> list[Result]:
         return read_results(self._conversation.of("python"))
 
+    @property
+    def _successes(self) -> list[Result]:
+        return [one for one in self._results if not one.error]
+
     @cached_property
     def _quotes(self) -> list[Quote]:
         return list_quotes(self._conversation, self._reading)
@@ -137,16 +141,15 @@ class Walk:
 
         What both compute is computed here, with its convention and its chart.
         """
-        if len(self._sheets) != 1 or self._reading.missing or self._reading.texts("unknown"):
+        # What the question takes for granted is held against a calculation.
+        has_premise = any(premise for _, _, premise in self._reading.asked)
+        if len(self._sheets) != 1 or has_premise or self._reading.missing or self._reading.texts("unknown"):
             return False
         sheet = self._sheets[0]
         known = load_table("measures")["measures"]
         names = [str(column["name"]) for column in list_columns(sheet)]
         computed = [name for name in names if (parts := {*DERIVED.findall(name)}) and not parts & {*known}]
         asked = [words for name, words, _ in self._reading.asked if name not in ("level", "")]
-        # What the question takes for granted is held against a calculation.
-        if any(premise for _, _, premise in self._reading.asked):
-            return False
         return 0 < sheet.get("rows", 0) <= FEW_ROWS and len(computed) >= max(1, len(asked))
 
     @cached_property
@@ -187,11 +190,11 @@ class Walk:
     def _findings(self) -> Findings:
         refused = [word for one in self._outcomes if isinstance(one, Refusal) for word in one.words]
         used = {sheet["variable"]: sheet for _, sheet in self._tables}
-        computed = [one for one in self._results if not one.error]
+        successes = self._successes
         # Where every calculation failed, the tables of the question itself are what there is.
-        sheets = list(used.values()) if computed and used else self._sheets
+        sheets = list(used.values()) if successes and used else self._sheets
         failed = [f"{one.measure} ({one.error})" for one in self._results if one.error]
-        return Findings(self._conversation, self._reading, refused, computed, sheets, self._quotes, failed)
+        return Findings(self._conversation, self._reading, refused, successes, sheets, self._quotes, failed)
 
     def _ask(self) -> Call | None:
         return None if self._asked else Call("data", {"question": self._conversation.question[:2000]})
@@ -223,8 +226,7 @@ class Walk:
         """Draw each table of which something was computed."""
         drawn = [step.arguments.get("code") for step in self._conversation.of("python") if is_chart(step)]
         is_zh = is_chinese(self._conversation.question)
-        has_results = any(not one.error for one in self._results)
-        cells = [write_chart(plan, sheet, is_zh) for plan, sheet in self._tables if has_results]
+        cells = [write_chart(plan, sheet, is_zh) for plan, sheet in self._tables if self._successes]
         left = [code for code in dict.fromkeys(cells) if code and code not in drawn]
         return Call("python", {"code": left[0]}) if left else None
 

@@ -18,7 +18,7 @@ from fathom.core.errors import CorruptData
 
 @dataclass(frozen=True)
 class Share:
-    """What a replica may use of a limit, until ``until`` (the loop's time); None is no limit, and 0 makes it wait."""
+    """A replica's part of a limit, valid until ``until`` (the loop's time); None is no limit, and 0 makes it wait."""
 
     places: int | None
     per_second: float | None

@@ -91,11 +91,14 @@ def holding_return(data: Any, start: Any = None, end: Any = None, base: str = "a
     Raise ``InvalidArgument`` where the window holds a single value: it has returned nothing, not 0 %.
     """
     frame, window = read_prices(data, "data"), read_window(start, end, base)
-    for column in frame:
-        if len(values := window.cut(frame[column])) < 2:
-            raise InvalidArgument("start", f"leaves {column} the single value of {values.index[0].date()}")
+    table = hold(frame, window)
+    alone = table[table["base_date"] == table["end_date"]]
+    if len(alone):
+        raise InvalidArgument(
+            "start", f"leaves {alone.index[0]} the single value of {alone['end_date'].iloc[0].date()}"
+        )
     units = {"return": "fraction", "cagr": "fraction", "years": "years"}
-    return state(hold(frame, window), "holding_return", units, kind=describe_kind(frame), base=window.description)
+    return state(table, "holding_return", units, kind=describe_kind(frame), base=window.description)
 
 
 def hold(frame: Any, window: Window) -> Any:
