@@ -35,10 +35,11 @@ async def run() -> None:
                     replayed = await play(clients, rollout(NAME, pb.RECORDING_MODE_REPLAY_STRICT))
                     seconds.append(time.perf_counter() - started)
                     hashes.add(replayed.hash)
+                again = len(model.seen[QUESTION].tokens) - asked
                 await clients.close()
     equal = hashes == {recorded.hash}
     print(f"{REPLAYS} replays: {len(hashes)} hash{'es' * (len(hashes) > 1)}, the recording's: {equal}")
-    print(f"calls of the model: live {asked}, replayed {len(model.seen[QUESTION].tokens) - asked}")
+    print(f"calls of the model: live {asked}, replayed {again}")
     print(f"seconds: live {live_s:.2f}, replayed p50 {statistics.median(seconds):.2f}")
     if not equal:
         raise SystemExit("a replay has another hash")
