@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
-from fathom.core.errors import DeadlineExceeded, SessionLost
+from fathom.core.errors import DeadlineExceeded, NotFound
 from fathom.domain.chat.messages import ToolCall
 from fathom.services.planner.model.episode import ToolStatus
 from fathom.services.planner.tools.python import PLOTLY, Python
@@ -126,7 +126,7 @@ async def test_a_session_that_has_run_a_part_of_its_cells_again_is_not_used() ->
     async def execute(request: pb.ExecuteRequest, timeout_s: float) -> Any:
         ran.append((request.session_id, request.code))
         if request.session_id == "session_1" and request.code == "third = 3":
-            raise SessionLost("session_1", "taken back for people")
+            raise NotFound("session", "session_1")  # it was taken back, because people waited for one
         if request.session_id == "session_2" and request.code == "second = 2":
             raise DeadlineExceeded("late")
         yield pb.ExecuteResponse(sequence=1, outcome=pb.Outcome(status=pb.EXECUTE_STATUS_OK))
