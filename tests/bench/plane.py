@@ -3,7 +3,8 @@
 A service that answers 2 KB at once runs in a process of its own, bare and with all interceptors (identity, access,
 deadline, idempotency, metrics, trace), and this process calls it ``IN_FLIGHT`` at a time. Three callers: a bare stub; the
 planner's tool ``search`` in its registry over such a stub, without the plane; and the same tool over our client and
-through the gates. Rounds are interleaved; medians of calls per second, and of processor time of the calling process.
+through the gates. Rounds are interleaved; medians of calls per second, and of processor time of caller and server, which a busy machine
+disturbs less.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import os
 import signal
 import statistics
 import sys
@@ -18,7 +20,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -79,25 +81,33 @@ async def serve(kind: str, keys: str) -> None:
 
 
 @asynccontextmanager
-async def running(kind: str, keys: str) -> AsyncIterator[str]:
-    """Run a server in a process of its own; provide its address."""
+async def running(kind: str, keys: str) -> AsyncIterator[tuple[str, int]]:
+    """Run a server in a process of its own; provide its address and process id."""
     command = [sys.executable, "-m", "tests.bench.plane", kind, keys]
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     try:
         assert process.stdout is not None
-        yield f"127.0.0.1:{int(await process.stdout.readline())}"
+        yield f"127.0.0.1:{int(await process.stdout.readline())}", process.pid
     finally:
         process.terminate()
         await process.wait()
 
 
+def read_cpu_s(pid: int) -> float:
+    """Return the processor time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 @dataclass
 class Contender:
-    """A way to make one call, with what its rounds gave."""
+    """A way to make one call, with what its rounds gave: calls per second, and microseconds of both processes."""
 
     call: Call
-    rates: list[float]
-    cpu_us: list[float]
+    server: int
+    rates: list[float] = field(default_factory=list)
+    own_us: list[float] = field(default_factory=list)
+    server_us: list[float] = field(default_factory=list)
 
     async def measure(self) -> None:
         """Make ``CALLS`` calls, ``IN_FLIGHT`` at a time."""
@@ -107,10 +117,11 @@ class Contender:
             for _ in left:
                 await self.call()
 
-        started, cpu = time.perf_counter(), time.process_time()
+        started, own, server = time.perf_counter(), time.process_time(), read_cpu_s(self.server)
         await asyncio.gather(*(work() for _ in range(IN_FLIGHT)))
         self.rates.append(CALLS / (time.perf_counter() - started))
-        self.cpu_us.append((time.process_time() - cpu) / CALLS * 1e6)
+        self.own_us.append((time.process_time() - own) / CALLS * 1e6)
+        self.server_us.append((read_cpu_s(self.server) - server) / CALLS * 1e6)
 
 
 def call_bare(stub: Any, metadata: tuple[tuple[str, str], ...] = ()) -> Call:
@@ -153,10 +164,10 @@ async def run() -> None:
         tokens = Tokens.open(str(keys))
         credentials = service_credentials(tokens, "planner")
         assert credentials is not None
-        addresses = {kind: await stack.enter_async_context(running(kind, str(keys))) for kind in ("bare", "ours")}
+        servers = {kind: await stack.enter_async_context(running(kind, str(keys))) for kind in ("bare", "ours")}
         channels = {
             kind: await stack.enter_async_context(grpc.aio.insecure_channel(address))
-            for kind, address in addresses.items()
+            for kind, (address, _) in servers.items()
         }
         bare, ours = [cast(Any, stubs.RetrievalServiceStub)(channels[kind]) for kind in ("bare", "ours")]
         token = ((AUTHORIZATION_HEADER, f"Bearer {credentials.token('retrieval')}"),)
@@ -165,7 +176,7 @@ async def run() -> None:
             return cast(pb.SearchResponse, await bare.Search(request, timeout=timeout_s))
 
         telemetry = Telemetry("bench", log_level="error", stream=io.StringIO())
-        clients = Clients({"retrieval": f"grpc://{addresses['ours']}"}, telemetry, credentials=credentials)
+        clients = Clients({"retrieval": f"grpc://{servers['ours'][0]}"}, telemetry, credentials=credentials)
         stack.push_async_callback(clients.close)
         calls = {
             "bare stub, bare server": call_bare(bare),
@@ -173,11 +184,10 @@ async def run() -> None:
             "tool without the plane": call_tool(SimpleNamespace(retrieval=SimpleNamespace(search=search)), None),
             "tool through the plane": call_tool(clients, open_gates()),
         }
-        contenders = {name: Contender(call, [], []) for name, call in calls.items()}
-        for contender in contenders.values():
-            await contender.measure()
-            contender.rates.clear()
-            contender.cpu_us.clear()
+        kinds = ("bare", "ours", "bare", "ours")
+        contenders = {
+            name: Contender(call, servers[kind][1]) for (name, call), kind in zip(calls.items(), kinds, strict=True)
+        }
         for _ in range(ROUNDS):
             for contender in contenders.values():
                 await contender.measure()
@@ -185,14 +195,19 @@ async def run() -> None:
 
 
 def print_table(contenders: dict[str, Contender]) -> None:
-    print(f"{f'{IN_FLIGHT} in flight, 2 KB':<26}{'calls/s':>9}{'CPU µs':>9}")
+    print(f"{f'{IN_FLIGHT} in flight, 2 KB':<26}{'calls/s':>9}{'CPU µs: caller':>16}{'server':>8}")
+    spent = {}
     for name, one in contenders.items():
-        print(f"{name:<26}{statistics.median(one.rates):>9.0f}{statistics.median(one.cpu_us):>9.0f}")
+        # The first round warms up.
+        rate, own, server = (statistics.median(values[1:]) for values in (one.rates, one.own_us, one.server_us))
+        spent[name] = own + server
+        print(f"{name:<26}{rate:>9.0f}{own:>16.0f}{server:>8.0f}")
     names = list(contenders)
     for what, base, full in (("interceptors' cost", *names[:2]), ("the plane's cost", *names[2:])):
         # By rounds that stood beside each other: what else the machine does hits both.
-        pairs = zip(contenders[base].rates, contenders[full].rates, strict=True)
-        print(f"{what}: {statistics.median(before / after for before, after in pairs):.2f} times")
+        pairs = zip(contenders[base].rates[1:], contenders[full].rates[1:], strict=True)
+        wall = statistics.median(before / after for before, after in pairs)
+        print(f"{what}: {wall:.2f} times the time, {spent[full] / spent[base]:.2f} times the processor time")
 
 
 if __name__ == "__main__":
