@@ -12,10 +12,11 @@ SPAWN_BUCKETS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1, 5)
 
 @dataclass(frozen=True)
 class Metrics:
-    """Metrics of sessions, spawns, cells by status and the achieved isolation."""
+    """Metrics of sessions, those taken back for people, spawns, cells by status and the achieved isolation."""
 
     sessions: Gauge
     sessions_opened: Counter
+    sessions_reclaimed: Counter
     spawn_seconds: Histogram
     cells: Counter
     isolation: Gauge
@@ -25,6 +26,12 @@ class Metrics:
         return cls(
             Gauge("fathom_sandbox_sessions", "Open sessions", registry=registry),
             Counter("fathom_sandbox_sessions_opened", "Sessions by origin", ("origin",), registry=registry),
+            Counter(
+                "fathom_sandbox_sessions_reclaimed",
+                "Sessions ended between two cells because people waited, by lane",
+                ("lane",),
+                registry=registry,
+            ),
             Histogram(
                 "fathom_sandbox_spawn_seconds",
                 "Fork to ready, walls included",
@@ -44,4 +51,9 @@ class Metrics:
         elif name == "isolation":
             self.isolation.labels(label).set(value)
         else:
-            {"sessions_opened": self.sessions_opened, "cells": self.cells}[name].labels(label).inc(value)
+            counters = {
+                "sessions_opened": self.sessions_opened,
+                "sessions_reclaimed": self.sessions_reclaimed,
+                "cells": self.cells,
+            }
+            counters[name].labels(label).inc(value)

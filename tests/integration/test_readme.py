@@ -60,6 +60,10 @@ WITH_CHANGES: Mapping[str, tuple[str, str]] = {
         "fathom shadow compare --help",
         "needs two versions of weights; tests/integration/stack/training/test_shadow.py compares one with itself",
     ),
+    "fathom shadow watch": (
+        "fathom shadow watch --help",
+        "goes on until it decides; tests/integration/stack/training/test_shadow_live.py compares two versions",
+    ),
     "fathom data compress --source sft.jsonl --target short.jsonl --model tiny": (
         "fathom data compress --help",
         "needs what the command before wrote; tests/integration/stack/training/test_exports.py runs both",

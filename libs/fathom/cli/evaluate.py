@@ -61,7 +61,5 @@ def watch(
 
     runtime, settings = load(Runtime, "runtime", file=config), load(Config, NAME, file=config)
     if runtime.bus_url == "memory://":
-        there = read_endpoints(home)
-        found = {"bus_url": there.nats, "store_url": there.store, "endpoints": dict(there.services)}
-        runtime = runtime.model_copy(update=found)
+        runtime = runtime.model_copy(update=read_endpoints(home).runtime)
     run_or_exit(NAME, lambda: serve(settings, runtime))

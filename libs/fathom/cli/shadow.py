@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Optional
 
 import typer
 
@@ -45,6 +45,23 @@ def compare(
     from fathom.operations.shadow.gate import Gate
     from fathom.operations.shadow.mirror import Experiment, Side
 
-    experiment = Experiment(name, Side.parse(candidate), Side.parse(baseline), grader, margin, recording)
+    experiment = Experiment(
+        name, Side.parse(candidate, "candidate"), Side.parse(baseline, "baseline"), grader, margin, recording
+    )
     call = Call(home, tenant, in_flight, Path(report) if report else None)
     raise typer.Exit(run(call, experiment, Gate(threshold, least), share, seed, limit))
+
+
+@app.command()
+def watch(
+    config: Annotated[Optional[Path], typer.Option(help="YAML file with sections 'runtime' and 'shadow'.")] = None,  # noqa: UP045
+    home: Home = HOME,
+) -> None:
+    """Mirror a share of users' runs as they end, until the gate decides; print each verdict.
+
+    Settings are FATHOM_RUNTIME_* (bus, store, endpoints, port of metrics) and FATHOM_SHADOW_* (sides, share, gate);
+    without a bus it watches the local stack. Exit status: 0 promote, 1 reject, 3 undecided.
+    """
+    from fathom.cli.shadow_report import watch_runs
+
+    raise typer.Exit(watch_runs(config, home))

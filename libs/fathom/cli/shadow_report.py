@@ -1,4 +1,4 @@
-"""Implementation of ``fathom shadow compare``."""
+"""Implementation of ``fathom shadow``."""
 
 from __future__ import annotations
 
@@ -15,8 +15,12 @@ from fathom.clients import connect
 from fathom.clients.local import read_endpoints
 from fathom.core.call import Call as Context
 from fathom.core.call import Lane, calling
+from fathom.core.config import load
 from fathom.core.identity import environment_tenant
+from fathom.hosting.host import Runtime, run_or_exit
+from fathom.operations.shadow.config import Config
 from fathom.operations.shadow.gate import Decision, Gate, Outcome, Verdict, judge
+from fathom.operations.shadow.host import NAME, serve
 from fathom.operations.shadow.mirror import Experiment, Mirror, Result
 from fathom.transport.store import open_store
 from fathom.transport.store.tenant import TenantStore
@@ -64,6 +68,23 @@ async def compare(call: Call, experiment: Experiment, sample: Sample) -> list[Re
         await clients.close()
         await store.close()
     return sorted(found, key=lambda result: result.run_id)
+
+
+def watch_runs(file: Path | None, home: Path) -> int:
+    """Mirror users' runs as they end; return the exit status."""
+    runtime, config = load(Runtime, "runtime", file=file), load(Config, NAME, file=file)
+    if runtime.bus_url == "memory://":
+        runtime = runtime.model_copy(update=read_endpoints(home).runtime)
+    decisions: list[Decision] = []
+
+    async def work() -> None:
+        experiment, gate = config.experiment, config.gate
+        decisions.append(
+            await serve(config, runtime, lambda verdict: typer.echo(format_verdict(experiment, gate, verdict)))
+        )
+
+    run_or_exit(NAME, work)
+    return STATUS[decisions[0]]
 
 
 def format_verdict(experiment: Experiment, gate: Gate, verdict: Verdict) -> str:

@@ -21,6 +21,11 @@ class LocalEndpoints:
     metrics: Mapping[str, str] = field(default_factory=dict)
     """URL of ``/metrics`` by service; empty for a stack that did not write them down."""
 
+    @property
+    def runtime(self) -> dict[str, object]:
+        """Return the settings by which a process finds the stack (section ``runtime``)."""
+        return {"bus_url": self.nats, "store_url": self.store, "endpoints": dict(self.services)}
+
 
 def read_endpoints(home: Path) -> LocalEndpoints:
     """Read the endpoints; raise ``NotReady`` when no stack is running, ``CorruptData`` when the file is malformed."""

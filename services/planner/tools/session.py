@@ -12,7 +12,7 @@ from fathom.api.planner.v1.trajectory_pb2 import CodeRecord
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
 from fathom.clients import Clients
 from fathom.clients.tables import embed_table
-from fathom.core.errors import DependencyFailed, NotFound, SessionLost
+from fathom.core.errors import DeadlineExceeded, DependencyFailed, NotFound, Overloaded, SessionLost
 from fathom.services.planner.model.episode import Material, MaterialKind
 from fathom.services.planner.tools.tables.lineage import find_inputs
 from fathom.transport.store import ObjectStore
@@ -113,15 +113,29 @@ class Session:
 
     async def _prepare(self) -> None:
         if not self._id:
-            # The same id for a repeated request: a retry gets the session that its first attempt created.
-            request = pb.CreateSessionRequest(request_id=f"{self.run_id}-session-{self._generation}")
-            self._id = (await self.clients.sandbox.create_session(request, timeout_s=self.timeout_s)).session_id
-            # State of a session is made by its cells; those that succeeded are run again, in their order. Their output
-            # was recorded the first time.
-            for position, cell in enumerate(self.code):
-                await self._inject()
-                await self._run(f"{self.run_id}-replay-{self._generation}-{position}", cell)
+            self._id = await self._open()
+            try:
+                await self._run_again()
+            except BaseException:  # cancellation included: what has run a part of the cells is not the run's session
+                self._forget()
+                raise
         await self._inject()
+
+    async def _open(self) -> str:
+        # The same id for a repeated request: a retry gets the session that its first attempt created.
+        request = pb.CreateSessionRequest(request_id=f"{self.run_id}-session-{self._generation}")
+        try:
+            return (await self.clients.sandbox.create_session(request, timeout_s=self.timeout_s)).session_id
+        except DeadlineExceeded as error:
+            # No cell has begun: unlike one that is late, the call may be made again, and has waited already.
+            text = f"the sandbox had no free session within {self.timeout_s:g} s"
+            raise Overloaded(text, retry_after_s=0.0) from error
+
+    async def _run_again(self) -> None:
+        """Run the cells that succeeded, in their order: they make a session's state. Their output is recorded."""
+        for position, cell in enumerate(self.code):
+            await self._inject()
+            await self._run(f"{self.run_id}-replay-{self._generation}-{position}", cell)
 
     async def _inject(self) -> None:
         """Inject new sheets: the newest eagerly, older ones of a rebuilt session lazily when a cell names them."""

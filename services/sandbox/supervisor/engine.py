@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Coroutine, Mapping
 from dataclasses import replace
 
 from fathom.core.admission import Admission, Claimant, Limits, Place
@@ -22,6 +22,7 @@ from fathom.services.sandbox.supervisor.host.cgroups import Cgroups
 from fathom.services.sandbox.supervisor.host.procfs import UsageReader
 from fathom.services.sandbox.supervisor.host.uids import UidPool
 from fathom.services.sandbox.supervisor.isolation.probe import Report, achieve
+from fathom.services.sandbox.supervisor.reclaiming import Reclaimer
 from fathom.services.sandbox.supervisor.session import Facts, Session
 from fathom.services.sandbox.supervisor.worker.fork_server_client import ForkServerClient
 from fathom.services.sandbox.supervisor.worker.init_handle import ForkServerLost
@@ -53,7 +54,8 @@ class Engine:
             reserved=config.reserved_sessions,
             reserve_s=RESERVE_S,
         )
-        self._admission = Admission("sandbox", limits, noun="sessions")
+        self._reclaimer = Reclaimer(config.max_sessions, self._sessions.values, self._end, note)
+        self._admission = Admission("sandbox", limits, self._reclaimer, noun="sessions")
         self._opening: Counter[str] = Counter()
         self._requests: dict[tuple[str, str], asyncio.Task[Session]] = {}
         self._spares: list[WorkerProcess] = []
@@ -224,10 +226,13 @@ class Engine:
             self._note("sessions_opened", "refused", 1)
             raise
 
-    async def _end(self, session: Session) -> None:
-        """End a session, and give its place to the next one."""
+    def _end(self, session: Session) -> Coroutine[None, None, None]:
+        """Make a session unreachable, and return what ends it and gives its place to the next one."""
         self._sessions.pop(session.id, None)
         self._note("sessions", "", len(self._sessions))
+        return self._close(session)
+
+    async def _close(self, session: Session) -> None:
         try:
             await session.close()
         finally:  # only now: the next one's worker needs its memory
@@ -329,6 +334,7 @@ class Engine:
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
+        await self._reclaimer.close()
         endings: list[Awaitable[None]] = [session.close() for session in self._sessions.values()]
         endings += [worker.end() for worker in self._spares]
         self._sessions.clear()

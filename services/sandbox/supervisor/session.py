@@ -61,8 +61,8 @@ class Session:
 
     @property
     def is_busy(self) -> bool:
-        """True while a cell runs or waits."""
-        return bool(self._waiting)
+        """True while a cell runs or waits, or a table is put."""
+        return bool(self._waiting) or self._lock.locked()
 
     async def execute(self, request_id: str, code: str, wall_ms: int) -> AsyncGenerator[Event, None]:
         """Yield the events of one cell; for a known ``request_id`` its recorded events, also while it still runs.

@@ -39,6 +39,8 @@ class Account:
     samples: int = 0
     refilled: int = 0
     """Episodes that ended as failures of the plane, which a trainer asks for again."""
+    causes: Counter[str] = field(default_factory=Counter)
+    """What those episodes said."""
     lost: list[str] = field(default_factory=list)
     duplicated: list[str] = field(default_factory=list)
     poisoned: list[str] = field(default_factory=list)
@@ -50,6 +52,7 @@ class Account:
         """Count a trajectory of a trainer."""
         if item.stop_reason == FAILED:
             self.refilled += 1
+            self.causes[item.error[:100]] += 1
             return
         self.samples += 1
         self.steps += len(item.steps)
@@ -69,7 +72,8 @@ class Account:
             f"users' runs {self.people}, failed {len(self.failed)} ({share:.1%})",
         ]
         details = [*self.lost, *self.duplicated, *self.poisoned, *self.failed]
-        return "\n".join([*lines, *(f"  {detail[:300]}" for detail in details[:20])])
+        causes = [f"{count} times: {cause}" for cause, count in self.causes.most_common(5)]
+        return "\n".join([*lines, *(f"  {detail[:300]}" for detail in [*details[:20], *causes])])
 
 
 def find_wrong(item: trajectory.Trajectory, rounds: int) -> str:

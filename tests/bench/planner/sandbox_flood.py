@@ -1,7 +1,7 @@
 """Users' questions that compute in the real sandbox, alone and beside 72 training episodes that do so too.
 
-The scripted model takes ``REPLY_S`` for a reply, in which an episode holds its session: the sessions decide, and not
-this machine's processors. Seconds of a question, p50 and p99; and of the episodes, how many came back as samples, how
+The scripted model takes ``REPLY_S`` for a reply, in which an episode holds its session, and answers all episodes at
+once: the sessions decide, and neither the model's places nor this machine's processors. Seconds of a question, p50 and p99; and of the episodes, how many came back as samples, how
 many of them were spoilt by a failure of ours.
 """
 
@@ -74,7 +74,8 @@ async def run() -> None:
     with tempfile.TemporaryDirectory() as folder:
         async with model.running() as address:
             home = lay_out(Path(folder) / "home", HOME)
-            models = {"rules": {"engine": "rules"}, "scripted": entry(address)}
+            places = {"running": 2 * REQUESTS * TASKS}
+            models = {"rules": {"engine": "rules"}, "scripted": {**entry(address), **places}}
             async with LocalStack(LocalSettings(home=home, gateway_port=0, models=models)).running() as endpoints:
                 clients, trainers = connect(endpoints.services), connect(endpoints.services, lane=Lane.TRAINING)
                 alone, beside = await measure(clients, trainers, account)

@@ -20,11 +20,12 @@ from fathom.hosting.host import Runtime, hosting
 from fathom.services.sandbox import server
 from fathom.services.sandbox.config import Config
 from fathom.services.sandbox.ipc.levels import Level, list_health_names
+from fathom.services.sandbox.supervisor.events import Status
 from fathom.services.sandbox.supervisor.worker.process import BACKGROUND_NICE
 from fathom.transport.bus import open_bus
 from fathom.transport.store import open_store
 from fathom.transport.store.refs import read_ref
-from tests.integration.sandbox.conftest import make_engine, run_cell
+from tests.integration.sandbox.conftest import begin_cell, make_engine, run_cell
 from tests.support.waiting import eventually
 
 PNG = (
@@ -46,6 +47,28 @@ async def test_cells_of_trainings_give_way_to_those_of_people() -> None:
         assert (await run_cell(training, code))[0] == f"{behind} {behind}\n"
         await engine.restart(training.id)
         assert (await run_cell(training, code))[0] == f"{behind} {behind}\n"
+    finally:
+        await engine.close()
+
+
+async def test_people_get_the_sessions_of_trainings_that_compute_nothing_just_now() -> None:
+    engine = make_engine(max_sessions=3, max_waiting=8, reserved_sessions=0, spares=0)
+    await engine.start()
+    try:
+        used, computing, fresh = [await engine.create(lane=Lane.TRAINING) for _ in range(3)]
+        await run_cell(used, "kept = 1")
+        cell = await begin_cell(computing, "import time; time.sleep(2)")
+        await engine.create(lane=Lane.INTERACTIVE)
+        with pytest.raises(errors.NotFound):  # the one that has nothing to run again
+            engine.get_session(fresh.id)
+        await engine.create(lane=Lane.INTERACTIVE)
+        with pytest.raises(errors.NotFound):
+            engine.get_session(used.id)
+        third = asyncio.create_task(engine.create(lane=Lane.INTERACTIVE))
+        assert (await cell)[1].status is Status.OK, "what runs goes on"
+        assert engine.get_session(computing.id) is computing, "the last one stays, whoever waits"
+        await engine.close_session(computing.id)
+        await third
     finally:
         await engine.close()
 

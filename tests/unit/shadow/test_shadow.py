@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import AsyncIterator, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -10,13 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fathom.api.common.v1 import common_pb2 as common
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.policy.v1.policy_pb2 import ToolSpec
 from fathom.api.reward.v1 import reward_pb2 as reward
 from fathom.core.errors import InvalidField
-from fathom.domain.consent import SHADOW_PREFIX
-from fathom.operations.shadow.gate import Decision, Gate, Outcome, judge, wilson
+from fathom.domain.consent import SHADOW_PREFIX, Consent, ConsentRecords
+from fathom.operations.shadow.gate import Decision, Gate, Outcome, judge, judge_as_they_come, wilson
 from fathom.operations.shadow.mirror import READING, Experiment, Mirror, Side
 from fathom.transport.store.memory import MemoryStore
 
@@ -65,13 +67,37 @@ def test_the_gate(outcomes: list[Outcome], gate: Gate, decision: Decision) -> No
     assert judge(outcomes, gate).decision is decision
 
 
+def test_the_first_look_that_decides_stands() -> None:
+    better, worse = [WIN] * 28 + [LOSS] * 2, [LOSS] * 200
+    assert judge_as_they_come(better[:29], Gate()).decision is Decision.UNDECIDED, "there is no look before the first"
+    first = judge_as_they_come(better, Gate())
+    assert first.decision is Decision.PROMOTE
+    assert judge_as_they_come(better + worse, Gate()) == first, "what comes after the decision does not change it"
+    # 21 of 30 would do for a single look at the end, and does not for the first of many.
+    close = [WIN] * 21 + [LOSS] * 9
+    assert judge(close, Gate()).decision is Decision.PROMOTE
+    assert judge_as_they_come(close, Gate()).decision is Decision.UNDECIDED
+    assert judge_as_they_come(close + [TIE] * 40 + close, Gate()).decision is Decision.PROMOTE, "the second look"
+
+
+def test_looking_often_decides_wrongly_in_less_than_a_twentieth() -> None:
+    draw = random.Random(1)
+    decided = {True: 0, False: 0}
+    for _ in range(300):
+        even = [draw.choice((WIN, LOSS)) for _ in range(480)]
+        decided[False] += any(judge(even[:n], Gate()).decision is not Decision.UNDECIDED for n in range(30, 481, 15))
+        decided[True] += judge_as_they_come(even, Gate()).decision is not Decision.UNDECIDED
+    assert decided[True] <= 0.05 * 300 < decided[False]
+
+
 class House:
     """A planner whose episodes answer with their model's name, and a reward service that ranks these names."""
 
     def __init__(self, values: dict[str, float], failing: Sequence[str] = ()) -> None:
         self.values, self.failing = values, failing
         self.asked: list[pb.RolloutRequest] = []
-        self.given: list[trajectory.Material] = []
+        self.run: dict[str, Any] = {}
+        """What is particular to the run."""
         self.planner = self.reward = self
 
     async def list_tools(self, request: Any) -> pb.ListToolsResponse:
@@ -80,8 +106,8 @@ class House:
 
     async def get_run(self, request: pb.GetRunRequest) -> pb.GetRunResponse:
         found = trajectory.Trajectory(
-            run_id=request.run_id, question="and in 2020?", understood="What was it in 2020?", given=self.given,
-            protocol=trajectory.PROTOCOL_RESEARCH,
+            run_id=request.run_id, question="and in 2020?", understood="What was it in 2020?",
+            protocol=trajectory.PROTOCOL_RESEARCH, **self.run,
         )  # fmt: skip
         return pb.GetRunResponse(trajectory=found)
 
@@ -108,7 +134,7 @@ class House:
 
 
 def experiment(candidate: str, **more: Any) -> Experiment:
-    return Experiment("e", Side.parse(candidate), Side("old"), **{"grader": "f1", **more})
+    return Experiment("e", Side.parse(candidate, "candidate"), Side("old"), **{"grader": "f1", **more})
 
 
 @pytest.mark.parametrize("grader", ["f1", "judge"])
@@ -151,15 +177,31 @@ async def test_recorded_results_are_replayed_strictly() -> None:
     assert {(r.recording.name, r.recording.mode) for r in house.asked} == {("monday", pb.RECORDING_MODE_REPLAY_STRICT)}
 
 
-async def test_a_run_that_began_with_tables_is_not_compared() -> None:
+@pytest.mark.parametrize(
+    "run",
+    [
+        {"given": [trajectory.Material(number=1)]},
+        {"parent_run_id": "run_0"},
+        {"lane": common.LANE_TRAINING},
+        {"consent": trajectory.CONSENT_REFUSED},
+    ],
+    ids=["with tables", "part of another", "a trainer's", "refused"],
+)
+async def test_some_runs_are_not_mirrored(run: dict[str, Any]) -> None:
     house = House({"good": 0.9, "old": 0.5})
-    house.given = [trajectory.Material(number=1)]
+    house.run = run
     assert await house.mirror_runs(MemoryStore(), experiment("good"), "run_1") == [FAILED]
     assert not house.asked
 
 
+async def test_what_is_refused_later_is_not_mirrored_either() -> None:
+    house, store = House({"good": 0.9, "old": 0.5}), MemoryStore()
+    await ConsentRecords(store).put_run("run_1", Consent.REFUSED, "ann")
+    assert await house.mirror_runs(store, experiment("good"), "run_1", "run_2") == [FAILED, WIN]
+
+
 def test_a_side_that_is_no_model_is_named() -> None:
-    assert str(Side.parse("tiny@3")) == "tiny@3"
+    assert str(Side.parse("tiny@3", "candidate")) == "tiny@3"
     for wrong in ("", "@3", "tiny@latest"):
         with pytest.raises(InvalidField, match="candidate"):
-            Side.parse(wrong)
+            Side.parse(wrong, "candidate")

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from statistics import NormalDist
 
 # Two-sided 95 % of the normal distribution.
 Z = 1.959963984540054
+# Chance of deciding wrongly, over all looks together.
+ERROR = 0.05
 
 
 class Outcome(StrEnum):
@@ -70,15 +73,15 @@ def wilson(wins: int, count: int, z: float = Z) -> tuple[float, float]:
     return low, high
 
 
-def judge(outcomes: Sequence[Outcome], gate: Gate) -> Verdict:
-    """Return what the outcomes say of the candidate.
+def judge(outcomes: Sequence[Outcome], gate: Gate, z: float = Z) -> Verdict:
+    """Return what the outcomes say of the candidate, by an interval of ``z`` standard deviations.
 
     Ties are shown and decide nothing: they say that the models do not differ there, not which one is better.
     """
     counts = Counter(outcomes)
     wins, losses = counts[Outcome.WIN], counts[Outcome.LOSS]
     decided = wins + losses
-    low, high = wilson(wins, decided)
+    low, high = wilson(wins, decided, z)
     decision = Decision.UNDECIDED
     if decided >= gate.least:
         decision = (
@@ -90,3 +93,21 @@ def judge(outcomes: Sequence[Outcome], gate: Gate) -> Verdict:
         )
     rate = wins / decided if decided else 0.0
     return Verdict(wins, counts[Outcome.TIE], losses, counts[Outcome.FAILED], rate, low, high, decision)
+
+
+def judge_as_they_come(outcomes: Sequence[Outcome], gate: Gate) -> Verdict:
+    """Return what outcomes say that are judged again and again while they come: the first look that decides stands.
+
+    A 95 % interval that is looked at after each outcome excludes the truth at some time far more often than in 5 % of
+    all experiments. So it is looked at when ``least`` are decided, when twice as many are, and so on, each time with
+    half the chance of error of the time before, the first with half of all.
+    """
+    decided = [position for position, outcome in enumerate(outcomes) if outcome in (Outcome.WIN, Outcome.LOSS)]
+    count, error = gate.least, ERROR / 2
+    while count <= len(decided):
+        z = NormalDist().inv_cdf(1 - error / 2)
+        verdict = judge(outcomes[: decided[count - 1] + 1], gate, z)
+        if verdict.decision is not Decision.UNDECIDED:
+            return verdict
+        count, error = 2 * count, error / 2
+    return replace(judge(outcomes, gate), decision=Decision.UNDECIDED)

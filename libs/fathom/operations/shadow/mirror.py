@@ -13,8 +13,9 @@ from fathom.api.reward.v1 import reward_pb2 as reward
 from fathom.clients import Clients
 from fathom.core.errors import CorruptData, InvalidField, NotFound
 from fathom.core.ids import checked_id, sha256
-from fathom.domain.consent import SHADOW_PREFIX
+from fathom.domain.consent import SHADOW_PREFIX, Consent, ConsentRecords, asker_of
 from fathom.domain.grading.episodes import answer_item
+from fathom.operations.monitoring.watch import USERS
 from fathom.operations.shadow.gate import Outcome
 from fathom.transport.store import ObjectStore
 
@@ -34,11 +35,11 @@ class Side:
     version: int = 0
 
     @classmethod
-    def parse(cls, text: str) -> Side:
-        """Parse ``MODEL`` or ``MODEL@VERSION``; raise ``InvalidField``."""
+    def parse(cls, text: str, field: str) -> Side:
+        """Parse ``MODEL`` or ``MODEL@VERSION``; raise ``InvalidField(field)``."""
         model, _, version = text.partition("@")
         if not model or (version and not version.isdecimal()):
-            raise InvalidField("candidate", f"{text!r} is no MODEL or MODEL@VERSION")
+            raise InvalidField(field, f"{text!r} is no MODEL or MODEL@VERSION")
         return cls(model, int(version or 0))
 
     def __str__(self) -> str:
@@ -84,15 +85,15 @@ class Mirror:
         """Create with clients of the lane ``training`` and the tenant's view of the store."""
         self._clients, self._store, self._experiment = clients, store, experiment
         self._slots = asyncio.Semaphore(in_flight)
+        self._tools: list[str] | None = None
 
     async def results(self, run_ids: Sequence[str]) -> AsyncIterator[Result]:
         """Yield the result of each run as it comes; kept ones come without being played again.
 
         Raises ``FathomError`` for what concerns the whole experiment, e.g. a version that is not served.
         """
-        offered = (await self._clients.planner.list_tools(pb.ListToolsRequest())).tools
-        tools = sorted(READING & {tool.name for tool in offered})
-        tasks = [asyncio.create_task(self._mirror(run_id, tools)) for run_id in run_ids]
+        await self._find_tools()
+        tasks = [asyncio.create_task(self._mirror_in_turn(run_id)) for run_id in run_ids]
         try:
             for done in asyncio.as_completed(tasks):
                 yield await done
@@ -101,20 +102,42 @@ class Mirror:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _mirror(self, run_id: str, tools: Sequence[str]) -> Result:
+    async def _mirror_in_turn(self, run_id: str) -> Result:
         async with self._slots:
-            if (kept := await self._find(run_id)) is not None:
-                return kept
-            run = (await self._clients.planner.get_run(pb.GetRunRequest(run_id=run_id))).trajectory
-            if run.given:
-                return Result(run_id, Outcome.FAILED, "it began with tables, which a mirrored question has not")
-            sides = (self._experiment.candidate, self._experiment.baseline)
-            own, other = [await self._play(run, side, tools) for side in sides]
-            result = await self._compare(run, own, other)
-            # What failed for our own reasons says nothing of the candidate, and is played again next time.
-            if result.outcome is not Outcome.FAILED:
-                await self._keep(result)
-            return result
+            return await self.mirror(run_id)
+
+    async def mirror(self, run_id: str) -> Result:
+        """Return the kept result of a run, or play it now; raise ``FathomError`` as ``results`` does."""
+        if (kept := await self._find(run_id)) is not None:
+            return kept
+        found = await self._clients.planner.get_run(pb.GetRunRequest(run_id=run_id))
+        run = found.trajectory
+        if why_not := "it has been resumed" if found.running else await self._find_obstacle(run):
+            return Result(run_id, Outcome.FAILED, why_not)
+        tools = await self._find_tools()
+        sides = (self._experiment.candidate, self._experiment.baseline)
+        own, other = [await self._play(run, side, tools) for side in sides]
+        result = await self._compare(run, own, other)
+        # What failed for our own reasons says nothing of the candidate, and is played again next time.
+        if result.outcome is not Outcome.FAILED:
+            await self._keep(result)
+        return result
+
+    async def _find_obstacle(self, run: trajectory.Trajectory) -> str:
+        """Return why a run is not to be mirrored, "" for nothing."""
+        if run.parent_run_id or run.lane not in USERS:
+            return "no user asked it"
+        if run.given:
+            return "it began with tables, which a mirrored question has not"
+        consent, _ = await ConsentRecords(self._store).find(asker_of(run))
+        return "its user has refused that anything is made of it" if consent is Consent.REFUSED else ""
+
+    async def _find_tools(self) -> list[str]:
+        """Return the names of the tools that only read."""
+        if self._tools is None:
+            offered = (await self._clients.planner.list_tools(pb.ListToolsRequest())).tools
+            self._tools = sorted(READING & {tool.name for tool in offered})
+        return self._tools
 
     async def _play(self, run: trajectory.Trajectory, side: Side, tools: Sequence[str]) -> trajectory.Trajectory:
         """Play the run's question with one model, outside of any conversation."""

@@ -10,7 +10,11 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
+from fathom.core.errors import DeadlineExceeded, NotFound
+from fathom.domain.chat.messages import ToolCall
+from fathom.services.planner.model.episode import ToolStatus
 from fathom.services.planner.tools.python import PLOTLY, Python
+from fathom.services.planner.tools.registry import CallLimits, Registry
 from fathom.services.planner.tools.session import Session
 from fathom.services.planner.tools.tables.results import ResultTables
 from fathom.transport.store.memory import MemoryStore
@@ -85,3 +89,53 @@ async def test_a_cell_that_was_stopped_with_its_planner_runs_again_in_a_session_
     events = await session.execute("call_1", "1 + 2")
     assert events[-1].outcome.result == "3"
     assert created == ["run-session-0", "run-session-1"]
+
+
+async def test_a_call_that_found_no_free_session_in_time_is_made_again() -> None:
+    asked: list[str] = []
+
+    async def create_session(request: pb.CreateSessionRequest, timeout_s: float) -> pb.CreateSessionResponse:
+        asked.append(request.request_id)
+        if len(asked) == 1:
+            raise DeadlineExceeded("sandbox.CreateSession was stopped at its deadline")
+        return pb.CreateSessionResponse(session_id="session_1")
+
+    async def execute(request: pb.ExecuteRequest, timeout_s: float) -> Any:
+        yield pb.ExecuteResponse(sequence=1, outcome=pb.Outcome(status=pb.EXECUTE_STATUS_OK, result="3"))
+
+    clients = SimpleNamespace(sandbox=SimpleNamespace(create_session=create_session, execute=execute))
+    styles = Counter("styles", "Cells by style", ("style",), registry=CollectorRegistry())
+    tables = ResultTables(cast(Any, None), cast(Any, None), "run", 1.0)
+    tool = Python(Session(cast(Any, clients), "run", 60.0), MemoryStore(), styles, "run", tables)
+    # A trainer's episode, which a call that may have acted would end.
+    registry = Registry([tool], bounds=CallLimits(patience_s=60.0, is_strict=True))
+    cell = json.dumps({"intent": "add", "code": "1 + 2"})
+    result = await registry.call("call_1", ToolCall("call_1", "python", cell))
+    assert result.status is ToolStatus.OK
+    assert asked == ["run-session-0", "run-session-0"], "the same session, should the first attempt have opened one"
+
+
+async def test_a_session_that_has_run_a_part_of_its_cells_again_is_not_used() -> None:
+    opened: list[str] = []
+    ran: list[tuple[str, str]] = []
+
+    async def create_session(request: pb.CreateSessionRequest, timeout_s: float) -> pb.CreateSessionResponse:
+        opened.append(f"session_{len(opened) + 1}")
+        return pb.CreateSessionResponse(session_id=opened[-1])
+
+    async def execute(request: pb.ExecuteRequest, timeout_s: float) -> Any:
+        ran.append((request.session_id, request.code))
+        if request.session_id == "session_1" and request.code == "third = 3":
+            raise NotFound("session", "session_1")  # it was taken back, because people waited for one
+        if request.session_id == "session_2" and request.code == "second = 2":
+            raise DeadlineExceeded("late")
+        yield pb.ExecuteResponse(sequence=1, outcome=pb.Outcome(status=pb.EXECUTE_STATUS_OK))
+
+    clients = SimpleNamespace(sandbox=SimpleNamespace(create_session=create_session, execute=execute))
+    session = Session(cast(Any, clients), "run", 1.0)
+    for number, code in enumerate(("first = 1", "second = 2")):
+        await session.execute(f"call_{number}", code)
+    with pytest.raises(DeadlineExceeded):
+        await session.execute("call_2", "third = 3")
+    await session.execute("call_3", "fourth = 4")
+    assert [code for held, code in ran if held == "session_3"] == ["first = 1", "second = 2", "fourth = 4"]
