@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 import yaml
 from rich.console import Console
+from tests.support.training.metrics import read_lines
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.clients import Clients, connect
 from fathom.services.local import Endpoints
 from fathom.trainers.checkpoints import StoreCheckpoints
 from fathom.trainers.commands.local_run import stack as open_stack
-from fathom.trainers.monitor.loggers import read_lines
 from fathom.transport.store import open_store
 from tests.integration.stack.conftest import MODELS, prepare
 

@@ -12,7 +12,7 @@ import pytest
 from fathom.core.errors import CorruptData, InvalidField, MissingExtra
 from fathom.trainers.config.sections import CollapseConfig
 from fathom.trainers.monitor.collapse import CollapseDetector, Signal, TrainingCollapsed
-from fathom.trainers.monitor.loggers import JsonLines, make_loggers, read_lines
+from fathom.trainers.monitor.loggers import JsonLines, make_loggers
 from fathom.trainers.monitor.report import write_report
 
 HEALTHY = {
