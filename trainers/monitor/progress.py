@@ -49,7 +49,7 @@ class Progress:
         now = time.time()
         self.about = replace(about, started=now, updated=now, lines=lines, start_id=new_id("start"))
         self.mirror: StoreMirror | None = None
-        self._page, self._sampling = Pace(RELOAD_S), Pace(0.0)
+        self.page, self.sampling = Pace(RELOAD_S), Pace(0.0)
         self._write_about()
 
     def set_notes(self, notes: Sequence[str]) -> None:
@@ -66,13 +66,13 @@ class Progress:
             for other in surplus(sample_steps(path.name for path in folder.glob("*.json")), step):
                 (folder / sample_name(other)).unlink()
 
-        self._sampling.run(write, force=step in (1, total))
+        self.sampling.run(write, force=step in (1, total))
 
     def log_step(self, step: int, total: int) -> None:
         """Note a step whose metrics have been written, and renew page and copy when they are due."""
         self.about = replace(self.about, step=step, total=total, updated=time.time(), lines=self.about.lines + 1)
         self._write_about()
-        self._page.run(self.write_page)
+        self.page.run(self.write_page)
         if self.mirror is not None:
             self.mirror.update(self.about)
 
