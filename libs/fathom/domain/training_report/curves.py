@@ -137,7 +137,7 @@ def reduce_curves(curves: Curves, points: int) -> dict[str, Any]:
 def reduce_series(series: Series, points: int) -> tuple[list[int], dict[str, list[float]]]:
     """Return the steps and the values ``y``; of a longer series means, with ``lo`` and ``hi`` of each stretch."""
     if len(series.steps) <= points:
-        return list(series.steps), {"y": [rounded(value) for value in series.values]}
+        return list(series.steps), {"y": [round_value(value) for value in series.values]}
     first, last = series.steps[0], series.steps[-1]
     edges = [first + (last + 1 - first) * number // points for number in range(points + 1)]
     places = [bisect_left(series.steps, edge) for edge in edges]
@@ -150,7 +150,7 @@ def reduce_series(series: Series, points: int) -> tuple[list[int], dict[str, lis
         # The last step of the stretch: the curve ends where the training is.
         steps.append(series.steps[end - 1])
         for name, value in (("y", math.fsum(part) / len(part)), ("lo", min(part)), ("hi", max(part))):
-            reduced[name].append(rounded(value))
+            reduced[name].append(round_value(value))
     return steps, reduced
 
 
@@ -158,17 +158,17 @@ def summarise(series: Series) -> dict[str, float | int]:
     """Return first and last value, and the extremes with their steps, of the whole series."""
     low, high = min(series.values), max(series.values)
     return {
-        "first": rounded(series.values[0]),
-        "last": rounded(series.values[-1]),
-        "min": rounded(low),
-        "max": rounded(high),
+        "first": round_value(series.values[0]),
+        "last": round_value(series.values[-1]),
+        "min": round_value(low),
+        "max": round_value(high),
         "min_step": series.steps[series.values.index(low)],
         "max_step": series.steps[series.values.index(high)],
         "count": len(series.steps),
     }
 
 
-def rounded(value: float) -> float:
+def round_value(value: float) -> float:
     """Return the value with ``DIGITS`` significant digits; times and counts, which need all of theirs, to a unit."""
     return round(value) if abs(value) >= 10**DIGITS else float(f"{value:.{DIGITS}g}")
 
