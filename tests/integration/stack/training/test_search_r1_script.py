@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import yaml
 from rich.console import Console
-from tests.support.training.metrics import read_lines
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.clients import Clients, connect
@@ -21,6 +20,7 @@ from fathom.trainers.checkpoints import StoreCheckpoints
 from fathom.trainers.commands.local_run import stack as open_stack
 from fathom.transport.store import open_store
 from tests.integration.stack.conftest import MODELS, prepare
+from tests.support.training.metrics import read_lines
 
 ROOT = Path(__file__).parents[4]
 SCRIPT = ROOT / "trainers" / "search_r1" / "train_ppo.sh"

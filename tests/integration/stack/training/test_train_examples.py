@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-from tests.support.training.metrics import read_lines
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
 from fathom.api.policy.v1 import policy_pb2 as policy
@@ -26,6 +25,7 @@ from fathom.trainers.jobs.registry import ALGORITHMS, load_settings
 from fathom.trainers.learners.models import load_model
 from fathom.trainers.prime import main_prime
 from fathom.transport.store import open_store
+from tests.support.training.metrics import read_lines
 from tests.support.training.read_settings import keep_read
 
 on_the_stack = pytest.mark.asyncio(loop_scope="package")

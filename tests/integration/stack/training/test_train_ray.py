@@ -7,7 +7,6 @@ import math
 from pathlib import Path
 
 import pytest
-from tests.support.training.metrics import read_lines
 
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.clients import Clients
@@ -15,6 +14,7 @@ from fathom.core.errors import NotReady
 from fathom.services.local import Endpoints
 from fathom.trainers.jobs.launch import Interruption, Outcome, Place, Run
 from fathom.trainers.jobs.registry import load_settings
+from tests.support.training.metrics import read_lines
 
 pytestmark = [pytest.mark.asyncio(loop_scope="package"), pytest.mark.slow]
 Stack = tuple[Endpoints, Clients]
