@@ -1,4 +1,4 @@
-"""The trainers' commands: ``fathom train``, ``report``, ``export``, ``data convert``, ``data synth``, ``data compress``.
+"""The trainers' commands: ``fathom train``, ``report``, ``export``, ``data convert``, ``synth`` and ``compress``.
 
 Each imports its work when it runs; pyproject.toml declares them as entry points (``fathom.cli.plugins``).
 """

@@ -12,8 +12,9 @@ Fathom adds to ``extra_info`` the fields needed by rollouts through the planner,
 the bare ``question``, ``language``, ``grader`` with ``grader_parameters``, ``scenario``, ``expected_tools`` (the
 suitable tools), ``data_query``, ``history`` (the turns before the question), ``conversation_id`` with
 ``conversation_turns`` (a conversation of the memory service and how many of its turns the question follows) and
-``as_of`` (the instant at which it is asked). Files without these are read as others write them: the question is then that of the column ``question`` or of
-the chat's last user, and the grader that of the ``data_source``, see ``fathom.trainers.data.sources``.
+``as_of`` (the instant at which it is asked). Files without these are read as others write them: the question is then
+that of the column ``question`` or of the chat's last user, and the grader that of the ``data_source``, see
+``fathom.trainers.data.sources``.
 """
 
 from __future__ import annotations
