@@ -13,6 +13,10 @@ import typer
 from fathom.cli.options import HOME, Context, Home, Kubeconfig, Namespace, Release
 
 
+EMPTY = "memory://"
+"""A store without any training, for the report of folders alone."""
+
+
 def train(
     algorithm: Annotated[str, typer.Argument(help="sft, dpo, ppo, grpo, rloo, prime, search_r1, brpo or interpreter.")],
     overrides: Annotated[
@@ -76,7 +80,7 @@ def report(
     from fathom.trainers.commands.local_run import find_store
     from fathom.trainers.commands.report_file import write_reports
 
-    found = asyncio.run(write_reports(names or [], store or find_store(home), target, follow=follow))
+    found = asyncio.run(write_reports(names or [], store or find_store(home) or EMPTY, target, follow=follow))
     typer.echo(f"{target}: {', '.join(found)}")
 
 

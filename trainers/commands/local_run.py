@@ -91,11 +91,12 @@ async def train(wanted: Wanted, config: TrainConfig, console: Console) -> None:
 
 
 def find_store(home: Path) -> str:
-    """Return the URL of the running stack's store, else of the folder in which a local stack has it."""
+    """Return the URL of the running stack's store, else of the folder in which a local stack has left it, else ""."""
     try:
         return read_endpoints(home).store
     except NotReady:
-        return (home / "store").resolve().as_uri()
+        folder = home / "store"
+        return folder.resolve().as_uri() if folder.is_dir() else ""
 
 
 @asynccontextmanager

@@ -22,7 +22,7 @@ from typing import Any
 
 from fathom.clients import Clients, connect
 from fathom.core.call import Lane
-from fathom.core.errors import Cancelled, InvalidField, MissingExtra
+from fathom.core.errors import Cancelled, FathomError, InvalidField, MissingExtra
 from fathom.domain.training_report.about import FAILED, FINISHED, METRICS, RUNNING, STOPPED, About
 from fathom.trainers.algorithms.algorithm import Algorithm
 from fathom.trainers.algorithms.context import TrainingContext
@@ -42,7 +42,7 @@ from fathom.trainers.learners.stored_models import fetch_models
 from fathom.trainers.monitor.collapse import CollapseDetector, TrainingCollapsed
 from fathom.trainers.monitor.loggers import Logger, make_loggers
 from fathom.trainers.monitor.progress import Progress
-from fathom.trainers.monitor.store_mirror import StoreMirror, restore_folder
+from fathom.trainers.monitor.store_mirror import StoreMirror, find_other, restore_folder
 from fathom.trainers.rollouts import PlannerRollouts
 from fathom.trainers.rollouts.lease import Holder, Lease, acquire
 from fathom.trainers.rollouts.loop_thread import LoopThread
@@ -159,12 +159,21 @@ class Run:
 
     def _open_mirror(self, stack: ExitStack, loop: LoopThread) -> None:
         """Copy the report's data into the store from here on, if there is one."""
-        url = self.place.store or self.place.reports
+        url, output = self.place.store or self.place.reports, self.config.trainer.output
         if not url:
             return
         store = loop.call(open_store_in_loop(url))
         stack.callback(lambda: loop.call(store.close()))
-        self._progress.mirror = StoreMirror(store, loop.start, self.config.trainer.output)
+        # Where checkpoints lie elsewhere, nobody has claimed the name in this store.
+        if not self.place.store and self.config.trainer.resume_mode != "disable":
+            try:
+                if loop.call(find_other(store, self._progress.about)):
+                    self.notes.append(f"The page shows another training named {output.name!r}: choose a trainer.output")
+                    return
+            except FathomError as error:
+                self.notes.append(f"The page does not show this training: {error.message}")
+                return
+        self._progress.mirror = StoreMirror(store, loop.start, output)
         # Now, while the loop and the store are open.
         stack.push(self._end_report)
 
@@ -184,12 +193,12 @@ class Run:
         """Build the trainer and its dependencies; everything to be closed is pushed on ``stack``."""
         config = self.config
         loop = stack.enter_context(LoopThread())
-        self._open_mirror(stack, loop)
         if find(self.name).from_files:
             url = self.place.store or config.trainer.output.resolve().as_uri()
             kept = loop.call(open_store_in_loop(url))
             stack.callback(lambda: loop.call(kept.close()))
             loop.call(claim_for(kept, self.name, config))
+            self._open_mirror(stack, loop)
             checkpoints = open_checkpoints(config, kept, url, loop)
             return find(self.name).load()(fetch_models(config, self.place.store), self._on_step, checkpoints)
         clients, store = loop.call(open_services(self.place))
@@ -214,6 +223,8 @@ class Run:
             self._warn,
             CollapseDetector(config.collapse, algorithm.collapse_signals()),
         )
+        # After the claim and the lease: a training that is refused must not replace the curves of the one that is not.
+        self._open_mirror(stack, loop)
         trainer = assembly.build_trainer(algorithm, tokenizer, context, store_url=self.place.store)
         stack.callback(trainer.close)  # a job's Ray cluster, or one that others use, outlives the training
         return trainer

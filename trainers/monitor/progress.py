@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fathom.core.ids import new_id
-from fathom.domain.training_report.about import ABOUT, METRICS, SAMPLES, About
+from fathom.domain.training_report.about import ABOUT, METRICS, SAMPLES, About, read_about
 from fathom.domain.training_report.samples import is_due, surplus
 from fathom.trainers.batch import DataProto
 from fathom.trainers.monitor.report import RELOAD_S, sample_name, write_report, write_whole
@@ -46,8 +46,16 @@ class Progress:
         self.folder, self._samples = folder, samples
         metrics = folder / METRICS
         lines = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
-        now = time.time()
-        self.about = replace(about, started=now, updated=now, lines=lines, start_id=new_id("start"))
+        now, before = time.time(), folder / ABOUT
+        known = read_about(str(before), before.read_bytes()) if before.exists() else None
+        self.about = replace(
+            about,
+            started=known.started if known else now,
+            updated=now,
+            lines=lines,
+            training_id=known.training_id if known else new_id("training"),
+            start_id=new_id("start"),
+        )
         self.mirror: StoreMirror | None = None
         self.page, self.sampling = Pace(RELOAD_S), Pace(0.0)
         self._write_about()

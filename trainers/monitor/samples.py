@@ -67,7 +67,8 @@ def describe_row(batch: DataProto, place: int, why: Sequence[str], tokenizer: An
         if name not in batch:
             return None
         found = batch.tensor(name)[place][attention[-width:]].tolist()
-        return [float(f"{value:.4g}") for value in cut(found)[0]]
+        # Differences of log-probabilities are taken on the page: fewer digits would make small ones 0.
+        return [float(f"{value:.7g}") for value in cut(found)[0]]
 
     arrays = batch.non_tensor_batch
     described: dict[str, Any] = {

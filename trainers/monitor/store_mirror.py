@@ -13,9 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from fathom.core.errors import FathomError
+from fathom.core.errors import FathomError, NotFound
 from fathom.domain.training_report.about import (
-    INDEX,
+    ABOUT,
     LINES,
     METRICS,
     PREFIX,
@@ -23,6 +23,7 @@ from fathom.domain.training_report.about import (
     About,
     about_key,
     piece_key,
+    read_about,
     sample_key,
 )
 from fathom.trainers.monitor.report import sample_name, write_whole
@@ -120,13 +121,23 @@ class StoreMirror:
                 await self._store.delete(key)
 
 
+async def find_other(store: ObjectStore, about: About) -> bool:
+    """Return whether the store has another training of this name."""
+    key = about_key(about.name)
+    try:
+        return read_about(key, await store.get(key)).training_id != about.training_id
+    except NotFound:
+        return False
+
+
 async def restore_folder(store: ObjectStore, folder: Path) -> None:
     """Download the report data of a training's earlier attempts, which ran on another disk; nothing without any."""
     name = folder.name
-    if await store.head(f"{INDEX}/{name}.json") is None:
+    if await store.head(about_key(name)) is None:
         return
     for key in await store.keys(f"{PREFIX}/{name}/{SAMPLES}/"):
         await asyncio.to_thread(write_whole, folder / SAMPLES / key.rpartition("/")[2], await store.get(key))
     pieces = [await store.get(key) for key in sorted(await store.keys(f"{PREFIX}/{name}/metrics/"))]
+    await asyncio.to_thread(write_whole, folder / ABOUT, await store.get(about_key(name)))
     # Last, since its presence says that there is nothing to restore.
     await asyncio.to_thread(write_whole, folder / METRICS, b"".join(pieces))

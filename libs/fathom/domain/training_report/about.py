@@ -19,6 +19,8 @@ METRICS, ABOUT, SAMPLES = "metrics.jsonl", "about.json", "samples"
 """Names in a training's own folder."""
 LINES = 200
 """Lines of metrics per object: an upload sends the last piece only, some 400 KB of a hundred metrics per step."""
+HIDDEN = ("settings", "notes", "training_id", "start_id")
+"""What a row of a list leaves out."""
 RUNNING, FINISHED, STOPPED, FAILED = "running", "finished", "stopped", "failed"
 
 
@@ -37,6 +39,8 @@ class About:
     total: int = 0
     lines: int = 0
     """Lines of metrics that have been written."""
+    training_id: str = ""
+    """Made at the first start in a folder: another one under the same name is another training."""
     start_id: str = ""
     """Changes with every start of the process that trains."""
     notes: tuple[str, ...] = ()
@@ -48,7 +52,7 @@ class About:
 
     def without_settings(self) -> dict[str, Any]:
         """Return the description as a row of a list."""
-        return {name: value for name, value in asdict(self).items() if name not in ("settings", "notes", "start_id")}
+        return {name: value for name, value in asdict(self).items() if name not in HIDDEN}
 
 
 def read_about(source: str, data: bytes) -> About:

@@ -21,7 +21,7 @@ from fathom.trainers.commands.report_file import MAX_TRAININGS, write_reports
 from fathom.trainers.monitor.progress import MOST_SHARE, Pace
 from fathom.trainers.monitor.report import read_folder, write_report
 from fathom.trainers.monitor.samples import choose_rows, describe_row, split_text
-from fathom.trainers.monitor.store_mirror import EVERY_S, StoreMirror, restore_folder
+from fathom.trainers.monitor.store_mirror import EVERY_S, StoreMirror, find_other, restore_folder
 from fathom.trainers.objectives.mismatch import FIRST_PASS
 from fathom.transport.store import ObjectStore, open_store
 from tests.support.training.reports import TOKENIZER, Writer, make_batch
@@ -205,6 +205,20 @@ def test_curves_go_on_on_another_disk_and_begin_anew_where_they_are_not_wanted(
     assert asyncio.run(store.keys("training/run/")) == [
         "training/run/metrics/000000.jsonl", "training/run/samples/00000001.json",
     ]  # fmt: skip
+
+
+def test_another_training_of_the_name_is_known_by_its_id(tmp_path: Path, store: ObjectStore) -> None:
+    first = Writer(tmp_path / "a" / "run")
+    first.mirror(StoreMirror(store, start_now, tmp_path / "a" / "run"))
+    first.write(1)
+    first.end()
+    # The same folder again, and a copy on another disk, are the same training; a fresh folder is not.
+    asyncio.run(restore_folder(store, tmp_path / "b" / "run"))
+    for folder, other in (("a", False), ("b", False), ("c", True)):
+        again = Writer(tmp_path / folder / "run")
+        again.end()
+        assert asyncio.run(find_other(store, again.progress.about)) == other
+    assert not asyncio.run(find_other(open_store("memory://"), first.progress.about))
 
 
 def test_a_store_that_is_away_does_not_end_a_training(tmp_path: Path) -> None:

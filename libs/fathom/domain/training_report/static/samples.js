@@ -80,7 +80,7 @@ function facts(row) {
   return [
     ["reward", short(row.reward)], ...Object.entries(row.components ?? {}).map(([name, value]) => [name, short(value)]),
     ["response", `${row.response_tokens.toLocaleString("en")} tokens, ${row.trained_tokens.toLocaleString("en")} trained on`],
-    ["shown", `${response.text.length.toLocaleString("en")} tokens, ${trained.toLocaleString("en")} with mask 1`],
+    response.cut ? ["shown", `${response.text.length.toLocaleString("en")} tokens, ${trained.toLocaleString("en")} with mask 1`] : null,
     row.version_min === undefined ? null : ["weights", row.version_min === row.version_max ? `version ${row.version_min}` : `versions ${row.version_min}–${row.version_max}`],
     mean === null ? ["difference", "not measured: the sampler's values are the old ones (bypass_mode)"] : ["mean |difference|", `${short(mean)} nats, at most ${short(Math.max(...differences))}`],
   ].filter(Boolean);
