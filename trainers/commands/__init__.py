@@ -12,7 +12,6 @@ import typer
 
 from fathom.cli.options import HOME, Context, Home, Kubeconfig, Namespace, Release
 
-
 EMPTY = "memory://"
 """A store without any training, for the report of folders alone."""
 
