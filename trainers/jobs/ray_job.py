@@ -32,8 +32,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from fathom.core.errors import NON_RETRYABLE, FathomError, InvalidField, is_retryable
+from fathom.domain.training_report.about import PREFIX
 from fathom.trainers.config import TrainConfig
-from fathom.trainers.jobs.artifacts import PREFIX, stage_inputs, upload_outputs
+from fathom.trainers.jobs.artifacts import stage_inputs, upload_outputs
 from fathom.trainers.jobs.registry import find, load_settings
 
 # Exit statuses: 75 is EX_TEMPFAIL of sysexits.h (try again), 143 is 128 + SIGTERM (stopped, goes on from a checkpoint).

@@ -19,6 +19,7 @@ from fathom.domain.training_report.about import (
     LINES,
     METRICS,
     PREFIX,
+    RUNNING,
     SAMPLES,
     About,
     about_key,
@@ -52,6 +53,7 @@ class StoreMirror:
         self._piece, self._offset = 0, 0
         self._sent_bytes = 0
         self._samples: set[int] = set()
+        self._gone: set[int] = set()
         self._is_first = True
 
     def update(self, about: About) -> None:
@@ -77,6 +79,8 @@ class StoreMirror:
                 await self._drop_others()
             await self._send_metrics()
             await self._send_samples()
+            if about.state != RUNNING:
+                await self._send_samples()
             # Last: a reader takes it that the lines which it names are there.
             await self._store.put(about_key(self._name), about.to_json(), JSON)
             self._is_first = False
@@ -105,9 +109,10 @@ class StoreMirror:
         kept = set(sample_steps(path.name for path in folder.glob("*.json")))
         for step in sorted(kept - self._samples):
             await self._store.put(sample_key(self._name, step), (folder / sample_name(step)).read_bytes(), JSON)
-        for step in sorted(self._samples - kept):
+        # One upload later: a page that was given the list of before may ask for them still.
+        for step in sorted(self._gone - kept):
             await self._store.delete(sample_key(self._name, step))
-        self._samples = kept
+        self._gone, self._samples = self._samples - kept, kept
 
     async def _drop_others(self) -> None:
         """Delete what an earlier training of this name has left beyond what this folder has."""

@@ -172,11 +172,24 @@ def test_the_store_has_the_curves_while_the_training_runs(tmp_path: Path, store:
     now[0] += EVERY_S
     writer.write(2 * LINES + 12)
     assert last() == 2 * LINES + 12
-    assert asyncio.run(reader.sampled_steps("run")) == [1, *range(8, 2 * LINES + 12, 8), 2 * LINES + 12][:-1]
     writer.write(2 * LINES + 13)
     writer.end()
     about = asyncio.run(reader.describe("run"))
     assert (about.state, last()) == ("finished", 2 * LINES + 13), "the end is uploaded at once"
+    assert asyncio.run(reader.sampled_steps("run")) == sorted(read_folder(tmp_path / "run").samples)
+
+
+def test_a_sample_that_is_dropped_stays_for_the_page_that_was_told_of_it(tmp_path: Path, store: ObjectStore) -> None:
+    now = [0.0]
+    writer, reader = Writer(tmp_path / "run", total=1_000), TrainingReader(store)
+    writer.mirror(StoreMirror(store, start_now, tmp_path / "run", lambda: now[0]))
+    listed = []
+    for step in (63, 64, 66):
+        writer.write(step)
+        now[0] += EVERY_S
+        listed.append(asyncio.run(reader.sampled_steps("run")))
+    writer.end()
+    assert listed == [[63], [63, 64], [64, 66]]
 
 
 def test_curves_go_on_on_another_disk_and_begin_anew_where_they_are_not_wanted(
