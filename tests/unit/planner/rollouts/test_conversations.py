@@ -27,7 +27,7 @@ CALL = Call.new()
 
 
 @pytest_asyncio.fixture
-async def remembered(tmp_path: Path) -> AsyncIterator[Both]:
+async def house(tmp_path: Path) -> AsyncIterator[Both]:
     """Yield a planner with the real memory, in which two turns with a table each have been remembered."""
     engine = Engine(tmp_path / "memory.sqlite3")
     await engine.start()
@@ -82,11 +82,11 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-async def test_run_and_rollout_of_a_conversation_ask_the_model_for_the_same(remembered: Both, name: str) -> None:
+async def test_run_and_rollout_of_a_conversation_ask_the_model_for_the_same(house: Both, name: str) -> None:
     asked, task = CASES[name]
-    run, production = await remembered.run(**asked, **task, conversation_id="conv_1")
+    run, production = await house.run(**asked, **task, conversation_id="conv_1")
     # The run is a turn of the conversation now, which had not been there when its question was asked.
-    rollout, training = await remembered.roll(follow_up(2, **task), **asked)
+    rollout, training = await house.roll(follow_up(2, **task), **asked)
     assert len(run) >= 2
     assert rollout == run
     assert training.given == production.given
@@ -95,35 +95,35 @@ async def test_run_and_rollout_of_a_conversation_ask_the_model_for_the_same(reme
         assert [item.variable for item in training.given] == ["sheet_1", "sheet_2"]
 
 
-async def test_an_earlier_turn_has_the_conversation_of_then(remembered: Both) -> None:
+async def test_an_earlier_turn_has_the_conversation_of_then(house: Both) -> None:
     """Whatever was said since, in the same conversation, is unknown to the episode."""
-    first, one = await remembered.roll(follow_up(1))
+    first, one = await house.roll(follow_up(1))
     text = first[0][0].decode()
     assert "How did Apple do?" in text
     assert "Gold" not in text
     assert [item.variable for item in one.given] == ["sheet_1"]
-    await remembered.run(conversation_id="conv_1")
-    again, _ = await remembered.roll(follow_up(1))
+    await house.run(conversation_id="conv_1")
+    again, _ = await house.roll(follow_up(1))
     assert again == first
 
 
-async def test_a_conversation_without_consent_of_all_its_runs_is_not_trained_on(remembered: Both) -> None:
-    records = ConsentRecords(remembered.record.store)
+async def test_a_conversation_without_consent_of_all_its_runs_is_not_trained_on(house: Both) -> None:
+    records = ConsentRecords(house.record.store)
     await records.put_run("run_gold", Consent.REFUSED, "ann")
     with pytest.raises(PermissionDenied, match="turn 2 of conversation conv_1") as refused:
-        await remembered.roll(follow_up(2))
+        await house.roll(follow_up(2))
     assert refused.value.metadata["field"] == "tasks[0].conversation_id"
-    assert remembered.requests == [], "nothing has been sampled"
+    assert house.requests == [], "nothing has been sampled"
     # The turn before it has been given.
-    await remembered.roll(follow_up(1))
+    await house.roll(follow_up(1))
     await records.put_run("run_gold", Consent.GIVEN, "ann")
-    await remembered.roll(follow_up(2))
+    await house.roll(follow_up(2))
 
 
-async def test_nothing_stated_is_a_refusal(remembered: Both) -> None:
-    await remembered.run(conversation_id="conv_2")
+async def test_nothing_stated_is_a_refusal(house: Both) -> None:
+    await house.run(conversation_id="conv_2")
     with pytest.raises(PermissionDenied, match="turn 1 of conversation conv_2"):
-        await remembered.roll(follow_up(1, conversation_id="conv_2"))
+        await house.roll(follow_up(1, conversation_id="conv_2"))
 
 
 @pytest.mark.parametrize(
@@ -139,8 +139,8 @@ async def test_nothing_stated_is_a_refusal(remembered: Both) -> None:
     ],
 )
 async def test_what_no_conversation_can_be_is_refused(
-    remembered: Both, fields: dict[str, Any], task: dict[str, Any], field: str
+    house: Both, fields: dict[str, Any], task: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(InvalidField) as caught:
-        await remembered.roll(task, **fields)
+        await house.roll(task, **fields)
     assert caught.value.field == field
