@@ -232,4 +232,27 @@ def batch_metrics(data: DataProto, max_response_length: int | None = None) -> di
     for name, values in data.non_tensor_batch.items():
         if name.startswith("reward/"):
             metrics[name] = float(np.mean(values.astype(float)))
-    return metrics
+            metrics[f"reward_std/{name.removeprefix('reward/')}"] = float(np.std(values.astype(float)))
+    return metrics | group_metrics(data)
+
+
+def group_metrics(data: DataProto) -> dict[str, float]:
+    """Compute how much rewards differ within groups; empty without groups of several samples.
+
+    ``group/reward_std`` is the mean of the groups' standard deviations, ``group/flat`` the share of groups whose
+    samples all have one reward: within such a group no sample is better than another, so that nothing is learned.
+    """
+    if "uid" not in data or "token_level_scores" not in data:
+        return {}
+    scores, uids = outcomes(data, "token_level_scores").double().numpy(), data.array("uid").astype(str)
+    if "episode" in data:
+        _, first = np.unique(data.array("episode").astype(str), return_index=True)
+        scores, uids = scores[first], uids[first]
+    groups = [group for uid in np.unique(uids) if len(group := scores[uids == uid]) > 1]
+    if not groups:
+        return {}
+    return {
+        "group/reward_std": sum(float(group.std()) for group in groups) / len(groups),
+        # By the range: rounding may give equal values a deviation above 0.
+        "group/flat": sum(bool(np.ptp(group) == 0.0) for group in groups) / len(groups),
+    }

@@ -21,6 +21,7 @@ from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.core.telemetry import Telemetry
+from fathom.domain.training_report.reader import TrainingReader
 from fathom.services.gateway import problems
 from fathom.services.gateway.bodies import (
     CONSENTS,
@@ -42,6 +43,7 @@ from fathom.services.gateway.openai.routes import add_openai
 from fathom.services.gateway.page import add_page
 from fathom.services.gateway.schemas import add_message, reference
 from fathom.services.gateway.tables import View
+from fathom.services.gateway.trainings import add_trainings
 from fathom.services.gateway.users import Users
 
 DOCUMENTED_MESSAGES = (
@@ -58,7 +60,9 @@ PageSize = Annotated[int, Query(ge=0, le=1000, description="At most this many; 0
 PageToken = Annotated[str, Query(description="Where to go on: next_page_token of the page before.")]
 
 
-def create_app(config: Config, engine: Engine, telemetry: Telemetry, users: Users) -> FastAPI:
+def create_app(
+    config: Config, engine: Engine, telemetry: Telemetry, users: Users, trainings: TrainingReader
+) -> FastAPI:
     """Create the application with all routes."""
     app = FastAPI(
         title="Fathom",
@@ -84,6 +88,7 @@ def create_app(config: Config, engine: Engine, telemetry: Telemetry, users: User
     add_conversations(app, engine)
     add_operations(app, engine, telemetry)
     add_openai(app, engine, config)
+    add_trainings(app, trainings)
     add_page(app)
     app.openapi = lambda: build_openapi_document(app)  # type: ignore[method-assign]
     return app

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from fastapi import FastAPI
 
+from fathom.domain.training_report.reader import TrainingReader
 from fathom.hosting.deps import Deps
 from fathom.services.gateway.app import create_app
 from fathom.services.gateway.config import Config
@@ -31,12 +32,13 @@ class HttpService:
 
 def build(config: Config, deps: Deps) -> HttpService:
     """Build the gateway; the only constructor."""
-    engine = Engine(config, deps.clients, TenantStore(deps.store), Readiness(deps.clients, deps.store, deps.bus))
+    store = TenantStore(deps.store)
+    engine = Engine(config, deps.clients, store, Readiness(deps.clients, deps.store, deps.bus))
     users = Users.open(config)
 
     async def close() -> None:
         await engine.close()
         await users.close()
 
-    app = create_app(config, engine, deps.telemetry, users)
+    app = create_app(config, engine, deps.telemetry, users, TrainingReader(store))
     return HttpService("gateway", app, close=close, is_open=users.is_open)

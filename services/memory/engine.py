@@ -140,23 +140,29 @@ class Engine:
 
         return await self._database.run_transaction(work)
 
-    async def get_window(self, conversation: str, full_turns: int, max_turns: int) -> tuple[list[WindowTurn], int]:
+    async def get_window(
+        self, conversation: str, full_turns: int, max_turns: int, through: int = 0
+    ) -> tuple[list[WindowTurn], int]:
         """Return the newest ``max_turns`` turns, oldest first, and the number of older turns left out.
 
         The last ``full_turns`` have their answer, older ones their bullet points. An unknown conversation is empty.
+        With ``through`` the turns after that number do not count.
         Raises ``InvalidField``.
         """
         if full_turns < 0:
             raise InvalidField("full_turns", "must not be negative")
         if max_turns < 1:
             raise InvalidField("max_turns", "must be 1 or more")
+        if through < 0:
+            raise InvalidField("through", "must not be negative")
 
         owned = bind(conversation)
 
         def work(db: sqlite3.Connection) -> tuple[list[Turn], int]:
-            sql = f"select {TURN} from turns where conversation = ? order by number desc limit ?"
-            rows = db.execute(sql, (owned, max_turns)).fetchall()
-            (total,) = db.execute("select count(*) from turns where conversation = ?", (owned,)).fetchone()
+            chosen = "from turns where conversation = ? and (? = 0 or number <= ?)"
+            values = (owned, through, through)
+            rows = db.execute(f"select {TURN} {chosen} order by number desc limit ?", (*values, max_turns)).fetchall()
+            (total,) = db.execute(f"select count(*) {chosen}", values).fetchone()
             return [parse_turn(row) for row in reversed(rows)], total
 
         kept, total = await self._database.run_transaction(work)

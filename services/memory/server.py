@@ -43,7 +43,7 @@ class MemoryServicer:
 
     async def GetWindow(self, request: pb.GetWindowRequest, call: Call) -> pb.GetWindowResponse:
         full, most = request.full_turns or self._config.full_turns, request.max_turns or self._config.max_turns
-        window, omitted = await self._engine.get_window(request.conversation_id, full, most)
+        window, omitted = await self._engine.get_window(request.conversation_id, full, most, request.through)
         turns = [
             pb.WindowTurn(
                 number=turn.number, question=turn.question, answer=turn.answer, bullets=turn.bullets, run_id=turn.run

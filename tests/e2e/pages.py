@@ -42,7 +42,7 @@ async def open_page(browser: Browser, url: str, *, width: int = 1440, height: in
         # A size, language and theme of the test's own: those of the machine would decide what is visible.
         viewport={"width": width, "height": height},
         locale=options.get("locale", "en-US"),
-        color_scheme="light",
+        color_scheme="dark" if options.get("theme") == "dark" else "light",
     )
     context.set_default_timeout(20_000)
     watched = Watched(await context.new_page(), url.split("/?")[0])

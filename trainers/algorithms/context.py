@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from fathom.core.errors import FathomError
+from fathom.trainers.batch import DataProto
 from fathom.trainers.data.prompt_sampler import Prompts
 from fathom.trainers.interfaces import Checkpoints, Metrics, RolloutSource
 
@@ -29,6 +30,8 @@ class TrainingContext:
     checkpoints: Checkpoints | None = None
     on_step: Callable[[int, Metrics], None] = lambda step, metrics: None
     """Called after each step, and with step 0 for a validation before training; an exception ends the training."""
+    on_batch: Callable[[int, DataProto], None] = lambda step, batch: None
+    """Called within each step with the batch that is about to be trained on, advantages included."""
     warn: Callable[[str], None] = lambda text: None
     """Receives a warning, once, about a training that continues."""
     inspect: Callable[[int, Metrics], bool] = lambda step, metrics: True

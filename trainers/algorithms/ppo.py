@@ -197,6 +197,8 @@ class RayPPOTrainer:
         with measure_time(metrics, "adv"):
             batch = self.algorithm.advantages(self.algorithm.rewards(batch, self.kl_ctrl, metrics))
         metrics |= self.algorithm.batch_metrics(batch)
+        with measure_time(metrics, "samples"):
+            self.context.on_batch(self.step + 1, batch)
         if self.critic is not None:
             with measure_time(metrics, "update_critic"):
                 metrics |= self.critic.update_critic(batch)

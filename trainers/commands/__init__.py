@@ -1,4 +1,4 @@
-"""The trainers' commands: ``fathom train``, ``fathom export``, ``fathom data convert``, ``synth`` and ``compress``.
+"""The trainers' commands: ``fathom train``, ``report``, ``export``, ``data convert``, ``synth`` and ``compress``.
 
 Each imports its work when it runs; pyproject.toml declares them as entry points (``fathom.cli.plugins``).
 """
@@ -11,6 +11,9 @@ from typing import Annotated, Optional
 import typer
 
 from fathom.cli.options import HOME, Context, Home, Kubeconfig, Namespace, Release
+
+EMPTY = "memory://"
+"""A store without any training, for the report of folders alone."""
 
 
 def train(
@@ -58,6 +61,26 @@ def train(
     from fathom.trainers.commands.local_run import Wanted, run_training
 
     run_training(Wanted(algorithm, config or [], overrides or [], home, replay))
+
+
+def report(
+    names: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Argument(help="Trainings by name, or their output folders; by default those of the store begun last."),
+    ] = None,
+    target: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
+    store: Annotated[str, typer.Option(help="URL of the object store; by default the local stack's.")] = "",
+    follow: Annotated[bool, typer.Option("--follow", help="Write it anew until the trainings have ended.")] = False,
+    home: Home = HOME,
+) -> None:
+    """Write one HTML file with curves, settings and samples of trainings, side by side; it needs no network."""
+    import asyncio
+
+    from fathom.trainers.commands.local_run import find_store
+    from fathom.trainers.commands.report_file import write_reports
+
+    found = asyncio.run(write_reports(names or [], store or find_store(home) or EMPTY, target, follow=follow))
+    typer.echo(f"{target}: {', '.join(found)}")
 
 
 def export(

@@ -81,12 +81,22 @@ async def train(wanted: Wanted, config: TrainConfig, console: Console) -> None:
                 line = "  ".join(f"{name} {metrics[key]:.3f}" for key, name in SHOWN if key in metrics)
                 progress.update(bar, completed=step, total=total, description=line or "validated")
 
-            run = Run(wanted.algorithm, config, Place(endpoints.services, endpoints.store), show, interruption)
+            place = Place(endpoints.services, endpoints.store, find_store(wanted.home))
+            run = Run(wanted.algorithm, config, place, show, interruption)
             # In a thread: steps compute for seconds, and the stack's services may run on this loop.
             outcome = await asyncio.to_thread(run.train)
     for note in run.notes:
         console.print(note, style="yellow", markup=False)
     console.print(outcome.summary(), markup=False)
+
+
+def find_store(home: Path) -> str:
+    """Return the URL of the running stack's store, else of the folder in which a local stack has left it, else ""."""
+    try:
+        return read_endpoints(home).store
+    except NotReady:
+        folder = home / "store"
+        return folder.resolve().as_uri() if folder.is_dir() else ""
 
 
 @asynccontextmanager

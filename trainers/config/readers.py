@@ -180,6 +180,7 @@ READERS: tuple[Reader, ...] = (
            " save_freq seed"), "RL", plays),
     Reader("learners/workers.py", ("trainer.device",), "RL", plays),
     Reader("jobs/launch.py", below("trainer", "keep_checkpoints loggers output")),
+    Reader("jobs/launch.py", ("trainer.samples",), "RL", plays),
     Reader("checkpoints.py", below("trainer", "resume_mode resume_path")),
     Reader("jobs/identity.py", ("trainer.resume_changed",)),
     Reader("jobs/assembly.py", below("trainer", "world_size use_ray"), "RL", plays),

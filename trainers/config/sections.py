@@ -291,6 +291,8 @@ class TrainerConfig(Settings):
     """Seed of weights, order and sampling."""
     loggers: tuple[Literal["console", "jsonl", "tensorboard", "mlflow"], ...] = ("console", "jsonl")
     """Metric loggers."""
+    samples: int = Field(default=4, ge=0, le=16)
+    """Rows of a step that the report shows token by token, of at most 64 steps of a training; 0 keeps none."""
     output: Path = Path(".fathom/training/run")
     """Folder for settings, metrics and the report."""
 

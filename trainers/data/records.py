@@ -10,9 +10,11 @@
 
 Fathom adds to ``extra_info`` the fields needed by rollouts through the planner, which has its own instruction: ``id``,
 the bare ``question``, ``language``, ``grader`` with ``grader_parameters``, ``scenario``, ``expected_tools`` (the
-suitable tools), ``data_query``, ``history`` (the turns before the question) and ``as_of`` (the instant at which it is
-asked). Files without these are read as others write them: the question is then that of the column ``question`` or of
-the chat's last user, and the grader that of the ``data_source``, see ``fathom.trainers.data.sources``.
+suitable tools), ``data_query``, ``history`` (the turns before the question), ``conversation_id`` with
+``conversation_turns`` (a conversation of the memory service and how many of its turns the question follows) and
+``as_of`` (the instant at which it is asked). Files without these are read as others write them: the question is then
+that of the column ``question`` or of the chat's last user, and the grader that of the ``data_source``, see
+``fathom.trainers.data.sources``.
 """
 
 from __future__ import annotations
@@ -60,6 +62,8 @@ SCHEMA = pa.schema(
                     ("data_query", pa.string()),
                     ("history", pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))),
                     ("as_of", pa.string()),
+                    ("conversation_id", pa.string()),
+                    ("conversation_turns", pa.int64()),
                 ]
             ),
         ),
@@ -77,7 +81,8 @@ class Record:
     ``prompt`` holds (role, content) pairs; ``question`` is sent to the planner; ``grader`` and its parameters are the
     reward service's, whose tool graders receive ``expected_tools``. ``data_query`` asks datafetch for the tables that
     the task is about: a question, or the JSON of a ``TypedQuery``; empty means the question itself. ``history`` are the
-    earlier turns of user and assistant, ``as_of`` an instant of ISO 8601; both belong to episodes that planner plays.
+    earlier turns of user and assistant, ``conversation_id`` and ``conversation_turns`` those of the memory service,
+    ``as_of`` an instant of ISO 8601; all belong to episodes that planner plays.
     """
 
     data_source: str
@@ -96,6 +101,8 @@ class Record:
     data_query: str = ""
     history: tuple[tuple[str, str], ...] = ()
     as_of: str = ""
+    conversation_id: str = ""
+    conversation_turns: int = 0
 
     def row(self) -> dict[str, Any]:
         """Return the record as a row of ``SCHEMA``."""
@@ -117,6 +124,8 @@ class Record:
                 "data_query": self.data_query,
                 "history": [{"role": role, "content": content} for role, content in self.history],
                 "as_of": self.as_of,
+                "conversation_id": self.conversation_id,
+                "conversation_turns": self.conversation_turns,
             },
         }
 
@@ -154,6 +163,7 @@ def parse(row: Mapping[str, Any], number: int) -> Record:
         extra.get("data_query") or "",
         read_history(optional(extra, "history", list, inside, []), f"{inside}.history"),
         read_instant(extra.get("as_of"), f"{inside}.as_of"),
+        *read_conversation(extra, inside),
     )
 
 
@@ -200,6 +210,17 @@ def read_history(turns: Sequence[Any], where: str) -> tuple[tuple[str, str], ...
         if role not in TURNS:
             raise InvalidField(f"{where}[{place}].role", f"{role!r} must be one of {', '.join(sorted(TURNS))}")
     return found
+
+
+def read_conversation(extra: Mapping[str, Any], where: str) -> tuple[str, int]:
+    """Return the conversation that a question follows and the number of turns before it; ("", 0) for none."""
+    ident, turns = optional(extra, "conversation_id", str, where, ""), extra.get("conversation_turns") or 0
+    if isinstance(turns, bool) or not isinstance(turns, int) or turns < 0:
+        raise InvalidField(f"{where}.conversation_turns", f"{turns!r} must be a number of turns")
+    # Without the number the episode's prompt would change with every turn that the conversation gets.
+    if bool(ident) != bool(turns):
+        raise InvalidField(f"{where}.conversation_turns", "is needed with conversation_id, and has no sense without it")
+    return ident, turns
 
 
 def read_instant(value: Any, where: str) -> str:

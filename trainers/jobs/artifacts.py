@@ -2,32 +2,29 @@
 
 Pods have no persistent disk. A data file written as ``store:KEY`` is downloaded before the training;
 its outputs are uploaded to ``training/<name of the output folder>/`` afterwards. Checkpoints are written to the store
-directly (``fathom.trainers.checkpoints``), and metrics are uploaded during training, so a killed job loses nothing
-it needs to resume.
+directly (``fathom.trainers.checkpoints``), metrics and samples during training (``fathom.trainers.monitor``), so a
+killed job loses nothing it needs to resume.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Iterable
 from pathlib import Path
 
-from fathom.core.errors import FathomError, NotFound
+from fathom.core.errors import NotFound
+from fathom.domain.training_report.about import ABOUT, PREFIX, SAMPLES
 from fathom.trainers.config import TrainConfig
-from fathom.trainers.monitor.loggers import METRICS
 from fathom.trainers.store_files import with_store
 from fathom.transport.store import ObjectStore
 
 SCHEME = "store:"
-PREFIX = "training"
 BROUGHT = "brought"
 """Folder below ``trainer.output`` for downloaded inputs."""
-LEFT_OUT = frozenset({BROUGHT, "rollouts"})
-"""Folders that are not uploaded: downloaded inputs, and recorded rollout batches, which are many and large."""
-# Each upload sends the whole file, so it must be rare beside a step, and often enough for a curve that is watched.
-EVERY_S = 60.0
+LEFT_OUT = frozenset({BROUGHT, "rollouts", ABOUT, SAMPLES})
+"""What is not uploaded: downloaded inputs; recorded rollout batches, which are many and large; what the training has
+uploaded itself.
+"""
 
 
 def stage_inputs(config: TrainConfig, url: str) -> TrainConfig:
@@ -63,40 +60,6 @@ def upload_outputs(config: TrainConfig, url: str) -> list[str]:
         ]
 
     return asyncio.run(with_store(url, upload))
-
-
-class MetricsUploader:
-    """Periodic upload of a job's metrics during training: a killed pod loses at most ``EVERY_S`` seconds of them."""
-
-    def __init__(self, config: TrainConfig, url: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._path, self._url, self._clock = config.trainer.output / METRICS, url, clock
-        self._key, self._resumes = f"{PREFIX}/{config.trainer.output.name}/{METRICS}", config.trainer.resume_mode
-        self._kept = clock()
-
-    def restore(self) -> None:
-        """Download the metrics of earlier attempts, unless they exist locally or resuming is disabled."""
-        if self._path.exists() or self._resumes == "disable":
-            return
-
-        async def download(store: ObjectStore) -> None:
-            if await store.head(self._key) is not None:
-                await download_file(store, self._key, self._path)
-
-        asyncio.run(with_store(self._url, download))
-
-    def upload(self) -> None:
-        """Upload the metrics if ``EVERY_S`` seconds have passed since the last upload."""
-        if self._clock() - self._kept < EVERY_S or not self._path.exists():
-            return
-        # Before the upload: with a store out of reach, each step would otherwise wait for another attempt.
-        self._kept = self._clock()
-
-        async def upload(store: ObjectStore) -> None:
-            await store.put(self._key, await asyncio.to_thread(self._path.read_bytes))
-
-        # The whole file is uploaded each time, so the next upload makes up for one that fails.
-        with suppress(FathomError):
-            asyncio.run(with_store(self._url, upload))
 
 
 def list_outputs(output: Path) -> Iterable[tuple[str, Path]]:

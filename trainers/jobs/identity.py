@@ -31,9 +31,9 @@ OPERATIONAL = frozenset(
         "rollout.publish_lanes", "rollout.publish_timeout_s", "rollout.record", "rollout.replay", "rollout.timeout_s",
         "rollout.transport", "rollout.val_temperature", "trainer.collective_timeout_s", "trainer.device",
         "trainer.keep_checkpoints", "trainer.loggers", "trainer.output", "trainer.resume_changed",
-        "trainer.resume_mode", "trainer.resume_path", "trainer.save_freq", "trainer.schedule_timeout_s",
-        "trainer.strategy", "trainer.test_freq", "trainer.total_epochs", "trainer.total_training_steps",
-        "trainer.use_ray", "trainer.val_before_train", "trainer.world_size",
+        "trainer.resume_mode", "trainer.resume_path", "trainer.samples", "trainer.save_freq",
+        "trainer.schedule_timeout_s", "trainer.strategy", "trainer.test_freq", "trainer.total_epochs",
+        "trainer.total_training_steps", "trainer.use_ray", "trainer.val_before_train", "trainer.world_size",
     }
 )  # fmt: skip
 SHOWN = 6

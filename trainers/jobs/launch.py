@@ -6,6 +6,7 @@ checkpoint, and writes the report.
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import logging
 import os
@@ -15,14 +16,17 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fathom.clients import Clients, connect
 from fathom.core.call import Lane
-from fathom.core.errors import Cancelled, InvalidField, MissingExtra
+from fathom.core.errors import Cancelled, FathomError, InvalidField, MissingExtra
+from fathom.domain.training_report.about import FAILED, FINISHED, METRICS, RUNNING, STOPPED, About
 from fathom.trainers.algorithms.algorithm import Algorithm
 from fathom.trainers.algorithms.context import TrainingContext
+from fathom.trainers.batch import DataProto
 from fathom.trainers.checkpoints import StoreCheckpoints
 from fathom.trainers.config import TrainConfig
 from fathom.trainers.config.sections import DataConfig
@@ -31,13 +35,14 @@ from fathom.trainers.data.prompt_sampler import Prompts
 from fathom.trainers.data.records import read_all
 from fathom.trainers.interfaces import Metrics, RolloutSource
 from fathom.trainers.jobs import assembly
-from fathom.trainers.jobs.identity import claim_for
+from fathom.trainers.jobs.identity import claim_for, flatten
 from fathom.trainers.jobs.registry import build_algorithm, find
 from fathom.trainers.learners.models import load_model, load_tokenizer
 from fathom.trainers.learners.stored_models import fetch_models
 from fathom.trainers.monitor.collapse import CollapseDetector, TrainingCollapsed
 from fathom.trainers.monitor.loggers import Logger, make_loggers
-from fathom.trainers.monitor.report import write_report
+from fathom.trainers.monitor.progress import Progress
+from fathom.trainers.monitor.store_mirror import StoreMirror, find_other, restore_folder
 from fathom.trainers.rollouts import PlannerRollouts
 from fathom.trainers.rollouts.lease import Holder, Lease, acquire
 from fathom.trainers.rollouts.loop_thread import LoopThread
@@ -47,7 +52,7 @@ from fathom.trainers.rollouts.replayed import ReplayedRollouts
 from fathom.trainers.search_r1.generation_config import GenerationConfig
 from fathom.trainers.search_r1.rollouts import SearchR1Rollouts
 from fathom.trainers.search_r1.sampler import ModelSampler
-from fathom.trainers.store_files import StoreFolder
+from fathom.trainers.store_files import StoreFolder, with_store
 from fathom.transport.store import ObjectStore, open_store
 
 Row = Mapping[str, Any]
@@ -81,6 +86,8 @@ class Place:
 
     services: Mapping[str, str]
     store: str
+    reports: str = ""
+    """URL of the store for curves and samples when ``store`` is empty, as for a training from files."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +121,7 @@ class Run:
     step: int = 0
     _trainer: Any = None
     _loggers: Sequence[Logger] = ()
+    _progress: Any = None
 
     def train(self) -> Outcome:
         """Train to completion; the report is written however the run ends.
@@ -125,20 +133,61 @@ class Run:
         output.mkdir(parents=True, exist_ok=True)
         # Before anything can fail: what was asked for is part of every report.
         (output / "config.yaml").write_text(config.to_yaml(), encoding="utf-8")
-        self._loggers = make_loggers(config.trainer.loggers, output, config.model_dump(mode="json"))
+        self._restore_curves()
+        settings = config.model_dump(mode="json")
+        self._loggers = make_loggers(config.trainer.loggers, output, settings)
+        about = About(output.name, self.name, config.model.name, settings=flatten(settings))
+        self._progress = Progress(output, about, config.trainer.samples)
         try:
             with ExitStack() as stack:
+                # Entered first, so that it is told of errors of the assembly too.
+                stack.push(self._end_report)
                 self._trainer = self._assemble(stack)
                 self._trainer.fit()
-        except TrainingCollapsed as error:
-            self.notes.append(f"Collapsed: {error.message}. The last good checkpoint is kept.")
-            raise
         # Loggers first: the report reads the file that they may still hold open.
         finally:
             for logger in self._loggers:
                 logger.close()
-            report = write_report(output, f"{self.name}: {config.model.name}", config.to_yaml(), self.notes)
+            report = self._progress.write_page()
         return Outcome(self.step or self._trainer.total_steps, self.last, report)
+
+    def _restore_curves(self) -> None:
+        """Download the curves of attempts on other disks, unless they are here or the training starts over."""
+        trainer, url = self.config.trainer, self.place.store
+        if url and trainer.resume_mode != "disable" and not (trainer.output / METRICS).exists():
+            asyncio.run(with_store(url, partial(restore_folder, folder=trainer.output)))
+
+    def _open_mirror(self, stack: ExitStack, loop: LoopThread) -> None:
+        """Copy the report's data into the store from here on, if there is one."""
+        url, output = self.place.store or self.place.reports, self.config.trainer.output
+        if not url:
+            return
+        store = loop.call(open_store_in_loop(url))
+        stack.callback(lambda: loop.call(store.close()))
+        # Where checkpoints lie elsewhere, nobody has claimed the name in this store.
+        if not self.place.store and self.config.trainer.resume_mode != "disable":
+            try:
+                if loop.call(find_other(store, self._progress.about)):
+                    self.notes.append(f"The page shows another training named {output.name!r}: choose a trainer.output")
+                    return
+            except FathomError as error:
+                self.notes.append(f"The page does not show this training: {error.message}")
+                return
+        self._progress.mirror = StoreMirror(store, loop.start, output)
+        # Now, while the loop and the store are open.
+        stack.push(self._end_report)
+
+    def _end_report(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Note how the training ended; an exit callback, of which the first call counts."""
+        if self._progress.about.state != RUNNING:
+            return
+        if isinstance(error, TrainingCollapsed):
+            self.notes.append(f"Collapsed: {error.message}. The last good checkpoint is kept.")
+        self._progress.set_notes(self.notes)
+        if error is None:
+            self._progress.end(FINISHED)
+        else:
+            self._progress.end(STOPPED if isinstance(error, Interrupted) else FAILED, str(error))
 
     def _assemble(self, stack: ExitStack) -> Any:
         """Build the trainer and its dependencies; everything to be closed is pushed on ``stack``."""
@@ -149,6 +198,7 @@ class Run:
             kept = loop.call(open_store_in_loop(url))
             stack.callback(lambda: loop.call(kept.close()))
             loop.call(claim_for(kept, self.name, config))
+            self._open_mirror(stack, loop)
             checkpoints = open_checkpoints(config, kept, url, loop)
             return find(self.name).load()(fetch_models(config, self.place.store), self._on_step, checkpoints)
         clients, store = loop.call(open_services(self.place))
@@ -169,9 +219,12 @@ class Run:
             Prompts(validation, shuffle=False) if validation else None,
             open_checkpoints(config, store, self.place.store, loop),
             self._on_step,
+            lambda step, batch: self._keep_sample(step, batch, tokenizer),
             self._warn,
             CollapseDetector(config.collapse, algorithm.collapse_signals()),
         )
+        # After the claim and the lease: a training that is refused must not replace the curves of the one that is not.
+        self._open_mirror(stack, loop)
         trainer = assembly.build_trainer(algorithm, tokenizer, context, store_url=self.place.store)
         stack.callback(trainer.close)  # a job's Ray cluster, or one that others use, outlives the training
         return trainer
@@ -240,10 +293,15 @@ class Run:
         LOG.warning(text)
         self.notes.append(text)
 
+    def _keep_sample(self, step: int, batch: DataProto, tokenizer: Any) -> None:
+        self._progress.keep_sample(step, self._trainer.total_steps, batch, tokenizer)
+
     def _on_step(self, step: int, metrics: Metrics) -> None:
         self.step, self.last = step, metrics
         for logger in self._loggers:
             logger.log(step, metrics)
+        self._progress.set_notes(self.notes)
+        self._progress.log_step(step, self._trainer.total_steps)
         self.show(step, self._trainer.total_steps, metrics)
         if self.interruption.is_requested:
             # After the step's weights were published: the checkpoint and the served version agree.

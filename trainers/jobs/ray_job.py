@@ -32,8 +32,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from fathom.core.errors import NON_RETRYABLE, FathomError, InvalidField, is_retryable
+from fathom.domain.training_report.about import PREFIX
 from fathom.trainers.config import TrainConfig
-from fathom.trainers.jobs.artifacts import PREFIX, MetricsUploader, stage_inputs, upload_outputs
+from fathom.trainers.jobs.artifacts import stage_inputs, upload_outputs
 from fathom.trainers.jobs.registry import find, load_settings
 
 # Exit statuses: 75 is EX_TEMPFAIL of sysexits.h (try again), 143 is 128 + SIGTERM (stopped, goes on from a checkpoint).
@@ -59,16 +60,8 @@ def run(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     endpoints, store = ({}, environ.get(STORE_URL, "")) if alone else read_environment(environ)
     config = read_settings(wanted)
     print(config.to_yaml(), flush=True)
-    curves = MetricsUploader(config, store) if store else None
-    if curves:
+    if store:
         config = stage_inputs(config, store)
-        curves.restore()
-
-    def show(step: int, total: int, metrics: Mapping[str, float]) -> None:
-        print_metrics(step, total, metrics)
-        if curves:
-            curves.upload()
-
     from fathom.trainers.jobs.launch import Interruption, Place, Run
 
     interruption = Interruption()
@@ -76,7 +69,7 @@ def run(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda *_: interruption.request())
     try:
-        outcome = Run(wanted.algorithm, config, Place(endpoints, store), show, interruption).train()
+        outcome = Run(wanted.algorithm, config, Place(endpoints, store), print_metrics, interruption).train()
     except FathomError:
         with suppress(FathomError):  # what the training died of matters more
             upload_results(config, store)

@@ -10,11 +10,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
-from fathom.core.errors import CorruptData, InvalidField, MissingExtra
+from fathom.core.errors import InvalidField, MissingExtra
+from fathom.domain.training_report.about import METRICS
 
 Metrics = Mapping[str, float]
-METRICS = "metrics.jsonl"
-"""File name in the training's folder; the report and a resumed run read it."""
 
 
 class Logger(Protocol):
@@ -53,18 +52,6 @@ def mend(path: Path) -> None:
     """Remove an unfinished last line, as a killed process leaves one."""
     if path.exists() and (data := path.read_bytes()) and not data.endswith(b"\n"):
         path.write_bytes(data[: data.rfind(b"\n") + 1])
-
-
-def read_lines(path: Path) -> dict[int, dict[str, float]]:
-    """Return metrics by step, ascending; raises ``CorruptData`` for a malformed line."""
-    found: dict[int, dict[str, float]] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        try:
-            content = json.loads(line)
-            found[int(content["step"])] = {str(name): float(value) for name, value in content["metrics"].items()}
-        except (KeyError, TypeError, ValueError) as error:
-            raise CorruptData(f"{path}:{number}", f"is no line of metrics: {error}") from error
-    return dict(sorted(found.items()))
 
 
 class TensorBoard:

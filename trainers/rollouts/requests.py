@@ -90,6 +90,7 @@ def rollout_request(
                 expected_tools=(row.get("extra_info") or {}).get("expected_tools") or (),
                 history=history_of(row, rollout.protocol),
                 as_of=instant_of(row),
+                **conversation_of(row, rollout.protocol),
                 **(own_grader(row) if graded and config.reward.grader == OWN else {}),
             )
             for row in rows
@@ -129,6 +130,19 @@ def history_of(row: Row, protocol: str) -> list[Message]:
     if len(turns) and protocol == "search_r1":
         raise InvalidField("extra_info.history", f"row {row['uid']} has earlier turns, which search_r1 cannot show")
     return [Message(role=ROLES[turn["role"]], content=turn["content"]) for turn in turns]
+
+
+def conversation_of(row: Row, protocol: str) -> dict[str, Any]:
+    """Return the conversation that the row's question follows, as fields of a task.
+
+    Raises ``InvalidField`` where the protocol has none.
+    """
+    extra = row.get("extra_info") or {}
+    if not extra.get("conversation_id"):
+        return {}
+    if protocol == "search_r1":
+        raise InvalidField("extra_info.conversation_id", f"row {row['uid']} has one, which search_r1 cannot show")
+    return {"conversation_id": extra["conversation_id"], "conversation_turns": int(extra["conversation_turns"])}
 
 
 def instant_of(row: Row) -> Timestamp | None:

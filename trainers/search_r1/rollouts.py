@@ -21,7 +21,7 @@ from fathom.trainers.search_r1.statistics import rollout_metrics
 from fathom.trainers.search_r1.tokens import Tokens
 from fathom.trainers.store_files import StoredFiles, StoredFolder, StoreFolder
 
-PLANNERS_COLUMNS = ("history", "as_of")
+PLANNERS_COLUMNS = ("history", "as_of", "conversation_id")
 """Columns of ``extra_info`` that this loop has no use for."""
 KEPT = ("uid", "data_source", "reward_model", "extra_info")
 

@@ -3,7 +3,7 @@
 export const WORDS = {
   en: {
     ask: "Ask", placeholder: "Ask about companies, prices, rates, the economy…", fresh: "New question",
-    filterRows: "Filter rows", frameworks: "Analysis frameworks", indicators: "indicators", filter: "Filter conversations", conversations: "Conversations", language: "Switch to Chinese", theme: "Light or dark",
+    filterRows: "Filter rows", frameworks: "Analysis frameworks", trainings: "Trainings", indicators: "indicators", filter: "Filter conversations", conversations: "Conversations", language: "Switch to Chinese", theme: "Light or dark",
     panel: "Details", close: "Close", model: "Model", hint: "Enter sends · Shift+Enter new line · Esc stops",
     welcome: "What would you like to know?",
     promise: "Numbers are checked against the table, document or calculation they cite; what is not found there is marked.",
@@ -49,7 +49,7 @@ export const WORDS = {
   },
   zh: {
     ask: "提问", placeholder: "可以问公司、股价、利率、宏观经济……", fresh: "新问题",
-    filterRows: "筛选行", frameworks: "分析框架", indicators: "指标", filter: "筛选对话", conversations: "对话", language: "切换为英文", theme: "浅色或深色",
+    filterRows: "筛选行", frameworks: "分析框架", trainings: "训练", indicators: "指标", filter: "筛选对话", conversations: "对话", language: "切换为英文", theme: "浅色或深色",
     panel: "详情", close: "关闭", model: "模型", hint: "回车发送 · Shift+回车换行 · Esc 停止",
     welcome: "想了解什么？",
     promise: "数字都会与其引用的表格、文档或计算核对；找不到依据的会被标出。",

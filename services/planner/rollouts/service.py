@@ -42,7 +42,7 @@ from fathom.services.planner.proto.recording import recording_from_proto
 from fathom.services.planner.proto.window import settings_from_proto
 from fathom.services.planner.questions.routing import Form, Route
 from fathom.services.planner.rollouts.storage import Place, format_key, format_trajectory_key, load_stored
-from fathom.services.planner.runs.conversation import read_history
+from fathom.services.planner.runs.conversation import load_trained_conversation, read_history
 from fathom.services.planner.runs.repository import RunRepository
 from fathom.services.planner.runs.worker import LANES
 from fathom.services.planner.tasks import TaskMaker, Wanted, read_follow_up
@@ -147,9 +147,10 @@ class Rollouts:
             question = validate_question(task.question, config.max_question_chars, f"tasks[{place}].question")
             read_history(task.history, f"tasks[{place}].history")
             # Tag protocols have no Python session to put a table into, and one instruction before one question.
-            for name in ("sheets", "history"):
+            for name in ("sheets", "history", "conversation_id"):
                 if getattr(task, name) and protocol.tags:
-                    raise InvalidField(f"tasks[{place}].{name}", "are for protocols with tools")
+                    raise InvalidField(f"tasks[{place}].{name}", "is for protocols with tools")
+            check_conversation(task, f"tasks[{place}]")
             protocol.prompts(question, request.prompts, window.tokens)
 
     def longest_s(self, request: pb.RolloutRequest) -> float:
@@ -196,18 +197,19 @@ class Rollouts:
 
         async def plan(index: int) -> Planned:
             async with gate:
-                return await self._plan_task(request, rollout_id, request.tasks[index], model)
+                return await self._plan_task(request, rollout_id, index, model)
 
         found = await asyncio.gather(*map(plan, indices))
         return dict(zip(indices, found, strict=True))
 
-    async def _plan_task(
-        self, request: pb.RolloutRequest, rollout_id: str, asked: pb.RolloutTask, model: Model
-    ) -> Planned:
-        config, granted = self.config, self._grant(request)
+    async def _plan_task(self, request: pb.RolloutRequest, rollout_id: str, index: int, model: Model) -> Planned:
+        config, granted, asked = self.config, self._grant(request), request.tasks[index]
         name, question = request.model or config.default_model, asked.question.strip()
-        history, as_of = read_history(asked.history), find_instant(request, asked)
-        value = await self._route(request, asked, question, history, as_of)
+        as_of = find_instant(request, asked)
+        conversation, words = await load_trained_conversation(self.clients, self.record, asked, f"tasks[{index}]")
+        history = conversation.history
+        # As a run: routed by the turns' words, read with the tables that are there.
+        value = await self._route(request, asked, question, words, as_of)
         protocol = self._choose_protocol(request) if value == request.protocol else self.protocols[value]
         reading = await read_follow_up(self.rewriter, self.clients, question, history, name, protocol, as_of)
         if reading.asks_back:
@@ -230,6 +232,7 @@ class Rollouts:
             request.prompts,
             form,
             history,
+            conversation.given,
             as_of=as_of,
             start_time=time.time(),
             tools=tuple(request.tools),
@@ -315,3 +318,17 @@ def choose_lane(asked: Lane) -> Lane:
 def strip_citations(markdown: str) -> str:
     """Return the answer without citations, so that a parser of its last number reads "25.21 [2]" as 25.21."""
     return resolve_citations(markdown, ()).markdown.strip()
+
+
+def check_conversation(task: pb.RolloutTask, field: str) -> None:
+    """Check what a task says of its conversation; raise ``InvalidField`` naming a part of ``field``."""
+    if not task.conversation_id:
+        if task.conversation_turns:
+            raise InvalidField(f"{field}.conversation_turns", "is for a conversation_id")
+        return
+    checked_id(f"{field}.conversation_id", task.conversation_id)
+    if task.conversation_turns < 1:
+        raise InvalidField(f"{field}.conversation_turns", "must be 1 or more")
+    # Both would be sheet_1, sheet_2, … in the episode's session.
+    if task.sheets:
+        raise InvalidField(f"{field}.sheets", "are not for a task with a conversation, which brings its own")

@@ -32,11 +32,24 @@ async def get_consent(record: RunRepository, request: pb.GetConsentRequest, call
     records = ConsentRecords(record.store)
     if not request.run_id:
         return make_response(await records.get_standing(call.principal), of_run=False)
-    header = await record.get_header(checked_id("run_id", request.run_id))
-    origin = await record.find_origin(header)
-    stated = FROM_PROTO.get(origin.run_request().consent)
-    found, of_run = await records.find(Asker(header.run_id, origin.principal, stated, origin.run_id))
+    found, of_run = await records.find(await find_asker(record, checked_id("run_id", request.run_id)))
     return make_response(found, of_run=of_run)
+
+
+async def find_asker(record: RunRepository, run_id: str) -> Asker:
+    """Return who asked a run, and what was stated with it; raise ``NotFound``."""
+    header = await record.get_header(run_id)
+    origin = await record.find_origin(header)
+    return Asker(header.run_id, origin.principal, FROM_PROTO.get(origin.run_request().consent), origin.run_id)
+
+
+async def find_run_consent(record: RunRepository, run_id: str) -> Consent | None:
+    """Return what holds for a run; None where nothing does, also for a run whose record is gone."""
+    try:
+        asker = await find_asker(record, run_id)
+    except NotFound:
+        return None
+    return (await ConsentRecords(record.store).find(asker))[0]
 
 
 def make_response(consent: Consent | None, *, of_run: bool) -> pb.GetConsentResponse:

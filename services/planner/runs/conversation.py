@@ -12,16 +12,18 @@ from dataclasses import dataclass, replace
 from fathom.api.datafetch.v1.datafetch_pb2 import GetSheetRequest, Sheet
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import trajectory_pb2 as pb
-from fathom.api.planner.v1.planner_pb2 import RunRequest
+from fathom.api.planner.v1.planner_pb2 import RolloutTask, RunRequest
 from fathom.api.policy.v1 import policy_pb2 as pb_policy
 from fathom.api.policy.v1.policy_pb2 import ROLE_ASSISTANT, ROLE_USER
 from fathom.clients import Clients
-from fathom.core.errors import CorruptData, InvalidField, NotFound
+from fathom.core.errors import CorruptData, InvalidField, NotFound, PermissionDenied
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.chat.proto import message_from_proto
+from fathom.domain.consent import Consent
 from fathom.services.planner.answering.parsing import Citation, Reference, parse
 from fathom.services.planner.model.episode import Material, MaterialKind
 from fathom.services.planner.proto.episode import material_from_proto, material_to_proto
+from fathom.services.planner.runs.consent import find_run_consent
 from fathom.services.planner.runs.repository import RunRepository
 from fathom.services.planner.tools.session import read_sheet_number
 
@@ -77,6 +79,33 @@ async def load_conversation(
     return Conversation((*history, *make_messages(window, turns, given)), given)
 
 
+async def load_trained_conversation(
+    clients: Clients, record: RunRepository, task: RolloutTask, field: str
+) -> tuple[Conversation, tuple[Message, ...]]:
+    """Return what a run of the task's question in its conversation would be given, and the turns without tables.
+
+    Raises ``InvalidField`` naming a part of ``field`` for a conversation that has not so many turns, and
+    ``PermissionDenied`` for one with a run whose user has not consented to training.
+    """
+    history = read_history(task.history, f"{field}.history")
+    if not task.conversation_id:
+        return Conversation(history), history
+    window, turns = await load_turns(clients, record, task.conversation_id, task.conversation_turns)
+    known = window[-1].number if window else 0
+    if known != task.conversation_turns:
+        raise InvalidField(f"{field}.conversation_turns", f"is {task.conversation_turns}; there are {known}")
+    for turn in window:
+        # A turn without a run has nobody who could have consented.
+        if not turn.run_id or await find_run_consent(record, turn.run_id) is not Consent.GIVEN:
+            raise PermissionDenied(
+                f"turn {turn.number} of conversation {task.conversation_id}: its user has not consented to training",
+                metadata={"field": f"{field}.conversation_id"},
+            )
+    given = choose_sheets(list(turns.values()))
+    words = make_messages(window, turns, ())
+    return Conversation((*history, *make_messages(window, turns, given)), given), (*history, *words)
+
+
 async def load_messages(clients: Clients, record: RunRepository, request: RunRequest) -> tuple[Message, ...]:
     """Return the conversation's window as messages without tables, to read a follow-up by."""
     window, turns = await load_turns(clients, record, request.conversation_id)
@@ -97,12 +126,16 @@ def read_history(turns: Sequence[pb_policy.Message], field: str = "history") -> 
 
 
 async def load_turns(
-    clients: Clients, record: RunRepository, conversation_id: str
+    clients: Clients, record: RunRepository, conversation_id: str, through: int = 0
 ) -> tuple[Sequence[memory.WindowTurn], dict[int, EarlierTurn]]:
-    """Return the turns of a conversation's window, and those that are shown in full by number."""
+    """Return the turns of a conversation's window, and those that are shown in full by number.
+
+    With ``through`` the turns after that number do not count.
+    """
     if not conversation_id:
         return (), {}
-    window = await clients.memory.get_window(memory.GetWindowRequest(conversation_id=conversation_id))
+    asked = memory.GetWindowRequest(conversation_id=conversation_id, through=through)
+    window = await clients.memory.get_window(asked)
     # In full are the last turns; of older ones there are points, without references.
     return window.turns, {turn.number: await load_turn(record, turn) for turn in window.turns if turn.answer}
 

@@ -21,7 +21,7 @@ from fathom.services.local import LocalSettings, LocalStack
 from fathom.trainers.data.records import Record, write
 from fathom.trainers.jobs.launch import Interruption, Place, Run
 from fathom.trainers.jobs.registry import load_settings
-from fathom.trainers.monitor.loggers import read_lines
+from tests.support.training.metrics import read_lines
 
 STEPS = int(os.environ.get("BENCH_STEPS", "40"))
 DATA = Path(".fathom/data").resolve()

@@ -54,6 +54,19 @@ async def test_window_keeps_two_answers_and_ten_turns(engine: Engine, count: int
     assert omitted == max(0, count - 10)
 
 
+@pytest.mark.parametrize("count", [1, 3, 11])
+async def test_a_window_through_a_turn_is_the_one_that_there_was_then(engine: Engine, count: int) -> None:
+    for number in range(1, count + 1):
+        await engine.append(f"r{number}", "c1", turn(number))
+    then = await engine.get_window("c1", 2, 10)
+    for number in range(count + 1, 15):
+        await engine.append(f"r{number}", "c1", turn(number))
+    assert await engine.get_window("c1", 2, 10, through=count) == then
+    assert await engine.get_window("c1", 2, 10, through=99) == await engine.get_window("c1", 2, 10)
+    with pytest.raises(errors.InvalidField, match="through"):
+        await engine.get_window("c1", 2, 10, through=-1)
+
+
 async def test_a_window_of_no_turns_is_refused_for_what_is_wrong(engine: Engine) -> None:
     with pytest.raises(errors.InvalidField, match="max_turns: must be 1 or more"):
         await engine.get_window("c1", 0, 0)

@@ -172,7 +172,7 @@ async def test_grpo_on_the_interpreter_takes_real_steps(stack: Stack, tmp_path: 
     lines, weights = await asyncio.to_thread(train, "planner")
     check_steps(lines)
     assert any(not torch.equal(a, b) for a, b in zip(*weights, strict=True))
-    page = write_report(tmp_path, "interpreter", config.to_yaml()).read_text()
+    page = write_report(tmp_path, "interpreter").read_text()
     assert all(f"reward/{name}" in page for name in ("style", "length", "execution"))
 
     replayed, again = await asyncio.to_thread(train, "records")

@@ -18,9 +18,9 @@ from fathom.clients import Clients, connect
 from fathom.services.local import Endpoints
 from fathom.trainers.checkpoints import StoreCheckpoints
 from fathom.trainers.commands.local_run import stack as open_stack
-from fathom.trainers.monitor.loggers import read_lines
 from fathom.transport.store import open_store
 from tests.integration.stack.conftest import MODELS, prepare
+from tests.support.training.metrics import read_lines
 
 ROOT = Path(__file__).parents[4]
 SCRIPT = ROOT / "trainers" / "search_r1" / "train_ppo.sh"

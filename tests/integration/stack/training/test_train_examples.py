@@ -15,6 +15,7 @@ from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.clients import Clients
+from fathom.domain.training_report.reader import TrainingReader
 from fathom.services.local import Endpoints
 from fathom.trainers.checkpoints import StoreCheckpoints
 from fathom.trainers.config import TrainConfig
@@ -23,9 +24,9 @@ from fathom.trainers.data.synth.files import write_tasks
 from fathom.trainers.jobs.launch import Interruption, Place, Run, fill_vocabulary
 from fathom.trainers.jobs.registry import ALGORITHMS, load_settings
 from fathom.trainers.learners.models import load_model
-from fathom.trainers.monitor.loggers import read_lines
 from fathom.trainers.prime import main_prime
 from fathom.transport.store import open_store
+from tests.support.training.metrics import read_lines
 from tests.support.training.read_settings import keep_read
 
 on_the_stack = pytest.mark.asyncio(loop_scope="package")
@@ -101,6 +102,15 @@ async def test_an_example_takes_its_first_step(
     model = (await clients.policy.get_model(policy.GetModelRequest(model=f"example-{name}"))).model
     assert model.policy_version == 2, "the start, then the step"
     assert outcome.report.is_file()
+    # The page has it from the store: curves, and rows with the numbers of their tokens.
+    store = open_store(endpoints.store)
+    reader = TrainingReader(store)
+    about = await reader.describe(output.name)
+    assert (about.state, about.algorithm, (await reader.read_curves(about)).last) == ("finished", name, 1)
+    [row, *_] = (await reader.read_samples(output.name, 1))["rows"]
+    assert sum(row["response"]["mask"]) == row["trained_tokens"] > 0
+    assert len(row["response"]["advantage"]) == len(row["response"]["text"]) == row["response_tokens"]
+    await store.close()
 
 
 @on_the_stack

@@ -15,7 +15,7 @@ import pytest
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.clients import Clients
 from fathom.services.local import Endpoints
-from fathom.trainers.monitor.loggers import read_lines
+from tests.support.training.metrics import read_lines
 
 pytestmark = [pytest.mark.asyncio(loop_scope="package"), pytest.mark.slow]
 Stack = tuple[Endpoints, Clients]

@@ -14,7 +14,7 @@ from fathom.core.errors import NotReady
 from fathom.services.local import Endpoints
 from fathom.trainers.jobs.launch import Interruption, Outcome, Place, Run
 from fathom.trainers.jobs.registry import load_settings
-from fathom.trainers.monitor.loggers import read_lines
+from tests.support.training.metrics import read_lines
 
 pytestmark = [pytest.mark.asyncio(loop_scope="package"), pytest.mark.slow]
 Stack = tuple[Endpoints, Clients]

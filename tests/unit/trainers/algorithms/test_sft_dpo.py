@@ -379,5 +379,18 @@ def test_the_command_trains_from_files_alone(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "metrics.jsonl").read_text().count("\n") == 10, "the start, then each step once"
     # Training from files starts no service, so it needs no home.
     assert not (tmp_path / "home").exists()
+    report = ["report", str(tmp_path / "run"), "--home", str(tmp_path / "home"), "--target", str(tmp_path / "r.html")]
+    done = CliRunner().invoke(app, report)
+    assert (done.exit_code, done.output) == (0, f"{tmp_path / 'r.html'}: run\n")
+    # Where a stack has its store, the page shows the training too, but never in the place of another one.
+    (tmp_path / "home" / "store").mkdir(parents=True)
+    done = CliRunner().invoke(app, [*arguments, "trainer.total_epochs=4"])
+    assert done.exit_code == 0, done.output
+    listed = CliRunner().invoke(app, ["report", "--home", str(tmp_path / "home"), "--target", str(tmp_path / "r.html")])
+    assert listed.output == f"{tmp_path / 'r.html'}: run\n"
+    elsewhere = [one.replace(str(tmp_path / "run"), str(tmp_path / "other" / "run")) for one in arguments]
+    done = CliRunner().invoke(app, [*elsewhere, "trainer.total_training_steps=1"])
+    assert done.exit_code == 0, done.output
+    assert "The page shows another training named 'run'" in done.output
     wrong = CliRunner().invoke(app, ["train", "sft", "imitation.betta=1"])
     assert "did you mean 'beta'" in str(wrong.exception)

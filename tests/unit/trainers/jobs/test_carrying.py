@@ -12,7 +12,7 @@ import pytest
 from fathom.core.config import ConfigError
 from fathom.core.errors import InvalidField, NotFound
 from fathom.trainers.config import load_config
-from fathom.trainers.jobs.artifacts import MetricsUploader, stage_inputs, upload_outputs
+from fathom.trainers.jobs.artifacts import stage_inputs, upload_outputs
 from fathom.trainers.jobs.ray_job import main, parse_arguments, read_settings
 from fathom.trainers.learners.stored_models import fetch_models
 from fathom.transport.store import open_store
@@ -69,51 +69,6 @@ def test_copies_and_batches_of_rollouts_are_not_kept(url: str, tmp_path: Path) -
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name)
     assert sorted(upload_outputs(config, url)) == ["training/run/model/w", "training/run/report.html"]
-
-
-def test_curves_are_in_the_store_while_the_job_runs_and_go_on_in_another_pod(url: str, tmp_path: Path) -> None:
-    now = [0.0]
-
-    def pod(name: str, *overrides: str) -> tuple[Path, MetricsUploader]:
-        config = load_config([], [f"trainer.output={tmp_path / name / 'run'}", *overrides])
-        path = config.trainer.output / "metrics.jsonl"
-        path.parent.mkdir(parents=True)
-        return path, MetricsUploader(config, url, lambda: now[0])
-
-    path, curves = pod("first")
-    curves.restore()
-    assert not path.exists(), "nothing was measured yet"
-    path.write_text("1\n")
-    curves.upload()
-    # Uploads are at most once a minute.
-    now[0] = 60.0
-    path.write_text("1\n2\n")
-    curves.upload()
-    # Within the same minute: not uploaded, and lost with the pod.
-    path.write_text("1\n2\n3\n")
-    curves.upload()
-
-    again, curves = pod("second")
-    curves.restore()
-    assert again.read_text() == "1\n2\n", "what was kept a minute after the start"
-    again.write_text("1\n2\n3\n")
-    curves.restore()
-    assert again.read_text() == "1\n2\n3\n", "what is here is newer"
-    # Whoever begins anew wants no curve of before.
-    anew, curves = pod("third", "trainer.resume_mode=disable")
-    curves.restore()
-    assert not anew.exists()
-
-
-def test_a_store_that_is_away_does_not_end_a_training(tmp_path: Path) -> None:
-    # A file where the store wants its folder: every upload fails.
-    (tmp_path / "file").write_text("no folder")
-    config, now = load_config([], [f"trainer.output={tmp_path / 'run'}"]), iter((0.0, 60.0, 60.0))
-    config.trainer.output.mkdir()
-    (config.trainer.output / "metrics.jsonl").write_text("1\n")
-    MetricsUploader(config, (tmp_path / "file" / "store").as_uri(), lambda: next(now)).upload()
-    assert next(now, None) is None, "it has tried"
-    assert (config.trainer.output / "metrics.jsonl").read_text() == "1\n"
 
 
 def test_settings_in_the_environment_lie_over_files_and_under_the_command_line(tmp_path: Path) -> None:

@@ -215,6 +215,15 @@ def test_each_row_may_have_its_own_day_and_the_turns_before_it() -> None:
         rollout_request(load_config(), "t", rows, SamplingSettings(1, 0), 0)
 
 
+def test_a_row_may_follow_a_conversation_of_the_memory_service() -> None:
+    rows = [{"uid": "a", "question": "q", "extra_info": {"conversation_id": "conv_1", "conversation_turns": 3}}]
+    config = load_config(overrides=["rollout.protocol=research"])
+    [task] = rollout_request(config, "t", rows, SamplingSettings(1, 0), 0).tasks
+    assert (task.conversation_id, task.conversation_turns) == ("conv_1", 3)
+    with pytest.raises(InvalidField, match="row a has one, which search_r1 cannot show"):
+        rollout_request(load_config(), "t", rows, SamplingSettings(1, 0), 0)
+
+
 def test_rows_are_read_in_the_forms_of_the_data_sets() -> None:
     chat = [{"role": "user", "content": "said"}]
     assert question_of({"uid": "a", "raw_prompt": chat}) == "said"

@@ -87,7 +87,12 @@ def test_new_weights_are_taken_and_nothing_is_submitted_ahead() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("as_of", "2014-03-31T16:00:00+00:00"), ("history", [{"role": "user", "content": "what?"}])]
+    ("name", "value"),
+    [
+        ("as_of", "2014-03-31T16:00:00+00:00"),
+        ("history", [{"role": "user", "content": "what?"}]),
+        ("conversation_id", "conv_1"),
+    ],
 )
 def test_columns_that_this_loop_would_ignore_are_refused(name: str, value: Any) -> None:
     asked = prompts()

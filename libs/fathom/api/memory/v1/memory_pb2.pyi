@@ -42,14 +42,16 @@ class AppendTurnResponse(_message.Message):
     def __init__(self, turn: _Optional[_Union[Turn, _Mapping]] = ...) -> None: ...
 
 class GetWindowRequest(_message.Message):
-    __slots__ = ("conversation_id", "full_turns", "max_turns")
+    __slots__ = ("conversation_id", "full_turns", "max_turns", "through")
     CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
     FULL_TURNS_FIELD_NUMBER: _ClassVar[int]
     MAX_TURNS_FIELD_NUMBER: _ClassVar[int]
+    THROUGH_FIELD_NUMBER: _ClassVar[int]
     conversation_id: str
     full_turns: int
     max_turns: int
-    def __init__(self, conversation_id: _Optional[str] = ..., full_turns: _Optional[int] = ..., max_turns: _Optional[int] = ...) -> None: ...
+    through: int
+    def __init__(self, conversation_id: _Optional[str] = ..., full_turns: _Optional[int] = ..., max_turns: _Optional[int] = ..., through: _Optional[int] = ...) -> None: ...
 
 class WindowTurn(_message.Message):
     __slots__ = ("number", "question", "answer", "bullets", "run_id")

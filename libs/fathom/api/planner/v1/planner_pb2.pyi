@@ -585,7 +585,7 @@ class ListToolsResponse(_message.Message):
     def __init__(self, tools: _Optional[_Iterable[_Union[_policy_pb2.ToolSpec, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class RolloutTask(_message.Message):
-    __slots__ = ("id", "question", "references", "sheets", "grader", "grader_parameters", "expected_tools", "history", "as_of")
+    __slots__ = ("id", "question", "references", "sheets", "grader", "grader_parameters", "expected_tools", "history", "as_of", "conversation_id", "conversation_turns")
     class GraderParametersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -602,6 +602,8 @@ class RolloutTask(_message.Message):
     EXPECTED_TOOLS_FIELD_NUMBER: _ClassVar[int]
     HISTORY_FIELD_NUMBER: _ClassVar[int]
     AS_OF_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_TURNS_FIELD_NUMBER: _ClassVar[int]
     id: str
     question: str
     references: _containers.RepeatedScalarFieldContainer[str]
@@ -611,7 +613,9 @@ class RolloutTask(_message.Message):
     expected_tools: _containers.RepeatedScalarFieldContainer[str]
     history: _containers.RepeatedCompositeFieldContainer[_policy_pb2.Message]
     as_of: _timestamp_pb2.Timestamp
-    def __init__(self, id: _Optional[str] = ..., question: _Optional[str] = ..., references: _Optional[_Iterable[str]] = ..., sheets: _Optional[_Iterable[_Union[_datafetch_pb2.Sheet, _Mapping]]] = ..., grader: _Optional[str] = ..., grader_parameters: _Optional[_Mapping[str, float]] = ..., expected_tools: _Optional[_Iterable[str]] = ..., history: _Optional[_Iterable[_Union[_policy_pb2.Message, _Mapping]]] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    conversation_id: str
+    conversation_turns: int
+    def __init__(self, id: _Optional[str] = ..., question: _Optional[str] = ..., references: _Optional[_Iterable[str]] = ..., sheets: _Optional[_Iterable[_Union[_datafetch_pb2.Sheet, _Mapping]]] = ..., grader: _Optional[str] = ..., grader_parameters: _Optional[_Mapping[str, float]] = ..., expected_tools: _Optional[_Iterable[str]] = ..., history: _Optional[_Iterable[_Union[_policy_pb2.Message, _Mapping]]] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., conversation_id: _Optional[str] = ..., conversation_turns: _Optional[int] = ...) -> None: ...
 
 class RolloutRequest(_message.Message):
     __slots__ = ("request_id", "tasks", "group_size", "protocol", "model", "policy_version", "sampling", "budget", "effort", "grader", "grader_parameters", "concurrency", "as_of", "system_prompt", "window", "prompts", "tools", "recording")
