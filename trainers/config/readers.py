@@ -80,7 +80,7 @@ def below(section: str, names: str) -> tuple[str, ...]:
 
 
 OPTIM = "lr weight_decay betas lr_scheduler_type lr_warmup_steps lr_warmup_steps_ratio min_lr_ratio grad_clip"
-BATCHING = "ppo_micro_batch_size_per_gpu use_dynamic_bsz ppo_max_token_len_per_gpu"
+BATCHING = "use_dynamic_bsz ppo_max_token_len_per_gpu"
 READERS: tuple[Reader, ...] = (
     Reader("jobs/launch.py", below("data", "train_files val_files prompt_key shuffle seed"), "RL", plays),
     Reader("algorithms/sft.py", below("data", "train_files val_files shuffle seed train_batch_size"),
@@ -135,7 +135,10 @@ READERS: tuple[Reader, ...] = (
     Reader("objectives/old_policy.py", below("rollout", "importance_floor importance_level importance_mode"),
            "rollout.importance_cap and algorithm.bypass_mode false", weighs_samples),
     Reader("learners/stepping.py", below("actor.optim", OPTIM)),
-    Reader("learners/forward.py", below("actor", BATCHING)),
+    Reader("learners/forward.py", ("actor.ppo_micro_batch_size_per_gpu",)),
+    # A pass of DPO has whole pairs, by number.
+    Reader("learners/forward.py", below("actor", BATCHING), "all but dpo", lambda name, config: name != "dpo"),
+    Reader("learners/networks.py", ("actor.use_remove_padding",)),
     Reader("learners/stepping.py", below("actor", "ppo_mini_batch_size ulysses_sequence_parallel_size"), "RL", plays),
     Reader("learners/actor.py", below("actor", "ppo_epochs"), "RL", plays),
     Reader("objectives/terms.py", below("actor", "loss_mode ratio_level clip_ratio_low clip_ratio_high entropy_coeff"
@@ -148,7 +151,9 @@ READERS: tuple[Reader, ...] = (
            lambda name, config: plays(name, config) and config.actor.loss_agg_mode == "seq-mean-token-sum-norm"),
     Reader("learners/stepping.py", below("critic.optim", OPTIM) + below("critic", "ppo_mini_batch_size"
            " ulysses_sequence_parallel_size"), "adv_estimator gae", has_critic),
-    Reader("learners/forward.py", below("critic", BATCHING), "adv_estimator gae", has_critic),
+    Reader("learners/forward.py", below("critic", f"ppo_micro_batch_size_per_gpu {BATCHING}"), "adv_estimator gae",
+           has_critic),
+    Reader("learners/networks.py", ("critic.use_remove_padding",), "adv_estimator gae", has_critic),
     Reader("learners/critic.py", below("critic", "ppo_epochs cliprange_value loss_agg_mode"), "adv_estimator gae",
            has_critic),
     Reader("algorithms/algorithm.py", ("trainer.critic_warmup",), "adv_estimator gae", has_critic),

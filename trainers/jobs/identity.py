@@ -21,9 +21,10 @@ from fathom.transport.store import ObjectStore
 # Settings that say how, how long or where a training runs, not what it learns.
 OPERATIONAL = frozenset(
     {
-        "actor.ppo_max_token_len_per_gpu", "actor.ppo_micro_batch_size_per_gpu", "actor.ulysses_sequence_parallel_size",
-        "actor.use_dynamic_bsz", "brpo.timeout_s", "critic.ppo_max_token_len_per_gpu",
-        "critic.ppo_micro_batch_size_per_gpu", "critic.ulysses_sequence_parallel_size", "critic.use_dynamic_bsz",
+        "actor.ppo_max_token_len_per_gpu", "actor.ppo_micro_batch_size_per_gpu",
+        "actor.ulysses_sequence_parallel_size", "actor.use_dynamic_bsz", "actor.use_remove_padding", "brpo.timeout_s",
+        "critic.ppo_max_token_len_per_gpu", "critic.ppo_micro_batch_size_per_gpu",
+        "critic.ulysses_sequence_parallel_size", "critic.use_dynamic_bsz", "critic.use_remove_padding",
         "data.val_batch_size", "model.cache", "model.enable_gradient_checkpointing", "retriever.url",
         "reward.num_examine", "reward.timeout_s", "reward_model.max_token_len_per_gpu",
         "reward_model.micro_batch_size_per_gpu", "reward_model.ulysses_sequence_parallel_size",

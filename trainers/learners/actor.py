@@ -26,7 +26,7 @@ class Actor:
         placement = placement or Placement()
         self.config, self.model = config, model
         self.loss = clipped_loss(config)
-        self.network = PolicyNetwork(model, placement, config.ulysses_sequence_parallel_size)
+        self.network = PolicyNetwork(model, placement, config)
         self.stepper = Stepper(self.network, config.optim, placement.total_steps)
 
     def use_loss(self, terms: Sequence[LossTerm]) -> None:

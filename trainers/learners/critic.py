@@ -18,7 +18,7 @@ class Critic:
     def __init__(self, config: CriticConfig, language_model: Any, placement: Placement | None = None) -> None:
         placement = placement or Placement()
         self.config = config
-        self.model = ValueModel(language_model, placement, config.ulysses_sequence_parallel_size)
+        self.model = ValueModel(language_model, placement, config)
         # After the model: sharding replaces the parameters, and the optimiser must hold the sharded ones.
         self.stepper = Stepper(self.model, config.optim, placement.total_steps)
 

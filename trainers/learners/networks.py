@@ -15,7 +15,9 @@ from torch import Tensor, nn
 
 from fathom.trainers.batch import DataProto
 from fathom.trainers.config import TrainConfig
+from fathom.trainers.config.learning import BatchingConfig
 from fathom.trainers.learners.forward import Tokens, response_tokens, response_values
+from fathom.trainers.learners.packing import install_packing
 from fathom.trainers.learners.ranks import fsdp
 from fathom.trainers.learners.ranks.ulysses import Split
 
@@ -45,10 +47,11 @@ class Placement:
 class PolicyNetwork(nn.Module):
     """A causal language model whose forward returns log-probabilities of response tokens."""
 
-    def __init__(self, language_model: Any, placement: Placement, sequence_parallel: int) -> None:
+    def __init__(self, language_model: Any, placement: Placement, batching: BatchingConfig | None = None) -> None:
         super().__init__()
-        self.placement = placement
-        self.split = Split.of(sequence_parallel, language_model)
+        batching = batching or BatchingConfig()
+        self.placement, self.packed = placement, batching.use_remove_padding
+        self.split = prepare_attention(language_model, batching)
         self.language_model = language_model
         # Last, when all modules of the network exist: parameters added to a sharded module later would stay whole on
         # every rank.
@@ -59,17 +62,26 @@ class PolicyNetwork(nn.Module):
         """Compute ``fathom.trainers.learners.forward.response_tokens`` for rows on the network's device."""
         with self.placement.computing(data.tensor("input_ids").device):
             return response_tokens(
-                self.language_model, data, temperature, entropy=entropy, trained=trained, split=self.split
+                self.language_model,
+                data,
+                temperature,
+                entropy=entropy,
+                trained=trained,
+                split=self.split,
+                packed=self.packed,
             )
 
 
 class ValueModel(nn.Module):
     """A causal language model's trunk with a linear head initialised to 0, so that initial values are 0."""
 
-    def __init__(self, language_model: Any, placement: Placement | None = None, sequence_parallel: int = 1) -> None:
+    def __init__(
+        self, language_model: Any, placement: Placement | None = None, batching: BatchingConfig | None = None
+    ) -> None:
         super().__init__()
-        self.placement = placement or Placement()
-        self.split = Split.of(sequence_parallel, language_model)
+        batching = batching or BatchingConfig()
+        self.placement, self.packed = placement or Placement(), batching.use_remove_padding
+        self.split = prepare_attention(language_model, batching)
         self.trunk = language_model.get_decoder()
         # One value per token; the output layer of the language model is not used, and its gradient not computed.
         self.head = nn.Linear(language_model.config.hidden_size, 1).to(device_of(language_model))
@@ -82,7 +94,14 @@ class ValueModel(nn.Module):
     def forward(self, data: DataProto) -> Tensor:
         """Return values [B, T] float32 of the state before each response token, 0 on padding."""
         with self.placement.computing(data.tensor("input_ids").device):
-            return response_values(self.trunk, self.head, data, self.split)
+            return response_values(self.trunk, self.head, data, self.split, packed=self.packed)
+
+
+def prepare_attention(language_model: Any, batching: BatchingConfig) -> Split | None:
+    """Install the attention that the batching needs; return the ranks that share a sequence, None when none do."""
+    if batching.use_remove_padding:
+        install_packing(language_model)
+    return Split.of(batching.ulysses_sequence_parallel_size, language_model)
 
 
 def device_of(module: nn.Module) -> torch.device:

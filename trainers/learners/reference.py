@@ -18,7 +18,7 @@ class Reference:
         # Without gradients no activations are kept and no optimiser state is made; eval also turns dropout off, so that
         # the reference is one fixed distribution.
         self.model = model.eval().requires_grad_(False)
-        self.network = PolicyNetwork(self.model, placement or Placement(), config.ulysses_sequence_parallel_size)
+        self.network = PolicyNetwork(self.model, placement or Placement(), config)
 
     def compute_ref_log_prob(self, data: DataProto) -> DataProto:
         """Compute ``ref_log_prob`` [B, T] float32, 0 on padding, at ``meta_info["temperature"]`` like the policy's."""

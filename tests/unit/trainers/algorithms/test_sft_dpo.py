@@ -42,7 +42,7 @@ def model(seed: int = 0) -> Any:
 
 
 def network_of(language_model: Any) -> PolicyNetwork:
-    return PolicyNetwork(language_model, Placement(), 1)
+    return PolicyNetwork(language_model, Placement())
 
 
 def settings(tmp_path: Path, **sections: dict[str, Any]) -> TrainConfig:

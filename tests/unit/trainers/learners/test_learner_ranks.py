@@ -38,6 +38,12 @@ KINDS = {
         "critic.ulysses_sequence_parallel_size=2",
     ],
     "by tokens": ["actor.use_dynamic_bsz=true", "actor.ppo_max_token_len_per_gpu=20"],
+    "packed": [
+        "actor.use_remove_padding=true",
+        "critic.use_remove_padding=true",
+        "actor.use_dynamic_bsz=true",
+        "actor.ppo_max_token_len_per_gpu=12",
+    ],
     "adapters": ["model.lora_rank=2"],
 }
 
