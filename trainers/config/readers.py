@@ -188,6 +188,7 @@ READERS: tuple[Reader, ...] = (
     Reader("checkpoints.py", below("trainer", "resume_mode resume_path")),
     Reader("jobs/identity.py", ("trainer.resume_changed",)),
     Reader("jobs/assembly.py", below("trainer", "world_size use_ray"), "RL", plays),
+    Reader("jobs/assembly.py", ("trainer.colocate_roles",), "several ranks or Ray", trains_on_ray),
     Reader("learners/ranks/groups.py", below("trainer", "schedule_timeout_s collective_timeout_s"),
            "several ranks or Ray", trains_on_ray),
     Reader("monitor/collapse.py", below("collapse", "enable window patience entropy_floor entropy_ceiling kl_ceiling"

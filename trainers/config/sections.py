@@ -279,6 +279,8 @@ class TrainerConfig(Settings):
     """Number of ranks of each learner; 1 runs in this process unless ``use_ray``."""
     use_ray: bool = False
     """Run learners as Ray actors."""
+    colocate_roles: bool = True
+    """Let all learners live on the same ranks, in which they take turns; False gives each role ranks of its own."""
     schedule_timeout_s: float = Field(default=120.0, gt=0)
     """Time limit for Ray to place the learners, in seconds."""
     collective_timeout_s: float = Field(default=1800.0, gt=0)

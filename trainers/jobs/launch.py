@@ -159,8 +159,8 @@ class Run:
         algorithm: Algorithm = build_algorithm(self.name, config)
         self.notes += algorithm.notes()
         train, validation = (loop.call(algorithm.prepare_prompts(rows, clients)) for rows in (train, validation))
-        if config.trainer.use_ray or config.trainer.world_size > 1:
-            stack.callback(start_ray(config, len(algorithm.roles())))
+        if assembly.runs_on_ray(config):
+            stack.callback(start_ray(assembly.count_ranks(config, len(algorithm.roles()))))
         # Here only the tokenizer is needed: each learner fetches its model where it runs.
         tokenizer = load_tokenizer(fetch_models(config, self.place.store, weights=False).model)
         context = TrainingContext(
@@ -285,8 +285,8 @@ def folder_store(folder: Path) -> ObjectStore:
     return open_store(folder.resolve().as_uri())
 
 
-def start_ray(config: TrainConfig, roles: int) -> Callable[[], None]:
-    """Join the Ray cluster at ``RAY_ADDRESS``, or start Ray locally for the ranks of ``roles`` learners.
+def start_ray(ranks: int) -> Callable[[], None]:
+    """Join the Ray cluster at ``RAY_ADDRESS``, or start Ray locally for so many ranks.
 
     Return a function that shuts it down.
 
@@ -303,7 +303,6 @@ def start_ray(config: TrainConfig, roles: int) -> Callable[[], None]:
     else:
         # Ray's number of CPUs is what it lets actors reserve, one per rank; by default it would be the machine's, which
         # may be fewer.
-        ranks = config.trainer.world_size * roles
         # Ray starts its workers by a line of shell: without quotes no worker starts below a path with a space.
         own = {"py_executable": shlex.quote(sys.executable)}
         ray.init(num_cpus=max(2, ranks), include_dashboard=False, log_to_driver=False, runtime_env=own)
