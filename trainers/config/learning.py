@@ -49,6 +49,19 @@ class BatchingConfig(Settings):
     """Passes over a batch."""
     ulysses_sequence_parallel_size: int = Field(default=1, ge=1)
     """Number of ranks that share a sequence."""
+    tensor_parallel_size: int = Field(default=1, ge=1)
+    """Number of ranks that share the matrices of every layer."""
+
+    @property
+    def sharing(self) -> int:
+        """Return the number of ranks that work on the same rows."""
+        return self.ulysses_sequence_parallel_size * self.tensor_parallel_size
+
+    @model_validator(mode="after")
+    def ranks_share_one_thing(self) -> Self:
+        if self.tensor_parallel_size > 1 and self.ulysses_sequence_parallel_size > 1:
+            raise ValueError("tensor_parallel_size and ulysses_sequence_parallel_size above 1 exclude each other")
+        return self
 
     @model_validator(mode="after")
     def shared_sequences_are_padded(self) -> Self:

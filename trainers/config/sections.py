@@ -287,6 +287,10 @@ class TrainerConfig(Settings):
     """Time limit for a rank to wait for the others, in seconds."""
     strategy: Literal["fsdp2", "replicate"] = "fsdp2"
     """Shard parameters, gradients and moments over ranks, or replicate them."""
+    cpu_offload: bool = False
+    """Keep shards and moments in the memory of the CPU, where the optimiser then runs; layers come to the device while
+    they are computed.
+    """
     device: Literal["cpu", "cuda"] = "cpu"
     """Device of the learners."""
     seed: int = 7

@@ -7,7 +7,7 @@ from typing import Any
 from fathom.trainers.batch import DataProto
 from fathom.trainers.config.learning import BatchingConfig
 from fathom.trainers.learners.forward import without_gradient
-from fathom.trainers.learners.networks import Placement, PolicyNetwork, device_of
+from fathom.trainers.learners.networks import Placement, PolicyNetwork
 
 
 class Reference:
@@ -27,5 +27,5 @@ class Reference:
             data,
             self.config,
             lambda rows: {"ref_log_prob": self.network(rows, temperature).log_probs},
-            device_of(self.model),
+            self.network.device,
         )

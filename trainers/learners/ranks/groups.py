@@ -87,6 +87,7 @@ class RayRanks:
         # Rank 0's address goes to all, and all join at once: the rendezvous ends when every rank is there.
         try:
             self.call(name, "join", [(address, rank, ranks) for rank in range(ranks)])
+        # Also when interrupted: the caller has no group yet that it could close.
         except BaseException:
             self._kill()
             raise
@@ -154,8 +155,8 @@ class RayGroup:
         self._ranks = shared or RayRanks(self._name, config, ranks, store_url)
         try:
             self._number, self._sharing = self._ranks.add(self._name, worker, config)
+        # Also when interrupted: nobody else would, ranks of its own have no other user.
         except BaseException:
-            # Nobody else would: ranks of its own have no other user.
             if shared is None:
                 self._ranks.release()
             raise
@@ -246,7 +247,8 @@ class Rank:
         # Ranks on one machine would each start as many threads as it has cores, and spend their time waiting for one
         # another.
         torch.set_num_threads(max(1, int(os.environ.get("OMP_NUM_THREADS", "1"))))
-        backend = "nccl" if self._config.trainer.device == "cuda" else "gloo"
+        # Both on ranks with devices: what is offloaded is reduced where it is, in the memory of the CPU.
+        backend = "cpu:gloo,cuda:nccl" if self._config.trainer.device == "cuda" else "gloo"
         torch.distributed.init_process_group(
             backend,
             init_method=f"tcp://{address}",
