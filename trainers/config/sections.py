@@ -295,8 +295,8 @@ class TrainerConfig(Settings):
     """Device of the learners."""
     seed: int = 7
     """Seed of weights, order and sampling."""
-    loggers: tuple[Literal["console", "jsonl", "tensorboard", "mlflow"], ...] = ("console", "jsonl")
-    """Metric loggers."""
+    loggers: tuple[Literal["console", "jsonl", "tensorboard", "mlflow", "wandb"], ...] = ("console", "jsonl")
+    """Metric loggers; those of services write into ``output`` unless their own environment names one."""
     output: Path = Path(".fathom/training/run")
     """Folder for settings, metrics and the report."""
 

@@ -31,7 +31,7 @@ from fathom.trainers.data.prompt_sampler import Prompts
 from fathom.trainers.data.records import read_all
 from fathom.trainers.interfaces import Metrics, RolloutSource
 from fathom.trainers.jobs import assembly
-from fathom.trainers.jobs.identity import claim_for
+from fathom.trainers.jobs.identity import claim_for, flatten
 from fathom.trainers.jobs.registry import build_algorithm, find
 from fathom.trainers.learners.models import load_model, load_tokenizer
 from fathom.trainers.learners.stored_models import fetch_models
@@ -125,7 +125,7 @@ class Run:
         output.mkdir(parents=True, exist_ok=True)
         # Before anything can fail: what was asked for is part of every report.
         (output / "config.yaml").write_text(config.to_yaml(), encoding="utf-8")
-        self._loggers = make_loggers(config.trainer.loggers, output, config.model_dump(mode="json"))
+        self._loggers = make_loggers(config.trainer.loggers, output, flatten(config.model_dump(mode="json")))
         try:
             with ExitStack() as stack:
                 self._trainer = self._assemble(stack)
