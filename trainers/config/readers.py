@@ -196,6 +196,8 @@ READERS: tuple[Reader, ...] = (
            lambda name, config: trains_on_ray(name, config) and config.trainer.strategy == "fsdp2"),
     Reader("learners/networks.py", ("critic.tensor_parallel_size",), "adv_estimator gae, strategy fsdp2",
            lambda name, config: has_critic(name, config) and config.trainer.strategy == "fsdp2"),
+    Reader("jobs/launch.py", ("trainer.learner_restarts",), "several ranks or Ray, resume_mode auto",
+           lambda name, config: trains_on_ray(name, config) and config.trainer.resume_mode == "auto"),
     Reader("jobs/assembly.py", ("trainer.colocate_roles",), "several ranks or Ray", trains_on_ray),
     Reader("learners/ranks/groups.py", below("trainer", "schedule_timeout_s collective_timeout_s"),
            "several ranks or Ray", trains_on_ray),

@@ -283,6 +283,10 @@ class TrainerConfig(Settings):
     """Let all learners live on the same ranks, in which they take turns; False gives each role ranks of its own."""
     schedule_timeout_s: float = Field(default=120.0, gt=0)
     """Time limit for Ray to place the learners, in seconds."""
+    learner_restarts: int = Field(default=3, ge=0)
+    """Times that learners of which a rank has died are built anew, with the last checkpoint; ``resume_mode`` other than
+    "auto" allows none.
+    """
     collective_timeout_s: float = Field(default=1800.0, gt=0)
     """Time limit for a rank to wait for the others, in seconds."""
     strategy: Literal["fsdp2", "replicate"] = "fsdp2"

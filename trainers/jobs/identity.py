@@ -31,10 +31,11 @@ OPERATIONAL = frozenset(
         "reward_model.use_dynamic_bsz", "rollout.attempts", "rollout.concurrency", "rollout.episodes_per_s",
         "rollout.publish_lanes", "rollout.publish_timeout_s", "rollout.record", "rollout.replay", "rollout.timeout_s",
         "rollout.transport", "rollout.val_temperature", "trainer.collective_timeout_s", "trainer.colocate_roles",
-        "trainer.cpu_offload", "trainer.device", "trainer.keep_checkpoints", "trainer.loggers", "trainer.output",
-        "trainer.resume_changed", "trainer.resume_mode", "trainer.resume_path", "trainer.save_freq",
-        "trainer.schedule_timeout_s", "trainer.strategy", "trainer.test_freq", "trainer.total_epochs",
-        "trainer.total_training_steps", "trainer.use_ray", "trainer.val_before_train", "trainer.world_size",
+        "trainer.cpu_offload", "trainer.device", "trainer.keep_checkpoints", "trainer.learner_restarts",
+        "trainer.loggers", "trainer.output", "trainer.resume_changed", "trainer.resume_mode", "trainer.resume_path",
+        "trainer.save_freq", "trainer.schedule_timeout_s", "trainer.strategy", "trainer.test_freq",
+        "trainer.total_epochs", "trainer.total_training_steps", "trainer.use_ray", "trainer.val_before_train",
+        "trainer.world_size",
     }
 )  # fmt: skip
 SHOWN = 6

@@ -34,6 +34,7 @@ from fathom.trainers.jobs import assembly
 from fathom.trainers.jobs.identity import claim_for, flatten
 from fathom.trainers.jobs.registry import build_algorithm, find
 from fathom.trainers.learners.models import load_model, load_tokenizer
+from fathom.trainers.learners.ranks.groups import RankDied
 from fathom.trainers.learners.stored_models import fetch_models
 from fathom.trainers.monitor.collapse import CollapseDetector, TrainingCollapsed
 from fathom.trainers.monitor.loggers import Logger, make_loggers
@@ -112,6 +113,8 @@ class Run:
     notes: list[str] = field(default_factory=list)
     last: Metrics = field(default_factory=dict)
     step: int = 0
+    restarts: int = 0
+    """Times that the learners were built anew."""
     _trainer: Any = None
     _loggers: Sequence[Logger] = ()
 
@@ -127,9 +130,8 @@ class Run:
         (output / "config.yaml").write_text(config.to_yaml(), encoding="utf-8")
         self._loggers = make_loggers(config.trainer.loggers, output, flatten(config.model_dump(mode="json")))
         try:
-            with ExitStack() as stack:
-                self._trainer = self._assemble(stack)
-                self._trainer.fit()
+            while not self._fit():
+                self.restarts += 1
         except TrainingCollapsed as error:
             self.notes.append(f"Collapsed: {error.message}. The last good checkpoint is kept.")
             raise
@@ -139,6 +141,21 @@ class Run:
                 logger.close()
             report = write_report(output, f"{self.name}: {config.model.name}", config.to_yaml(), self.notes)
         return Outcome(self.step or self._trainer.total_steps, self.last, report)
+
+    def _fit(self) -> bool:
+        """Train to completion; return False when a learner's rank has died and all may be built anew."""
+        try:
+            with ExitStack() as stack:
+                self._trainer = self._assemble(stack)
+                self._trainer.fit()
+        except RankDied as error:
+            trainer = self.config.trainer
+            # Other modes begin at a place of their own choice, not at this training's last checkpoint.
+            if trainer.resume_mode != "auto" or self.restarts >= trainer.learner_restarts:
+                raise
+            self._warn(f"{error.message}. The learners are built anew and go on from the last checkpoint.")
+            return False
+        return True
 
     def _assemble(self, stack: ExitStack) -> Any:
         """Build the trainer and its dependencies; everything to be closed is pushed on ``stack``."""

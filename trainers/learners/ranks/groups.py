@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from fathom.core.errors import DependencyFailed, InvalidField, NotReady
+from fathom.core.errors import DependencyFailed, FathomError, InvalidField, NotReady
 from fathom.trainers.batch import DataProto
 from fathom.trainers.config import TrainConfig
 from fathom.trainers.learners.stored_models import fetch_models
@@ -22,6 +22,14 @@ from fathom.trainers.store_files import StoredFiles, StoredFolder, StoreFolder, 
 
 # What Ray reserves, not what a rank may use: asking for more would keep ranks from being placed on small machines.
 RANK_CPUS = 1
+
+
+# Ray notices a dead process at once; this is for a machine that is slow.
+DEATH_SEEN_S = 30.0
+
+
+class RankDied(DependencyFailed):
+    """A rank of the learners has died: its group is lost, and can be built anew from the last checkpoint."""
 
 
 class LocalGroup(StoreTransfer):
@@ -45,8 +53,8 @@ class RayRanks:
     """``ranks`` Ray actors in one process group, in which workers of one or several roles live and take turns.
 
     Raises ``NotReady``, stating requested and available resources, when the ranks cannot be placed within
-    ``trainer.schedule_timeout_s`` (immediately when a local cluster is too small), and ``DependencyFailed`` naming
-    worker and rank when a rank dies. ``name`` is that of the first worker, for these errors.
+    ``trainer.schedule_timeout_s`` (immediately when a local cluster is too small), and ``RankDied`` naming worker and
+    rank when a rank dies. ``name`` is that of the first worker, for these errors.
     """
 
     def __init__(self, name: str, config: TrainConfig, ranks: int, store_url: str = "") -> None:
@@ -105,6 +113,7 @@ class RayRanks:
         # block at the first.
         pending = [getattr(actor, method).remote(*given) for actor, given in zip(self._actors, arguments, strict=True)]
         waiting, found = {ref: rank for rank, ref in enumerate(pending)}, {}
+        culprit = arguments[0][1] if method == "call" else method
         while waiting:
             # One at a time as they end: a rank that dies is seen while the others wait for it.
             (ref, *_), _ = self._ray.wait(list(waiting), num_returns=1)
@@ -112,12 +121,31 @@ class RayRanks:
             try:
                 found[rank] = self._ray.get(ref)
             except self._ray.exceptions.RayActorError as error:
-                culprit = arguments[rank][1] if method == "call" else method
-                raise DependencyFailed(f"{name}, rank {rank}", f"died in {culprit}: {error}") from error
+                raise RankDied(f"{name}, rank {rank}", f"died in {culprit}: {error}") from error
             except self._ray.exceptions.RayTaskError as error:
                 # The worker's own typed error, which names the setting, instead of Ray's wrapper around its traceback.
-                raise error.as_instanceof_cause() from error  # type: ignore[no-untyped-call]
+                cause = error.as_instanceof_cause()  # type: ignore[no-untyped-call]
+                # A collective that another rank's death has broken fails with an error of the network.
+                if not isinstance(cause, FathomError) and (dead := self._find_dead(waiting)) is not None:
+                    raise RankDied(f"{name}, rank {dead}", f"died in {culprit}") from error
+                raise cause from error
         return [found[rank] for rank in range(self.size)]
+
+    def _find_dead(self, waiting: Mapping[Any, int]) -> int | None:
+        """Return a rank that has died, of those whose results are awaited; None when there is none in time."""
+        left: dict[Any, int] = dict(waiting)
+        while left:
+            ended, _ = self._ray.wait(list(left), num_returns=1, timeout=DEATH_SEEN_S)
+            if not ended:
+                return None
+            rank = left.pop(ended[0])
+            try:
+                self._ray.get(ended[0])
+            except self._ray.exceptions.RayActorError:
+                return rank
+            except self._ray.exceptions.RayTaskError:
+                continue
+        return None
 
     def release(self) -> None:
         """End one worker's use; the last one kills the ranks and releases their resources."""
