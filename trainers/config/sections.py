@@ -86,6 +86,10 @@ class ModelConfig(Settings):
     """LoRA alpha: adapters are scaled by alpha / rank."""
     lora_targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj")
     """Modules that get an adapter."""
+    lora_publish: Literal["merged", "adapter"] = "merged"
+    """Publish whole weights with the adapter merged, or after the first time the adapter alone, which is a version of
+    its own; policy's engine ``transformers`` adds it to the weights that it has.
+    """
 
 
 class RolloutConfig(Settings):

@@ -45,6 +45,9 @@ class ActorWorker:
     def export(self, folder: Path) -> None:
         export(self.learner.network, self.learner.model, self.tokenizer, self.config, folder)
 
+    def export_base(self, folder: Path) -> None:
+        export(self.learner.network, self.learner.model, self.tokenizer, self.config, folder, with_adapter=False)
+
     def export_adapter(self, folder: Path) -> None:
         export_adapter(self.learner.network, self.config, folder)
 

@@ -60,10 +60,13 @@ def layers(model: Module) -> list[Module]:
     return list(found[0])
 
 
-def whole_state(network: Module) -> dict[str, Tensor]:
-    """Gather all parameters by name to the CPU of rank 0; other ranks get an empty dict. Call on all ranks."""
+def whole_state(network: Module, *, trained_only: bool = False) -> dict[str, Tensor]:
+    """Gather all parameters, or the trained ones, by name to the CPU of rank 0; other ranks get an empty dict.
+
+    Call on all ranks.
+    """
     # Offloaded as it is gathered: the whole model need not fit into one device's memory beside its shard.
-    options = StateDictOptions(full_state_dict=True, cpu_offload=True)
+    options = StateDictOptions(full_state_dict=True, cpu_offload=True, ignore_frozen_params=trained_only)
     state: dict[str, Any] = get_model_state_dict(network, options=options)
     # The collective has run on all ranks; the check must not come before it.
     return state if rank() == 0 else {}
