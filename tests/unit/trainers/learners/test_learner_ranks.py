@@ -16,10 +16,10 @@ from fathom.core.errors import InvalidField
 from fathom.trainers.batch import DataProto
 from fathom.trainers.config import TrainConfig
 from fathom.trainers.learners.forward import split_largest
-from fathom.trainers.learners.ranks.fsdp import rank, whole_state, world
+from fathom.trainers.learners.ranks.fsdp import rank, sum_over_ranks, whole_state, world
 from fathom.trainers.learners.ranks.groups import shard_by_group
 from fathom.trainers.learners.tiny import build_tokenizer
-from fathom.trainers.learners.workers import ActorWorker, CriticWorker
+from fathom.trainers.learners.workers import ActorWorker, CriticWorker, ReferenceWorker
 from fathom.trainers.objectives.mismatch import FIRST_PASS
 from fathom.trainers.objectives.terms import LossTerm
 from tests.unit.trainers.algorithms.test_loss_hook import SEQUENCE_LOSS
@@ -81,11 +81,13 @@ def own_rows(data: DataProto, sharing: int) -> DataProto:
 def steps(config: TrainConfig, folder: Path | None = None, terms: Sequence[LossTerm] = ()) -> dict[str, Tensor | float]:
     """Two steps of actor and critic; with a folder, the second from a checkpoint of the first."""
     torch.set_num_threads(1)
-    actor, critic = ActorWorker(config), CriticWorker(config)
+    actor, critic, reference = ActorWorker(config), CriticWorker(config), ReferenceWorker(config)
     if terms:
         actor.use_loss(terms)
     data = own_rows(batch(), actor.sharing)
-    found: dict[str, Tensor | float] = {}
+    frozen = float(reference.compute_ref_log_prob(data).tensor("ref_log_prob").sum())
+    # Of all rows: ranks that share theirs have each the whole of it.
+    found: dict[str, Tensor | float] = {"ref_log_prob": sum_over_ranks([frozen / actor.sharing])[0]}
     for step in range(2):
         if step and folder is not None:
             actor.save_checkpoint(folder)
