@@ -49,10 +49,13 @@ def test_two_ranks_make_the_step_of_one(tmp_path: Path) -> None:
         two.close()
 
 
-def test_roles_that_share_ranks_make_the_steps_of_roles_alone(tmp_path: Path) -> None:
-    config = settings("actor.ppo_mini_batch_size=4", "critic.ppo_mini_batch_size=4")
+# In the second, two ranks share the policy's layers, and divide the rows of the critic's batch beside it.
+@pytest.mark.parametrize("more", [[], ["actor.tensor_parallel_size=2"]], ids=["shards", "policy divided"])
+def test_roles_that_share_ranks_make_the_steps_of_roles_alone(tmp_path: Path, more: list[str]) -> None:
+    plain = settings("actor.ppo_mini_batch_size=4", "critic.ppo_mini_batch_size=4")
+    config = settings("actor.ppo_mini_batch_size=4", "critic.ppo_mini_batch_size=4", *more)
     workers = {"actor": ActorWorker, "critic": CriticWorker, "reference": ReferenceWorker}
-    alone = {name: LocalGroup(worker, config, 1) for name, worker in workers.items()}
+    alone = {name: LocalGroup(worker, plain, 1) for name, worker in workers.items()}
     # Two of the cluster's six places are left: three roles with ranks of their own would need six.
     occupied, shared = placement_group([{"CPU": 1}] * 4), SharedRanks()
     ray.get(occupied.ready(), timeout=60)
