@@ -95,10 +95,15 @@ class RolloutSource(Protocol):
         """
         ...
 
-    def publish(self, write: Callable[[StoreFolder], StoredFiles]) -> int:
+    def publish(
+        self,
+        write: Callable[[StoreFolder], StoredFiles],
+        write_base: Callable[[StoreFolder], StoredFiles] | None = None,
+    ) -> int:
         """Publish new weights and return their version.
 
-        ``write`` uploads safetensors, config and tokenizer into a folder of the object store.
+        ``write`` uploads safetensors, config and tokenizer into a folder of the object store. With ``write_base`` it
+        uploads an adapter, and ``write_base`` the weights to which the adapter is added.
         """
         ...
 

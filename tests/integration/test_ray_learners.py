@@ -10,8 +10,8 @@ import torch
 from ray.util.placement_group import placement_group, remove_placement_group
 
 from fathom.core.errors import DependencyFailed, InvalidField, NotReady
-from fathom.trainers.learners.ranks.groups import LocalGroup, RayGroup
-from fathom.trainers.learners.workers import ActorWorker, CriticWorker
+from fathom.trainers.learners.ranks.groups import LocalGroup, RayGroup, SharedRanks
+from fathom.trainers.learners.workers import ActorWorker, CriticWorker, ReferenceWorker
 from fathom.trainers.prime.prime_fsdp_workers import PRIMERewardModelWorker
 from fathom.trainers.store_files import StoredFolder, StoreFolder
 from tests.integration.dying_rank import DiesOnUpdate
@@ -49,15 +49,45 @@ def test_two_ranks_make_the_step_of_one(tmp_path: Path) -> None:
         two.close()
 
 
-def test_the_critic_too(tmp_path: Path) -> None:
-    config = settings()
-    one, two = LocalGroup(CriticWorker, config, 1), RayGroup(CriticWorker, config, 2)
+# In the second, two ranks share the policy's layers, and divide the rows of the critic's batch beside it.
+@pytest.mark.parametrize("more", [[], ["actor.tensor_parallel_size=2"]], ids=["shards", "policy divided"])
+def test_roles_that_share_ranks_make_the_steps_of_roles_alone(tmp_path: Path, more: list[str]) -> None:
+    plain = settings("actor.ppo_mini_batch_size=4", "critic.ppo_mini_batch_size=4")
+    config = settings("actor.ppo_mini_batch_size=4", "critic.ppo_mini_batch_size=4", *more)
+    workers = {"actor": ActorWorker, "critic": CriticWorker, "reference": ReferenceWorker}
+    alone = {name: LocalGroup(worker, plain, 1) for name, worker in workers.items()}
+    # Two of the cluster's six places are left: three roles with ranks of their own would need six.
+    occupied, shared = placement_group([{"CPU": 1}] * 4), SharedRanks()
+    ray.get(occupied.ready(), timeout=60)
+    together: dict[str, RayGroup] = {}
     try:
-        assert torch.equal(two.compute_values(batch()).tensor("values"), one.compute_values(batch()).tensor("values"))
-        alone, together = one.update_critic(batch()), two.update_critic(batch())
-        assert together["critic/vf_loss"] == pytest.approx(alone["critic/vf_loss"], rel=1e-4)
+        for name, worker in workers.items():
+            together[name] = shared(worker, config, 2)
+        found = []
+        for groups in (alone, together):
+            data = batch().union(groups["actor"].compute_log_prob(batch()).select(["old_log_probs"]))
+            data = data.union(groups["reference"].compute_ref_log_prob(data))
+            data = data.with_tensors(values=groups["critic"].compute_values(data).tensor("values"))
+            metrics = groups["critic"].update_critic(data) | groups["actor"].update_policy(data)
+            after = groups["actor"].compute_log_prob(data).tensor("old_log_probs")
+            found.append((metrics, data.tensor("ref_log_prob"), after))
+        for name in ("actor/grad_norm", "critic/vf_loss", "critic/grad_norm"):
+            assert found[1][0][name] == pytest.approx(found[0][0][name], rel=1e-4), name
+        for place in (1, 2):
+            assert torch.allclose(found[0][place], found[1][place], atol=1e-4)
+        # A checkpoint of one role is that role's, not its neighbour's.
+        target = StoreFolder((tmp_path / "store").as_uri(), "critic")
+        together["critic"].restore(StoredFolder(target.url, together["critic"].upload("save_checkpoint", target)))
+        together.pop("reference").close()
+        # One role has ended: the others go on where they are.
+        assert torch.equal(together["actor"].compute_log_prob(batch()).tensor("old_log_probs"), found[1][2])
     finally:
-        two.close()
+        for group in together.values():
+            group.close()
+        remove_placement_group(occupied)
+    again = RayGroup(CriticWorker, config, 2)
+    # The last one has given the places back.
+    again.close()
 
 
 def test_the_reward_model_of_prime_too() -> None:

@@ -107,7 +107,8 @@ class DpoTrainer(ImitationTrainer[Preference]):
         pairs = read_pairs(config.data.train_files, config.imitation)
         held = read_pairs(config.data.val_files, config.imitation) if config.data.val_files else []
         network = load_model(config.model, config.trainer.seed).to(config.trainer.device)
-        reference = PolicyNetwork(copy.deepcopy(network).eval().requires_grad_(False), Placement.of(config), 1)
+        frozen = copy.deepcopy(network).eval().requires_grad_(False)
+        reference = PolicyNetwork(frozen, Placement.of(config), config.actor)
         objective = Preferences(config, pad_id(self.tokenizer), reference)
         super().__init__(config, network, objective, pairs, held, log, checkpoints)
 

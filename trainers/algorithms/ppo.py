@@ -287,8 +287,12 @@ class RayPPOTrainer:
         return batch
 
     def publish(self) -> None:
-        """Publish the actor's weights to the samplers."""
-        self.rollouts.publish(partial(self.actor.upload, "export"))
+        """Publish the actor's weights to the samplers, or its adapter alone."""
+        upload = self.actor.upload
+        if self.config.model.lora_publish == "adapter":
+            self.rollouts.publish(partial(upload, "export_adapter"), partial(upload, "export_base"))
+        else:
+            self.rollouts.publish(partial(upload, "export"))
 
     def validate(self) -> Metrics:
         """Compute the mean score by data source over the validation prompts.

@@ -136,7 +136,7 @@ class ImitationTrainer(Generic[R]):
         most = self.config.trainer.total_training_steps
         every = len(self.order) * self.config.trainer.total_epochs
         self.total_steps = every if most is None else min(every, most)
-        self.network = PolicyNetwork(self.model, Placement.of(self.config), 1)
+        self.network = PolicyNetwork(self.model, Placement.of(self.config), self.config.actor)
         self.stepper = Stepper(self.network, self.config.actor.optim, self.total_steps)
         self.learner = ImitationLearner(self.stepper)
 

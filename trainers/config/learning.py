@@ -42,11 +42,33 @@ class BatchingConfig(Settings):
     use_dynamic_bsz: bool = False
     """Split by tokens instead of rows."""
     ppo_max_token_len_per_gpu: int = Field(default=16384, ge=1)
-    """Tokens per forward pass with ``use_dynamic_bsz``."""
+    """Tokens per forward pass with ``use_dynamic_bsz``: rows times the longest; with ``use_remove_padding`` the sum."""
+    use_remove_padding: bool = False
+    """Join the rows of a forward pass to one sequence without padding, with attention within each row."""
     ppo_epochs: int = Field(default=1, ge=1)
     """Passes over a batch."""
     ulysses_sequence_parallel_size: int = Field(default=1, ge=1)
     """Number of ranks that share a sequence."""
+    tensor_parallel_size: int = Field(default=1, ge=1)
+    """Number of ranks that share the matrices of every layer."""
+
+    @property
+    def sharing(self) -> int:
+        """Return the number of ranks that work on the same rows."""
+        return self.ulysses_sequence_parallel_size * self.tensor_parallel_size
+
+    @model_validator(mode="after")
+    def ranks_share_one_thing(self) -> Self:
+        if self.tensor_parallel_size > 1 and self.ulysses_sequence_parallel_size > 1:
+            raise ValueError("tensor_parallel_size and ulysses_sequence_parallel_size above 1 exclude each other")
+        return self
+
+    @model_validator(mode="after")
+    def shared_sequences_are_padded(self) -> Self:
+        # Ranks that share sequences exchange equal parts of equally long rows.
+        if self.use_remove_padding and self.ulysses_sequence_parallel_size > 1:
+            raise ValueError("use_remove_padding and ulysses_sequence_parallel_size above 1 exclude each other")
+        return self
 
 
 class ActorConfig(BatchingConfig):

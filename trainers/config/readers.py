@@ -80,7 +80,7 @@ def below(section: str, names: str) -> tuple[str, ...]:
 
 
 OPTIM = "lr weight_decay betas lr_scheduler_type lr_warmup_steps lr_warmup_steps_ratio min_lr_ratio grad_clip"
-BATCHING = "ppo_micro_batch_size_per_gpu use_dynamic_bsz ppo_max_token_len_per_gpu"
+BATCHING = "use_dynamic_bsz ppo_max_token_len_per_gpu"
 READERS: tuple[Reader, ...] = (
     Reader("jobs/launch.py", below("data", "train_files val_files prompt_key shuffle seed"), "RL", plays),
     Reader("algorithms/sft.py", below("data", "train_files val_files shuffle seed train_batch_size"),
@@ -107,6 +107,8 @@ READERS: tuple[Reader, ...] = (
     Reader("learners/networks.py", below("model", "dtype") + below("trainer", "strategy")),
     Reader("learners/lora.py", below("model", "lora_targets"), "model.lora_rank above 0",
            lambda name, config: config.model.lora_rank > 0),
+    Reader("algorithms/ppo.py", ("model.lora_publish",), "model.lora_rank above 0, rollout.source planner",
+           lambda name, config: asks_planner(name, config) and config.model.lora_rank > 0),
     Reader("jobs/launch.py", ("model.name",)),
     Reader("algorithms/ppo.py", (*below("rollout", "n temperature top_p"), "algorithm.state_masking"), "RL", plays),
     Reader("algorithms/validation.py", ("rollout.val_temperature",), "RL", plays),
@@ -135,8 +137,12 @@ READERS: tuple[Reader, ...] = (
     Reader("objectives/old_policy.py", below("rollout", "importance_floor importance_level importance_mode"),
            "rollout.importance_cap and algorithm.bypass_mode false", weighs_samples),
     Reader("learners/stepping.py", below("actor.optim", OPTIM)),
-    Reader("learners/forward.py", below("actor", BATCHING)),
-    Reader("learners/stepping.py", below("actor", "ppo_mini_batch_size ulysses_sequence_parallel_size"), "RL", plays),
+    Reader("learners/forward.py", ("actor.ppo_micro_batch_size_per_gpu",)),
+    # A pass of DPO has whole pairs, by number.
+    Reader("learners/forward.py", below("actor", BATCHING), "all but dpo", lambda name, config: name != "dpo"),
+    Reader("learners/networks.py", ("actor.use_remove_padding",)),
+    Reader("learners/stepping.py", ("actor.ppo_mini_batch_size",), "RL", plays),
+    Reader("config/learning.py", ("actor.ulysses_sequence_parallel_size",), "RL", plays),
     Reader("learners/actor.py", below("actor", "ppo_epochs"), "RL", plays),
     Reader("objectives/terms.py", below("actor", "loss_mode ratio_level clip_ratio_low clip_ratio_high entropy_coeff"
            " use_kl_loss loss_agg_mode"), "RL", plays),
@@ -146,9 +152,12 @@ READERS: tuple[Reader, ...] = (
            lambda name, config: plays(name, config) and config.actor.use_kl_loss),
     Reader("learners/actor.py", ("actor.loss_scale_factor",), "actor.loss_agg_mode seq-mean-token-sum-norm",
            lambda name, config: plays(name, config) and config.actor.loss_agg_mode == "seq-mean-token-sum-norm"),
-    Reader("learners/stepping.py", below("critic.optim", OPTIM) + below("critic", "ppo_mini_batch_size"
-           " ulysses_sequence_parallel_size"), "adv_estimator gae", has_critic),
-    Reader("learners/forward.py", below("critic", BATCHING), "adv_estimator gae", has_critic),
+    Reader("learners/stepping.py", (*below("critic.optim", OPTIM), "critic.ppo_mini_batch_size"),
+           "adv_estimator gae", has_critic),
+    Reader("config/learning.py", ("critic.ulysses_sequence_parallel_size",), "adv_estimator gae", has_critic),
+    Reader("learners/forward.py", below("critic", f"ppo_micro_batch_size_per_gpu {BATCHING}"), "adv_estimator gae",
+           has_critic),
+    Reader("learners/networks.py", ("critic.use_remove_padding",), "adv_estimator gae", has_critic),
     Reader("learners/critic.py", below("critic", "ppo_epochs cliprange_value loss_agg_mode"), "adv_estimator gae",
            has_critic),
     Reader("algorithms/algorithm.py", ("trainer.critic_warmup",), "adv_estimator gae", has_critic),
@@ -184,6 +193,15 @@ READERS: tuple[Reader, ...] = (
     Reader("checkpoints.py", below("trainer", "resume_mode resume_path")),
     Reader("jobs/identity.py", ("trainer.resume_changed",)),
     Reader("jobs/assembly.py", below("trainer", "world_size use_ray"), "RL", plays),
+    Reader("learners/networks.py", ("trainer.cpu_offload",), "strategy fsdp2 on several ranks or Ray",
+           lambda name, config: trains_on_ray(name, config) and config.trainer.strategy == "fsdp2"),
+    Reader("learners/networks.py", ("actor.tensor_parallel_size",), "strategy fsdp2 on several ranks or Ray",
+           lambda name, config: trains_on_ray(name, config) and config.trainer.strategy == "fsdp2"),
+    Reader("learners/networks.py", ("critic.tensor_parallel_size",), "adv_estimator gae, strategy fsdp2",
+           lambda name, config: has_critic(name, config) and config.trainer.strategy == "fsdp2"),
+    Reader("jobs/launch.py", ("trainer.learner_restarts",), "several ranks or Ray, resume_mode auto",
+           lambda name, config: trains_on_ray(name, config) and config.trainer.resume_mode == "auto"),
+    Reader("jobs/assembly.py", ("trainer.colocate_roles",), "several ranks or Ray", trains_on_ray),
     Reader("learners/ranks/groups.py", below("trainer", "schedule_timeout_s collective_timeout_s"),
            "several ranks or Ray", trains_on_ray),
     Reader("monitor/collapse.py", below("collapse", "enable window patience entropy_floor entropy_ceiling kl_ceiling"

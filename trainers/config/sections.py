@@ -86,6 +86,10 @@ class ModelConfig(Settings):
     """LoRA alpha: adapters are scaled by alpha / rank."""
     lora_targets: tuple[str, ...] = ("q_proj", "k_proj", "v_proj", "o_proj")
     """Modules that get an adapter."""
+    lora_publish: Literal["merged", "adapter"] = "merged"
+    """Publish whole weights with the adapter merged, or after the first time the adapter alone, which is a version of
+    its own; policy's engine ``transformers`` adds it to the weights that it has.
+    """
 
 
 class RolloutConfig(Settings):
@@ -279,18 +283,28 @@ class TrainerConfig(Settings):
     """Number of ranks of each learner; 1 runs in this process unless ``use_ray``."""
     use_ray: bool = False
     """Run learners as Ray actors."""
+    colocate_roles: bool = True
+    """Let all learners live on the same ranks, in which they take turns; False gives each role ranks of its own."""
     schedule_timeout_s: float = Field(default=120.0, gt=0)
     """Time limit for Ray to place the learners, in seconds."""
+    learner_restarts: int = Field(default=3, ge=0)
+    """Times that learners of which a rank has died are built anew, with the last checkpoint; ``resume_mode`` other than
+    "auto" allows none.
+    """
     collective_timeout_s: float = Field(default=1800.0, gt=0)
     """Time limit for a rank to wait for the others, in seconds."""
     strategy: Literal["fsdp2", "replicate"] = "fsdp2"
     """Shard parameters, gradients and moments over ranks, or replicate them."""
+    cpu_offload: bool = False
+    """Keep shards and moments in the memory of the CPU, where the optimiser then runs; layers come to the device while
+    they are computed.
+    """
     device: Literal["cpu", "cuda"] = "cpu"
     """Device of the learners."""
     seed: int = 7
     """Seed of weights, order and sampling."""
-    loggers: tuple[Literal["console", "jsonl", "tensorboard", "mlflow"], ...] = ("console", "jsonl")
-    """Metric loggers."""
+    loggers: tuple[Literal["console", "jsonl", "tensorboard", "mlflow", "wandb"], ...] = ("console", "jsonl")
+    """Metric loggers; those of services write into ``output`` unless their own environment names one."""
     samples: int = Field(default=4, ge=0, le=16)
     """Rows of a step that the report shows token by token, of at most 64 steps of a training; 0 keeps none."""
     output: Path = Path(".fathom/training/run")

@@ -51,7 +51,7 @@ class TrainConfig(Settings):
             raise ValueError("algorithm.use_kl_in_reward and actor.use_kl_loss would count KL twice")
         if self.algorithm.adv_estimator not in ("gae", "reinforce") and self.rollout.n < 2:
             raise ValueError(f"algorithm.adv_estimator {self.algorithm.adv_estimator} compares: rollout.n must be >= 2")
-        if found := find_reward_error(self):
+        if found := find_reward_error(self) or find_placement_error(self):
             raise ValueError(found)
         if self.reward_model.enable and self.algorithm.use_kl_in_reward:
             raise ValueError("algorithm.use_kl_in_reward has no place in PRIME's rewards: use actor.use_kl_loss")
@@ -90,6 +90,25 @@ def find_reward_error(config: TrainConfig) -> str:
             config.rollout.importance_cap is not None
             and config.rollout.importance_floor > config.rollout.importance_cap,
             "rollout.importance_floor is above rollout.importance_cap",
+        ),
+    )
+    return next((text for is_wrong, text in checks if is_wrong), "")
+
+
+def find_placement_error(config: TrainConfig) -> str:
+    """Return what contradicts itself in how learners lie on ranks; "" when nothing does."""
+    trainer = config.trainer
+    is_divided = max(config.actor.tensor_parallel_size, config.critic.tensor_parallel_size) > 1
+    on_ray = trainer.use_ray or trainer.world_size > 1
+    checks = (
+        (
+            is_divided and config.model.lora_rank > 0,
+            "tensor_parallel_size divides no adapters: model.lora_rank must be 0",
+        ),
+        (is_divided and trainer.strategy != "fsdp2", "tensor_parallel_size above 1 needs trainer.strategy fsdp2"),
+        (
+            trainer.cpu_offload and not (trainer.strategy == "fsdp2" and on_ray),
+            "trainer.cpu_offload needs trainer.strategy fsdp2, and trainer.use_ray or trainer.world_size above 1",
         ),
     )
     return next((text for is_wrong, text in checks if is_wrong), "")

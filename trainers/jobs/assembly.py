@@ -12,7 +12,7 @@ from fathom.trainers.algorithms.context import TrainingContext
 from fathom.trainers.algorithms.ppo import RayPPOTrainer
 from fathom.trainers.config import TrainConfig
 from fathom.trainers.interfaces import ResourcePoolManager, RewardFunction, Role, WorkerGroupFactory
-from fathom.trainers.learners.ranks.groups import LocalGroup, RayGroup
+from fathom.trainers.learners.ranks.groups import LocalGroup, RayGroup, SharedRanks
 from fathom.trainers.learners.workers import ActorWorker, CriticWorker, ReferenceWorker
 from fathom.trainers.reward_manager import PrimeRewardManager
 from fathom.trainers.rollouts.requests import OWN
@@ -26,11 +26,22 @@ WORKERS: Mapping[Role, Any] = MappingProxyType(
 def select_group_factory(config: TrainConfig, store_url: str = "") -> WorkerGroupFactory:
     """Return the factory of worker groups: Ray when configured or for several ranks, otherwise this process.
 
-    Groups fetch models of ``store:`` keys from ``store_url``.
+    On Ray, roles share ranks or have their own, by ``trainer.colocate_roles``. Groups fetch models of ``store:`` keys
+    from ``store_url``.
     """
-    group: Any = RayGroup if config.trainer.use_ray or config.trainer.world_size > 1 else LocalGroup
-    factory: WorkerGroupFactory = partial(group, store_url=store_url) if store_url else group
-    return factory
+    if not runs_on_ray(config):
+        return partial(LocalGroup, store_url=store_url)
+    return SharedRanks(store_url) if config.trainer.colocate_roles else partial(RayGroup, store_url=store_url)
+
+
+def runs_on_ray(config: TrainConfig) -> bool:
+    """Return whether learners are Ray actors."""
+    return config.trainer.use_ray or config.trainer.world_size > 1
+
+
+def count_ranks(config: TrainConfig, roles: int) -> int:
+    """Return the number of Ray ranks that ``roles`` learners need together."""
+    return config.trainer.world_size * (1 if config.trainer.colocate_roles else roles)
 
 
 def build_trainer(

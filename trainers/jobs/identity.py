@@ -21,19 +21,21 @@ from fathom.transport.store import ObjectStore
 # Settings that say how, how long or where a training runs, not what it learns.
 OPERATIONAL = frozenset(
     {
-        "actor.ppo_max_token_len_per_gpu", "actor.ppo_micro_batch_size_per_gpu", "actor.ulysses_sequence_parallel_size",
-        "actor.use_dynamic_bsz", "brpo.timeout_s", "critic.ppo_max_token_len_per_gpu",
-        "critic.ppo_micro_batch_size_per_gpu", "critic.ulysses_sequence_parallel_size", "critic.use_dynamic_bsz",
-        "data.val_batch_size", "model.cache", "model.enable_gradient_checkpointing", "retriever.url",
-        "reward.num_examine", "reward.timeout_s", "reward_model.max_token_len_per_gpu",
+        "actor.ppo_max_token_len_per_gpu", "actor.ppo_micro_batch_size_per_gpu", "actor.tensor_parallel_size",
+        "actor.ulysses_sequence_parallel_size", "actor.use_dynamic_bsz", "actor.use_remove_padding", "brpo.timeout_s",
+        "critic.ppo_max_token_len_per_gpu", "critic.ppo_micro_batch_size_per_gpu", "critic.tensor_parallel_size",
+        "critic.ulysses_sequence_parallel_size", "critic.use_dynamic_bsz", "critic.use_remove_padding",
+        "data.val_batch_size", "model.cache", "model.enable_gradient_checkpointing", "model.lora_publish",
+        "retriever.url", "reward.num_examine", "reward.timeout_s", "reward_model.max_token_len_per_gpu",
         "reward_model.micro_batch_size_per_gpu", "reward_model.ulysses_sequence_parallel_size",
         "reward_model.use_dynamic_bsz", "rollout.attempts", "rollout.concurrency", "rollout.episodes_per_s",
         "rollout.publish_lanes", "rollout.publish_timeout_s", "rollout.record", "rollout.replay", "rollout.timeout_s",
-        "rollout.transport", "rollout.val_temperature", "trainer.collective_timeout_s", "trainer.device",
-        "trainer.keep_checkpoints", "trainer.loggers", "trainer.output", "trainer.resume_changed",
-        "trainer.resume_mode", "trainer.resume_path", "trainer.samples", "trainer.save_freq",
-        "trainer.schedule_timeout_s", "trainer.strategy", "trainer.test_freq", "trainer.total_epochs",
-        "trainer.total_training_steps", "trainer.use_ray", "trainer.val_before_train", "trainer.world_size",
+        "rollout.transport", "rollout.val_temperature", "trainer.collective_timeout_s", "trainer.colocate_roles",
+        "trainer.cpu_offload", "trainer.device", "trainer.keep_checkpoints", "trainer.learner_restarts",
+        "trainer.loggers", "trainer.output", "trainer.resume_changed", "trainer.resume_mode", "trainer.resume_path",
+        "trainer.samples", "trainer.save_freq", "trainer.schedule_timeout_s", "trainer.strategy", "trainer.test_freq",
+        "trainer.total_epochs", "trainer.total_training_steps", "trainer.use_ray", "trainer.val_before_train",
+        "trainer.world_size",
     }
 )  # fmt: skip
 SHOWN = 6

@@ -38,6 +38,7 @@ from fathom.trainers.jobs import assembly
 from fathom.trainers.jobs.identity import claim_for, flatten
 from fathom.trainers.jobs.registry import build_algorithm, find
 from fathom.trainers.learners.models import load_model, load_tokenizer
+from fathom.trainers.learners.ranks.groups import RankDied
 from fathom.trainers.learners.stored_models import fetch_models
 from fathom.trainers.monitor.collapse import CollapseDetector, TrainingCollapsed
 from fathom.trainers.monitor.loggers import Logger, make_loggers
@@ -119,6 +120,8 @@ class Run:
     notes: list[str] = field(default_factory=list)
     last: Metrics = field(default_factory=dict)
     step: int = 0
+    restarts: int = 0
+    """Times that the learners were built anew."""
     _trainer: Any = None
     _loggers: Sequence[Logger] = ()
     _progress: Any = None
@@ -135,21 +138,39 @@ class Run:
         (output / "config.yaml").write_text(config.to_yaml(), encoding="utf-8")
         self._restore_curves()
         settings = config.model_dump(mode="json")
-        self._loggers = make_loggers(config.trainer.loggers, output, settings)
+        self._loggers = make_loggers(config.trainer.loggers, output, flatten(settings))
         about = About(output.name, self.name, config.model.name, settings=flatten(settings))
         self._progress = Progress(output, about, config.trainer.samples)
         try:
-            with ExitStack() as stack:
-                # Entered first, so that it is told of errors of the assembly too.
-                stack.push(self._end_report)
-                self._trainer = self._assemble(stack)
-                self._trainer.fit()
+            while not self._fit():
+                self.restarts += 1
         # Loggers first: the report reads the file that they may still hold open.
         finally:
             for logger in self._loggers:
                 logger.close()
             report = self._progress.write_page()
         return Outcome(self.step or self._trainer.total_steps, self.last, report)
+
+    def _fit(self) -> bool:
+        """Train to completion; return False when a learner's rank has died and all may be built anew."""
+        try:
+            with ExitStack() as stack:
+                # Entered first, so that it is told of errors of the assembly too.
+                stack.push(self._end_report)
+                self._trainer = self._assemble(stack)
+                self._trainer.fit()
+        except RankDied as error:
+            if not self._may_restart():
+                raise
+            self._warn(f"{error.message}. The learners are built anew and go on from the last checkpoint.")
+            return False
+        return True
+
+    def _may_restart(self) -> bool:
+        """Return whether learners that died may be built anew."""
+        trainer = self.config.trainer
+        # Other modes begin at a place of their own choice, not at this training's last checkpoint.
+        return trainer.resume_mode == "auto" and self.restarts < trainer.learner_restarts
 
     def _restore_curves(self) -> None:
         """Download the curves of attempts on other disks, unless they are here or the training starts over."""
@@ -179,7 +200,7 @@ class Run:
 
     def _end_report(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Note how the training ended; an exit callback, of which the first call counts."""
-        if self._progress.about.state != RUNNING:
+        if self._progress.about.state != RUNNING or (isinstance(error, RankDied) and self._may_restart()):
             return
         if isinstance(error, TrainingCollapsed):
             self.notes.append(f"Collapsed: {error.message}. The last good checkpoint is kept.")
@@ -209,8 +230,8 @@ class Run:
         algorithm: Algorithm = build_algorithm(self.name, config)
         self.notes += algorithm.notes()
         train, validation = (loop.call(algorithm.prepare_prompts(rows, clients)) for rows in (train, validation))
-        if config.trainer.use_ray or config.trainer.world_size > 1:
-            stack.callback(start_ray(config, len(algorithm.roles())))
+        if assembly.runs_on_ray(config):
+            stack.callback(start_ray(assembly.count_ranks(config, len(algorithm.roles()))))
         # Here only the tokenizer is needed: each learner fetches its model where it runs.
         tokenizer = load_tokenizer(fetch_models(config, self.place.store, weights=False).model)
         context = TrainingContext(
@@ -343,8 +364,8 @@ def folder_store(folder: Path) -> ObjectStore:
     return open_store(folder.resolve().as_uri())
 
 
-def start_ray(config: TrainConfig, roles: int) -> Callable[[], None]:
-    """Join the Ray cluster at ``RAY_ADDRESS``, or start Ray locally for the ranks of ``roles`` learners.
+def start_ray(ranks: int) -> Callable[[], None]:
+    """Join the Ray cluster at ``RAY_ADDRESS``, or start Ray locally for so many ranks.
 
     Return a function that shuts it down.
 
@@ -361,7 +382,6 @@ def start_ray(config: TrainConfig, roles: int) -> Callable[[], None]:
     else:
         # Ray's number of CPUs is what it lets actors reserve, one per rank; by default it would be the machine's, which
         # may be fewer.
-        ranks = config.trainer.world_size * roles
         # Ray starts its workers by a line of shell: without quotes no worker starts below a path with a space.
         own = {"py_executable": shlex.quote(sys.executable)}
         ray.init(num_cpus=max(2, ranks), include_dashboard=False, log_to_driver=False, runtime_env=own)

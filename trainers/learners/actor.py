@@ -11,7 +11,7 @@ import torch
 from fathom.trainers.batch import DataProto
 from fathom.trainers.config.learning import ActorConfig
 from fathom.trainers.learners.forward import crop_padding, mini_batches, passes, without_gradient
-from fathom.trainers.learners.networks import Placement, PolicyNetwork, device_of
+from fathom.trainers.learners.networks import Placement, PolicyNetwork
 from fathom.trainers.learners.ranks.fsdp import world
 from fathom.trainers.learners.stepping import Stepper, mismatch_of_all, prompts_of_rank, shares_of_all, totals_of_all
 from fathom.trainers.objectives.mismatch import FIRST_PASS, Mismatch, sampled_mask
@@ -26,7 +26,7 @@ class Actor:
         placement = placement or Placement()
         self.config, self.model = config, model
         self.loss = clipped_loss(config)
-        self.network = PolicyNetwork(model, placement, config.ulysses_sequence_parallel_size)
+        self.network = PolicyNetwork(model, placement, config)
         self.stepper = Stepper(self.network, config.optim, placement.total_steps)
 
     def use_loss(self, terms: Sequence[LossTerm]) -> None:
@@ -43,7 +43,7 @@ class Actor:
 
         # In the mode of the update: another state of dropout would make ratios of its own.
         self.model.train()
-        return without_gradient(data, self.config, compute, device_of(self.model))
+        return without_gradient(data, self.config, compute, self.network.device)
 
     def update_policy(self, data: DataProto) -> dict[str, float]:
         """Make ``ppo_epochs`` passes in mini-batches of whole groups; return metrics under ``actor/``.
@@ -55,7 +55,7 @@ class Actor:
         """
         self.model.train()
         temperature = float(data.meta_info["temperature"])
-        device, sharing = device_of(self.model), self.config.ulysses_sequence_parallel_size
+        device, sharing = self.network.device, self.config.sharing
         metrics: list[dict[str, float]] = []
         norms: list[float] = []
         found = Mismatch() if data.meta_info.get(FIRST_PASS) else None

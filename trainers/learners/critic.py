@@ -7,7 +7,7 @@ from typing import Any
 from fathom.trainers.batch import DataProto
 from fathom.trainers.config.learning import CriticConfig
 from fathom.trainers.learners.forward import crop_padding, mini_batches, passes, without_gradient
-from fathom.trainers.learners.networks import Placement, ValueModel, device_of
+from fathom.trainers.learners.networks import Placement, ValueModel
 from fathom.trainers.learners.stepping import Stepper, prompts_of_rank, shares_of_all, totals_of_all
 from fathom.trainers.objectives.policy_loss import Totals, value_loss
 
@@ -18,14 +18,14 @@ class Critic:
     def __init__(self, config: CriticConfig, language_model: Any, placement: Placement | None = None) -> None:
         placement = placement or Placement()
         self.config = config
-        self.model = ValueModel(language_model, placement, config.ulysses_sequence_parallel_size)
+        self.model = ValueModel(language_model, placement, config)
         # After the model: sharding replaces the parameters, and the optimiser must hold the sharded ones.
         self.stepper = Stepper(self.model, config.optim, placement.total_steps)
 
     def compute_values(self, data: DataProto) -> DataProto:
         """Compute ``values`` [B, T] float32, 0 on padding."""
         self.model.train()
-        return without_gradient(data, self.config, lambda rows: {"values": self.model(rows)}, device_of(self.model))
+        return without_gradient(data, self.config, lambda rows: {"values": self.model(rows)}, self.model.device)
 
     def update_critic(self, data: DataProto) -> dict[str, float]:
         """Make ``ppo_epochs`` passes in mini-batches of whole groups; return metrics under ``critic/``.
@@ -34,7 +34,7 @@ class Critic:
         on.
         """
         self.model.train()
-        device, sharing = device_of(self.model), self.config.ulysses_sequence_parallel_size
+        device, sharing = self.model.device, self.config.sharing
         metrics: list[dict[str, float]] = []
         norms: list[float] = []
         # No rows are dropped here, unlike the policy's: a row without advantage still has a return to be fitted.

@@ -19,6 +19,7 @@ from fathom.domain.process_reward.sequences import micro_batches
 from fathom.trainers.batch import DataProto
 from fathom.trainers.config.learning import BatchingConfig
 from fathom.trainers.learners.output_layer import token_scores
+from fathom.trainers.learners.packing import Packing, fill_passes
 from fathom.trainers.learners.ranks.fsdp import max_over_ranks
 from fathom.trainers.learners.ranks.ulysses import Split
 
@@ -41,14 +42,16 @@ def response_tokens(
     entropy: bool = False,
     trained: bool = False,
     split: Split | None = None,
+    packed: bool = False,
 ) -> Tokens:
     """Compute log-probabilities of the response tokens at the rollout's sampling ``temperature``; 0 on padding.
 
     ``data`` has prompts, responses, input_ids, attention_mask and position_ids; padding on either side does not change
     the result. The entropy is that of the same scaled logits. With ``trained`` only tokens in the response_mask are
-    computed, the rest is 0. With ``split``, its ranks share every sequence (sequence parallelism).
+    computed, the rest is 0. With ``split``, its ranks share every sequence (sequence parallelism). With ``packed``,
+    rows are computed as one sequence without padding (``install_packing``).
     """
-    positions = Positions.of(data, split, trained=trained)
+    positions = Positions.of(data, split, trained=trained, packed=packed)
     # Decoder and output layer apart: logits of all positions would be [B, S, V], far larger than the model's
     # activations.
     hidden = positions.hidden_states(model.get_decoder(), data)
@@ -61,9 +64,11 @@ def response_tokens(
     return Tokens(positions.scatter(found.log_probs), positions.scatter(found.entropy) if entropy else None)
 
 
-def response_values(trunk: Any, head: Module, data: DataProto, split: Split | None = None) -> Tensor:
+def response_values(
+    trunk: Any, head: Module, data: DataProto, split: Split | None = None, *, packed: bool = False
+) -> Tensor:
     """Return values [B, T] float32: ``head`` applied to the state before each response token, 0 on padding."""
-    positions = Positions.of(data, split)
+    positions = Positions.of(data, split, packed=packed)
     return positions.scatter(head(positions.hidden_states(trunk, data)).squeeze(-1))
 
 
@@ -78,9 +83,10 @@ class Positions:
     targets: Tensor
     response: slice
     split: Split | None
+    packing: Packing | None = None
 
     @classmethod
-    def of(cls, data: DataProto, split: Split | None, *, trained: bool = False) -> Positions:
+    def of(cls, data: DataProto, split: Split | None, *, trained: bool = False, packed: bool = False) -> Positions:
         """Select the positions before non-padding response tokens.
 
         With ``trained``, only those before tokens in the response_mask.
@@ -96,16 +102,19 @@ class Positions:
         following = ids.roll(-1, dims=1)
         if split is not None:
             wanted, following = split.own(wanted), split.own(following)
-        return cls(wanted, following[wanted], response, split)
+        packing = Packing.of(data.tensor("attention_mask"), wanted) if packed else None
+        return cls(wanted, following[wanted], response, split, packing)
 
     def hidden_states(self, trunk: Any, data: DataProto) -> Tensor:
         """Return the trunk's last hidden states [N, H] at these positions."""
         inputs = {name: data.tensor(name) for name in ("input_ids", "attention_mask", "position_ids")}
         if self.split is not None:
             inputs = self.split.inputs(**inputs)
+        if self.packing is not None:
+            inputs = self.packing.inputs(inputs["input_ids"], inputs["position_ids"])
         # The key-value cache serves generation only, and holding it would keep all of it alive for the backward pass.
         states: Tensor = trunk(**inputs, use_cache=False).last_hidden_state
-        return states[self.wanted]
+        return states[self.wanted] if self.packing is None else self.packing.select(states, self.wanted)
 
     def scatter(self, values: Tensor) -> Tensor:
         """Scatter values [N] to [B, T] float32, 0 elsewhere, combining all ranks of the split."""
@@ -142,14 +151,16 @@ def crop_padding(data: DataProto) -> DataProto:
 def passes(data: DataProto, batching: BatchingConfig) -> list[Tensor]:
     """Return the row indices of each micro-batch.
 
-    Micro-batches have equal numbers of rows, or with ``use_dynamic_bsz`` bounded numbers of tokens, rows of similar
-    length together. Every row occurs exactly once, so results can be put back in order by these indices.
+    Micro-batches have equal numbers of rows, or with ``use_dynamic_bsz`` bounded numbers of tokens: of padded ones,
+    rows of similar length together, or with ``use_remove_padding`` of those that the rows have. Every row occurs
+    exactly once, so results can be put back in order by these indices.
     """
     if batching.use_dynamic_bsz:
         lengths = [int(length) for length in data.tensor("attention_mask").sum(dim=-1)]
         # Attention and activations grow with tokens, not rows: bounding tokens lets short rows share a pass without a
         # long one exceeding memory.
-        found = micro_batches(lengths, batching.ppo_max_token_len_per_gpu)
+        cut = fill_passes if batching.use_remove_padding else micro_batches
+        found = cut(lengths, batching.ppo_max_token_len_per_gpu)
         # Sharded parameters are gathered from all ranks in every pass, so every rank must make as many.
         return [torch.tensor(rows) for rows in split_largest(found, max_over_ranks(len(found)))]
     return list(torch.arange(len(data)).split(batching.ppo_micro_batch_size_per_gpu))

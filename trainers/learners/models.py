@@ -82,8 +82,10 @@ def check_output(model: Any) -> None:
         raise InvalidField("model.path", f"logits of {type(model).__name__} need {more or 'a bias'}: not supported")
 
 
-def export(network: Any, model: Any, tokenizer: Any, config: ModelConfig, folder: Path) -> None:
-    """Save weights, config and tokenizer for an inference engine, with adapters merged into the weights.
+def export(
+    network: Any, model: Any, tokenizer: Any, config: ModelConfig, folder: Path, *, with_adapter: bool = True
+) -> None:
+    """Save weights, config and tokenizer for an inference engine, with adapters merged into the weights, or without.
 
     Call on all ranks; rank 0 writes. ``model`` is the language model inside ``network``.
     """
@@ -95,7 +97,8 @@ def export(network: Any, model: Any, tokenizer: Any, config: ModelConfig, folder
     plain.save_pretrained(folder)
     # safetensors refuses two names for one storage; loading ties them again.
     tied = set(getattr(model, "all_tied_weights_keys", None) or ())
-    weights = merge_adapters(state, config.lora_alpha / config.lora_rank) if config.lora_rank else state
+    scale = config.lora_alpha / config.lora_rank if config.lora_rank and with_adapter else 0.0
+    weights = merge_adapters(state, scale) if config.lora_rank else state
     tensors = {name: value.contiguous() for name, value in weights.items() if name not in tied}
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     tokenizer.save_pretrained(folder)
@@ -108,17 +111,18 @@ def export_adapter(network: Any, config: ModelConfig, folder: Path) -> None:
     """
     if not config.lora_rank:
         raise InvalidField("model.lora_rank", "is 0: there is no adapter to export")
-    state = language_state(network)
+    # The base is frozen, and is not gathered for it.
+    state = language_state(network, trained_only=True)
     if not rank():
         save_adapter(state, config, folder)
 
 
-def language_state(network: Any) -> dict[str, torch.Tensor]:
-    """Return the language model's full parameters under its own names; empty on ranks other than 0.
+def language_state(network: Any, *, trained_only: bool = False) -> dict[str, torch.Tensor]:
+    """Return the language model's full parameters, or the trained ones, under its own names; empty beyond rank 0.
 
     Raises ``InvalidField("network")`` when the network holds no language model.
     """
-    state = whole_state(network)
+    state = whole_state(network, trained_only=trained_only)
     # A network renamed or wrapped once more would export nothing, and an empty file would be published as a version.
     if not any(name.startswith(PREFIX) for name in state) and not rank():
         raise InvalidField("network", "holds no language model: weights would be lost")

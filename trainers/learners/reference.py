@@ -7,7 +7,7 @@ from typing import Any
 from fathom.trainers.batch import DataProto
 from fathom.trainers.config.learning import BatchingConfig
 from fathom.trainers.learners.forward import without_gradient
-from fathom.trainers.learners.networks import Placement, PolicyNetwork, device_of
+from fathom.trainers.learners.networks import Placement, PolicyNetwork
 
 
 class Reference:
@@ -18,7 +18,7 @@ class Reference:
         # Without gradients no activations are kept and no optimiser state is made; eval also turns dropout off, so that
         # the reference is one fixed distribution.
         self.model = model.eval().requires_grad_(False)
-        self.network = PolicyNetwork(self.model, placement or Placement(), config.ulysses_sequence_parallel_size)
+        self.network = PolicyNetwork(self.model, placement or Placement(), config)
 
     def compute_ref_log_prob(self, data: DataProto) -> DataProto:
         """Compute ``ref_log_prob`` [B, T] float32, 0 on padding, at ``meta_info["temperature"]`` like the policy's."""
@@ -27,5 +27,5 @@ class Reference:
             data,
             self.config,
             lambda rows: {"ref_log_prob": self.network(rows, temperature).log_probs},
-            device_of(self.model),
+            self.network.device,
         )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 from torch.nn import Module
-from torch.nn.utils import clip_grad_norm_
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from fathom.core.errors import InvalidField
 from fathom.trainers.config.learning import BatchingConfig, OptimConfig
@@ -21,6 +22,7 @@ from fathom.trainers.learners.ranks.fsdp import (
     sum_over_ranks,
     world,
 )
+from fathom.trainers.learners.ranks.tensor import sum_shared_gradients
 from fathom.trainers.objectives.mismatch import Mismatch
 from fathom.trainers.objectives.policy_loss import Totals
 
@@ -32,7 +34,11 @@ class Stepper:
         self.module, self.config = module, config
         # Of a model with adapters only these: moments for the frozen base would cost twice its size.
         trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
-        self.optimizer = torch.optim.AdamW(trained, lr=config.lr, betas=config.betas, weight_decay=config.weight_decay)
+        # torch computes with all parameters of one mesh at once where it can, and fails where there are several.
+        at_once = None if len(group_by_mesh(trained)) == 1 else False
+        self.optimizer = torch.optim.AdamW(
+            trained, lr=config.lr, betas=config.betas, weight_decay=config.weight_decay, foreach=at_once
+        )
         self.schedule = torch.optim.lr_scheduler.LambdaLR(
             self.optimizer, lambda step: learning_rate(config, total_steps, step)
         )
@@ -46,8 +52,8 @@ class Stepper:
         # Before clipping: the norm must be that of the whole batch, the same on every rank, or ranks would scale
         # differently and drift apart.
         sum_gradients(trained)
-        found = clip_grad_norm_(trained, self.config.grad_clip)
-        norm = float(found.full_tensor() if isinstance(found, DTensor) else found)
+        sum_shared_gradients(self.module)
+        norm = clip_gradients(trained, self.config.grad_clip)
         # One NaN gradient would destroy all weights and both moments. The norm is reported, so that the loop ends the
         # training.
         if math.isfinite(norm):
@@ -69,6 +75,26 @@ class Stepper:
     def state(self) -> LearnerState:
         """Return everything the next step depends on."""
         return LearnerState(self.module, self.optimizer, self.schedule)
+
+
+def clip_gradients(parameters: Sequence[Tensor], most: float) -> float:
+    """Scale gradients so that their norm over all ranks is at most ``most``; return the norm before."""
+    # torch adds up and scales gradients of one mesh only.
+    groups = group_by_mesh([parameter for parameter in parameters if parameter.grad is not None])
+    norms = [get_total_norm([parameter.grad for parameter in group if parameter.grad is not None]) for group in groups]
+    whole = [norm.full_tensor() if isinstance(norm, DTensor) else norm for norm in norms]
+    total = get_total_norm(whole) if len(whole) > 1 else sum(whole, start=torch.tensor(0.0))
+    for group in groups:
+        clip_grads_with_norm_(group, most, total)
+    return float(total)
+
+
+def group_by_mesh(parameters: Sequence[Tensor]) -> list[list[Tensor]]:
+    """Return parameters grouped by the ranks over which they lie, which differ for layers that ranks share."""
+    found: dict[Any, list[Tensor]] = {}
+    for parameter in parameters:
+        found.setdefault(parameter.device_mesh if isinstance(parameter, DTensor) else None, []).append(parameter)
+    return list(found.values())
 
 
 def learning_rate(config: OptimConfig, total_steps: int | None, step: int) -> float:
@@ -109,7 +135,7 @@ def mismatch_of_all(own: Mismatch, sharing: int = 1) -> Mismatch:
 
 def prompts_of_rank(batching: BatchingConfig) -> int:
     """Return this rank's prompts per mini-batch; raises ``InvalidField`` when they do not divide evenly among ranks."""
-    ranks = world() // batching.ulysses_sequence_parallel_size
+    ranks = world() // batching.sharing
     prompts = batching.ppo_mini_batch_size
     if prompts % ranks:
         raise InvalidField("ppo_mini_batch_size", f"{prompts} prompts cannot be shared by {ranks} ranks")

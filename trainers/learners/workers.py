@@ -20,14 +20,16 @@ from fathom.trainers.objectives.terms import LossTerm
 
 def model_on_rank(config: TrainConfig) -> Any:
     """Load the language model onto this rank's device, identical on all ranks."""
-    return load_model(config.model, config.trainer.seed).to(config.trainer.device)
+    model = load_model(config.model, config.trainer.seed)
+    # Offloaded, it never is on the device as a whole: sharding takes it there layer by layer.
+    return model if config.trainer.cpu_offload else model.to(config.trainer.device)
 
 
 class ActorWorker:
     """Worker of the policy under training (role ``actor``); ``sharing`` ranks hold the same rows."""
 
     def __init__(self, config: TrainConfig) -> None:
-        self.sharing = config.actor.ulysses_sequence_parallel_size
+        self.sharing = config.actor.sharing
         self.config, self.tokenizer = config.model, load_tokenizer(config.model)
         self.learner = Actor(config.actor, model_on_rank(config), Placement.of(config))
 
@@ -43,6 +45,9 @@ class ActorWorker:
     def export(self, folder: Path) -> None:
         export(self.learner.network, self.learner.model, self.tokenizer, self.config, folder)
 
+    def export_base(self, folder: Path) -> None:
+        export(self.learner.network, self.learner.model, self.tokenizer, self.config, folder, with_adapter=False)
+
     def export_adapter(self, folder: Path) -> None:
         export_adapter(self.learner.network, self.config, folder)
 
@@ -57,7 +62,7 @@ class CriticWorker:
     """Worker of the value function (role ``critic``); its trunk starts from the policy's weights."""
 
     def __init__(self, config: TrainConfig) -> None:
-        self.sharing = config.critic.ulysses_sequence_parallel_size
+        self.sharing = config.critic.sharing
         self.learner = Critic(config.critic, model_on_rank(config), Placement.of(config))
 
     def compute_values(self, data: DataProto) -> DataProto:
@@ -77,7 +82,7 @@ class ReferenceWorker:
     """Worker of the initial policy, kept frozen (role ``ref_policy``)."""
 
     def __init__(self, config: TrainConfig) -> None:
-        self.sharing = config.actor.ulysses_sequence_parallel_size
+        self.sharing = config.actor.sharing
         self.learner = Reference(config.actor, model_on_rank(config), Placement.of(config))
 
     def compute_ref_log_prob(self, data: DataProto) -> DataProto:

@@ -1,9 +1,10 @@
-"""Metric loggers: JSON lines, TensorBoard and MLflow. Each receives every step's metrics."""
+"""Metric loggers: JSON lines, TensorBoard, MLflow and Weights & Biases. Each receives every step's metrics."""
 
 from __future__ import annotations
 
 import importlib
 import json
+import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -73,16 +74,20 @@ class TensorBoard:
 
 
 class MlFlow:
-    """Logger to a run on the tracking server ``MLFLOW_TRACKING_URI``.
+    """Logger to a run on the tracking server ``MLFLOW_TRACKING_URI``, or else to ``mlflow.db`` in ``folder``.
 
     Raises ``MissingExtra`` when MLflow is not installed.
     """
 
-    def __init__(self, name: str, parameters: Mapping[str, object]) -> None:
+    def __init__(self, name: str, folder: Path, parameters: Mapping[str, object]) -> None:
         try:
             self._mlflow: Any = importlib.import_module("mlflow")
         except ImportError as error:
             raise MissingExtra("mlflow", "mlflow") from error
+        # MLflow's own default is the folder in which the command happens to run.
+        if "MLFLOW_TRACKING_URI" not in os.environ:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._mlflow.set_tracking_uri(f"sqlite:///{folder.resolve() / 'mlflow.db'}")
         self._mlflow.start_run(run_name=name)
         # MLflow refuses longer values, and with them the run.
         self._mlflow.log_params({key: str(value)[:500] for key, value in parameters.items()})
@@ -94,6 +99,39 @@ class MlFlow:
 
     def close(self) -> None:
         self._mlflow.end_run()
+
+
+class WeightsAndBiases:
+    """Logger to a run of Weights & Biases in the project ``WANDB_PROJECT`` ("fathom" by default).
+
+    Without ``WANDB_MODE`` and ``WANDB_API_KEY`` nothing is sent: the run lies in ``folder``, for ``wandb sync``. Raises
+    ``MissingExtra`` when the library is not installed.
+    """
+
+    def __init__(self, name: str, folder: Path, parameters: Mapping[str, object]) -> None:
+        try:
+            wandb: Any = importlib.import_module("wandb")
+        except ImportError as error:
+            raise MissingExtra("wandb", "wandb") from error
+        folder.mkdir(parents=True, exist_ok=True)
+        # Without a key the library would ask for one on the terminal, which a job does not have.
+        mode = os.environ.get("WANDB_MODE") or ("online" if os.environ.get("WANDB_API_KEY") else "offline")
+        self._run = wandb.init(
+            project=os.environ.get("WANDB_PROJECT") or "fathom",
+            name=name,
+            # Every start is a run of its own, since steps of a run must ascend; those of one training are a group.
+            group=name,
+            dir=str(folder),
+            mode=mode,
+            config=dict(parameters),
+            settings=wandb.Settings(silent=True, console="off"),
+        )
+
+    def log(self, step: int, metrics: Metrics) -> None:
+        self._run.log(dict(metrics), step=step)
+
+    def close(self) -> None:
+        self._run.finish()
 
 
 def make_loggers(names: Sequence[str], output: Path, parameters: Mapping[str, object]) -> list[Logger]:
@@ -114,9 +152,11 @@ def make_loggers(names: Sequence[str], output: Path, parameters: Mapping[str, ob
             if name == "tensorboard":
                 add(TensorBoard(output / "tensorboard"))
             elif name == "mlflow":
-                add(MlFlow(output.name, parameters))
+                add(MlFlow(output.name, output, parameters))
+            elif name == "wandb":
+                add(WeightsAndBiases(output.name, output, parameters))
             elif name not in ("console", "jsonl"):
-                raise InvalidField("trainer.loggers", f"{name!r} is not console, jsonl, tensorboard or mlflow")
+                raise InvalidField("trainer.loggers", f"{name!r} is not console, jsonl, tensorboard, mlflow or wandb")
         # All were created: from here on the caller closes them.
         undo.pop_all()
     return made

@@ -24,7 +24,6 @@ from fathom.trainers.batch import DataProto
 from fathom.trainers.config.learning import RewardModelConfig
 from fathom.trainers.learners.checkpoint import LearnerState
 from fathom.trainers.learners.forward import split_largest
-from fathom.trainers.learners.networks import device_of
 from fathom.trainers.learners.ranks import fsdp
 from fathom.trainers.learners.ranks.fsdp import sum_gradients, sum_over_ranks, world
 from fathom.trainers.learners.stepping import learning_rate
@@ -37,8 +36,9 @@ class DataParallelPRIMERewardModel(ImplicitRewardModel):
 
     Under torch.distributed, gradients are summed over ranks and divided by the total number of rows, so the step does
     not depend on the number of ranks; ``norm_scope: global`` takes the normaliser's maximum over all ranks. With
-    ``shard``, both networks and phi's optimiser moments are sharded over ranks instead of replicated. Without
-    ``ref_module``, the rollout's own log-probabilities serve as the reference.
+    ``shard``, both networks and phi's optimiser moments are sharded over ranks instead of replicated, and with
+    ``offload`` kept in the memory of the CPU, while ``device`` computes. Without ``ref_module``, the rollout's own
+    log-probabilities serve as the reference.
     """
 
     def __init__(
@@ -48,14 +48,16 @@ class DataParallelPRIMERewardModel(ImplicitRewardModel):
         ref_module: Module | None,
         *,
         shard: bool = False,
+        offload: bool = False,
+        device: str = "cpu",
         total_steps: int | None = None,
     ) -> None:
-        self.config = config
+        self.config, self.device = config, torch.device(device)
         optim = config.optim
         # Before the base class makes its optimiser, which must hold the sharded parameters.
         for module in (reward_module, ref_module) if shard else ():
             if module is not None:
-                fsdp.shard(module, module)
+                fsdp.shard(module, module, offload=offload)
         super().__init__(
             reward_module,
             ref_module,
@@ -105,7 +107,7 @@ class DataParallelPRIMERewardModel(ImplicitRewardModel):
 
         Rows keep their order, however they were batched.
         """
-        data = data.to(device_of(self.phi))
+        data = data.to(self.device)
         batch = self.build_input(data)
         found = self.score(batch, samples(data), read_outcomes(data), ref_log_probs=self.reference_log_probs(data))
         return pack_scores(found, data), dict(found.metrics)
@@ -117,7 +119,7 @@ class DataParallelPRIMERewardModel(ImplicitRewardModel):
         losses dpo and bon_* also ``Q_bc`` and ``acc_bc`` [B, n] (see ``broadcast_groups``; requires ``update:
         reverse``). Raises ``InvalidField`` naming a missing field.
         """
-        data = data.to(device_of(self.phi))
+        data = data.to(self.device)
         batch, outcome = self.build_input(data), data.tensor("acc")
         groups = None
         if self.config.loss_type in NEEDS_GROUPS:

@@ -43,9 +43,16 @@ class PRIMERewardModelWorker:
         reference: Any = None
         if settings.ref_type == "freeze":
             reference = load_model(at(self.config.model, settings.ref_path or settings.path), seed).to(device)
-        shard = self.config.trainer.strategy == "fsdp2"
-        steps = self.config.trainer.total_training_steps
-        self.model = DataParallelPRIMERewardModel(settings, phi, reference, shard=shard, total_steps=steps)
+        trainer = self.config.trainer
+        self.model = DataParallelPRIMERewardModel(
+            settings,
+            phi,
+            reference,
+            shard=trainer.strategy == "fsdp2",
+            offload=trainer.cpu_offload,
+            device=trainer.device,
+            total_steps=trainer.total_training_steps,
+        )
 
     def compute_rm_score(self, data: DataProto) -> DataProto:
         """Compute ``rm_scores`` and ``q``, both [B, T]."""

@@ -16,7 +16,7 @@ from fathom.core.retry import RetryPolicy, retry
 from fathom.domain.weights.manifest import WeightFile, write_manifest
 from fathom.trainers.rollouts.lease import Lease
 from fathom.trainers.store_files import StoredFiles, StoreFolder, check_uploaded
-from fathom.transport.store import ObjectStore
+from fathom.transport.store import ObjectStore, StoredObject
 from fathom.transport.store.refs import to_ref
 
 LANES = {
@@ -31,6 +31,8 @@ ASK_AGAIN = RetryPolicy(attempts=None, first_delay_s=ASK_AGAIN_S, max_delay_s=AS
 # A call returns well before its own limit, however slow the machine: by then loading is known to be under way.
 WAIT_S, CALL_S = 5.0, 60.0
 CLAIM = "claim.json"
+Write = Callable[[StoreFolder], StoredFiles]
+"""Uploads the files of a version into a folder of the store."""
 
 
 @dataclass
@@ -52,9 +54,15 @@ class Publisher:
     lease: Lease | None = None
     """Of the model's name; None where nobody else can publish."""
     process: str = field(default_factory=lambda: new_id("publisher"))
+    base: StoredObject | None = None
+    """Manifest of the weights to which adapters are added; None before the first adapter."""
+    _base_version: int = 0
 
-    async def publish(self, write: Callable[[StoreFolder], StoredFiles]) -> int:
+    async def publish(self, write: Write, write_base: Write | None = None) -> int:
         """Publish the files that ``write`` uploads as the next version, and wait until it is served.
+
+        With ``write_base`` they are an adapter, and what ``write_base`` uploads once, under a number of its own that is
+        never served, are the weights that it is added to.
 
         Raises ``DependencyFailed("policy")`` when loading fails and ``DeadlineExceeded`` when the version is not served
         in time; in both cases the previous version stays in service.
@@ -63,16 +71,11 @@ class Publisher:
         # sampled them.
         if not self.version:
             self.version = await self.newest()
-        version = self.version + 1
-        await self.claim(version)
-        # Keys begin with checksums: another attempt at this number never changes what an earlier manifest lists.
-        target = StoreFolder(self.url, f"weights/{self.model}/{version}", by_content=True)
-        # Gathering and writing take seconds; episodes in flight are read on this event loop meanwhile.
-        files = await asyncio.to_thread(write, target)
-        await check_uploaded(self.store, files)
-        listed = [WeightFile(name, one.key, one.size_bytes, one.sha256) for name, one in files.items()]
-        # The manifest is written after its files: who sees it can read all of them.
-        manifest = await write_manifest(self.store, self.model, version, listed)
+        if write_base is not None and self.base is None:
+            self._base_version = self.version + 1
+            self.base = await self.upload(self._base_version, write_base)
+        version = max(self.version, self._base_version) + 1
+        manifest = await self.upload(version, write, None if write_base is None else self.base)
         request = LoadWeightsRequest(
             # Derived from the content: a repeated request for the same weights is the same request to the service.
             request_id=f"weights-{manifest.sha256[:32]}",
@@ -87,6 +90,18 @@ class Publisher:
         # Only once it is served: after a failure the next attempt uses the same number again.
         self.version = version
         return version
+
+    async def upload(self, version: int, write: Write, base: StoredObject | None = None) -> StoredObject:
+        """Claim a version's number, let ``write`` upload its files, and return its manifest in the store."""
+        await self.claim(version)
+        # Keys begin with checksums: another attempt at this number never changes what an earlier manifest lists.
+        target = StoreFolder(self.url, f"weights/{self.model}/{version}", by_content=True)
+        # Gathering and writing take seconds; episodes in flight are read on this event loop meanwhile.
+        files = await asyncio.to_thread(write, target)
+        await check_uploaded(self.store, files)
+        listed = [WeightFile(name, one.key, one.size_bytes, one.sha256) for name, one in files.items()]
+        # The manifest is written after its files: who sees it can read all of them.
+        return await write_manifest(self.store, self.model, version, listed, base)
 
     async def claim(self, version: int) -> None:
         """Claim a version's number; raises ``Conflict`` naming the training that has it."""

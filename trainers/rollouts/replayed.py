@@ -60,7 +60,11 @@ class ReplayedRollouts:
         data = to_data(groups, prompts.meta_info | {"metrics": episode_metrics(groups, version, Counts())}, self.pad)
         return data if self.graded else drop_scores(data)
 
-    def publish(self, write: Callable[[StoreFolder], StoredFiles]) -> int:
+    def publish(
+        self,
+        write: Callable[[StoreFolder], StoredFiles],
+        write_base: Callable[[StoreFolder], StoredFiles] | None = None,
+    ) -> int:
         """Increment the version without publishing: no model samples during a replay."""
         self._version += 1
         return self._version

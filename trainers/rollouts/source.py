@@ -8,7 +8,6 @@ every prompt's group is its own request, started up to ``rollout.staleness`` bat
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -25,10 +24,9 @@ from fathom.trainers.rollouts.groups import Grade, Group, Row, drop_scores, to_d
 from fathom.trainers.rollouts.loop_thread import LoopThread
 from fathom.trainers.rollouts.pace import Pace
 from fathom.trainers.rollouts.pool import Counts, Job, Pool
-from fathom.trainers.rollouts.publisher import Publisher
+from fathom.trainers.rollouts.publisher import Publisher, Write
 from fathom.trainers.rollouts.recording import Recording
 from fathom.trainers.rollouts.requests import MAX_TASKS, SamplingSettings, rollout_request
-from fathom.trainers.store_files import StoredFiles, StoreFolder
 
 
 def prompt_rows(prompts: DataProto) -> list[Row]:
@@ -127,11 +125,11 @@ class PlannerRollouts:
         data = to_data(groups, prompts.meta_info | {"metrics": metrics}, self.pad)
         return data if self.config.reward.manager == "service" else drop_scores(data)
 
-    def publish(self, write: Callable[[StoreFolder], StoredFiles]) -> int:
+    def publish(self, write: Write, write_base: Write | None = None) -> int:
         """Publish new weights and advance the pool to their version."""
 
         async def publish_and_advance() -> int:
-            version = await self.publisher.publish(write)
+            version = await self.publisher.publish(write, write_base)
             # After the version is served, on the same loop: a group started from now on is sampled by it or a newer
             # one.
             self._pool.advance(version)

@@ -72,7 +72,11 @@ class SearchR1Rollouts:
         tokens = Tokens.from_rows(rows, int(self.tokenizer.pad_token_id), left=True)
         return prompts.with_tensors(input_ids=tokens.ids, attention_mask=tokens.mask)
 
-    def publish(self, write: Callable[[StoreFolder], StoredFiles]) -> int:
+    def publish(
+        self,
+        write: Callable[[StoreFolder], StoredFiles],
+        write_base: Callable[[StoreFolder], StoredFiles] | None = None,
+    ) -> int:
         """Load new weights into the sampler and return the new version."""
         with TemporaryDirectory() as name:
             exchange = self.exchange or StoreFolder(Path(name).as_uri(), "weights")

@@ -84,7 +84,7 @@ def measure(seed: int, staleness: int, learn_s: float, steps: int = STEPS) -> Me
             cast(Any, ScriptedClients(planner)), open_store("memory://"), "memory://", "sim", version=1
         )
 
-        async def publish(write: Any) -> int:
+        async def publish(write: Any, write_base: Any = None) -> int:
             planner.version += 1
             publisher.version = planner.version
             return planner.version

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, distributed
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, OffloadPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn import Module
 
@@ -21,20 +21,27 @@ from fathom.core.errors import InvalidField
 Number = TypeVar("Number", int, float)
 
 
-def shard(network: Module, model: Module) -> None:
-    """Shard ``network``'s parameters over all ranks, one FSDP unit per layer of ``model``; a no-op on a single rank.
+def shard(network: Module, model: Module, mesh: DeviceMesh | None = None, *, offload: bool = False) -> None:
+    """Shard ``network``'s parameters over the ranks of ``mesh`` (all by default), one FSDP unit per layer of ``model``.
 
-    Call on all ranks with equal parameters. Everything in ``network`` that needs parameters must run inside its
-    forward.
+    With ``offload`` parameters, gradients and the optimiser's moments stay in the memory of the CPU, and a layer's
+    parameters come to the device while it is computed. A no-op on a single rank without either. Call on all ranks with
+    equal parameters. Everything in ``network`` that needs parameters must run inside its forward. Raises
+    ``InvalidField("trainer.cpu_offload")`` without a process group.
     """
-    if not distributed.is_initialized() or distributed.get_world_size() == 1:
+    if offload and not distributed.is_initialized():
+        raise InvalidField("trainer.cpu_offload", "needs ranks on Ray: trainer.use_ray=true or trainer.world_size")
+    if mesh is None and (world() == 1 and not offload):
         return
-    mesh = init_device_mesh(device_kind(), (distributed.get_world_size(),))
+    if mesh is None:
+        mesh = init_device_mesh(device_kind(), (world(),))
+    # Pinned memory is for copies to a device; without one there is nothing to pin for.
+    policy = CPUOffloadPolicy(pin_memory=device_kind() == "cuda") if offload else OffloadPolicy()
     # Layer by layer, from the inside: while one is computed, only its parameters are whole on a rank. The outer call
     # then takes what is left, embedding and output layer.
     for layer in layers(model):
-        fully_shard(layer, mesh=mesh)
-    fully_shard(network, mesh=mesh)
+        fully_shard(layer, mesh=mesh, offload_policy=policy)
+    fully_shard(network, mesh=mesh, offload_policy=policy)
     for module in network.modules():
         if isinstance(module, FSDPModule):
             # FSDP divides by the number of ranks by default, which is right for losses that are means of a rank's own
@@ -53,10 +60,13 @@ def layers(model: Module) -> list[Module]:
     return list(found[0])
 
 
-def whole_state(network: Module) -> dict[str, Tensor]:
-    """Gather all parameters by name to the CPU of rank 0; other ranks get an empty dict. Call on all ranks."""
+def whole_state(network: Module, *, trained_only: bool = False) -> dict[str, Tensor]:
+    """Gather all parameters, or the trained ones, by name to the CPU of rank 0; other ranks get an empty dict.
+
+    Call on all ranks.
+    """
     # Offloaded as it is gathered: the whole model need not fit into one device's memory beside its shard.
-    options = StateDictOptions(full_state_dict=True, cpu_offload=True)
+    options = StateDictOptions(full_state_dict=True, cpu_offload=True, ignore_frozen_params=trained_only)
     state: dict[str, Any] = get_model_state_dict(network, options=options)
     # The collective has run on all ranks; the check must not come before it.
     return state if rank() == 0 else {}
@@ -108,5 +118,5 @@ def max_over_ranks(value: Number) -> Number:
 
 def device_kind() -> str:
     """Return the device type that the ranks' collectives use."""
-    # NCCL reduces tensors on its devices only, gloo those of the CPU.
-    return "cuda" if distributed.get_backend() == "nccl" else "cpu"
+    # NCCL reduces tensors on its devices only, gloo those of the CPU; ranks with devices have both.
+    return "cuda" if "nccl" in distributed.get_backend_config() else "cpu"

@@ -1,4 +1,4 @@
-"""Worker groups of the learners: in this process, or as ranks on Ray, behind one object per role.
+"""Worker groups of the learners: in this process, or on ranks of Ray that roles share, behind one object per role.
 
 A batch is distributed to ranks by whole groups in round-robin order, so that mini-batch k over all ranks equals
 mini-batch k of a single rank; results are returned in row order.
@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from fathom.core.errors import DependencyFailed, InvalidField, NotReady
+from fathom.core.errors import DependencyFailed, FathomError, InvalidField, NotReady
 from fathom.trainers.batch import DataProto
 from fathom.trainers.config import TrainConfig
 from fathom.trainers.learners.stored_models import fetch_models
@@ -22,6 +22,14 @@ from fathom.trainers.store_files import StoredFiles, StoredFolder, StoreFolder, 
 
 # What Ray reserves, not what a rank may use: asking for more would keep ranks from being placed on small machines.
 RANK_CPUS = 1
+
+
+# Ray notices a dead process at once; this is for a machine that is slow.
+DEATH_SEEN_S = 30.0
+
+
+class RankDied(DependencyFailed):
+    """A rank of the learners has died: its group is lost, and can be built anew from the last checkpoint."""
 
 
 class LocalGroup(StoreTransfer):
@@ -41,26 +49,24 @@ class LocalGroup(StoreTransfer):
         """Do nothing: there are no resources to release."""
 
 
-class RayGroup:
-    """``ranks`` Ray actors in one process group; every public method of the worker can be called on the group.
+class RayRanks:
+    """``ranks`` Ray actors in one process group, in which workers of one or several roles live and take turns.
 
-    A ``DataProto`` argument is sharded over the ranks; other arguments go to all of them. Raises ``NotReady``, stating
-    requested and available resources, when the ranks cannot be placed within ``trainer.schedule_timeout_s``
-    (immediately when a local cluster is too small), and ``DependencyFailed`` naming worker and rank when a rank dies.
+    Raises ``NotReady``, stating requested and available resources, when the ranks cannot be placed within
+    ``trainer.schedule_timeout_s`` (immediately when a local cluster is too small), and ``RankDied`` naming worker and
+    rank when a rank dies. ``name`` is that of the first worker, for these errors.
     """
 
-    def __init__(
-        self, worker: Callable[[TrainConfig], Any], config: TrainConfig, ranks: int, store_url: str = ""
-    ) -> None:
+    def __init__(self, name: str, config: TrainConfig, ranks: int, store_url: str = "") -> None:
         import ray
         from ray.util.placement_group import placement_group
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-        self._ray, self._name = ray, getattr(worker, "__name__", "worker")
+        self._ray, self.size, self._users, self._built = ray, ranks, 0, 0
         # One bundle per rank in one placement group: all ranks are placed or none. With half of them, the first
         # collective would wait for ever.
         needs = {"CPU": RANK_CPUS} | ({"GPU": 1} if config.trainer.device == "cuda" else {})
-        asked = f"{self._name}: {ranks} ranks of {needs} could not be placed"
+        asked = f"{name}: {ranks} ranks of {needs} could not be placed"
         if not os.environ.get("RAY_ADDRESS"):  # another cluster may grow
             whole = ray.cluster_resources()  # type: ignore[no-untyped-call]
             if any(whole.get(kind, 0) < ranks * count for kind, count in needs.items()):
@@ -79,15 +85,109 @@ class RayGroup:
         strategy = PlacementGroupSchedulingStrategy(self._placement)
         actor: Any = ray.remote(num_cpus=RANK_CPUS, num_gpus=needs.get("GPU", 0), scheduling_strategy=strategy)(Rank)
         # All at once: what takes long is that each imports torch.
-        self._actors: list[Any] = [actor.remote(worker, config, store_url) for _ in range(ranks)]
+        self._actors: list[Any] = [actor.remote(config, store_url) for _ in range(ranks)]
         try:
             address = ray.get(self._actors[0].address.remote(), timeout=config.trainer.schedule_timeout_s)
         except ray.exceptions.GetTimeoutError:
-            self.close()
+            self._kill()
             seconds = config.trainer.schedule_timeout_s
-            raise NotReady(f"{self._name}: rank 0 was placed and did not start within {seconds:g} s") from None
+            raise NotReady(f"{name}: rank 0 was placed and did not start within {seconds:g} s") from None
         # Rank 0's address goes to all, and all join at once: the rendezvous ends when every rank is there.
-        self._sharing = self._call("join", [(address, rank, ranks) for rank in range(ranks)])[0]
+        try:
+            self.call(name, "join", [(address, rank, ranks) for rank in range(ranks)])
+        # Also when interrupted: the caller has no group yet that it could close.
+        except BaseException:
+            self._kill()
+            raise
+
+    def add(self, name: str, worker: Callable[[TrainConfig], Any], config: TrainConfig) -> tuple[int, int]:
+        """Build a worker on every rank; return its number, and how many neighbouring ranks share its rows."""
+        number = self._built
+        sharing = self.call(name, "build", [(number, worker, config)] * self.size)[0]
+        self._built, self._users = number + 1, self._users + 1
+        return number, int(sharing)
+
+    def call(self, name: str, method: str, arguments: list[tuple[Any, ...]]) -> list[Any]:
+        """Call ``method`` on all ranks, each with its own arguments; ``name`` is the worker's, for errors."""
+        # All ranks are called before any is waited for: they meet in collectives, and calling one after the other would
+        # block at the first.
+        pending = [getattr(actor, method).remote(*given) for actor, given in zip(self._actors, arguments, strict=True)]
+        waiting, found = {ref: rank for rank, ref in enumerate(pending)}, {}
+        culprit = arguments[0][1] if method == "call" else method
+        while waiting:
+            # One at a time as they end: a rank that dies is seen while the others wait for it.
+            (ref, *_), _ = self._ray.wait(list(waiting), num_returns=1)
+            rank = waiting.pop(ref)
+            try:
+                found[rank] = self._ray.get(ref)
+            except self._ray.exceptions.RayActorError as error:
+                raise RankDied(f"{name}, rank {rank}", f"died in {culprit}: {error}") from error
+            except self._ray.exceptions.RayTaskError as error:
+                # The worker's own typed error, which names the setting, instead of Ray's wrapper around its traceback.
+                cause = error.as_instanceof_cause()  # type: ignore[no-untyped-call]
+                # A collective that another rank's death has broken fails with an error of the network.
+                if not isinstance(cause, FathomError) and (dead := self._find_dead(waiting)) is not None:
+                    raise RankDied(f"{name}, rank {dead}", f"died in {culprit}") from error
+                raise cause from error
+        return [found[rank] for rank in range(self.size)]
+
+    def _find_dead(self, waiting: Mapping[Any, int]) -> int | None:
+        """Return a rank that has died, of those whose results are awaited; None when there is none in time."""
+        left: dict[Any, int] = dict(waiting)
+        while left:
+            ended, _ = self._ray.wait(list(left), num_returns=1, timeout=DEATH_SEEN_S)
+            if not ended:
+                return None
+            rank = left.pop(ended[0])
+            try:
+                self._ray.get(ended[0])
+            except self._ray.exceptions.RayActorError:
+                return rank
+            except self._ray.exceptions.RayTaskError:
+                continue
+        return None
+
+    def release(self) -> None:
+        """End one worker's use; the last one kills the ranks and releases their resources."""
+        self._users -= 1
+        if self._users <= 0:
+            self._kill()
+
+    @property
+    def is_released(self) -> bool:
+        """Return whether the last user has gone, and the ranks with it."""
+        return self._built > 0 and self._users <= 0
+
+    def _kill(self) -> None:
+        for actor in self._actors:
+            self._ray.kill(actor)
+        self._ray.util.remove_placement_group(self._placement)
+
+
+class RayGroup:
+    """One role's workers on Ray ranks; every public method of the worker can be called on the group.
+
+    A ``DataProto`` argument is sharded over the ranks; other arguments go to all of them. The ranks are ``shared`` with
+    other roles, or this group's own; errors are those of ``RayRanks``.
+    """
+
+    def __init__(
+        self,
+        worker: Callable[[TrainConfig], Any],
+        config: TrainConfig,
+        ranks: int,
+        store_url: str = "",
+        shared: RayRanks | None = None,
+    ) -> None:
+        self._name = getattr(worker, "__name__", "worker")
+        self._ranks = shared or RayRanks(self._name, config, ranks, store_url)
+        try:
+            self._number, self._sharing = self._ranks.add(self._name, worker, config)
+        # Also when interrupted: nobody else would, ranks of its own have no other user.
+        except BaseException:
+            if shared is None:
+                self._ranks.release()
+            raise
 
     def __getattr__(self, name: str) -> Any:
         # Or copying and unpickling, which look for private names before __init__ has run, would recurse without end.
@@ -97,8 +197,8 @@ class RayGroup:
 
     def _dispatch(self, name: str, arguments: tuple[Any, ...]) -> Any:
         if len(arguments) != 1 or not isinstance(arguments[0], DataProto):
-            return self._call(name, [arguments] * len(self._actors))[0]
-        parts = shard_by_group(arguments[0], len(self._actors) // self._sharing)
+            return self._call(name, [arguments] * self._ranks.size)[0]
+        parts = shard_by_group(arguments[0], self._ranks.size // self._sharing)
         # Neighbours that share sequences get the same rows, and give the same.
         dealt = [(arguments[0][rows],) for rows in parts for _ in range(self._sharing)]
         # One result per set of neighbours: the others' are copies.
@@ -110,39 +210,38 @@ class RayGroup:
         return DataProto.concat(results)[torch.cat(parts).argsort()]
 
     def _call(self, name: str, arguments: list[tuple[Any, ...]]) -> list[Any]:
-        # All ranks are called before any is waited for: they meet in collectives, and calling one after the other would
-        # block at the first.
-        pending = [actor.call.remote(name, *given) for actor, given in zip(self._actors, arguments, strict=True)]
-        waiting, found = {ref: rank for rank, ref in enumerate(pending)}, {}
-        while waiting:
-            # One at a time as they end: a rank that dies is seen while the others wait for it.
-            (ref, *_), _ = self._ray.wait(list(waiting), num_returns=1)
-            rank = waiting.pop(ref)
-            try:
-                found[rank] = self._ray.get(ref)
-            except self._ray.exceptions.RayActorError as error:
-                raise DependencyFailed(f"{self._name}, rank {rank}", f"died in {name}: {error}") from error
-            except self._ray.exceptions.RayTaskError as error:
-                # The worker's own typed error, which names the setting, instead of Ray's wrapper around its traceback.
-                raise error.as_instanceof_cause() from error  # type: ignore[no-untyped-call]
-        return [found[rank] for rank in range(len(self._actors))]
+        return self._ranks.call(self._name, "call", [(self._number, name, *given) for given in arguments])
 
     def upload(self, method: str, target: StoreFolder) -> StoredFiles:
         """Let every rank write files by ``method`` and upload them from where it runs; return all of them."""
         found = StoredFiles()
-        for files in self._call("upload", [(method, target)] * len(self._actors)):
+        for files in self._call("upload", [(method, target)] * self._ranks.size):
             found |= files
         return found
 
     def restore(self, source: StoredFolder) -> None:
         """Let every rank fetch and load its part of a checkpoint."""
-        self._call("restore", [(source,)] * len(self._actors))
+        self._call("restore", [(source,)] * self._ranks.size)
 
     def close(self) -> None:
-        """Kill the ranks and release their resources."""
-        for actor in self._actors:
-            self._ray.kill(actor)
-        self._ray.util.remove_placement_group(self._placement)
+        """Release the ranks; those that no other role uses are killed."""
+        self._ranks.release()
+
+
+class SharedRanks:
+    """Factory of the worker groups of one training's roles, which live on one set of Ray ranks and take turns there.
+
+    A learner waits for the batch of the one before it, so ranks of its own would be idle most of the time.
+    """
+
+    def __init__(self, store_url: str = "") -> None:
+        self._store_url = store_url
+        self._ranks: RayRanks | None = None
+
+    def __call__(self, worker: Callable[[TrainConfig], Any], config: TrainConfig, ranks: int) -> RayGroup:
+        if self._ranks is None or self._ranks.is_released:
+            self._ranks = RayRanks(getattr(worker, "__name__", "worker"), config, ranks, self._store_url)
+        return RayGroup(worker, config, ranks, self._store_url, self._ranks)
 
 
 def count_devices(resources: Mapping[str, float]) -> dict[str, float]:
@@ -150,12 +249,19 @@ def count_devices(resources: Mapping[str, float]) -> dict[str, float]:
     return {kind: resources.get(kind, 0.0) for kind in ("CPU", "GPU")}
 
 
-class Rank(StoreTransfer):
-    """One process of a group; on its node there is nothing of the driver's disk."""
+class Hosted(StoreTransfer):
+    """A worker in a rank, with its transfers."""
 
-    def __init__(self, worker: Callable[[TrainConfig], Any], config: TrainConfig, store_url: str) -> None:
-        self._make, self._config, self._store_url = worker, config, store_url
-        self.worker: Any = None
+    def __init__(self, worker: Any) -> None:
+        self.worker = worker
+
+
+class Rank:
+    """One process of a process group with the workers of its roles; its node has nothing of the driver's disk."""
+
+    def __init__(self, config: TrainConfig, store_url: str) -> None:
+        self._config, self._store_url = config, store_url
+        self._hosted: dict[int, Hosted] = {}
 
     def address(self) -> str:
         """Return a free host:port for the process group's rendezvous."""
@@ -164,17 +270,13 @@ class Rank(StoreTransfer):
             probe.bind(("", 0))
             return f"{socket.gethostbyname(socket.gethostname())}:{probe.getsockname()[1]}"
 
-    def call(self, name: str, *arguments: Any) -> Any:
-        if name == "join":
-            return self._join(*arguments)
-        # Transfers are the rank's, everything else is its worker's.
-        return getattr(self if name in ("upload", "restore") else self.worker, name)(*arguments)
-
-    def _join(self, address: str, rank: int, ranks: int) -> int:
+    def join(self, address: str, rank: int, ranks: int) -> None:
+        """Join the process group."""
         # Ranks on one machine would each start as many threads as it has cores, and spend their time waiting for one
         # another.
         torch.set_num_threads(max(1, int(os.environ.get("OMP_NUM_THREADS", "1"))))
-        backend = "nccl" if self._config.trainer.device == "cuda" else "gloo"
+        # Both on ranks with devices: what is offloaded is reduced where it is, in the memory of the CPU.
+        backend = "cpu:gloo,cuda:nccl" if self._config.trainer.device == "cuda" else "gloo"
         torch.distributed.init_process_group(
             backend,
             init_method=f"tcp://{address}",
@@ -182,9 +284,17 @@ class Rank(StoreTransfer):
             world_size=ranks,
             timeout=timedelta(seconds=self._config.trainer.collective_timeout_s),
         )
+
+    def build(self, number: int, worker: Callable[[TrainConfig], Any], config: TrainConfig) -> int:
+        """Build a role's worker under a number; return how many neighbouring ranks share its rows."""
         # After the process group: building the worker shards its parameters, which needs all ranks.
-        self.worker = self._make(fetch_models(self._config, self._store_url))
-        return int(getattr(self.worker, "sharing", 1))
+        self._hosted[number] = Hosted(worker(fetch_models(config, self._store_url)))
+        return int(getattr(self._hosted[number].worker, "sharing", 1))
+
+    def call(self, number: int, name: str, *arguments: Any) -> Any:
+        """Call a method of a worker, or a transfer of its files."""
+        hosted = self._hosted[number]
+        return getattr(hosted if name in ("upload", "restore") else hosted.worker, name)(*arguments)
 
 
 def shard_by_group(data: DataProto, ranks: int) -> list[torch.Tensor]:

@@ -12,8 +12,12 @@ from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.clients import Clients
 from fathom.core.errors import NotReady
 from fathom.services.local import Endpoints
+from fathom.trainers.interfaces import Role
+from fathom.trainers.jobs import assembly
 from fathom.trainers.jobs.launch import Interruption, Outcome, Place, Run
 from fathom.trainers.jobs.registry import load_settings
+from fathom.trainers.learners.ranks.groups import RankDied
+from tests.integration.dying_rank import MARK, ActorThatDiesOnce
 from tests.support.training.metrics import read_lines
 
 pytestmark = [pytest.mark.asyncio(loop_scope="package"), pytest.mark.slow]
@@ -28,8 +32,10 @@ SMALL = [
 
 async def train(endpoints: Endpoints, algorithm: str, output: Path, *more: str) -> Outcome:
     """Train by the example with its learners on Ray; ``launch`` as the command line and the job use it."""
+    # Without a critic its settings are refused.
+    small = [one for one in SMALL if algorithm == "ppo" or not one.startswith("critic.")]
     config = load_settings(
-        algorithm, [EXAMPLE], [*SMALL, f"trainer.output={output}", f"model.name={output.name}", *more]
+        algorithm, [EXAMPLE], [*small, f"trainer.output={output}", f"model.name={output.name}", *more]
     )
     place = Place(endpoints.services, endpoints.store)
     return await asyncio.to_thread(Run(algorithm, config, place, lambda *_: None, Interruption()).train)
@@ -57,6 +63,35 @@ async def test_ppo_on_two_ranks_learns_from_the_queue_and_goes_on(stack: Stack, 
     assert all(abs(line["mismatch/kl"]) < 1e-3 for line in fresh)
     model = (await clients.policy.get_model(policy.GetModelRequest(model="tiny-ray"))).model
     assert model.policy_version == 2 + 3, "each start serves what it begins with, then one version per step"
+
+
+async def test_a_dead_rank_is_replaced_and_the_training_ends_as_the_quiet_one(
+    stack: Stack, cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its second rank is killed in the third step, while the first waits for it in a sum over both."""
+    endpoints, _ = stack
+    settings = ["trainer.total_training_steps=4", "trainer.save_freq=1"]
+    await train(endpoints, "grpo", tmp_path / "tiny-quiet", *settings)
+    monkeypatch.setattr(assembly, "WORKERS", {**assembly.WORKERS, Role.ACTOR: ActorThatDiesOnce})
+    outcome = await train(endpoints, "grpo", tmp_path / "tiny-struck", *settings)
+    assert (tmp_path / "tiny-struck" / MARK).exists()
+    assert outcome.steps == 4
+    quiet, struck = (read_lines(tmp_path / name / "metrics.jsonl") for name in ("tiny-quiet", "tiny-struck"))
+    for step in range(1, 5):
+        for name in ("actor/pg_loss", "actor/grad_norm", "actor/entropy", "critic/score/mean", "response_length/mean"):
+            # The same weights, of which the same answers were sampled: the step that was lost is the same again.
+            assert struck[step].get(name) == quiet[step].get(name), (step, name)
+    assert "rank 1: died in update_policy" in outcome.report.read_text()
+
+
+async def test_a_rank_that_may_not_be_replaced_ends_the_training(
+    stack: Stack, cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoints, _ = stack
+    monkeypatch.setattr(assembly, "WORKERS", {**assembly.WORKERS, Role.ACTOR: ActorThatDiesOnce})
+    with pytest.raises(RankDied, match=r"rank 1: died in update_policy"):
+        await train(endpoints, "grpo", tmp_path / "tiny-lost", "trainer.learner_restarts=0",
+                    "trainer.total_training_steps=4")  # fmt: skip
 
 
 async def test_what_cannot_be_placed_is_named_with_what_it_asks(stack: Stack, cluster: None, tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ class ScriptedSource:
         found = episodes(oldest, oldest.meta_info["n"])
         return self.change(found) if self.change else found
 
-    def publish(self, write: Callable[[StoreFolder], StoredFiles]) -> int:
+    def publish(self, write: Callable[[StoreFolder], StoredFiles], write_base: Any = None) -> int:
         self.calls.append("publish")
         self.version += 1
         return self.version

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from fathom.trainers.interfaces import Metrics
 from fathom.trainers.jobs import assembly
 from fathom.trainers.jobs.registry import build_algorithm, find, load_settings
 from fathom.trainers.learners.models import load_model, load_tokenizer
-from fathom.trainers.learners.ranks.groups import LocalGroup, RayGroup
+from fathom.trainers.learners.ranks.groups import LocalGroup, RayGroup, SharedRanks
 from fathom.trainers.search_r1 import GenerationConfig, LLMGenerationManager, RewardManager
 from fathom.trainers.search_r1.rollouts import SearchR1Rollouts
 from fathom.trainers.search_r1.sampler import ModelSampler
@@ -129,7 +130,16 @@ def test_presets_choose_an_estimator_that_their_algorithm_supports() -> None:
 
 
 def test_one_process_or_ranks_on_ray() -> None:
-    """Ray only where it is asked for; one rank needs none."""
-    assert assembly.select_group_factory(settings("ppo")) is LocalGroup
-    assert assembly.select_group_factory(settings("ppo", "trainer.world_size=2")) is RayGroup
-    assert assembly.select_group_factory(settings("ppo", "trainer.use_ray=true")) is RayGroup
+    """Ray only where it is asked for; one rank needs none. On Ray three roles share ranks, or have their own."""
+    local = assembly.select_group_factory(settings("ppo"))
+    assert isinstance(local, partial)
+    assert local.func is LocalGroup
+    for asked, ranks in (("trainer.world_size=2", 2), ("trainer.use_ray=true", 1)):
+        config = settings("ppo", asked)
+        assert isinstance(assembly.select_group_factory(config), SharedRanks)
+        assert assembly.count_ranks(config, 3) == ranks
+        config = settings("ppo", asked, "trainer.colocate_roles=false")
+        split = assembly.select_group_factory(config)
+        assert isinstance(split, partial)
+        assert split.func is RayGroup
+        assert assembly.count_ranks(config, 3) == 3 * ranks

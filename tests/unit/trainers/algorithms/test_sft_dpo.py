@@ -42,7 +42,7 @@ def model(seed: int = 0) -> Any:
 
 
 def network_of(language_model: Any) -> PolicyNetwork:
-    return PolicyNetwork(language_model, Placement(), 1)
+    return PolicyNetwork(language_model, Placement())
 
 
 def settings(tmp_path: Path, **sections: dict[str, Any]) -> TrainConfig:
@@ -119,6 +119,23 @@ def test_a_gradient_is_the_same_however_a_batch_is_cut(tmp_path: Path, micro: in
         },
     )
     assert torch.allclose(gradient(Imitation(cut, 0), network, data), whole, atol=1e-6)
+
+
+def test_packed_rows_and_pairs_have_the_gradient_of_padded_ones(tmp_path: Path) -> None:
+    """Both take the setting of the policy's learner: ``actor.use_remove_padding``."""
+    packed = settings(tmp_path, actor={"use_remove_padding": True})
+    found = []
+    for batching in (None, packed.actor):
+        network, reference = (PolicyNetwork(model(seed).train(), Placement(), batching) for seed in (1, 2))
+        taught, compared = batch([LONG, SHORT, *rows(3)], 0), pair_batch(preferences(3), 0)
+        slopes = []
+        for objective, data in ((Imitation(packed, 0), taught), (Preferences(packed, 0, reference), compared)):
+            network.zero_grad()
+            objective.loss(network, data, torch.arange(len(data)))[0].backward()
+            slopes.append(torch.cat([p.grad.flatten() for p in network.parameters() if p.grad is not None]))
+        found.append(torch.cat(slopes))
+    assert torch.allclose(found[0], found[1], atol=1e-6)
+    assert float(found[0].abs().max()) > 1e-3
 
 
 def preferences(count: int) -> list[Preference]:

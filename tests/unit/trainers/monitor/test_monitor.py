@@ -13,6 +13,7 @@ from fathom.trainers.config.sections import CollapseConfig
 from fathom.trainers.monitor.collapse import CollapseDetector, Signal, TrainingCollapsed
 from fathom.trainers.monitor.loggers import JsonLines, make_loggers
 from tests.support.training.metrics import read_lines
+from tests.support.waiting import wait_until
 
 HEALTHY = {
     "actor/entropy": 1.0, "critic/score/mean": 0.5, "response_length/mean": 40.0, "actor/ppo_kl": 0.01,
@@ -112,11 +113,12 @@ def test_tensorboard_reads_what_was_logged(tmp_path: Path) -> None:
 
 
 def test_a_logger_that_is_not_installed_names_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "mlflow", None)
-    with pytest.raises(MissingExtra, match=r"fathom\[mlflow\]"):
-        make_loggers(["mlflow"], tmp_path, {})
-    with pytest.raises(InvalidField, match=r"trainer\.loggers: 'wandb'"):
-        make_loggers(["wandb"], tmp_path, {})
+    for name in ("mlflow", "wandb"):
+        monkeypatch.setitem(sys.modules, name, None)
+        with pytest.raises(MissingExtra, match=rf"fathom\[{name}\]"):
+            make_loggers([name], tmp_path, {})
+    with pytest.raises(InvalidField, match=r"trainer\.loggers: 'swanlab'"):
+        make_loggers(["swanlab"], tmp_path, {})
 
 
 def test_mlflow_gets_names_that_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,5 +133,76 @@ def test_mlflow_gets_names_that_it_takes(tmp_path: Path, monkeypatch: pytest.Mon
     for logger in loggers:
         logger.log(3, {"val/score@k": 1.0})
         logger.close()
-    assert [name for name, _ in calls] == ["start_run", "log_params", "log_metrics", "end_run"]
-    assert calls[2][1] == (({"val/score_k": 1.0},), {"step": 3})
+    assert [name for name, _ in calls] == ["set_tracking_uri", "start_run", "log_params", "log_metrics", "end_run"]
+    assert calls[3][1] == (({"val/score_k": 1.0},), {"step": 3})
+
+
+# Of its own dependency, which it still uses as an earlier version had it.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_mlflow_itself_reads_what_was_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mlflow = pytest.importorskip("mlflow")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    # More settings than one request of its protocol takes.
+    settings = {f"section.name{number}": "x" * 600 for number in range(150)}
+    for logger in make_loggers(["mlflow"], tmp_path / "run", settings):
+        logger.log(3, {"critic/score/mean": 0.5})
+        logger.close()
+    found = mlflow.MlflowClient(f"sqlite:///{tmp_path / 'run' / 'mlflow.db'}").search_runs(["0"])[0]
+    assert (found.info.run_name, found.data.metrics) == ("run", {"critic/score/mean": 0.5})
+    assert found.data.params["section.name149"] == "x" * 500
+
+
+class Runs:
+    """The library of Weights & Biases, as far as it is called."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, object]] = []
+
+    def Settings(self, **given: object) -> dict[str, object]:
+        return given
+
+    def init(self, **given: object) -> Runs:
+        self.calls.append(("init", given))
+        return self
+
+    def log(self, metrics: object, step: int) -> None:
+        self.calls.append(("log", (metrics, step)))
+
+    def finish(self) -> None:
+        self.calls.append(("finish", None))
+
+
+def test_weights_and_biases_sends_nothing_without_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("WANDB_MODE", "WANDB_API_KEY", "WANDB_PROJECT"):
+        monkeypatch.delenv(name, raising=False)
+    seen = []
+    for key, mode in ((None, None), ("secret", None), ("secret", "disabled")):
+        for name, value in (("WANDB_API_KEY", key), ("WANDB_MODE", mode)):
+            if value is not None:
+                monkeypatch.setenv(name, value)
+        runs = Runs()
+        monkeypatch.setitem(sys.modules, "wandb", runs)  # type: ignore[arg-type]
+        for logger in make_loggers(["wandb"], tmp_path / "run", {"actor.optim.lr": 0.1}):
+            logger.log(3, {"val/score": 1.0})
+            logger.close()
+        (first, given), *others = runs.calls
+        assert first == "init"
+        assert isinstance(given, dict)
+        assert (given["project"], given["name"], given["config"]) == ("fathom", "run", {"actor.optim.lr": 0.1})
+        assert others == [("log", ({"val/score": 1.0}, 3)), ("finish", None)]
+        seen.append(given["mode"])
+    assert seen == ["offline", "online", "disabled"]
+
+
+def test_weights_and_biases_itself_writes_a_run_for_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("wandb")
+    for name in ("WANDB_MODE", "WANDB_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    for logger in make_loggers(["wandb"], tmp_path / "run", {"actor.optim.lr": 0.1}):
+        for step in (1, 2):
+            logger.log(step, {"critic/score/mean": step * 0.25})
+        logger.close()
+    written = list((tmp_path / "run").glob("wandb/offline-run-*/run-*.wandb"))
+    assert len(written) == 1
+    # Its own process writes the last of it.
+    wait_until(lambda: b"critic/score/mean" in written[0].read_bytes())

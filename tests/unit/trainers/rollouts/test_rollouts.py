@@ -76,7 +76,9 @@ def source(
     clients = cast(Any, ScriptedClients(planner))
     publisher = Publisher(clients, open_store("memory://"), "memory://", "tiny", version=planner.version)
 
-    async def publish(write: Any) -> int:  # without a policy: versions count, nothing is written
+    async def publish(
+        write: Any, write_base: Any = None
+    ) -> int:  # without a policy: versions count, nothing is written
         planner.version += 1
         publisher.version = planner.version
         return planner.version

@@ -1,0 +1,117 @@
+"""Packed rows: the same probabilities, values and steps as padded ones, and no token that meets another row's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from transformers.models.falcon_h1.configuration_falcon_h1 import FalconH1Config
+from transformers.models.falcon_h1.modeling_falcon_h1 import FalconH1ForCausalLM
+from transformers.models.mistral.configuration_mistral import MistralConfig
+from transformers.models.mistral.modeling_mistral import MistralForCausalLM
+
+from fathom.core.config import ConfigError
+from fathom.core.errors import InvalidField
+from fathom.trainers.config import TrainConfig
+from fathom.trainers.learners.forward import passes
+from fathom.trainers.learners.networks import Placement, PolicyNetwork
+from fathom.trainers.learners.packing import fill_passes
+from fathom.trainers.learners.workers import ActorWorker, CriticWorker, ReferenceWorker
+from tests.unit.trainers.learners.test_learners import LENGTHS, batch, gradient, settings
+
+PACKED = ["actor.use_remove_padding=true", "critic.use_remove_padding=true"]
+# 20 tokens: several passes of several rows each.
+BY_TOKENS = [f"{role}.{setting}" for role in ("actor", "critic")
+             for setting in ("use_dynamic_bsz=true", "ppo_max_token_len_per_gpu=20")]  # fmt: skip
+
+
+def grouped_heads(window: int | None) -> Any:
+    """A model whose key heads serve two query heads each, with a window shorter than the longest rows, or without."""
+    torch.manual_seed(3)
+    shape = MistralConfig(
+        vocab_size=16, hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, sliding_window=window, max_position_embeddings=64,
+    )  # fmt: skip
+    return MistralForCausalLM(shape).train()
+
+
+@pytest.mark.parametrize("window", [None, 4])
+def test_packed_rows_have_the_probabilities_and_gradients_of_padded_ones(window: int | None) -> None:
+    found = []
+    for overrides in ([], PACKED):
+        network = PolicyNetwork(grouped_heads(window), Placement(), settings(*overrides).actor)
+        seen = network(batch(), 0.7, entropy=True)
+        slope = gradient(network, (seen.log_probs.sum() + seen.entropy.sum()).backward)
+        found.append((seen.log_probs, seen.entropy, slope))
+    for padded, packed in zip(*found, strict=True):
+        torch.testing.assert_close(packed, padded, atol=1e-5, rtol=1e-5)
+    if window is not None:
+        # A window that were ignored on both sides would agree as well.
+        wide = PolicyNetwork(grouped_heads(None), Placement())(batch(), 0.7).log_probs
+        assert float((wide - found[0][0]).detach().abs().max()) > 1e-4
+
+
+def test_no_token_meets_those_of_another_row() -> None:
+    network = PolicyNetwork(grouped_heads(None), Placement(), settings(*PACKED).actor).eval()
+    data = batch()
+    before = network(data, 1.0).log_probs
+    ids = data.tensor("input_ids").clone()
+    # Every token of row 2, which has neighbours on both sides.
+    ids[2] = 15 - ids[2]
+    after = network(data.with_tensors(input_ids=ids), 1.0).log_probs
+    others = [row for row in range(len(LENGTHS)) if row != 2]
+    # Bit for bit: a share of another row, however small, would show.
+    assert torch.equal(before[others], after[others])
+    assert not torch.equal(before[2], after[2])
+
+
+def two_steps(config: TrainConfig) -> dict[str, torch.Tensor]:
+    actor, critic, reference = ActorWorker(config), CriticWorker(config), ReferenceWorker(config)
+    data = batch().union(reference.compute_ref_log_prob(batch()))
+    for _ in range(2):
+        data = data.with_tensors(old_log_probs=actor.compute_log_prob(data).tensor("old_log_probs"))
+        data = data.with_tensors(values=critic.compute_values(data).tensor("values"))
+        actor.update_policy(data)
+        critic.update_critic(data)
+    weights = dict(actor.learner.model.named_parameters()) | dict(critic.learner.model.named_parameters())
+    return {"ref_log_prob": data.tensor("ref_log_prob")} | {name: one.detach() for name, one in weights.items()}
+
+
+@pytest.mark.parametrize("more", [[], BY_TOKENS, ["model.enable_gradient_checkpointing=true"], ["model.lora_rank=2"]])
+def test_packed_steps_end_with_the_weights_of_padded_ones(more: list[str]) -> None:
+    fixed = ["actor.entropy_coeff=0.01", "actor.use_kl_loss=true", "actor.optim.lr=0.001", "critic.optim.lr=0.001"]
+    lora = [one for one in more if "lora" in one]
+    padded, packed = two_steps(settings(*fixed, *lora)), two_steps(settings(*fixed, *PACKED, *more))
+    for name, value in padded.items():
+        torch.testing.assert_close(packed[name], value, atol=2e-5, rtol=1e-4, msg=name)
+
+
+def test_passes_are_filled_with_real_tokens() -> None:
+    assert fill_passes([5, 3, 7, 2, 9, 1], 10) == [[4, 5], [2, 1], [0, 3]]
+    # Longer than the limit: alone, since it cannot be cut.
+    assert fill_passes([12, 4, 4], 10) == [[0], [1, 2]]
+    # The same limit: 20 padded tokens are fewer rows than 20 real ones.
+    padded, packed = (passes(batch(), settings(*BY_TOKENS, *more).actor) for more in ([], PACKED))
+    assert len(packed) < len(padded)
+    lengths = [prompt + response for prompt, response in LENGTHS]
+    assert all(sum(lengths[row] for row in rows.tolist()) <= 20 for rows in packed)
+    assert sorted(torch.cat(packed).tolist()) == list(range(8))
+
+
+def test_what_cannot_be_packed_is_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match="use_remove_padding and ulysses"):
+        settings(*PACKED, "actor.ulysses_sequence_parallel_size=2")
+    data, network = batch(), PolicyNetwork(grouped_heads(None), Placement(), settings(*PACKED).actor)
+    hidden = data.tensor("attention_mask").clone()
+    # The prompt of row 3 is one token: without it nothing predicts the response's first.
+    hidden[3, 5] = 0
+    with pytest.raises(InvalidField, match="attention_mask: row 3"):
+        network(data.with_tensors(attention_mask=hidden), 1.0)
+    # A recurrence beside the attention would run on from one row into the next.
+    mixed = FalconH1ForCausalLM(
+        FalconH1Config(vocab_size=16, hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=4,
+                       num_key_value_heads=2, mamba_d_ssm=16, mamba_n_heads=4, mamba_d_head=4)
+    )  # fmt: skip
+    with pytest.raises(InvalidField, match="use_remove_padding"):
+        PolicyNetwork(mixed, Placement(), settings(*PACKED).actor)
