@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from fathom.domain.chat.tolerant import items
 from fathom.domain.text.terms import is_chinese, is_small_talk
 from fathom.services.policy.reference.answer import Findings, compose, mend, say
+from fathom.services.policy.reference.calculation import Calculation, refuse_program
+from fathom.services.policy.reference.calls import Call
 from fathom.services.policy.reference.cells import (
     Result,
     is_chart,
@@ -22,6 +24,7 @@ from fathom.services.policy.reference.cells import (
 from fathom.services.policy.reference.conversation import Conversation, Step
 from fathom.services.policy.reference.documents import Quote, choose_hit, list_quotes
 from fathom.services.policy.reference.planning import Plan, Refusal, make_plans
+from fathom.services.policy.reference.programs import read_program
 from fathom.services.policy.reference.reading import (
     Reading,
     add_series,
@@ -41,16 +44,6 @@ QUERY = {"entities", "indicators", "start_date", "end_date", "frequency", "inclu
 # Columns that the data tool computed are named by their formula: "US.count(unrate)", "US.100 * yoy(cpi)", "A.x / B.x".
 DERIVED = re.compile(r"(\w+)\(|(?<= )/(?= )")
 CITATION = re.compile(r"\s*\[[\d, ]+\]")
-
-
-@dataclass(frozen=True)
-class Call:
-    """A call of a tool."""
-
-    tool: str
-    arguments: Mapping[str, Any]
-    beside: tuple[Call, ...] = ()
-    """Further calls of the same round."""
 
 
 class Walk:
@@ -86,8 +79,8 @@ class Walk:
             self._fetch,
             self._compute,
             self._draw,
-            self._search,
-            self._read,
+            self.search,
+            self.read,
         )
 
     @cached_property
@@ -230,14 +223,14 @@ class Walk:
         left = [code for code in dict.fromkeys(cells) if code and code not in drawn]
         return Call("python", {"code": left[0]}) if left else None
 
-    def _search(self) -> Call | None:
+    def search(self) -> Call | None:
         """Search documents for reasons, and for what the tables do not have."""
         question = self._conversation.question
         if self._conversation.of("search") or ((self._sheets or self._results) and not is_reason(question)):
             return None
         return Call("search", {"query": question[:2000]})
 
-    def _read(self) -> Call | None:
+    def read(self) -> Call | None:
         chosen = "" if self._quotes else choose_hit(self._conversation)
         return Call("fetch", {"id": chosen}) if chosen else None
 
@@ -252,11 +245,23 @@ def holds(arguments: Mapping[str, Any], query: Mapping[str, Any]) -> bool:
     return all(arguments.get(name) == value for name, value in query.items()) and not ({*arguments} & QUERY) - {*query}
 
 
+def choose_walk(conversation: Conversation, tools: Sequence[str]) -> Call:
+    """Return the next call of the calculation that the data tool made of the question, or of the walk by its words."""
+    walk = Walk(conversation, tools)
+    asked = [step for step in conversation.of("data") if "question" in step.arguments][:1]
+    program = read_program(asked[0]) if asked else None
+    if program is None or not program.is_sure or is_small_talk(conversation.question):
+        return walk.next()
+    if program.is_computable and "python" in tools:
+        return Calculation(conversation, program, walk).next()
+    return refuse_program(conversation, program) or walk.next()
+
+
 def next_call(conversation: Conversation, tools: Sequence[str]) -> Call:
     """Return the next call of the reference policy; the questions of a list are given to researchers of their own."""
     parts = [text for text in items(conversation.question) if text.endswith(("?", "？"))][:MOST_PARTS]
     if "delegate" not in tools or len(parts) < 2 or mend(conversation) is not None:
-        return Walk(conversation, tools).next()
+        return choose_walk(conversation, tools)
     results = conversation.of("delegate")
     if not results and not conversation.is_last_round:
         intent = load_table("texts")["intent"]["delegate"][is_chinese(conversation.question)]
@@ -275,7 +280,7 @@ def answer_parts(conversation: Conversation, tools: Sequence[str], results: Sequ
     if failed is not None:
         own = tuple(step for step in conversation.steps if step.tool != "delegate")
         part = str(failed.arguments.get("question", ""))
-        call = Walk(replace(conversation, question=part, steps=own), tools).next()
+        call = choose_walk(replace(conversation, question=part, steps=own), tools)
         if call.tool != "finish":
             return call
         arguments = call.arguments
