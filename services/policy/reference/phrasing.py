@@ -30,15 +30,21 @@ def describe_node(node: ast.expr, names: Mapping[str, str], is_zh: bool) -> str:
     if isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant):
         return f"−{node.operand.value}"
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-        value: Any = node.value if isinstance(node, ast.Constant) else ""
-        words = table["words"].get(value) if isinstance(value, str) else None
-        return str(words[is_zh]) if words else f"{value:g}" if isinstance(value, float) else str(value)
+        return describe_constant(node.value if isinstance(node, ast.Constant) else "", is_zh)
     name = node.func.attr
     parts = [describe_node(one, names, is_zh) for one in node.args]
     if name == "period":
         return describe_period(node, is_zh)
     template = str(table["functions"].get(name, [f"{name}({{*}})"] * 2)[is_zh])
     return fill_template(template, parts, is_zh)
+
+
+def describe_constant(value: object, is_zh: bool) -> str:
+    """Return a number or a word of the language of programs as a reader writes it."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    words = load_table("phrases")["words"].get(value)
+    return str(words[is_zh]) if words else str(value)
 
 
 def describe_period(node: ast.Call, is_zh: bool) -> str:
@@ -66,7 +72,7 @@ def fill_template(template: str, parts: Sequence[str], is_zh: bool) -> str:
 
 
 def name_unit(unit: str, is_zh: bool) -> str:
-    """Return a unit as it stands behind a number: "%" at once, others after a blank, base years of an index not at all."""
+    """Return a unit as it stands behind a number: "%" at once, others after a blank, the base of an index not at all."""
     words = load_table("phrases")["words"].get(unit)
     text = str(words[is_zh]) if words else ADJUSTED.sub("", unit).strip()
     for pattern, name in UNITS:
