@@ -13,9 +13,7 @@ from fathom.services.planner.model.slots import Slot, SlotKind, SlotSource, Slot
 from fathom.services.planner.tools.data.query import Data
 
 # What a program says by its functions: which computation, in which steps, under which condition.
-BY_FUNCTIONS = frozenset(
-    {SlotKind.MEASURE, SlotKind.CONDITION, SlotKind.FREQUENCY, SlotKind.OUTPUT, SlotKind.UNKNOWN}
-)
+BY_FUNCTIONS = frozenset({SlotKind.MEASURE, SlotKind.CONDITION, SlotKind.FREQUENCY, SlotKind.OUTPUT, SlotKind.UNKNOWN})
 # What it takes from the question by its words; a number may be in a function too, as the twelve months of a growth.
 BY_WORDS = frozenset({SlotKind.ENTITY, SlotKind.INDICATOR, SlotKind.PERIOD, SlotKind.PARAMETER})
 DOUBTFUL = frozenset({SlotKind.INDICATOR, SlotKind.PARAMETER})

@@ -9,6 +9,8 @@ from typing import Any
 
 from fathom.services.policy.reference.reading import load_table
 
+# More days are a table's matter.
+MOST_DAYS = 12
 OPTIONAL = re.compile(r"\[([^\]]*?\{(\d)\}[^\]]*?)\]")
 # Units as the tables abbreviate them, and what a reader calls them.
 UNITS = ((re.compile(r"^Bil\. of \$"), "billion USD"), (re.compile(r"^Mil\. of \$"), "million USD"),
@@ -109,17 +111,26 @@ def show_result(printed: Mapping[str, Any], is_zh: bool) -> Iterator[str]:
     """Yield the result of a step: one text for a point, one per member of a group, the marks of a line."""
     words = load_table("phrases")["words"]
     if printed.get("kind") == "group":
-        members = [one for one in printed.get("members", ()) if isinstance(one, Mapping)]
-        for one in members:
-            name, text = str(one.get("name", "")), show_point(one, is_zh)
-            yield text if name in text else f"{name}: {text}"
+        for one in printed.get("members", ()):
+            text, name = "; ".join(show_result(one, is_zh)), str(one.get("key", ""))
+            yield text if name in text else f"{words[name][is_zh] if name in words else name}: {text}"
         if printed.get("more"):
             yield str(words["more"][is_zh]).format(printed["more"])
-        if not members:
+        if not printed.get("members"):
             yield str(words["none"][is_zh])
     elif printed.get("kind") == "line":
         marks = (("first", "first"), ("last", "last"), ("max", "highest"), ("min", "lowest"))
-        shown = [(words[name][is_zh], printed.get(key)) for key, name in marks]
-        yield "; ".join(f"{name} {show_point(point, is_zh)}" for name, point in shown if isinstance(point, Mapping))
+        shown = [(words[name][is_zh], {"unit": printed.get("unit"), **printed[key]}) for key, name in marks]
+        yield "; ".join(f"{name} {show_point(point, is_zh)}" for name, point in shown)
+    elif printed.get("kind") == "period":
+        yield " – ".join(str(printed[name]) for name in ("start", "end") if printed.get(name))
     else:
-        yield show_point(printed, is_zh)
+        yield show_point(printed, is_zh) + list_days(printed, is_zh)
+
+
+def list_days(point: Mapping[str, Any], is_zh: bool) -> str:
+    """Return the days on which a condition holds, where they are few enough to be read."""
+    days = [str(day) for day in point.get("days", ())]
+    if not days or len(days) > MOST_DAYS or point.get("more"):
+        return ""
+    return f": {', '.join(days)}" if not is_zh else f"：{'、'.join(days)}"
