@@ -9,6 +9,7 @@ from typing import Any
 
 from fathom.services.policy.reference.reading import load_table
 
+EDGES = ("after", "before")
 # More days are a table's matter.
 MOST_DAYS = 12
 OPTIONAL = re.compile(r"\[([^\]]*?\{(\d)\}[^\]]*?)\]")
@@ -29,16 +30,26 @@ def describe_node(node: ast.expr, names: Mapping[str, str], is_zh: bool) -> str:
     table = load_table("phrases")
     if isinstance(node, ast.Name):
         return names.get(node.id, f"({node.id.lstrip('_')})")
-    if isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant):
-        return f"−{node.operand.value}"
+    if isinstance(node, ast.UnaryOp):
+        return f"−{describe_node(node.operand, names, is_zh)}"
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return describe_constant(node.value if isinstance(node, ast.Constant) else "", is_zh)
     name = node.func.attr
     parts = [describe_node(one, names, is_zh) for one in node.args]
     if name == "period":
         return describe_period(node, is_zh)
+    if name in EDGES and has_open_end(node):
+        name = "within"
     template = str(table["functions"].get(name, [f"{name}({{*}})"] * 2)[is_zh])
     return fill_template(template, parts, is_zh)
+
+
+def has_open_end(node: ast.Call) -> bool:
+    """Return whether the second argument is a period that says itself from or until when it is."""
+    period = node.args[1] if len(node.args) > 1 else None
+    return isinstance(period, ast.Call) and any(
+        isinstance(one, ast.Constant) and one.value is None for one in period.args
+    )
 
 
 def describe_constant(value: object, is_zh: bool) -> str:
@@ -74,7 +85,7 @@ def fill_template(template: str, parts: Sequence[str], is_zh: bool) -> str:
 
 
 def name_unit(unit: str, is_zh: bool) -> str:
-    """Return a unit as it stands behind a number: "%" at once, others after a blank, the base of an index not at all."""
+    """Return a unit as it stands behind a number: "%" at once, others after a blank; bases of indices are left out."""
     words = load_table("phrases")["words"].get(unit)
     text = str(words[is_zh]) if words else ADJUSTED.sub("", unit).strip()
     for pattern, name in UNITS:
@@ -101,8 +112,8 @@ def show_number(value: float, unit: str) -> str:
     if value == int(value) and abs(value) < 1e12 and unit in ("", "days", "months"):
         return f"{int(value):,}"
     size = abs(value)
-    places = 2 if size >= 100 else 3 if size >= 10 else 4 if size >= 0.1 else 6
-    if unit == "%" or unit == "points":
+    places = 2 if size >= 10 else 4 if size >= 0.1 else 6
+    if unit in ("%", "percentage points"):
         places = 2
     return f"{value:,.{places}f}"
 
