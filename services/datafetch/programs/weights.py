@@ -34,7 +34,7 @@ class Weights:
 
 def save_weights(weights: Weights, path: Path) -> None:
     """Write the file of the weights."""
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save
 
     packed: dict[str, NDArray[Any]] = {}
     for name, tensor in weights.tensors.items():
@@ -43,7 +43,8 @@ def save_weights(weights: Weights, path: Path) -> None:
         else:
             packed[name] = np.asarray(tensor, np.float16)
     about = {"encoder": weights.encoder, "version": weights.version, "tokens": json.dumps(weights.tokens)}
-    save_file(packed, path, metadata=about)
+    # As bytes: a file written by the library itself is readable by its owner alone.
+    path.write_bytes(save(packed, metadata=about))
 
 
 def load_weights(path: Path = FILE) -> Weights:
