@@ -44,7 +44,7 @@ def build_date(match: Match) -> Date | None:
     if "c" in held or "k" in held:
         return build_years_of_century(match)
     year = match.number("y")
-    named = Date(Unit.YEAR, widen_year(year), fiscal="f" in held, short=year < 100)
+    named = Date(Unit.YEAR, widen_year(year) if "y" in held else 0, fiscal="f" in held, short=year < 100)
     if "holiday" in match.items[-1].roles or "holiday" in match.items[0].roles:
         month, day = divmod(match.number("h"), 100)
         return replace(named, unit=Unit.DAY, part=month, day=day)
@@ -83,8 +83,9 @@ def build_years(match: Match) -> Date | None:
     last = first + (second - first) % 100
     if "f" in match.values:
         return Date(Unit.YEAR, last, fiscal=True) if last == first + 1 else None
-    # "2022/15" is neither a month nor a span of years.
-    return Date(Unit.YEAR, first, years=last - first + 1 if first < last and first // 100 == (last - 1) // 100 else 0)
+    # "2022/15" is no span of years, and no calendar has such a month.
+    is_span = first < last and first // 100 == (last - 1) // 100
+    return Date(Unit.YEAR, first, years=last - first + 1) if is_span else Date(Unit.MONTH, first, second)
 
 
 def build_season(match: Match) -> Date | None:

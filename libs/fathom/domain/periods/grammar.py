@@ -30,29 +30,56 @@ def read_periods(text: str, today: date) -> Reading:
 
     What names no day, such as "ten years later", is returned without dates, and what is no expression is left unread.
     """
-    named = [found for _, _, found in find_dates(text) if isinstance(found, Date) and found.year and found.years == 1]
-    years = {found.year for found in named}
-    year = years.pop() if len(years) == 1 else 0
-    items = reduce_items(split_items(text), today, year)
+    year = _find_year(text)
+    items = reduce_items(split_items(text), today, year.number if year.is_whole else 0)
     periods: list[Period] = []
     borrowed: list[Period] = []
     spans = []
     for at, item in enumerate(items):
         value = next(iter(item.roles.values()), None)
-        if isinstance(value, Date) and is_open(value):
-            is_whole = any(found.unit is Unit.YEAR for found in named)
-            if not year or _is_verb(text, items, at) or (value.unit is Unit.SEASON and not is_whole):
-                continue
-        made = tuple(
-            replace(one, span=one.span if one.listed else (item.start, item.end)) for one in _finish(item, year)
-        )
+        bare = value if isinstance(value, Date) and is_open(value) else None
+        if bare and (not year.is_given_to(item, bare) or _is_verb(text, items, at)):
+            continue
+        span = (item.start, item.end)
+        made = tuple(one if one.listed else replace(one, span=span) for one in _finish(item, year.number))
         periods += made
-        borrowed += made if isinstance(value, Date) and is_open(value) else ()
-        spans += [(item.start, item.end) for one in made[:1] if one.kind not in (Kind.UNCLEAR, Kind.RECURRING)]
-    settled = _yield_to_named(_drop_repeated(periods, borrowed))
-    unread = {one.span for one in settled if one.kind is Kind.UNCLEAR}
+        borrowed += made if bare else ()
+        spans += [span for one in made[:1] if one.kind not in (Kind.UNCLEAR, Kind.RECURRING)]
+    kept = _drop_repeated(periods, borrowed)
+    settled = _yield_to_named(kept)
+    unread = {one.span for one in settled if one.kind is Kind.UNCLEAR} | {one.span for one in borrowed} - {
+        one.span for one in kept
+    }
     arranged = _settle_neighbours(items, _drop_outer(_join_open(_anchor(settled))))
     return Reading(arranged, tuple(span for span in spans if span not in unread))
+
+
+@dataclass(frozen=True)
+class Year:
+    """The only year of a text or 0, whether it is named as a whole, and where a date first has it."""
+
+    number: int = 0
+    is_whole: bool = False
+    start: int = 0
+
+    def is_given_to(self, item: Item, named: Date) -> bool:
+        """Return whether a date without a year lies in this one: behind it, or anywhere where all of it is named.
+
+        "H1 for Apple and H2 2020 for Microsoft" may be of two years, and "that winter" of February is the one before.
+        """
+        is_behind = item.start > self.start and named.unit is not Unit.SEASON
+        return bool(self.number) and (self.is_whole or is_behind)
+
+
+def _find_year(text: str) -> Year:
+    named = [
+        (start, found)
+        for start, _, found in find_dates(text)
+        if isinstance(found, Date) and found.year and found.years == 1
+    ]
+    if len({found.year for _, found in named}) != 1:
+        return Year()
+    return Year(named[0][1].year, any(found.unit is Unit.YEAR for _, found in named), named[0][0])
 
 
 def _is_verb(text: str, items: Sequence[Item], at: int) -> bool:
@@ -67,11 +94,12 @@ def _drop_repeated(periods: Sequence[Period], borrowed: Sequence[Period]) -> lis
 
     Within a year it says which part of the year is meant.
     """
-    named = [one for one in periods if one not in borrowed and one.unit is not Unit.YEAR and (one.start or one.end)]
+    named = [one for one in periods if one not in borrowed and one.unit is not Unit.YEAR and not one.episode]
 
     def is_within(one: Period) -> bool:
         first, last = one.start or date.min, one.end or date.max
-        return any((by.start or date.min) <= first and last <= (by.end or date.max) for by in named)
+        dated = [by for by in named if by.start or by.end]
+        return any((by.start or date.min) <= first and last <= (by.end or date.max) for by in dated)
 
     return [one for one in periods if one not in borrowed or not is_within(one)]
 

@@ -158,5 +158,5 @@ def list_role_sets() -> Iterator[frozenset[str]]:
     yield from (frozenset({role, "date_word"}) for role, _ in FORMS)
     yield from map(frozenset, (["other"], ["gap"], ["amount"]))
     for extra in ([], ["ordinal"]):
-        kinds = ([], ["year2"], ["year2", "year0"], ["year4", "date_word"])
+        kinds: tuple[list[str], ...] = ([], ["year2"], ["year2", "year0"], ["year4", "date_word"])
         yield from (frozenset(["number", *extra, *kind]) for kind in kinds)

@@ -36,7 +36,7 @@ class Match:
 
 def widen_year(year: int) -> int:
     """Return a year of four digits; two digits up to 49 are 20xx, others 19xx."""
-    return year if year > 99 or not year else 2000 + year if year < 50 else 1900 + year
+    return year if year > 99 else 2000 + year if year < 50 else 1900 + year
 
 
 def take_period(value: Any) -> Period | None:

@@ -95,7 +95,8 @@ def build_last(match: Match) -> Period | None:
 
 
 def build_third(match: Match) -> Date:
-    return replace(match.values["d"], edge=EDGES[match.number("t") // 10], is_exact=True)
+    named: Date = match.values["d"]
+    return replace(named, edge=EDGES[match.number("t") // 10], is_exact=True)
 
 
 def build_week(match: Match) -> Period | None:

@@ -90,9 +90,10 @@ def build_day_of_week(match: Match) -> Period | None:
 
 def build_within(match: Match) -> Date | None:
     """Make a part of a year that is counted from today: 去年三季度, "March of last year"."""
-    year, part = match.values["y"], match.values["p"]
-    is_year = year.unit is Unit.YEAR and year.start is not None
-    return replace(part, year=year.start.year, relative=True) if is_year and is_open(part) and part.part else None
+    year, part = name_date(match.values["y"]), match.values["p"]
+    if year is None or year.unit is not Unit.YEAR or not isinstance(part, Date) or not (is_open(part) and part.part):
+        return None
+    return replace(part, year=year.year, relative=True)
 
 
 def build_latest(match: Match) -> Date | None:
