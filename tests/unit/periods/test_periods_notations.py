@@ -155,6 +155,8 @@ def test_a_date_whose_year_is_not_sure_is_left_unread(text: str) -> None:
         ("last Monday", "2022-09-26", "2022-09-26"),
         ("上周五", "2022-09-23", "2022-09-23"),
         ("last March", "2022-03-01", "2022-03-31"),
+        ("the last Friday of March 2020", "2020-03-27", "2020-03-27"),
+        ("first Monday in March 2020", "2020-03-02", "2020-03-02"),
         ("since last year", "2021-01-01", ""),
     ],
 )
@@ -166,6 +168,13 @@ def test_what_is_counted_from_today(text: str, start: str, end: str) -> None:
 def test_what_is_vague_is_not_counted_from_today_beside_a_named_period(text: str) -> None:
     vague = read_periods(text, TODAY).periods[-1]
     assert (vague.kind, vague.start) == (Kind.UNCLEAR, None)
+
+
+@pytest.mark.parametrize(
+    "text", ["the deal of the century", "a 50/30/20 portfolio", "as early as possible", "这10年期国债"]
+)
+def test_words_and_numbers_that_only_look_like_periods(text: str) -> None:
+    assert read(text) == []
 
 
 @pytest.mark.parametrize("text", ["这几年", "one year earlier", "近些年"])

@@ -19,7 +19,7 @@ SEASONS = ("spring", "summer", "autumn", "winter")
 MEMBERS = ("date", "part", "range", "number", "ordinal")
 
 
-def build_day(match: Match) -> Date:
+def build_day(match: Match) -> Date | None:
     roles = match.items[0].roles
     if "iso_day" in roles:
         year, _, month, day = map(str, roles["iso_day"])
@@ -29,6 +29,9 @@ def build_day(match: Match) -> Date:
         month, day, year = roles["american_day"]
         # The month comes first, as in US filings, unless the first number cannot be one.
         month, day = (day, month) if int(month) > 12 else (month, day)
+        # "50/30/20" are shares of something.
+        if int(month) > 12 and len(year) == 2:
+            return None
     return Date(Unit.DAY, widen_year(int(year)), int(month), int(day))
 
 
@@ -90,7 +93,7 @@ def build_years(match: Match) -> Date | None:
 
 def build_season(match: Match) -> Date | None:
     """Make a season of two years that follow each other, which only winter has: "winter 2008/09"."""
-    first, second = map(int, match.values["p"])
+    first, second = map(int, match.values["p"]) if "p" in match.values else (match.number("y"), match.number("w"))
     is_next = second == (first + 1) % 100 and match.number("s") == len(SEASONS)
     return Date(Unit.SEASON, first, match.number("s")) if is_next else None
 
@@ -246,6 +249,8 @@ BUILDERS: Mapping[str, Callable[[Match], Any]] = {
     "length": lambda match: (float(match.values["n"]), match.unit()),
     "silent": lambda match: (),
     **{edge: parts.build_edge(edge) for edge in ("start", "end", *EDGES)},
+    "edge_range": parts.build_edge_range,
+    "head_of_current": parts.build_head_of_current,
     "half_of": parts.build_half_of,
     **{f"span_{side}": parts.build_stretch(side) for side in ("to", "before", "from", "after")},
     "years": build_years,
@@ -254,6 +259,8 @@ BUILDERS: Mapping[str, Callable[[Match], Any]] = {
     "short_year": build_date,
     "ago": relative.build_ago,
     "these": relative.build_these,
+    "turn": relative.build_turn,
+    "weekday_of": parts.build_weekday_of,
     "weekday": relative.build_weekday,
     "weekday_zh": relative.build_day_of_week,
     "within": relative.build_within,
@@ -280,7 +287,7 @@ ROLES: Mapping[str, str] = {
     **dict.fromkeys(("era", "everything"), "era"),
     **dict.fromkeys(("past", "span", "to_date", "trailing", "ago", "these"), "relative"),
     "current": "current",
-    **dict.fromkeys(("span_to", "span_before", "span_from", "span_after"), "range"),
+    **dict.fromkeys(("edge_range", "span_to", "span_before", "span_from", "span_after"), "range"),
     "offset": "unclear",
 }
 

@@ -45,11 +45,10 @@ def read_periods(text: str, today: date) -> Reading:
         periods += made
         borrowed += made if bare else ()
         spans += [span for one in made[:1] if one.kind not in (Kind.UNCLEAR, Kind.RECURRING)]
-    kept = _drop_repeated(periods, borrowed)
-    settled = _yield_to_named(kept)
-    unread = {one.span for one in settled if one.kind is Kind.UNCLEAR} | {one.span for one in borrowed} - {
-        one.span for one in kept
-    }
+    settled = _yield_to_named(_drop_repeated(periods, borrowed))
+    # What repeats or yields to another period is left unread, as what was not understood.
+    said = {one.span for one in settled if one.kind is not Kind.UNCLEAR}
+    unread = {one.span for one in periods} - said
     arranged = _settle_neighbours(items, _drop_outer(_join_open(_anchor(settled))))
     return Reading(arranged, tuple(span for span in spans if span not in unread))
 

@@ -19,7 +19,7 @@ from fathom.domain.periods.period import (
     find_week,
     shift_months,
 )
-from fathom.domain.periods.relative import name_date
+from fathom.domain.periods.relative import build_current, name_date
 
 PARTS_OF_DECADE: Mapping[str, str] = {"start": "early", "end": "late"}
 
@@ -34,6 +34,16 @@ def build_edge(edge: str) -> Callable[[Match], Date | None]:
         return replace(named, edge=PARTS_OF_DECADE.get(edge, edge) if vague else edge)
 
     return build
+
+
+def build_edge_range(match: Match) -> Period | None:
+    """Make what lies between two parts of one date: "early to mid 2009"."""
+    named = name_date(match.values["d"])
+    edges = [edge for item in match.items for edge in ("start", "end", *EDGES) if edge in item.roles]
+    if named is None or named.edge or named.unit is Unit.DAY or len(edges) != 2:
+        return None
+    first, last = (take_period(replace(named, edge=edge)) for edge in edges)
+    return Period(first.start, last.end, is_approximate=True) if first and last else None
 
 
 def build_half_of(match: Match) -> Date | Period | None:
@@ -76,13 +86,21 @@ def build_head(match: Match) -> Period | None:
     return cut(Date(Unit.YEAR, widen_year(match.number("y"))), (match.number("n"), match.unit()))
 
 
+def build_head_of_current(match: Match) -> Period | None:
+    """Make the first months or quarters of a year that is counted from today: 今年前三季度."""
+    named = name_date(build_current(match))
+    return cut(named, (match.number("n"), match.unit())) if named else None
+
+
 def build_first(match: Match) -> Period | None:
     return cut(match.values["d"], match.values.get("l") or (1, match.unit()))
 
 
 def build_nth(match: Match) -> Period | None:
-    count, unit = match.values.get("l") or (match.number("n"), match.unit())
-    before, upto = (cut(match.values["d"], (number, unit)) for number in (count - 1, count))
+    # 第三个月 is the third of one month, 第一个十年 the first of ten years.
+    length, unit = match.values.get("l") or (1, match.unit())
+    length, count = (length, match.number("n")) if "n" in match.values else (1, int(length))
+    before, upto = (cut(match.values["d"], (number * length, unit)) for number in (count - 1, count))
     if not (before and upto and before.end and upto.end):
         return upto
     # One month or quarter is that alone, where several are read as an interim statement.
@@ -97,6 +115,17 @@ def build_last(match: Match) -> Period | None:
 def build_third(match: Match) -> Date:
     named: Date = match.values["d"]
     return replace(named, edge=EDGES[match.number("t") // 10], is_exact=True)
+
+
+def build_weekday_of(match: Match) -> Period | None:
+    """Make a day of the week in a month: "the first Monday of March 2020"; the last one has no number."""
+    month, number = match.period(), match.number("n")
+    if month is None or month.start is None or month.end is None:
+        return None
+    first = month.start + (match.number("w") - month.start.weekday()) % 7 * DAY
+    last = month.end - (month.end.weekday() - match.number("w")) % 7 * DAY
+    day = first + (number - 1) * 7 * DAY if number else last
+    return Period(day, day, unit=Unit.DAY) if day <= month.end else IMPOSSIBLE
 
 
 def build_week(match: Match) -> Period | None:

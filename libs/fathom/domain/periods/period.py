@@ -186,7 +186,8 @@ def point(period: Period, edge: str) -> Period:
         window = (middle, find_month_end(middle.year, middle.month))
         period = replace(period, start=middle, end=window[1], unit=Unit.MONTH)
     day = window[0] if edge == "start" else window[1]
-    return Period(day, day, Kind.POINT, period.unit, window=window, fiscal=period.fiscal, relative=period.relative)
+    vague = period.is_approximate or edge == "mid"
+    return replace(period, start=day, end=day, kind=Kind.POINT, window=window, cumulative=False, is_approximate=vague)
 
 
 def find_current(today: date, unit: Unit, offset: int) -> tuple[date, date]:

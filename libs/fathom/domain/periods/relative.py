@@ -73,6 +73,11 @@ def build_ago(match: Match) -> Period:
     )
 
 
+def build_turn(match: Match) -> Date:
+    """Make the beginning of the current century: "the turn of the century"."""
+    return Date(Unit.YEAR, (match.today.year - 1) // 100 * 100 + 1, years=100, edge="start")
+
+
 def build_weekday(match: Match) -> Period:
     """Make the last such day before today: "last Friday"."""
     back = (match.today.weekday() - match.number("w") - 1) % 7 + 1
@@ -98,7 +103,7 @@ def build_within(match: Match) -> Date | None:
 
 def build_latest(match: Match) -> Date | None:
     """Make the last month, quarter or season of a name that is over: "last March"."""
-    part = match.values["p"]
+    part: Date = match.values["p"]
     for year in (match.today.year, match.today.year - 1):
         named = replace(part, year=year, relative=True)
         period = settle(named)
