@@ -153,7 +153,8 @@ def build_stretch(side: str) -> Callable[[Match], Period | None]:
         else:
             start = period.start if side == "from" else period.end + DAY
             after = step(start, count, unit)
-        return Period(start, after - DAY, unit=name_unit(start, after), is_approximate=period.is_approximate)
+        unit = name_unit(start, after)
+        return Period(start, after - DAY, unit=unit, is_length=True, is_approximate=period.is_approximate)
 
     return build
 

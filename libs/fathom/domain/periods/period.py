@@ -62,8 +62,8 @@ class Period:
     ``span`` is its position, ``unit`` the unit in which it is worded, ``count`` the number of units up to today,
     ``every`` what recurs. A point lies in the ``window`` that it is the end of. ``trailing``
     marks a length up to today, ``cumulative`` what an interim statement covers, and ``listed`` one of several named
-    one by one. Of an approximate period the words name no first and last day; those given here are a convention, and
-    for an ``episode`` those of its source.
+    one by one; ``is_length`` marks a length with one end ("the year to March"). Of an approximate period the words name
+    no first and last day; those given here are a convention, and for an ``episode`` those of its source.
     """
 
     start: date | None = None
@@ -79,6 +79,7 @@ class Period:
     cumulative: bool = False
     fiscal: bool = False
     listed: bool = False
+    is_length: bool = False
     is_approximate: bool = False
     episode: str = ""
 
