@@ -35,7 +35,7 @@ class Tensors:
 
     def linear(self, name: str) -> Linear:
         """Return a layer, whose weights are stored [out, in]."""
-        return Linear(np.ascontiguousarray(self.held[f"{name}.weight"].T), self.held[f"{name}.bias"])
+        return Linear(self.held[f"{name}.weight"].T, self.held[f"{name}.bias"])
 
     def norm(self, name: str, epsilon: float = EPSILON) -> Norm:
         return Norm(self.held[f"{name}.weight"], self.held[f"{name}.bias"], epsilon)

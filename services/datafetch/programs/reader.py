@@ -174,5 +174,3 @@ class Decoding:
         best = int(chances.argmax())
         entries = self._linker.entries
         return (entries[best].id if best < len(entries) else None), float(chances[best])
-
-

@@ -169,14 +169,12 @@ class Resolver:
         return f"f.each({', '.join(self._name(one, call.words) for one in found)})"
 
     def _write_portfolio(self, call: Call) -> str:
-        parts = list(call.arguments)
-        frequency = [repr(parts.pop().text)] if isinstance(parts[-1], Word) else []  # type: ignore[union-attr]
+        frequency = [repr(one.text) for one in call.arguments if isinstance(one, Word)]
+        parts = [one for one in call.arguments if not isinstance(one, Word)]
         shares, lines = parts[::2], parts[1::2]
-        if len(set(shares)) == 1:
-            # "Evenly", "half": equal shares need no number.
-            shown = ["1"] * len(shares)
-        else:
-            shown = [self._write_share(share) for share in shares]
+        # "Evenly", "half": equal shares need no number.
+        are_equal = len(set(shares)) == 1
+        shown = ["1" if are_equal else self._write_share(share) for share in shares]
         pairs = [text for share, line in zip(shown, lines, strict=True) for text in (share, self.write(line, "L"))]
         return f"f.portfolio({', '.join((*pairs, *frequency))})"
 

@@ -103,7 +103,7 @@ def export(state: Path, examples: Sequence[Example]) -> Weights:
 def main() -> None:
     """Read the arguments and write the weights."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--examples", type=Path, default=EXAMPLES, help="folder of *.jsonl: id, turns, question, program")
+    parser.add_argument("--examples", type=Path, default=EXAMPLES, help="folder of the questions with programs")
     parser.add_argument("--out", type=Path, default=FILE, help="file to write")
     parser.add_argument("--export", type=Path, help="a saved state_dict to write instead of training")
     parser.add_argument("--models", type=Path, default=Path(".fathom/models"), help="folder of the encoders' weights")
