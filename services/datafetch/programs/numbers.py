@@ -18,7 +18,7 @@ BASIS_POINTS = re.compile(r"[\s-]*(?:bps?\b|basis[\s-]+points?|个?基点)")
 TEENS = ("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
 TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 ENGLISH = (
-    NUMBER_WORDS
+    dict(NUMBER_WORDS)
     | {word: 13 + at for at, word in enumerate(TEENS)}
     | {word: 20 + 10 * at for at, word in enumerate(TENS)}
 )

@@ -194,7 +194,7 @@ def replace_words(example: Example, swaps: Mapping[str, Swap]) -> Example:
         texts = tuple(text.replace(old, new.text) for text in texts)
     actions, target = [], None
     for action in example.actions:
-        if action.text in swaps:
+        if action.text is not None and action.text in swaps:
             swap = swaps[action.text]
             target = swap.target
             actions.append(Action(action.token, swap.text))
