@@ -93,7 +93,7 @@ class Trainer:
             losses = self.compute_losses(batch)
         total = losses["tokens"] + POINTERS * (losses["starts"] + losses["ends"]) + LINKS * losses["links"]
         optimizer.zero_grad()
-        total.backward()  # type: ignore[no-untyped-call]
+        total.backward()
         torch.nn.utils.clip_grad_norm_(self._model.parameters(), GRADIENT)
         optimizer.step()
         return {name: float(value.detach()) for name, value in losses.items()}
