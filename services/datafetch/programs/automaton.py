@@ -24,10 +24,10 @@ from fathom.services.datafetch.programs.language import (
 MOST_DEPTH = 9
 # Distinct frames that are remembered: functions by the number of their arguments so far.
 REMEMBERED = 4_096
-LINES = frozenset(
-    "within between after before every moves steps yoy qoq mom average rate portfolio where recent rolling_max"
-    " rolling_min annualised magnitude".split()
-)
+LINES = frozenset({
+    "within", "between", "after", "before", "every", "moves", "steps", "yoy", "qoq", "mom", "average", "rate",
+    "portfolio", "where", "recent", "rolling_max", "rolling_min", "annualised", "magnitude",
+})  # fmt: skip
 DATES = frozenset({"start", "end", "later", "earlier", "when"})
 LISTS = frozenset({"crossings", "top", "bottom", "rank", "summary"})
 # Functions whose value is a line where one of their arguments is.

@@ -77,7 +77,7 @@ def list_entries(layer: Layer, warehouse: Warehouse) -> list[Entry]:
     counts: dict[str, int] = {}
     for entity, _ in series:
         counts[entity] = counts.get(entity, 0) + 1
-    entries, names = [], 0
+    entries, names = list[Entry](), 0
     for (entity, indicator), facts in series.items():
         entry = make_entry(layer, entity, indicator, facts, counts[entity] == 1)
         names += len(entry.names) + 1

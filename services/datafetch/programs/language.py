@@ -35,22 +35,21 @@ WORDS: Mapping[str, frozenset[str]] = {
     "H": frozenset({"last", "first", "mean", "sum", "max", "min", "count"}),
     "D": frozenset({"up", "down", "both"}),
 }
-# What no calculation answers, each with what it means for the question.
+# What no calculation answers.
 SPECIAL = frozenset({"documents", "unclear", "outside", "chat"})
 GROUPS = ("factor_etfs", "pharma", "big_banks", "oil_majors", "chip_makers", "single_stocks")
 LITERALS = (0, 1, 2, 3, 4, 5, 6, 10, 12, 50, 100, 200, 1000)
 MOST_STEPS = 12
 NO_SERIES, EURO, SPAN, CLOSE, BEGIN, END = "none", "EUR", "SPAN", ")", "<bos>", "<eos>"
+OPEN_SERIES = "series("
 # The order is that of the rows of the network's weights.
 TOKENS: tuple[str, ...] = (
-    "<pad>", BEGIN, END, CLOSE, SPAN, EURO, "series(", "members(", *(f"{name}(" for name in sorted(SIGNATURES)),
+    "<pad>", BEGIN, END, CLOSE, SPAN, EURO, OPEN_SERIES, "members(", *(f"{name}(" for name in sorted(SIGNATURES)),
     *(f"{name}(" for name in sorted(SPECIAL)), *sorted({word for words in WORDS.values() for word in words}),
     *(f"#{number}" for number in LITERALS), *(f"_{step}" for step in range(1, MOST_STEPS + 1)),
     *(f"@{group}" for group in GROUPS),
 )  # fmt: skip
 INDEX: Mapping[str, int] = {token: at for at, token in enumerate(TOKENS)}
-# Calls whose only arguments are words of the question, and what they name.
-WORDED = ("series", "members", "when", *sorted(SPECIAL))
 REFERENCE = re.compile(r"_(\d+)")
 
 

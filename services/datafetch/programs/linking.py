@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -151,4 +152,4 @@ def split_letters(text: str) -> Iterator[str]:
             edged = f"<{word}>"
             yield from (edged[at : at + 3] for at in range(len(edged) - 2))
     chinese = HAN_CHAR.findall(text)
-    yield from (first + second for first, second in zip(chinese, chinese[1:], strict=False))
+    yield from (first + second for first, second in pairwise(chinese))

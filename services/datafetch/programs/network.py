@@ -35,7 +35,7 @@ class Tensors:
 
     def linear(self, name: str) -> Linear:
         """Return a layer, whose weights are stored [out, in]."""
-        return Linear(np.ascontiguousarray(self.held[f"{name}.weight"].T), self.held[f"{name}.bias"])
+        return Linear(self.held[f"{name}.weight"].T, self.held[f"{name}.bias"])
 
     def norm(self, name: str, epsilon: float = EPSILON) -> Norm:
         return Norm(self.held[f"{name}.weight"], self.held[f"{name}.bias"], epsilon)
@@ -62,9 +62,11 @@ class Layer:
     @classmethod
     def read(cls, tensors: Tensors, name: str) -> Self:
         """Return the layer of a name."""
-        parts = [tensors.linear(f"{name}.{part}") for part in ("qkv", "o", "q2", "kv2", "o2", "f1", "f2")]
+        project, joined, query, remember, looked_up, widen, narrow = (
+            tensors.linear(f"{name}.{part}") for part in ("qkv", "o", "q2", "kv2", "o2", "f1", "f2")
+        )
         first, second, third = (tensors.norm(f"{name}.n{at}") for at in (1, 2, 3))
-        return cls(*parts, norms=(first, second, third))
+        return cls(project, joined, query, remember, looked_up, widen, narrow, (first, second, third))
 
 
 @dataclass(frozen=True)
@@ -185,7 +187,7 @@ class Network:
         scores = self.link_query(both) @ places.T / np.float32(LINK_SCALE) + self.link_meta(both) @ meta.T
         scores = scores + second(np.maximum(first(features), 0))[:, 0]
         none = self.link_none(np.concatenate([both, features.max(axis=0)]))
-        return np.exp(log_softmax(np.concatenate([scores, none])))
+        return np.asarray(np.exp(log_softmax(np.concatenate([scores, none]).astype(np.float32))))
 
 
 def change_encoder(tensors: Tensors, base: Bert) -> Bert:

@@ -18,7 +18,7 @@ BASIS_POINTS = re.compile(r"[\s-]*(?:bps?\b|basis[\s-]+points?|个?基点)")
 TEENS = ("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
 TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 ENGLISH = (
-    NUMBER_WORDS
+    dict(NUMBER_WORDS)
     | {word: 13 + at for at, word in enumerate(TEENS)}
     | {word: 20 + 10 * at for at, word in enumerate(TENS)}
 )
@@ -71,9 +71,8 @@ def read_english(text: str) -> float | None:
             # "Hundred" goes on within its thousands; greater scales end what is counted in them.
             if ENGLISH_SCALES[word] >= 1e3:
                 total, part = total + part, None
-        elif word not in (*ARTICLES, "and"):
-            if has_number:
-                return (total + (part or 0.0)) * read_scale(text[match.start() :])
+        elif has_number and word not in (*ARTICLES, "and"):
+            return (total + (part or 0.0)) * read_scale(text[match.start() :])
     return total + (part or 0.0) if has_number else None
 
 

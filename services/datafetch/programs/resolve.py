@@ -147,8 +147,7 @@ class Resolver:
             case Call(name="members"):
                 return self._write_members(node)
             case Call(name="when"):
-                texts = [one.text for one in node.arguments if isinstance(one, Quote)]
-                return self._write_period(("" if any(map(is_chinese, texts)) else " ").join(texts))
+                return self._write_period(self._join_words(node))
             case Call(name="portfolio"):
                 return self._write_portfolio(node)
             case _:
@@ -169,14 +168,12 @@ class Resolver:
         return f"f.each({', '.join(self._name(one, call.words) for one in found)})"
 
     def _write_portfolio(self, call: Call) -> str:
-        parts = list(call.arguments)
-        frequency = [repr(parts.pop().text)] if isinstance(parts[-1], Word) else []  # type: ignore[union-attr]
+        frequency = [repr(one.text) for one in call.arguments if isinstance(one, Word)]
+        parts = [one for one in call.arguments if not isinstance(one, Word)]
         shares, lines = parts[::2], parts[1::2]
-        if len(set(shares)) == 1:
-            # "Evenly", "half": equal shares need no number.
-            shown = ["1"] * len(shares)
-        else:
-            shown = [self._write_share(share) for share in shares]
+        # "Evenly", "half": equal shares need no number.
+        are_equal = len(set(shares)) == 1
+        shown = ["1" if are_equal else self._write_share(share) for share in shares]
         pairs = [text for share, line in zip(shown, lines, strict=True) for text in (share, self.write(line, "L"))]
         return f"f.portfolio({', '.join((*pairs, *frequency))})"
 
@@ -211,6 +208,13 @@ class Resolver:
             return "None"
         return format_number(value)
 
+    def _join_words(self, call: Call) -> str:
+        """Return the words of one period, which stand apart in the question, as one text."""
+        texts = [one.text for one in call.arguments if isinstance(one, Quote)]
+        joined = "".join(texts)
+        # Chinese has no blanks, but "2020" and 4月 need one between them.
+        return joined if any(map(is_chinese, texts)) and self._read_period(joined) else " ".join(texts)
+
     def _write_period(self, text: str) -> str:
         start, end = self._read_period(text, is_noted=True) or (None, None)
         shown = ", ".join("None" if day is None else repr(day.isoformat()) for day in (start, end))
@@ -242,8 +246,7 @@ class Resolver:
             case Quote(text):
                 return self._read_period(text)
             case Call(name="when"):
-                texts = [one.text for one in node.arguments if isinstance(one, Quote)]
-                return self._read_period(("" if any(map(is_chinese, texts)) else " ").join(texts))
+                return self._read_period(self._join_words(node))
             case Call(name="start", arguments=(inner,)):
                 edges = self._find_edges(inner)
                 return edges and (edges[0], edges[0])

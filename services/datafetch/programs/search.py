@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Protocol
 
@@ -49,7 +49,7 @@ class Path:
 
     score: float = 0.0
     actions: tuple[Action, ...] = ()
-    state: State = State()
+    state: State = field(default_factory=State)
     quoted: tuple[Stretch, ...] = ()
     link: float = 1.0
 

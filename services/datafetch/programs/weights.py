@@ -1,4 +1,4 @@
-"""The file of the reader's weights: matrices in 8 bits with a scale per row, the rest in 16, and what it was made of."""
+"""The file of the reader's weights: matrices in 8 bits with a scale per row, the rest in 16 bits."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def export(state: Path, examples: Sequence[Example]) -> Weights:
 def main() -> None:
     """Read the arguments and write the weights."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--examples", type=Path, default=EXAMPLES, help="folder of *.jsonl: id, turns, question, program")
+    parser.add_argument("--examples", type=Path, default=EXAMPLES, help="folder of the questions with programs")
     parser.add_argument("--out", type=Path, default=FILE, help="file to write")
     parser.add_argument("--export", type=Path, help="a saved state_dict to write instead of training")
     parser.add_argument("--models", type=Path, default=Path(".fathom/models"), help="folder of the encoders' weights")
@@ -112,6 +112,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=Plan.minutes, help="time limit of the training")
     parser.add_argument("--batch", type=int, default=Plan.batch)
     parser.add_argument("--seed", type=int, default=Plan.seed)
+    parser.add_argument("--rate", type=float, default=Plan.rate, help="what the learning rates are multiplied with")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--held-out", type=int, default=0, metavar="N", help="measure on each N-th example, unseen")
     parser.add_argument("--measure", action="store_true", help="measure the file on the examples, and write nothing")
@@ -124,7 +125,7 @@ def main() -> None:
     if asked.export:
         weights = export(asked.export, examples)
     else:
-        plan = Plan(asked.epochs, asked.minutes, asked.batch, asked.seed)
+        plan = Plan(asked.epochs, asked.minutes, asked.batch, asked.seed, asked.rate)
         weights = train(examples, asked.held_out, plan, materials, asked.threads)
     # A file that the service could not use is not written.
     materials.make_reader(weights)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fathom.services.datafetch.discovery.query_vectors import QueryVectors
 from fathom.services.datafetch.programs.conversation import Conversation, Cutter, cut_turns
-from fathom.services.datafetch.programs.language import BEGIN, CLOSE, END, INDEX
+from fathom.services.datafetch.programs.language import BEGIN, CLOSE, END, INDEX, OPEN_SERIES
 from fathom.services.datafetch.programs.linking import Linker
 from fathom.services.datafetch.programs.training.examples import Example
 
@@ -91,7 +91,7 @@ class Batcher:
     def _list_mentions(self, row: int, example: Example, pieces: Sequence[Pair]) -> Iterator[Mention]:
         begun = 0
         for at, action in enumerate(example.actions):
-            if action.token == "series(":
+            if action.token == OPEN_SERIES:
                 begun = at
             elif action.token == CLOSE and action.target is not None:
                 quoted = [(example.actions[k].text or "", pieces[k]) for k in range(begun + 1, at)]

@@ -17,6 +17,7 @@ from fathom.services.datafetch.programs.automaton import State
 from fathom.services.datafetch.programs.language import (
     CLOSE,
     NO_SERIES,
+    OPEN_SERIES,
     REFERENCE,
     SPAN,
     SPECIAL,
@@ -31,9 +32,11 @@ JOINED, KEPT = 0.12, 0.35
 UNSWAPPED, LEAST_POOL = 0.4, 5
 # Actions of a program that is short enough to be joined to another one.
 SHORT = 25
-PERIODS = frozenset("within between after before at start end days months years real".split())
+PERIODS = frozenset({
+    "within", "between", "after", "before", "at", "start", "end", "days", "months", "years", "real",
+})  # fmt: skip
 NUMBERS = {
-    **dict.fromkeys("count_if share_if first_if last_if longest neg sharpe".split(), "level"),
+    **dict.fromkeys(("count_if", "share_if", "first_if", "last_if", "longest", "neg", "sharpe"), "level"),
     "average": "average", "top": "top", "bottom": "top", "grow": "grow",
 }  # fmt: skip
 MONTH = re.compile(r"[A-Z][a-z]+ |月")
@@ -104,7 +107,7 @@ def list_swaps(actions: Sequence[Action]) -> Iterator[Swap]:
             calls.pop()
         elif action.token == SPAN and action.text is not None:
             name = calls[-1]
-            if name == "series" and actions[at - 1].token == "series(" and actions[at + 1].token == CLOSE:
+            if name == "series" and actions[at - 1].token == OPEN_SERIES and actions[at + 1].token == CLOSE:
                 yield Swap("series", action.text, actions[at + 1].target)
             elif name in PERIODS:
                 yield Swap("period", action.text)
@@ -191,7 +194,7 @@ def replace_words(example: Example, swaps: Mapping[str, Swap]) -> Example:
         texts = tuple(text.replace(old, new.text) for text in texts)
     actions, target = [], None
     for action in example.actions:
-        if action.text in swaps:
+        if action.text is not None and action.text in swaps:
             swap = swaps[action.text]
             target = swap.target
             actions.append(Action(action.token, swap.text))
@@ -199,7 +202,7 @@ def replace_words(example: Example, swaps: Mapping[str, Swap]) -> Example:
             actions.append(Action(CLOSE, target=target or action.target))
             target = None
         else:
-            target = None if action.token == "series(" else target
+            target = None if action.token == OPEN_SERIES else target
             actions.append(action)
     # A new name may hold another word that was to be replaced.
     if not all(action.text is None or any(action.text in text for text in texts) for action in actions):

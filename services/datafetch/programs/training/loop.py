@@ -29,7 +29,7 @@ from fathom.services.datafetch.programs.training.model import ReaderModel
 # The encoder knows language already; what is new learns twice as fast.
 ENCODER_RATE, RATE, DECAY = 4e-4, 8e-4, 0.02
 BETAS = (0.9, 0.98)
-# Steps until the full rate, and the share of it that is left at the end.
+# Most steps until the full rate, and the share of it that is left at the end.
 WARM_UP, LEAST_RATE = 100, 0.02
 ENCODER_DROP, DROP, SMOOTHING = 0.1, 0.15, 0.05
 # What pointers and links count beside the tokens.
@@ -40,12 +40,13 @@ REPORTED = 50
 
 @dataclass(frozen=True)
 class Plan:
-    """How long a training goes on: at most so many epochs and minutes."""
+    """How long a training goes on, at most so many epochs and minutes; ``rate`` multiplies the learning rates."""
 
     epochs: int = 20
     minutes: float = math.inf
     batch: int = 24
     seed: int = 0
+    rate: float = 1.0
 
 
 class Trainer:
@@ -69,7 +70,7 @@ class Trainer:
             batches = split_batches([augmenter.vary(one) for one in order], plan.batch)
             shuffled.shuffle(batches)
             for rows in batches:
-                set_rates(optimizer, step, steps)
+                set_rates(optimizer, step, steps, plan.rate)
                 batch = self._batcher.make(rows)
                 if batch is not None:
                     losses.update(self._update(batch, optimizer))
@@ -92,7 +93,7 @@ class Trainer:
             losses = self.compute_losses(batch)
         total = losses["tokens"] + POINTERS * (losses["starts"] + losses["ends"]) + LINKS * losses["links"]
         optimizer.zero_grad()
-        total.backward()  # type: ignore[no-untyped-call]
+        total.backward()
         torch.nn.utils.clip_grad_norm_(self._model.parameters(), GRADIENT)
         optimizer.step()
         return {name: float(value.detach()) for name, value in losses.items()}
@@ -131,11 +132,12 @@ class Trainer:
         return F.cross_entropy(scores, torch.tensor([one.entry for one in mentions]))
 
 
-def set_rates(optimizer: torch.optim.Optimizer, step: int, steps: int) -> None:
+def set_rates(optimizer: torch.optim.Optimizer, step: int, steps: int, rate: float) -> None:
     """Set the learning rates: they rise, and then fall as a cosine does."""
+    warm_up = max(1, min(WARM_UP, steps // 10))
     cosine = 0.5 * (1 + math.cos(math.pi * min(1.0, step / steps)))
     for group in optimizer.param_groups:
-        group["lr"] = group["base"] * min(1.0, (step + 1) / WARM_UP) * max(LEAST_RATE, cosine)
+        group["lr"] = rate * group["base"] * min(1.0, (step + 1) / warm_up) * max(LEAST_RATE, cosine)
 
 
 def evaluate(reader: ProgramReader, examples: Sequence[Example]) -> Mapping[str, float]:

@@ -188,14 +188,16 @@ class ReaderModel(nn.Module):
 
     def score_starts(self, states: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
         scores = self.p_start(states) @ memory.transpose(1, 2) / POINTER_SCALE
-        return scores.masked_fill(~mask[:, None, :], OUTSIDE)
+        found: Tensor = scores.masked_fill(~mask[:, None, :], OUTSIDE)
+        return found
 
     def score_ends(self, states: Tensor, memory: Tensor, mask: Tensor, start: Tensor) -> Tensor:
         """Return the scores [rows, tokens, pieces] of last pieces behind first ones [rows, tokens]."""
         begun = torch.gather(memory, 1, start.unsqueeze(-1).expand(-1, -1, memory.shape[-1]))
         scores = (self.p_end(states) + self.p_pair(begun)) @ memory.transpose(1, 2) / POINTER_SCALE
         is_behind = torch.arange(memory.shape[1])[None, None, :] >= start.unsqueeze(-1)
-        return scores.masked_fill(~(mask[:, None, :] & is_behind), OUTSIDE)
+        found: Tensor = scores.masked_fill(~(mask[:, None, :] & is_behind), OUTSIDE)
+        return found
 
     def score_links(self, states: Tensor, words: Tensor, entries: Tensor, meta: Tensor, features: Tensor) -> Tensor:
         """Return the scores [mentions, entries + 1] of entries; the last is for none of them."""
