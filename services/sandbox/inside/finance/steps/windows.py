@@ -63,4 +63,5 @@ def recent(line: Line, n: Any, unit: str) -> Line:
         raise InvalidArgument("line", f"{line.name} has no values")
     last = line.values.index[-1]
     offset = pd.DateOffset(**{key: read_count(n, "n") * size})
-    return replace(line, start=last - offset + DAY, end=last, is_day=False)
+    # From the day behind the last one, so that the end of a month goes back to the end of a month.
+    return replace(line, start=last + DAY - offset, end=last, is_day=False)
