@@ -54,6 +54,13 @@ def test_growth_on_the_year_before_by_month_quarter_and_year() -> None:
         steps.qoq(years)
 
 
+def test_a_line_too_short_for_a_step_is_refused() -> None:
+    with pytest.raises(
+        InvalidArgument, match="line: x has 2 values from 2020-01-31 to 2020-02-29, too few for this step"
+    ):
+        steps.yoy(make_monthly([1, 2]))
+
+
 def test_growth_of_a_rate_is_its_difference() -> None:
     rate = make_monthly([1.0] * 12 + [4.0], unit="%", kind="rate")
     assert (steps.yoy(rate).values.tolist(), steps.yoy(rate).unit) == ([3.0], "percentage points")
