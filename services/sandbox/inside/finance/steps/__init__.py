@@ -1,4 +1,4 @@
-"""Steps of a calculation over series: ``steps.ret(steps.within(steps.line(sheet_1, "value"), steps.period("2020", "2020")))``.
+"""Steps of a calculation over series: ``ret(within(line(sheet_1, "value"), period("2020", "2020")))``.
 
 Each function takes lines, points, groups and periods and returns one of them; what it is given is not changed.
 

@@ -18,6 +18,7 @@ from fathom.services.sandbox.inside.finance.steps.values import (
     MONTHLY,
     Group,
     Line,
+    Note,
     Point,
     map_members,
     measure_gap,
@@ -100,7 +101,7 @@ def where(line: Line, other: Line, op: str, level: Any) -> Line:
     check_choice(op, OPERATORS, "op")
     if measure_gap(line.values) < MONTHLY:
         both = pd.concat([line.values, other.values], axis=1, keys=["x", "y"]).dropna()
-        notes = ()
+        notes: tuple[Note, ...] = ()
     else:
         both, notes = align(line, other)
     if both.empty:

@@ -61,14 +61,20 @@ def end(p: Any) -> Period:
     return Period(found, found, True)
 
 
+def make_offset(count: int, unit: str) -> Any:
+    """Return so many days, weeks, months, quarters or years as an offset of dates."""
+    check_choice(unit, OFFSETS, "unit")
+    key, size = OFFSETS[unit]
+    fields: dict[str, Any] = {key: count * size}
+    return pd.DateOffset(**fields)
+
+
 def shift(value: Any, n: Any, unit: str, sign: int) -> Period:
     """Return the day, or both ends of a period, so many units later."""
-    check_choice(unit, OFFSETS, "unit")
     count = read_number(n, "n")
     if count != int(count):
         raise InvalidArgument("n", f"must be a whole number, not {count:g}")
-    key, size = OFFSETS[unit]
-    offset = pd.DateOffset(**{key: sign * int(count) * size})
+    offset = make_offset(sign * int(count), unit)
     given = read_period(value, "a")
     if given.start is not None and given.end is not None:
         return Period(given.start + offset, given.end + offset)

@@ -49,7 +49,7 @@ def to_json(value: Any) -> dict[str, Any]:
 
 def describe_point(point: Point) -> dict[str, Any]:
     """Return a point as a JSON object."""
-    found = {
+    found: dict[str, Any] = {
         "kind": "point",
         "name": point.name,
         "value": to_number(point.value),

@@ -244,12 +244,16 @@ def summary(line: Line) -> Group:
 
 @map_members
 def ahead(line: Line, a: Any, n: Any) -> Point:
-    """Return the n-th observation after a day or point; refuse one behind the last."""
-    day, place = find_day(a, "a"), read_count(n, "n")
-    behind = line.values.index[line.values.index > day]
-    if len(behind) < place:
-        raise InvalidArgument("n", f"is {place}, and {line.name} has {len(behind)} values after {day.date()}")
-    return line.pick(line.values, behind[place - 1])
+    """Return the n-th observation after a day or point, below 0 before it; refuse one outside the data."""
+    day, place = find_day(a, "a"), read_number(n, "n")
+    if place == 0 or place != int(place):
+        raise InvalidArgument("n", f"must be a whole number other than 0, not {place:g}")
+    known = line.values.index
+    found = known[known > day] if place > 0 else known[known < day][::-1]
+    if len(found) < abs(place):
+        side = "after" if place > 0 else "before"
+        raise InvalidArgument("n", f"is {place:g}, and {line.name} has {len(found)} values {side} {day.date()}")
+    return line.pick(line.values, found[abs(int(place)) - 1])
 
 
 def size(group: Any) -> Point:

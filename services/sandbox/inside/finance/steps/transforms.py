@@ -296,7 +296,8 @@ def rate(of: Any, quoted: Any) -> Line:
     if of == "EUR" and quoted == "EUR":
         raise InvalidArgument("quoted", "is the euro, as is of")
     if not isinstance(of, Line):
-        return replace(quoted, kind="price")
+        priced: Line = replace(quoted, kind="price")
+        return priced
     if not isinstance(quoted, Line):
         return of.derive(1 / of.values, unit=f"EUR per {of.name}", name=f"{of.name}/EUR", kind="price")
     found = combine_lines(quoted, of, lambda x, y: x / y, "/", f"{quoted.name} per {of.name}")

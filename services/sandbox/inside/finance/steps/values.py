@@ -156,8 +156,15 @@ class Line:
         return Point(number, day, **({"unit": self.unit, "name": self.name, "notes": notes} | fields))
 
     def derive(self, values: Any, **fields: Any) -> Line:
-        """Return the line with other values; the infinite ones of a division by 0 are left out."""
+        """Return the line with other values; the infinite ones of a division by 0 are left out.
+
+        Raise ``InvalidArgument`` where the line is too short to give any, unless a condition has selected them.
+        """
         found = values.replace([np.inf, -np.inf], np.nan).dropna()
+        if found.empty and self.known is None and "known" not in fields:
+            days = [show_day(day) for day in self.values.index]
+            ends = f"{len(days)} values from {days[0]} to {days[-1]}, too few" if days else "no values"
+            raise InvalidArgument("line", f"{self.name} has {ends} for this step")
         return replace(self, values=found, **fields)
 
     def pick(self, cut: Any, day: Any) -> Point:

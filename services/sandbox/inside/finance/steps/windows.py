@@ -8,8 +8,7 @@ from typing import Any
 import pandas as pd
 
 from fathom.services.sandbox.inside.finance.errors import InvalidArgument
-from fathom.services.sandbox.inside.finance.inputs import check_choice
-from fathom.services.sandbox.inside.finance.steps.dates import OFFSETS, read_period
+from fathom.services.sandbox.inside.finance.steps.dates import make_offset, read_period
 from fathom.services.sandbox.inside.finance.steps.values import Line, Point, map_members, read_count
 
 DAY = pd.Timedelta(days=1)
@@ -57,10 +56,9 @@ def before(line: Line, b: Any) -> Line:
 @map_members
 def recent(line: Line, n: Any, unit: str) -> Line:
     """Return the line over the last n units of its own data, the last day included."""
-    check_choice(unit, OFFSETS, "unit")
-    key, size = OFFSETS[unit]
     if line.values.empty:
         raise InvalidArgument("line", f"{line.name} has no values")
     last = line.values.index[-1]
-    offset = pd.DateOffset(**{key: read_count(n, "n") * size})
-    return replace(line, start=last - offset + DAY, end=last, is_day=False)
+    offset = make_offset(read_count(n, "n"), unit)
+    # From the day behind the last one, so that the end of a month goes back to the end of a month.
+    return replace(line, start=last + DAY - offset, end=last, is_day=False)
