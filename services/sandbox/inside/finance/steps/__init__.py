@@ -61,8 +61,8 @@ from fathom.services.sandbox.inside.finance.steps.statistics import (
     top,
     total,
 )
+from fathom.services.sandbox.inside.finance.steps.transforms import annualise as annualised
 from fathom.services.sandbox.inside.finance.steps.transforms import (
-    annualised,
     average,
     every,
     magnitude,

@@ -26,7 +26,7 @@ from fathom.services.sandbox.inside.finance.steps.values import (
 def grow(amount: Any, line: Line) -> Point:
     """Return what an amount held over the line's window has become, in the amount's unit; no costs or taxes."""
     check_returns(line)
-    held, base = line.held
+    held, base = line.take_held()
     value = read_number(amount, "amount") * measure_ratio(held.iloc[0], held.iloc[-1], "line")
     note, unit = write_note("grow", base=base), getattr(amount, "unit", "")
     return line.make_point(value, held.index[-1], unit=unit, first=held.index[0], notes=(note,))
@@ -52,7 +52,7 @@ def portfolio(*args: Any) -> Line:
     if sum(shares) <= 0:
         raise InvalidArgument("share", f"must sum to more than 0, and sum to {sum(shares):g}")
     keys = [str(place) for place in range(len(lines))]
-    frame = pd.concat([one.held[0] for one in lines], axis=1, keys=keys).dropna()
+    frame = pd.concat([one.take_held()[0] for one in lines], axis=1, keys=keys).dropna()
     if len(frame) < 2:
         raise InvalidArgument("line", f"the parts have {len(frame)} dates in common in their windows")
     weights = [share / sum(shares) for share in shares]

@@ -170,7 +170,7 @@ def describe_return(line: Line) -> Any:
 @map_members
 def ret(line: Line) -> Point:
     """Return the % change over the window; of rates and changes the difference, in percentage points for %."""
-    cut, base = line.held
+    cut, base = line.take_held()
     ends = {"day": cut.index[-1], "first": cut.index[0]}
     if not line.has_returns:
         note = write_note("ret of rate", base=base)
@@ -182,7 +182,7 @@ def ret(line: Line) -> Point:
 @map_members
 def change(line: Line) -> Point:
     """Return the change over the window in the line's own unit, percentage points for %."""
-    cut, _ = line.held
+    cut, _ = line.take_held()
     unit = get_difference_unit(line.unit)
     return line.make_point(cut.iloc[-1] - cut.iloc[0], cut.index[-1], unit=unit, first=cut.index[0])
 
@@ -191,7 +191,7 @@ def change(line: Line) -> Point:
 def cagr(line: Line) -> Point:
     """Return compound growth over the window in % a year, over days/365.25 years; refuse rates."""
     check_returns(line)
-    cut, base = line.held
+    cut, base = line.take_held()
     ratio, length = measure_ratio(cut.iloc[0], cut.iloc[-1], "line"), (cut.index[-1] - cut.index[0]).days / DAYS_A_YEAR
     if cut.iloc[0] < 0 or ratio < 0:
         raise InvalidArgument("line", f"{line.name} is not always above 0, and has no compound growth")

@@ -117,7 +117,7 @@ def mom(line: Line) -> Line:
 
 
 @map_members
-def annualised(line: Line) -> Line:
+def annualise(line: Line) -> Line:
     """Return growth from one observation to the next at a yearly rate in %, compounded."""
     if not line.has_returns:
         raise InvalidArgument("line", f"{line.name} is a rate or a change, and has no growth")

@@ -120,8 +120,7 @@ class Line:
                 "line", f"{self.name} has no value {wanted}; it has values from {ends[0].date()} to {ends[1].date()}"
             )
 
-    @property
-    def held(self) -> tuple[Any, Note]:
+    def take_held(self) -> tuple[Any, Note]:
         """Return the values of the window led by the one from which a return counts, and the note about that one."""
         cut = self.window
         if cut.empty:
