@@ -9,15 +9,10 @@ from typing import Any
 
 from fathom.services.policy.reference.reading import load_table
 
-EDGES = ("after", "before")
+EDGES, ENDS = ("after", "before"), {"start": 0, "end": 1}
 # More days are a table's matter.
 MOST_DAYS = 12
 OPTIONAL = re.compile(r"\[([^\]]*?\{(\d)\}[^\]]*?)\]")
-# Units as the tables abbreviate them, and what a reader calls them.
-UNITS = ((re.compile(r"^Bil\. of \$"), "billion USD"), (re.compile(r"^Mil\. of \$"), "million USD"),
-         (re.compile(r"^Thous\. of (?:Persons|persons)"), "thousand persons"), (re.compile(r"^Bil\. of "), "billion "),
-         (re.compile(r"^Mil\. of "), "million "), (re.compile(r"^Thous\. of "), "thousand "))  # fmt: skip
-ADJUSTED = re.compile(r"\s*\((?:SA|NSA|SAAR)\)\s*$")
 
 
 def describe_step(code: str, names: Mapping[str, str], is_zh: bool) -> str:
@@ -38,10 +33,24 @@ def describe_node(node: ast.expr, names: Mapping[str, str], is_zh: bool) -> str:
     parts = [describe_node(one, names, is_zh) for one in node.args]
     if name == "period":
         return describe_period(node, is_zh)
+    if name in ENDS and node.args and is_period(node.args[0]):
+        return describe_edge(node.args[0], name, is_zh)
     if name in EDGES and has_open_end(node):
         name = "within"
     template = str(table["functions"].get(name, [f"{name}({{*}})"] * 2)[is_zh])
     return fill_template(template, parts, is_zh)
+
+
+def is_period(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "period"
+
+
+def describe_edge(period: ast.expr, name: str, is_zh: bool) -> str:
+    """Return the first or the last day of a period; its words where that side is open."""
+    sides = period.args if isinstance(period, ast.Call) else []
+    days = [one.value for one in sides if isinstance(one, ast.Constant)]
+    day = days[ENDS[name]] if len(days) == len(ENDS) else None
+    return str(day) if day else describe_node(period, {}, is_zh)
 
 
 def has_open_end(node: ast.Call) -> bool:
@@ -87,9 +96,7 @@ def fill_template(template: str, parts: Sequence[str], is_zh: bool) -> str:
 def name_unit(unit: str, is_zh: bool) -> str:
     """Return a unit as it stands behind a number: "%" at once, others after a blank; bases of indices are left out."""
     words = load_table("phrases")["words"].get(unit)
-    text = str(words[is_zh]) if words else ADJUSTED.sub("", unit).strip()
-    for pattern, name in UNITS:
-        text = pattern.sub(name, text)
+    text = str(words[is_zh]) if words else unit.strip()
     if not text or "=" in text or text in ("index", "points"):
         return ""
     return "%" if text.startswith("%") else f" {text}"

@@ -26,6 +26,11 @@ NAMES = {"s1": "VIX", "s2": "S&P 500"}
         ("f.count_if(f.moves(s2, 'day'), 'below', -3)", "number of values of change of S&P 500 in % by day that are"
          " below −3", "S&P 500每日涨跌幅低于−3的次数"),
         ("f.after(s1, f.period('2009-01-01', None))", "VIX, since 2009-01-01", "VIX（2009-01-01以来）"),
+        (
+            "f.between(s1, f.end(f.period('2019-01-01', '2019-12-31')), f.period('2021-03-05', '2021-03-05'))",
+            "VIX from 2019-12-31 to 2021-03-05",
+            "VIX（2019-12-31至2021-03-05）",
+        ),
         ("f.after(s1, _1)", "VIX from (1) on", "VIX（(1)之后）"),
         ("f.corr(s1, s2, 'day')", "correlation of VIX and S&P 500", "VIX与S&P 500的相关系数"),
         ("f.pct(_1, _2)", "change from (1) to (2) in %", "(1)到(2)的变化率"),
@@ -50,7 +55,7 @@ def test_every_function_of_programs_has_words_in_both_languages() -> None:
         ({"kind": "point", "value": 36.07, "unit": "points", "day": "2018-12-24"}, "36.07 (2018-12-24)"),
         ({"kind": "point", "value": -37.55401, "unit": "%", "first_day": "2021-11-29", "day": "2022-01-27"},
          "-37.55% (2021-11-29 – 2022-01-27)"),
-        ({"kind": "point", "value": 28385.6, "unit": "Bil. of $ (NSA)", "day": "2021-12-31"},
+        ({"kind": "point", "value": 28385.6, "unit": "billion USD", "day": "2021-12-31"},
          "28,385.60 billion USD (2021-12-31)"),
         ({"kind": "point", "value": 3.14281, "unit": "percentage points"}, "3.14 percentage points"),
         ({"kind": "point", "value": None, "unit": "%"}, "no such value"),

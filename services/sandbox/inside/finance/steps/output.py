@@ -57,6 +57,9 @@ def describe_point(point: Point) -> dict[str, Any]:
         "day": to_day(point.day),
         "first_day": to_day(point.first),
     }
+    if point.value is not None and point.unit:
+        # With the unit behind it a number says its scale and that it is a difference, also to whom reads only this.
+        found["text"] = f"{point.value:.10g} {point.unit}"
     if point.of is not None:
         found["of"] = point.of
     if point.days:

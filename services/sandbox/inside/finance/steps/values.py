@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -171,6 +172,12 @@ class Line:
         return self.make_point(cut[day], day)
 
 
+# How statistical offices abbreviate what values are counted in, and the adjustment that is no part of the unit.
+SCALES = {"Bil. of ": "billion ", "Mil. of ": "million ", "Thous. of ": "thousand "}
+SEASONAL = re.compile(r"\s*\((?:SA|NSA|SAAR)\)\s*$")
+DOLLARS = re.compile(r"(?<![A-Za-z])(?:U\.S\. )?\$(?![A-Za-z\d])")
+
+
 def line(sheet: Any, column: str, name: str = "") -> Line:
     """Return a column of a sheet as a line named ``name`` (default: the column's name), with the sheet's unit.
 
@@ -185,7 +192,15 @@ def line(sheet: Any, column: str, name: str = "") -> Line:
     is_daily = len(values) > 1 and measure_gap(values) <= DAILY
     kind = "rate" if is_rate(frame, column) else "price" if is_daily else "level"
     indicator = str(frame.attrs.get("indicators", {}).get(column, ""))
-    return Line(values.rename(None), name or column, unit_of(frame, column), kind, indicator=indicator)
+    return Line(values.rename(None), name or column, spell_unit(unit_of(frame, column)), kind, indicator=indicator)
+
+
+def spell_unit(unit: str) -> str:
+    """Return a unit as readers write it: "Bil. of $ (SA)" is "billion USD", "% (NSA)" is "%"."""
+    words = SEASONAL.sub("", unit).strip()
+    for short, long in SCALES.items():
+        words = words.replace(short, long)
+    return DOLLARS.sub("USD", words)
 
 
 def period(start: Any, end: Any) -> Period:
