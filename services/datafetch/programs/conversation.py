@@ -14,7 +14,8 @@ MOST_TURNS = 4
 TURN_PIECES, ALL_PIECES = 300, 480
 PREFIX = "query:"
 # What surrounds a name, a period or a number without being part of it.
-MARGINS = " ,.;:?!，。；：？！、的()（）\"'“”"
+MARGINS = " ,.;:?!，。；：？！、的\"'“”-–—/"
+BRACKETS = {"(": ")", "（": "）"}
 
 
 class Cutter(Protocol):
@@ -55,7 +56,7 @@ class Conversation:
     def find_words(self, first: int, last: int) -> str:
         """Return the words of neighbouring pieces of one turn."""
         text = self.texts[self.places[first].turn]
-        return text[self.places[first].start : self.places[last].end].strip(MARGINS)
+        return trim(text[self.places[first].start : self.places[last].end])
 
 
 def cut_turns(texts: Sequence[str], cutter: Cutter) -> Conversation:
@@ -73,3 +74,14 @@ def cut_turns(texts: Sequence[str], cutter: Cutter) -> Conversation:
         segments += [int(turn == len(cuts) - 1)] * (len(cut.ids) - 1)
         places += [*(Place(turn, start, end) for start, end in cut.spans[1:-1]), nowhere]
     return Conversation(turns, tuple(ids), tuple(segments), tuple(places))
+
+
+def trim(words: str) -> str:
+    """Return words without what belongs to the sentence around them: marks, and brackets that stand alone."""
+    found = words.strip(MARGINS)
+    for opening, closing in BRACKETS.items():
+        if found.startswith(opening) and closing not in found:
+            found = found[1:].strip(MARGINS)
+        if found.endswith(closing) and opening not in found:
+            found = found[:-1].strip(MARGINS)
+    return found

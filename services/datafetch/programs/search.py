@@ -19,7 +19,7 @@ BEAM = 4
 MOST_TOKENS = 120
 # Programs that are finished before the search may end.
 LEAST_DONE = 4
-# How much length counts when finished programs are compared: by sums alone (0), the shorter one wins, which leaves parts
+# How much length counts when finished programs are compared: by sums alone (0) the shorter one wins, leaving parts
 # of a question out. Chosen on 150 questions that the reader had not seen.
 LENGTH_POWER = 0.8
 # Nothing that is so much less likely than the best finished program is followed further.

@@ -49,8 +49,9 @@ CITATION = re.compile(r"\s*\[[\d, ]+\]")
 class Walk:
     """The walk through the tools for one conversation, as far as its results say that it has come."""
 
-    def __init__(self, conversation: Conversation, tools: Sequence[str]) -> None:
-        self._conversation, self._tools = conversation, frozenset(tools)
+    def __init__(self, conversation: Conversation, tools: Sequence[str], *, by_documents: bool = False) -> None:
+        """Begin the walk; ``by_documents`` for a question that only texts can answer."""
+        self._conversation, self._tools, self._by_documents = conversation, frozenset(tools), by_documents
         questions = [step for step in conversation.of("data") if "question" in step.arguments]
         self._asked, self._recalled = questions[:1], questions[1:]
         self._fetched = [step for step in conversation.of("data") if "question" not in step.arguments]
@@ -72,6 +73,8 @@ class Walk:
     def _list_steps(self) -> tuple[Callable[[], Call | None], ...]:
         if is_small_talk(self._conversation.question):
             return (self._ask,)
+        if self._by_documents:
+            return (self.search, self.read)
         return (
             self._ask,
             self._recall,
@@ -95,7 +98,7 @@ class Walk:
     @cached_property
     def _sheets(self) -> list[Mapping[str, Any]]:
         # Those of a follow-up were made without what it leaves out.
-        asked = [] if self._recalled or self._refers_back else self._asked
+        asked = [] if self._recalled or self._refers_back or self._by_documents else self._asked
         return [sheet for step in asked if step.is_ok for sheet in step.head.get("sheets", ())]
 
     @property
@@ -116,7 +119,7 @@ class Walk:
 
     @cached_property
     def _outcomes(self) -> list[Plan | Refusal]:
-        if self._is_answered_by_table:
+        if self._by_documents or self._is_answered_by_table:
             return []
         found = make_plans(self._reading, self._conversation.question)
         plans = [one for one in found if isinstance(one, Plan)]
@@ -254,6 +257,8 @@ def choose_walk(conversation: Conversation, tools: Sequence[str]) -> Call:
         return walk.next()
     if program.is_computable and "python" in tools:
         return Calculation(conversation, program, walk).next()
+    if program.kind == "documents" and "search" in tools:
+        return Walk(conversation, tools, by_documents=True).next()
     return refuse_program(conversation, program) or walk.next()
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from fathom.domain.chat.messages import ToolCall
-from fathom.services.planner.coverage.calculation import Computed, find_computed, list_steps, settle_slots
+from fathom.services.planner.answering.calculation import Computed, find_computed, list_steps
+from fathom.services.planner.coverage.calculation import settle_slots
 from fathom.services.planner.model.episode import ToolResult, ToolStatus
 from fathom.services.planner.model.slots import Slot, SlotKind, SlotSource, SlotState
 
