@@ -169,7 +169,8 @@ class Network:
 
     def score_ends(self, state: Floats, memory: Memory, start: int) -> Floats:
         """Return the log probabilities [pieces] of the last piece of words that begin with one."""
-        scores = (self.end(state) + self.pair(memory.states[start])) @ memory.states.T / np.float32(POINTER_SCALE)
+        wanted = self.end(state) + self.pair(memory.states[start])
+        scores: Floats = (wanted @ memory.states.T / np.float32(POINTER_SCALE)).astype(np.float32, copy=False)
         scores[:start] = OUTSIDE
         return log_softmax(scores)
 

@@ -24,8 +24,6 @@ from fathom.services.datafetch.server import check_earlier
 
 from .tiny import TinyEncoder
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
-
 READING = ProgramReading(
     'ret(within(series("gold", GOLD), "2010"))',
     "calculation",
@@ -51,6 +49,7 @@ async def loader(engine: Engine, tmp_path: Path) -> AsyncIterator[ProgramLoader]
     await made.close()
 
 
+@pytest.mark.asyncio(loop_scope="module")
 async def test_corrupt_weights_leave_the_service_without_programs(
     loader: ProgramLoader, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -59,10 +58,12 @@ async def test_corrupt_weights_leave_the_service_without_programs(
     assert "w.safetensors" in caplog.text
 
 
+@pytest.mark.asyncio(loop_scope="module")
 async def test_without_an_encoder_there_is_no_program(engine: Engine) -> None:
     assert await engine.read_program(["How high was gold in 2010?"], None) is None
 
 
+@pytest.mark.asyncio(loop_scope="module")
 async def test_a_question_without_words_is_refused(engine: Engine) -> None:
     with pytest.raises(InvalidField, match="question"):
         await engine.read_program(["And gold?", " "], date(2020, 1, 1))
