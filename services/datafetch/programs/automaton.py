@@ -67,7 +67,7 @@ class State:
     steps: int = 0
 
     @property
-    def allowed(self) -> frozenset[str]:
+    def next_tokens(self) -> frozenset[str]:
         """Return the tokens that may follow."""
         return list_allowed(self.stack[-1] if self.stack else None, len(self.stack) > MOST_DEPTH, self.steps)
 

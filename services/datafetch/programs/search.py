@@ -112,7 +112,7 @@ def choose(paths: Sequence[Path], scores: Floats, beam: int) -> list[tuple[float
     """Return the likeliest steps of all paths as the score behind it, the path and the token, best first."""
     found = []
     for row, path in enumerate(paths):
-        allowed = index_tokens(path.state.allowed)
+        allowed = index_tokens(path.state.next_tokens)
         if not len(allowed):
             continue
         values = scores[row, allowed]

@@ -84,7 +84,7 @@ def parse_example(row: Mapping[str, object]) -> Example:
     texts = (*map(str, turns), str(row["question"]))
     actions, state = tuple(list_actions(parse(str(row["program"])))), State()
     for action in actions:
-        if action.token not in state.allowed:
+        if action.token not in state.next_tokens:
             raise InvalidField("program", f"{action.token!r} may not stand there")
         if action.text is not None and not any(action.text in text for text in texts):
             raise InvalidField("program", f"{action.text!r} is not in the question")

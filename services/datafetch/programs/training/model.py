@@ -83,7 +83,7 @@ class Encoder(nn.Module):
         self.blocks = nn.ModuleList(change_block(block, rank, dtype) for block in base.blocks)
         self._held: dict[int, Tensor] = {}
 
-    def embed(self, ids: Tensor) -> Tensor:
+    def look_up(self, ids: Tensor) -> Tensor:
         """Return the embeddings of pieces, each unpacked once."""
         flat = ids.flatten().tolist()
         if new := sorted(set(flat) - self._held.keys()):
@@ -92,7 +92,7 @@ class Encoder(nn.Module):
 
     def forward(self, ids: Tensor, mask: Tensor, drop: float) -> Tensor:
         with torch.autocast("cpu", enabled=False):
-            states: Tensor = self.norm((self.embed(ids) + self.places[: ids.shape[1]]).to(self._dtype))
+            states: Tensor = self.norm((self.look_up(ids) + self.places[: ids.shape[1]]).to(self._dtype))
             rows, length, width = states.shape
             bias = torch.zeros(rows, 1, 1, length).masked_fill(~mask[:, None, None, :], OUTSIDE).to(self._dtype)
             for block in self.blocks:

@@ -66,7 +66,7 @@ def test_variations_are_examples_again() -> None:
         for example in POOL:
             varied, state = augmenter.vary(example), State()
             for action in varied.actions:
-                assert action.token in state.allowed
+                assert action.token in state.next_tokens
                 assert action.text is None or any(action.text in text for text in varied.texts)
                 state = state.push(action.token)
             texts.add(varied.texts)

@@ -48,9 +48,9 @@ def test_the_actions_of_a_program_make_it_again(text: str) -> None:
 def test_the_automaton_allows_each_token_of_a_program(text: str) -> None:
     state = State()
     for action in list_actions(parse(text)):
-        assert action.token in state.allowed
+        assert action.token in state.next_tokens
         state = state.push(action.token)
-    assert END in state.allowed
+    assert END in state.next_tokens
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def find_allowed(*tokens: str) -> frozenset[str]:
     state = State()
     for token in tokens:
         state = state.push(token)
-    return state.allowed
+    return state.next_tokens
 
 
 def test_a_program_begins_with_a_call_and_may_not_be_empty() -> None:
