@@ -86,7 +86,11 @@ class Calculation:
     def _compute(self) -> Call | None:
         is_done = bool(self._outcomes) or any("run(" in str(step.arguments) for step in self._conversation.of("python"))
         has_all = len(self._program.find_columns(self._sheets)) == len(self._program.series)
-        return Call("python", {"code": self._program.write_cell(self._sheets)}) if has_all and not is_done else None
+        return (
+            Call("python", {"code": self._program.write_cell(self._sheets, self._labels)})
+            if has_all and not is_done
+            else None
+        )
 
     def _draw(self) -> Call | None:
         code = write_program_chart(self._program, self._sheets, self._is_zh) if self._values else ""
@@ -106,13 +110,16 @@ class Calculation:
     def _names(self) -> dict[str, str]:
         return {one.name: " ".join(one.words.split()) or one.name for one in self._program.series}
 
+    @cached_property
+    def _labels(self) -> list[str]:
+        return [describe_step(code, self._names, self._is_zh) for code in self._program.steps]
+
     def _list_open(self) -> list[str]:
         """Return the steps that could not be computed, each with its reason, and a premise that does not hold."""
         failed = {one.number: one.error for one in self._outcomes if one.error}
-        steps = [(number, code) for number, code in enumerate(self._program.steps, 1)]
         done = {one.number for one in self._values}
-        left = [(code, failed.get(number, "")) for number, code in steps if number not in done]
-        texts = [describe_step(code, self._names, self._is_zh) + (f" ({why})" if why else "") for code, why in left]
+        left = [(label, failed.get(number, "")) for number, label in enumerate(self._labels, 1) if number not in done]
+        texts = [label + (f" ({why})" if why else "") for label, why in left]
         return [text for text in (self._premise, *texts) if text]
 
     @property
@@ -163,8 +170,7 @@ class Calculation:
 
     def _write_lines(self) -> Iterator[str]:
         for one in self._values:
-            code = self._program.steps[one.number - 1]
-            label = describe_step(code, self._names, self._is_zh)
+            label = self._labels[one.number - 1]
             texts = list(show_result(one.printed, self._is_zh))
             colon, cited = "：" if self._is_zh else ": ", f" [{one.material}]" if one.material else ""
             number = f"({one.number}) " if len(self._program.steps) > 1 else ""

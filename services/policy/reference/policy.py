@@ -24,7 +24,7 @@ from fathom.services.policy.reference.cells import (
 from fathom.services.policy.reference.conversation import Conversation, Step
 from fathom.services.policy.reference.documents import Quote, choose_hit, list_quotes
 from fathom.services.policy.reference.planning import Plan, Refusal, make_plans
-from fathom.services.policy.reference.programs import read_program
+from fathom.services.policy.reference.programs import Series, read_program
 from fathom.services.policy.reference.reading import (
     Reading,
     add_series,
@@ -226,6 +226,13 @@ class Walk:
         left = [code for code in dict.fromkeys(cells) if code and code not in drawn]
         return Call("python", {"code": left[0]}) if left else None
 
+    def holds(self, series: Series | None) -> bool:
+        """Return whether the table of the question itself is the one value of a series."""
+        sheet, *others = *self._sheets, None
+        if series is None or sheet is None or others[:-1] or sheet.get("rows") != 1:
+            return False
+        return [column.get("indicator") for column in list_columns(sheet)] == [series.indicator]
+
     def search(self) -> Call | None:
         """Search documents for reasons, and for what the tables do not have."""
         question = self._conversation.question
@@ -254,6 +261,11 @@ def choose_walk(conversation: Conversation, tools: Sequence[str]) -> Call:
     asked = [step for step in conversation.of("data") if "question" in step.arguments][:1]
     program = read_program(asked[0]) if asked else None
     if program is None or not program.is_sure or is_small_talk(conversation.question):
+        return walk.next()
+    # A follow-up's words are only a part of what is asked.
+    if not conversation.earlier and program.leaves_out(read_step(asked[0])):
+        return walk.next()
+    if walk.holds(program.lookup):
         return walk.next()
     if program.is_computable and "python" in tools:
         return Calculation(conversation, program, walk).next()

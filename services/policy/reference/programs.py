@@ -10,15 +10,16 @@ from typing import Any
 
 from fathom.services.policy.reference.cells import list_columns
 from fathom.services.policy.reference.conversation import Step, parse_object
-from fathom.services.policy.reference.reading import load_table
+from fathom.services.policy.reference.reading import Reading, load_table
 
 # Each step by itself, so that one that fails leaves the others; a later step of a failed one fails by name.
 HEAD = """import json
 f = finance.steps
 
 
-def run(number, call):
-    \"\"\"Compute a step and print its result or its error as a line of JSON.\"\"\"
+def run(number, what, call):
+    \"\"\"Compute a step and print what it is, and its result or its error, each as a line of JSON.\"\"\"
+    print(json.dumps({"computes": number, "what": what}, ensure_ascii=False))
     try:
         value = call()
         f.show(number, value)
@@ -30,6 +31,8 @@ def run(number, call):
 
 """
 Sheet = Mapping[str, Any]
+# Functions that only say which value of a series is meant.
+LOOKING_UP = frozenset({"at", "last", "within", "period", "start", "end"})
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,30 @@ class Program:
     missing: tuple[Mapping[str, str], ...]
     confidence: float
     link_confidence: float
+    words: tuple[str, ...] = ()
+
+    def leaves_out(self, reading: Reading) -> bool:
+        """Return whether the question has a name, a period or a number that no step uses.
+
+        The words of the question are read without the learned reader, whose programs may lack a part of it. An economy
+        is no series, and a number in words may count what is named beside it.
+        """
+        known = load_table("measures")["no_series"]
+        used = [words.casefold() for words in self.words]
+        named = [
+            text.casefold()
+            for kind, text, value in reading.mentions
+            if (kind == "entity" and value not in known)
+            or kind == "period"
+            or (kind == "parameter" and not reading.spans(text, *value.partition(" ")[::2]))
+        ]
+        return any(not any(text in words or words in text for words in used) for text in named)
+
+    @property
+    def lookup(self) -> Series | None:
+        """Return the series of which the program only looks a value up; None for any calculation."""
+        names = {name for code in self.steps for name in list_functions(code)}
+        return self.series[0] if len(self.steps) == len(self.series) == 1 and names <= LOOKING_UP else None
 
     @property
     def is_sure(self) -> bool:
@@ -87,15 +114,16 @@ class Program:
         found = {one.name: columns.get((one.entity, one.indicator)) for one in self.series}
         return {name: place for name, place in found.items() if place is not None}
 
-    def write_cell(self, sheets: Sequence[Sheet]) -> str:
-        """Return the cell that computes all steps from tables that have all series."""
+    def write_cell(self, sheets: Sequence[Sheet], labels: Sequence[str]) -> str:
+        """Return the cell that computes all steps from tables that have all series; a label says what each step is."""
         columns = self.find_columns(sheets)
         named = {one.name: one.words for one in self.series}
         lines = [
             f"{name} = f.line({variable}, {column!r}, {shorten(named[name], name)!r})"
             for name, (variable, column) in columns.items()
         ]
-        steps = [f"_{number} = run({number}, lambda: {code})" for number, code in enumerate(self.steps, 1)]
+        named_steps = enumerate(zip(labels, self.steps, strict=True), 1)
+        steps = [f"_{number} = run({number}, {label!r}, lambda: {code})" for number, (label, code) in named_steps]
         return HEAD + "\n".join([*lines, *steps]) + "\n"
 
 
@@ -131,6 +159,7 @@ def read_program(step: Step) -> Program | None:
         tuple(one for one in found.get("missing", ()) if isinstance(one, Mapping)),
         float(found.get("confidence", 0.0)),
         float(found.get("link_confidence", 0.0)),
+        tuple(map(str, found.get("words", ()))),
     )
 
 

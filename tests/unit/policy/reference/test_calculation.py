@@ -28,6 +28,7 @@ def make_program(steps: list[str], **changed: Any) -> dict[str, Any]:
 def world(two_companies: Any) -> Any:
     """A world whose data tool gives tables only for typed queries."""
     two_companies.reads_only = True
+    two_companies.words = []
     return two_companies
 
 
@@ -94,3 +95,27 @@ async def test_a_premise_that_the_values_contradict_comes_first(drive: Any, worl
     world.program = make_program(["f.ret(s1)"])
     talk = await drive("By how much did Alpha crash in all?", world)
     assert talk.calls[-1][1]["reading"]["open"] == ["The question presumes that it fell; by the values it rose"]
+
+
+async def test_a_program_that_leaves_a_name_of_the_question_out_is_not_computed(drive: Any, world: Any) -> None:
+    world.program = make_program(STEPS[:1])
+    world.words = [["entity", "Alpha", "AAA"], ["entity", "Beta", "BBB"], ["measure", "highest", "max"]]
+    talk = await drive("When were Alpha and Beta highest?", world)
+    assert not any("finance.steps" in str(arguments.get("code")) for _, arguments in talk.calls)
+
+
+async def test_one_value_is_told_from_the_table_of_the_question(drive: Any, world: Any) -> None:
+    world.program = make_program(["f.at(s1, f.period('2021-12-31', '2021-12-31'))"])
+    world.reads_only = False
+    frame, description = world.sheets[0]
+    kept = [one for one in description["columns"] if one["name"] in ("date", "AAA.close_adj")]
+    world.sheets[0] = (frame[["date", "AAA.close_adj"]].tail(1), {**description, "rows": 1, "columns": kept})
+    talk = await drive("Alpha's close on 31 December 2021?", world)
+    assert talk.tools == ["data", "finish"]
+
+
+async def test_a_question_for_texts_goes_to_documents(drive: Any, world: Any) -> None:
+    world.program = make_program([], kind="documents", series=[])
+    talk = await drive("Who founded Alpha?", world)
+    assert talk.tools[:2] == ["data", "search"]
+    assert "python" not in talk.tools
