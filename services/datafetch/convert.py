@@ -10,6 +10,7 @@ from fathom.api.datafetch.v1 import datafetch_pb2 as pb
 from fathom.core.errors import InvalidField
 from fathom.services.datafetch.catalog.schema import EntitySpec, IndicatorSpec
 from fathom.services.datafetch.parser.mention import Mention
+from fathom.services.datafetch.programs.reader import ProgramReading
 from fathom.services.datafetch.query.model import (
     Basis,
     Column,
@@ -203,4 +204,20 @@ def indicator_to_proto(spec: IndicatorSpec) -> pb.Indicator:
         frequency=f"FREQUENCY_{spec.frequency.upper() or 'UNSPECIFIED'}",
         formula=spec.formula,
         synonyms=spec.synonyms,
+    )
+
+
+def program_to_proto(program: ProgramReading) -> pb.Program:
+    return pb.Program(
+        text=program.text,
+        kind=program.kind,
+        confidence=program.confidence,
+        link_confidence=program.link_confidence,
+        steps=program.steps,
+        series=[
+            pb.ProgramSeries(name=one.name, entity=one.entity, indicator=one.indicator, words=one.words)
+            for one in program.series
+        ],
+        missing=[pb.ProgramGap(words=one.words, reason=one.reason, detail=one.detail) for one in program.missing],
+        words=program.words,
     )

@@ -29,6 +29,8 @@ from fathom.services.datafetch.parser.question import NOT_UNDERSTOOD, Reader, Un
 from fathom.services.datafetch.parser.rewording import Meanings
 from fathom.services.datafetch.parser.tagging.tagger import Tag, Tagger, load_head
 from fathom.services.datafetch.parser.tagging.units import PieceEncoder
+from fathom.services.datafetch.programs.loading import ProgramLoader
+from fathom.services.datafetch.programs.reader import ProgramReading
 from fathom.services.datafetch.query import formulas
 from fathom.services.datafetch.query.free_sql import SqlFallback
 from fathom.services.datafetch.query.gaps import find_gaps
@@ -53,6 +55,8 @@ MOST_RANKED = 2_000
 # Results hold whole sheets; the number of entries alone would not bound them.
 CACHE_BYTES = 64 << 20
 READING_BYTES, MENTION_BYTES = 8 << 20, 512
+# Programs of questions, each with its steps and words.
+PROGRAM_BYTES = 4 << 20
 # Words for periods ("last year") may count from today.
 READING_S = 600.0
 
@@ -63,6 +67,20 @@ class Reading:
 
     seen: Understanding
     is_final: bool
+
+
+@dataclass(frozen=True)
+class Translation:
+    """Cached program of a conversation, or None; one that is not final was asked for before the reader was there."""
+
+    program: ProgramReading | None
+    is_final: bool
+
+
+def measure_translation(translation: Translation) -> int:
+    """Return about how many bytes a program takes."""
+    program = translation.program
+    return MENTION_BYTES * (1 + (len(program.steps) + len(program.series) + len(program.words) if program else 0))
 
 
 def measure_reading(reading: Reading) -> int:
@@ -89,6 +107,7 @@ class Engine:
         self._parts: Parts | None = None
         self._terms: Meaning | None = None
         self._meanings: asyncio.Task[Meanings | None] | None = None
+        self._programs: ProgramLoader | None = None
         # One builder at a time: concurrent first matches would each index all names.
         self._widens = asyncio.Lock()
         self.manifest: Manifest
@@ -100,6 +119,9 @@ class Engine:
         # Many runs at once ask the same, and their answers' tables have the same labels: each text is read once.
         self._readings = LoadingCache[Hashable, Reading](
             max_entries=config.cache_entries, max_bytes=READING_BYTES, size_of=measure_reading, ttl_s=READING_S
+        )
+        self._translations = LoadingCache[Hashable, Translation](
+            max_entries=config.cache_entries, max_bytes=PROGRAM_BYTES, size_of=measure_translation, ttl_s=READING_S
         )
         self.results = LoadingCache[Hashable, Result](
             max_entries=config.cache_entries,
@@ -283,6 +305,34 @@ class Engine:
         """Read a question of 1 to 2,000 characters without running its query; raises ``InvalidField``."""
         return await self._read(check_question(question), as_of)
 
+    async def read_program(self, texts: Sequence[str], as_of: date | None) -> ProgramReading | None:
+        """Translate the last of some questions into a program; the earlier ones complete it.
+
+        None without an encoder, until the reader is loaded, and where no program was found. Raises ``InvalidField``.
+        """
+        asked = tuple(map(check_question, texts))
+        translation = await self._translations.get(
+            (asked, as_of),
+            lambda: self._translate(asked, as_of),
+            lambda translation: math.inf if translation.is_final else 0.0,
+        )
+        return translation.program
+
+    async def _translate(self, texts: Sequence[str], as_of: date | None) -> Translation:
+        loader = self._share_loader()
+        reader = await loader.get(self._config.embedding_wait_seconds)
+        if reader is None:
+            return Translation(None, loader.is_done)
+        return Translation(await asyncio.to_thread(reader.read, texts, as_of), True)
+
+    def _share_loader(self) -> ProgramLoader:
+        """Return the loader of the reader of programs."""
+        if self._programs is None:
+            self._programs = ProgramLoader(
+                self._config, self.encoders, self.layer, self.warehouse, self._share_queries()
+            )
+        return self._programs
+
     async def _read(self, question: str, as_of: date | None) -> Understanding:
         """Read a question once for all who ask it; nobody may change what is returned."""
         reading = await self._readings.get(
@@ -352,6 +402,7 @@ class Engine:
         if parts.meaning is not None:
             await asyncio.to_thread(parts.meaning.load)
             await asyncio.to_thread(self._make_terms().load)
+        await asyncio.to_thread(self._share_loader().load)
 
     async def close(self) -> None:
         """Release resources; safe after a failed start."""
@@ -360,6 +411,8 @@ class Engine:
                 await meaning.close()
         if self._meanings is not None:
             await asyncio.wait([self._meanings])
+        if self._programs is not None:
+            await self._programs.close()
         if self._warehouse is not None:
             await asyncio.to_thread(self._warehouse.close)
 

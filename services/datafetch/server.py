@@ -21,6 +21,7 @@ from fathom.services.datafetch.convert import (
     match_to_proto,
     mention_to_proto,
     missing_to_proto,
+    program_to_proto,
     query_from_proto,
     query_to_proto,
     sheet_to_proto,
@@ -28,7 +29,7 @@ from fathom.services.datafetch.convert import (
 from fathom.services.datafetch.discovery.association import Association
 from fathom.services.datafetch.discovery.rpc import search_catalog
 from fathom.services.datafetch.encoding import TextEncoder
-from fathom.services.datafetch.engine import Engine
+from fathom.services.datafetch.engine import MAX_QUESTION_CHARS, Engine
 from fathom.services.datafetch.lifetimes import Lifetimes
 from fathom.services.datafetch.policy_model import PolicyModel
 from fathom.services.datafetch.query.export import XLSX, as_arrow, as_csv, as_parquet, as_xlsx
@@ -47,6 +48,8 @@ from fathom.transport.store.tenant import TenantStore, list_tenants
 # Far below gRPC's limit of a message (4 MiB), and large enough that its overhead does not count.
 CHUNK_BYTES = 256 * 1024
 MAX_MENTIONS = 256
+# Earlier questions that a follow-up may lean on.
+MAX_EARLIER = 3
 # Each is loaded whole into memory for the statement.
 MAX_SQL_SHEETS = 16
 
@@ -269,12 +272,17 @@ class DatafetchServicer:
         return list_frameworks(self._engine.frameworks, request)
 
     async def ReadQuestion(self, request: pb.ReadQuestionRequest, call: Call) -> pb.ReadQuestionResponse:
-        as_of = read_as_of(request)
+        as_of, earlier = read_as_of(request), check_earlier(request.earlier)
         seen = await self._engine.read(request.question, as_of)
-        return pb.ReadQuestionResponse(
+        response = pb.ReadQuestionResponse(
             understood=query_to_proto(seen.query),
             mentions=[mention_to_proto(item, request.question) for item in seen.mentions],
         )
+        if request.with_program:
+            program = await self._engine.read_program([*earlier, request.question], as_of)
+            if program is not None:
+                response.program.CopyFrom(program_to_proto(program))
+        return response
 
     async def SearchCatalog(self, request: pb.SearchCatalogRequest, call: Call) -> pb.SearchCatalogResponse:
         engine = self._engine
@@ -293,4 +301,14 @@ class DatafetchServicer:
 def check_mentions(values: Sequence[str]) -> Sequence[str]:
     if not 1 <= len(values) <= MAX_MENTIONS:
         raise InvalidField("mentions", f"must be 1 to {MAX_MENTIONS}")
+    return values
+
+
+def check_earlier(values: Sequence[str]) -> Sequence[str]:
+    """Return the earlier questions of a conversation; raises ``InvalidField("earlier")``."""
+    if len(values) > MAX_EARLIER:
+        raise InvalidField("earlier", f"must be at most {MAX_EARLIER}")
+    for place, text in enumerate(values):
+        if not text.strip() or len(text) > MAX_QUESTION_CHARS:
+            raise InvalidField(f"earlier[{place}]", f"must have 1 to {MAX_QUESTION_CHARS:,} characters")
     return values

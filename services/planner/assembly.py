@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from fathom.core.errors import InvalidField
+from fathom.domain.chat.guidance import question_of
+from fathom.domain.chat.messages import Role
 from fathom.hosting.deps import Deps
 from fathom.services.planner.answering.rendering.coder import PolicyCoder, PolicyJudge
 from fathom.services.planner.answering.rendering.figures import Figures
@@ -166,7 +168,16 @@ class ResourcesFactory:
             Search(deps.clients, config.corpus, task.as_of, timeout_s, shown),
             Fetch(deps.clients, config.corpus, task.as_of, timeout_s, shown),
             DataCatalogue(deps.clients, task.as_of, timeout_s, session),
-            Data(deps.clients, session, task.as_of, timeout_s, self.windows.metrics.digest, read_asked),
+            Data(
+                deps.clients,
+                session,
+                task.as_of,
+                timeout_s,
+                self.windows.metrics.digest,
+                read_asked,
+                list_questions(task),
+                task.question,
+            ),
             Sql(deps.clients, session, timeout_s, self.windows.metrics.digest),
             python,
             *self.mounts.tools(),
@@ -234,3 +245,9 @@ def make_bounds(config: Config, gates: Gates, task: Task) -> CallLimits:
         is_strict=task.is_rollout,
         run=task.run_id,
     )
+
+
+def list_questions(task: Task) -> list[str]:
+    """Return the users' questions of an episode's conversation in their own words, its own one last."""
+    earlier = [question_of(one.content).strip() for one in task.history if one.role is Role.USER]
+    return [*filter(None, earlier), task.asked or task.question]

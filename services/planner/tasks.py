@@ -85,6 +85,7 @@ class TaskMaker:
             self._make_sampling(model, wanted.sampling, wanted.profile),
             wanted.limits,
             history=() if whole else wanted.history,
+            asked="" if whole or wanted.question == wanted.reading.question else wanted.question,
             given=() if whole else wanted.given,
             as_of=wanted.as_of,
             prompts=protocol.prompts(wanted.question, choose_prompts(wanted, tokens), tokens),

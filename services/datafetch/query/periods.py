@@ -17,9 +17,10 @@ class Period:
 
     ``grain`` is the frequency that the words imply ("" for none), ``cumulative`` marks a flow from the start of the
     fiscal year ("the first three quarters"), ``fiscal`` marks the entity's own years, ``relative`` marks a period
-    that depends on the current day, ``listed`` marks one of several named one by one. ``rows`` is the number of
-    trading days (0 for all), ``steps`` the number of spans of ``step`` months up to today, ``span`` the position in
-    the text, and ``edge`` the end of the period that alone is meant, "start" or "end".
+    that depends on the current day, ``listed`` marks one of several named one by one, ``is_length`` a length with one
+    end ("the year to March"). ``rows`` is the number of trading days (0 for all), ``steps`` the number of spans of
+    ``step`` months up to today, ``span`` the position in the text, and ``edge`` the end of the period that alone is
+    meant, "start" or "end".
     """
 
     start: date | None = None
@@ -30,6 +31,7 @@ class Period:
     fiscal: bool = field(default=False, compare=False)
     relative: bool = field(default=False, compare=False)
     listed: bool = field(default=False, compare=False)
+    is_length: bool = field(default=False, compare=False)
     rows: int = field(default=0, compare=False)
     steps: int = field(default=0, compare=False)
     step: int = field(default=0, compare=False)

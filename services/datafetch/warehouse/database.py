@@ -45,7 +45,8 @@ PERIODS = {
 class SeriesFacts:
     """Metadata of a stored series.
 
-    ``regular`` if its dates are the last days of its periods; ``basis`` says what a value stands for.
+    ``regular`` if its dates are the last days of its periods; ``basis`` says what a value stands for; ``title`` is its
+    source's name of it.
     """
 
     unit: str
@@ -56,6 +57,7 @@ class SeriesFacts:
     last: date
     regular: bool
     basis: str = ""
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,9 @@ class Warehouse:
             density = Frequency(frequency)
             # The first and the last date stand for all: a series is dated by one rule.
             regular = density in REGULAR and is_end(first, density) and is_end(last, density)
-            facts = SeriesFacts(unit, density, source, spec.vendor or source, first, last, regular, basis or "")
+            facts = SeriesFacts(
+                unit, density, source, spec.vendor or source, first, last, regular, basis or "", name or ""
+            )
             members[indicator][entity] = facts
             names[indicator] = (name or indicator, unit, density)
         for ident, (name, unit, density) in names.items():

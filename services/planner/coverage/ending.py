@@ -11,9 +11,11 @@ from typing import Protocol
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.chat.pipeline import REWRITE
 from fathom.domain.chat.quoting import neutral
+from fathom.services.planner.answering.calculation import find_computed
 from fathom.services.planner.answering.rendering.citations import resolve_citations
 from fathom.services.planner.answering.rendering.finish import RESERVE_S
 from fathom.services.planner.answering.verification.evidence import Evidence
+from fathom.services.planner.coverage.calculation import settle_slots
 from fathom.services.planner.coverage.facts import gather_facts
 from fathom.services.planner.coverage.matching import SlotChecker
 from fathom.services.planner.coverage.reading import READ_S, QuestionReader, bind_dates, bind_text
@@ -102,6 +104,8 @@ class CoverageEnding:
         used = await gather_facts(answer, episode, self.evidence, self.reader)
         used = replace(used, alike=await self.reader.find_alike(slots))
         checked = (*list_failed(episode), *SlotChecker(used).check(slots))
+        computed = find_computed(episode)
+        checked = checked if computed is None else settle_slots(checked, computed)
         return Reading(question, checked, format_line(question, checked), list_open(question, checked))
 
     async def _wait(self, question: str, left_s: float) -> tuple[Slot, ...]:

@@ -153,6 +153,8 @@ class Task:
     """Recording of its calls; None makes them."""
     instructions: str = ""
     """What the calling application asks of the answer; "" for nothing."""
+    asked: str = ""
+    """The user's own words, of which ``question`` is the whole form; "" where they are the same."""
     read: ReadText | None = None
     """The question as datafetch has read it for a follow-up; None reads it beside the first sampling."""
     is_compared: bool = True

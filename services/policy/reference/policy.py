@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from fathom.domain.chat.tolerant import items
 from fathom.domain.text.terms import is_chinese, is_small_talk
 from fathom.services.policy.reference.answer import Findings, compose, mend, say
+from fathom.services.policy.reference.calculation import Calculation, refuse_program
+from fathom.services.policy.reference.calls import Call
 from fathom.services.policy.reference.cells import (
     Result,
     is_chart,
@@ -22,6 +24,7 @@ from fathom.services.policy.reference.cells import (
 from fathom.services.policy.reference.conversation import Conversation, Step
 from fathom.services.policy.reference.documents import Quote, choose_hit, list_quotes
 from fathom.services.policy.reference.planning import Plan, Refusal, make_plans
+from fathom.services.policy.reference.programs import Series, read_program
 from fathom.services.policy.reference.reading import (
     Reading,
     add_series,
@@ -43,21 +46,12 @@ DERIVED = re.compile(r"(\w+)\(|(?<= )/(?= )")
 CITATION = re.compile(r"\s*\[[\d, ]+\]")
 
 
-@dataclass(frozen=True)
-class Call:
-    """A call of a tool."""
-
-    tool: str
-    arguments: Mapping[str, Any]
-    beside: tuple[Call, ...] = ()
-    """Further calls of the same round."""
-
-
 class Walk:
     """The walk through the tools for one conversation, as far as its results say that it has come."""
 
-    def __init__(self, conversation: Conversation, tools: Sequence[str]) -> None:
-        self._conversation, self._tools = conversation, frozenset(tools)
+    def __init__(self, conversation: Conversation, tools: Sequence[str], *, by_documents: bool = False) -> None:
+        """Begin the walk; ``by_documents`` for a question that only texts can answer."""
+        self._conversation, self._tools, self._by_documents = conversation, frozenset(tools), by_documents
         questions = [step for step in conversation.of("data") if "question" in step.arguments]
         self._asked, self._recalled = questions[:1], questions[1:]
         self._fetched = [step for step in conversation.of("data") if "question" not in step.arguments]
@@ -79,6 +73,8 @@ class Walk:
     def _list_steps(self) -> tuple[Callable[[], Call | None], ...]:
         if is_small_talk(self._conversation.question):
             return (self._ask,)
+        if self._by_documents:
+            return (self.search, self.read)
         return (
             self._ask,
             self._recall,
@@ -86,8 +82,8 @@ class Walk:
             self._fetch,
             self._compute,
             self._draw,
-            self._search,
-            self._read,
+            self.search,
+            self.read,
         )
 
     @cached_property
@@ -102,7 +98,7 @@ class Walk:
     @cached_property
     def _sheets(self) -> list[Mapping[str, Any]]:
         # Those of a follow-up were made without what it leaves out.
-        asked = [] if self._recalled or self._refers_back else self._asked
+        asked = [] if self._recalled or self._refers_back or self._by_documents else self._asked
         return [sheet for step in asked if step.is_ok for sheet in step.head.get("sheets", ())]
 
     @property
@@ -123,7 +119,7 @@ class Walk:
 
     @cached_property
     def _outcomes(self) -> list[Plan | Refusal]:
-        if self._is_answered_by_table:
+        if self._by_documents or self._is_answered_by_table:
             return []
         found = make_plans(self._reading, self._conversation.question)
         plans = [one for one in found if isinstance(one, Plan)]
@@ -230,14 +226,21 @@ class Walk:
         left = [code for code in dict.fromkeys(cells) if code and code not in drawn]
         return Call("python", {"code": left[0]}) if left else None
 
-    def _search(self) -> Call | None:
+    def holds(self, series: Series | None) -> bool:
+        """Return whether the table of the question itself is the one value of a series."""
+        sheet, *others = *self._sheets, None
+        if series is None or sheet is None or others[:-1] or sheet.get("rows") != 1:
+            return False
+        return [column.get("indicator") for column in list_columns(sheet)] == [series.indicator]
+
+    def search(self) -> Call | None:
         """Search documents for reasons, and for what the tables do not have."""
         question = self._conversation.question
         if self._conversation.of("search") or ((self._sheets or self._results) and not is_reason(question)):
             return None
         return Call("search", {"query": question[:2000]})
 
-    def _read(self) -> Call | None:
+    def read(self) -> Call | None:
         chosen = "" if self._quotes else choose_hit(self._conversation)
         return Call("fetch", {"id": chosen}) if chosen else None
 
@@ -252,11 +255,30 @@ def holds(arguments: Mapping[str, Any], query: Mapping[str, Any]) -> bool:
     return all(arguments.get(name) == value for name, value in query.items()) and not ({*arguments} & QUERY) - {*query}
 
 
+def choose_walk(conversation: Conversation, tools: Sequence[str]) -> Call:
+    """Return the next call of the calculation that the data tool made of the question, or of the walk by its words."""
+    walk = Walk(conversation, tools)
+    asked = [step for step in conversation.of("data") if "question" in step.arguments][:1]
+    program = read_program(asked[0]) if asked else None
+    if program is None or not program.is_sure or is_small_talk(conversation.question):
+        return walk.next()
+    # A follow-up's words are only a part of what is asked.
+    if not conversation.earlier and program.leaves_out(read_step(asked[0])):
+        return walk.next()
+    if walk.holds(program.lookup):
+        return walk.next()
+    if program.is_computable and "python" in tools:
+        return Calculation(conversation, program, walk).next()
+    if program.kind == "documents" and "search" in tools:
+        return Walk(conversation, tools, by_documents=True).next()
+    return refuse_program(conversation, program) or walk.next()
+
+
 def next_call(conversation: Conversation, tools: Sequence[str]) -> Call:
     """Return the next call of the reference policy; the questions of a list are given to researchers of their own."""
     parts = [text for text in items(conversation.question) if text.endswith(("?", "？"))][:MOST_PARTS]
     if "delegate" not in tools or len(parts) < 2 or mend(conversation) is not None:
-        return Walk(conversation, tools).next()
+        return choose_walk(conversation, tools)
     results = conversation.of("delegate")
     if not results and not conversation.is_last_round:
         intent = load_table("texts")["intent"]["delegate"][is_chinese(conversation.question)]
@@ -275,7 +297,7 @@ def answer_parts(conversation: Conversation, tools: Sequence[str], results: Sequ
     if failed is not None:
         own = tuple(step for step in conversation.steps if step.tool != "delegate")
         part = str(failed.arguments.get("question", ""))
-        call = Walk(replace(conversation, question=part, steps=own), tools).next()
+        call = choose_walk(replace(conversation, question=part, steps=own), tools)
         if call.tool != "finish":
             return call
         arguments = call.arguments

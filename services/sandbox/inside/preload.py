@@ -48,6 +48,9 @@ import finance
 dates = pd.date_range('2020-01-01', periods=80)
 prices = pd.DataFrame({'date': dates, 'one': np.arange(1.0, 81.0), 'two': np.arange(1.0, 81.0) ** 2})
 repr(finance.summary(prices, risk_free=0))
+one, two = (finance.steps.line(prices, name) for name in ('one', 'two'))
+finance.steps.show(1, finance.steps.corr(one, two, 'week'))
+finance.steps.show(2, finance.steps.mom(one))
 for measure in ('drawdown', 'bars', 'correlation', 'histogram'):
     finance.chart(prices, measure, every='month').show()
 """,

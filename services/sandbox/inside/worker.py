@@ -102,8 +102,8 @@ class Worker:
         self._reseed = numpy.random.seed
         self._namespace: dict[str, Any] = self._shell.user_ns
         self._namespace.update(pd=pandas, np=numpy, to_date=preload.to_date, finance=finance)
-        # Models import what they use.
-        sys.modules["finance"] = finance
+        # Models import what they use; "finance.steps" by the same name as here, or it would be loaded a second time.
+        sys.modules |= {"finance": finance, "finance.steps": finance.steps}
         self._sheets = Sheets(self._namespace)
         tables = TableDisplay(self._capture.add, self._sheets.is_unchanged)
         self._namespace["show_table"] = tables.show_table

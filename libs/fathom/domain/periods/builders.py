@@ -3,68 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from itertools import pairwise
 from typing import Any
 
+from fathom.domain.periods import parts, relative
+from fathom.domain.periods.episodes import load_episodes
 from fathom.domain.periods.lexer import Item
-from fathom.domain.periods.period import (
-    DAY,
-    DAYS_OF,
-    MONTHS_OF,
-    Date,
-    Kind,
-    Period,
-    Unit,
-    find_current,
-    find_week,
-    settle,
-    shift_months,
-)
+from fathom.domain.periods.match import IMPOSSIBLE, REVERSED, Match, is_open, take_period, widen_year
+from fathom.domain.periods.period import DAY, EDGES, Date, Kind, Period, Unit, settle
 
+SEASONS = ("spring", "summer", "autumn", "winter")
 # Roles of what a list is made of.
 MEMBERS = ("date", "part", "range", "number", "ordinal")
-IMPOSSIBLE, REVERSED = Period(kind=Kind.IMPOSSIBLE), Period(kind=Kind.REVERSED)
 
 
-@dataclass(frozen=True)
-class Match:
-    """The values and items that a pattern matched, the day that "today" means, and the only year of the text or 0."""
-
-    values: Mapping[str, Any]
-    items: Sequence[Item]
-    today: date
-    year: int
-
-    def number(self, name: str) -> int:
-        """Return a value as a number, or the first of several parts of a form; 0 without it."""
-        value = self.values.get(name, 0)
-        return int(value[0] if isinstance(value, list) else value)
-
-    def unit(self) -> Unit:
-        return Unit(self.values.get("u", Unit.QUARTER))
-
-    def period(self) -> Period | None:
-        return take_period(self.values.get("d", self.values.get("a")))
-
-
-def widen_year(year: int) -> int:
-    """Return a year of four digits; two digits up to 49 are 20xx, others 19xx."""
-    return year if year > 99 or not year else 2000 + year if year < 50 else 1900 + year
-
-
-def take_period(value: Any) -> Period | None:
-    """Return the period of a date that has its year."""
-    return value if isinstance(value, Period) else settle(value) if isinstance(value, Date) and value.year else None
-
-
-def is_open(value: Any) -> bool:
-    """Return whether a date was written without its year."""
-    return isinstance(value, Date) and not value.year
-
-
-def build_day(match: Match) -> Date:
+def build_day(match: Match) -> Date | None:
     roles = match.items[0].roles
     if "iso_day" in roles:
         year, _, month, day = map(str, roles["iso_day"])
@@ -74,20 +29,25 @@ def build_day(match: Match) -> Date:
         month, day, year = roles["american_day"]
         # The month comes first, as in US filings, unless the first number cannot be one.
         month, day = (day, month) if int(month) > 12 else (month, day)
-    return Date(Unit.DAY, int(year), int(month), int(day))
+        # "50/30/20" are shares of something.
+        if int(month) > 12 and len(year) == 2:
+            return None
+    return Date(Unit.DAY, widen_year(int(year)), int(month), int(day))
 
 
 def build_date(match: Match) -> Date | None:
     held = match.values.keys()
-    if "iso_month" in match.items[0].roles:
-        year, month = match.values["m"]
-        return Date(Unit.MONTH, int(year), int(month))
-    if "c" in held:
-        tens = match.number("c")
-        # Without a century "the 30s" and later decades are 19xx.
-        return Date(Unit.YEAR, tens if tens > 99 else tens + (1900 if tens >= 30 else 2000), years=10)
+    if not match.items[0].roles.keys().isdisjoint(("iso_month", "slash_month")):
+        if "slash_month" in match.items[0].roles:
+            month, year = map(int, match.values["m"])
+            return Date(Unit.MONTH, year, month)
+        year, month = map(int, match.values["m"])
+        # "1895.00" is a price.
+        return Date(Unit.MONTH, year, month) if 0 < month <= 12 else None
+    if "c" in held or "k" in held:
+        return build_years_of_century(match)
     year = match.number("y")
-    named = Date(Unit.YEAR, widen_year(year), fiscal="f" in held, short=year < 100)
+    named = Date(Unit.YEAR, widen_year(year) if "y" in held else 0, fiscal="f" in held, short=year < 100)
     if "holiday" in match.items[-1].roles or "holiday" in match.items[0].roles:
         month, day = divmod(match.number("h"), 100)
         return replace(named, unit=Unit.DAY, part=month, day=day)
@@ -99,6 +59,8 @@ def build_date(match: Match) -> Date | None:
             if match.number("d") < 100
             else None
         )
+    if "s" in held:
+        return replace(named, unit=Unit.SEASON, part=match.number("s"))
     if "q" in held:
         return replace(named, unit=Unit.QUARTER, part=match.number("q"))
     # The first half is what an interim report covers; the second is only a difference of two reports.
@@ -106,112 +68,61 @@ def build_date(match: Match) -> Date | None:
     return replace(named, unit=Unit.HALF, part=half, cumulative=half == 1) if half else named
 
 
+def build_years_of_century(match: Match) -> Date | None:
+    """Make a century, or a decade of one; without a century "the 30s" and later decades are 19xx."""
+    tens = match.number("c")
+    if "k" in match.values:
+        is_relative = any("century_unit" in item.roles for item in match.items)
+        number = (match.today.year - 1) // 100 + 1 - match.number("k") if is_relative else match.number("k")
+        if "c" not in match.values:
+            return Date(Unit.YEAR, 100 * (number - 1) + 1, years=100)
+        return Date(Unit.YEAR, 100 * (number - 1) + tens % 100, years=10) if tens % 10 == 0 else None
+    return Date(Unit.YEAR, tens if tens > 99 else tens + (1900 if tens >= 30 else 2000), years=10)
+
+
+def build_years(match: Match) -> Date | None:
+    """Make the years of "2008/09"; a fiscal year of that name is called by its second half."""
+    first, second = map(int, match.values["p"])
+    last = first + (second - first) % 100
+    if "f" in match.values:
+        return Date(Unit.YEAR, last, fiscal=True) if last == first + 1 else None
+    # "2022/15" is no span of years, and no calendar has such a month.
+    is_span = first < last and first // 100 == (last - 1) // 100
+    return Date(Unit.YEAR, first, years=last - first + 1) if is_span else Date(Unit.MONTH, first, second)
+
+
+def build_season(match: Match) -> Date | None:
+    """Make a season of two years that follow each other, which only winter has: "winter 2008/09"."""
+    first, second = map(int, match.values["p"]) if "p" in match.values else (match.number("y"), match.number("w"))
+    is_next = second == (first + 1) % 100 and match.number("s") == len(SEASONS)
+    return Date(Unit.SEASON, first, match.number("s")) if is_next else None
+
+
+def build_episode(match: Match) -> Period | None:
+    """Make the days of an episode; a year beside it that is not its own says more and is left to stand alone."""
+    key, beside = match.values["e"], match.period()
+    if not key and beside and beside.start and beside.end:
+        # "The 2001 recession" has no name but its year.
+        found = [
+            name
+            for name, one in load_episodes().items()
+            if one.is_recession and one.start <= beside.end and beside.start <= one.end
+        ]
+        return name_episode(found[0]) if len(found) == 1 else None
+    if not key or (beside and beside.start and beside.start.year != load_episodes()[key].known_by):
+        return None
+    return name_episode(key)
+
+
+def name_episode(key: str) -> Period:
+    named = load_episodes()[key]
+    return Period(named.start, named.end, is_approximate=True, episode=key)
+
+
 def build_report(match: Match) -> Date:
     """Make the year up to the end of a quarterly or interim report, which is cumulative in China."""
     unit = Unit.QUARTER if "q" in match.values else Unit.HALF
     return Date(unit, widen_year(match.number("y")), match.number("q") or 1, cumulative=True)
-
-
-def build_past(match: Match) -> Period:
-    unit, count = match.unit(), float(match.values.get("n", 1))
-    # Twice the days plus a fortnight hold enough trading days, whatever the holidays.
-    made = trail(match, 2 * count + 14, Unit.DAY) if unit is Unit.SESSION else trail(match, count, unit)
-    return replace(made, unit=unit, count=count)
-
-
-def build_span(match: Match) -> Period | None:
-    # The "200-day average" is the length of a window, not one up to today.
-    return (
-        None
-        if match.unit() is Unit.SESSION or match.number("n") > 99
-        else trail(match, match.values["n"], match.unit())
-    )
-
-
-def trail(match: Match, length: float | str, unit: Unit) -> Period:
-    """Return a length of time up to today."""
-    if unit in DAYS_OF:
-        start = match.today - float(length) * DAYS_OF[unit] * DAY
-    else:
-        start = shift_months(match.today, int(float(length) * MONTHS_OF[unit]))
-    return Period(start, match.today, relative=True, trailing=True)
-
-
-def build_to_date(match: Match) -> Period:
-    start = find_current(match.today, Unit(match.values["x"]), 0)[0]
-    return Period(start, match.today, relative=True, trailing=True)
-
-
-def build_current(match: Match) -> Period:
-    unit, offset = match.values["o"].split()
-    return Period(*find_current(match.today, Unit(unit), int(offset)), unit=Unit(unit), relative=True)
-
-
-def build_edge(edge: str) -> Callable[[Match], Date | None]:
-    def build(match: Match) -> Date | None:
-        named = match.values["d"]
-        return (
-            replace(named, edge=edge)
-            if isinstance(named, Date) and (edge != "mid" or named.unit is Unit.YEAR)
-            else None
-        )
-
-    return build
-
-
-def cut(named: Any, length: tuple[float, Unit], at_end: bool = False) -> Period | None:
-    """Return the first or last days or months of a date; None for trading days, which are no days of the calendar."""
-    whole, (count, unit) = take_period(named), length
-    if whole is None or whole.start is None or whole.end is None or unit is Unit.SESSION:
-        return None
-    if unit in DAYS_OF:
-        days = count * DAYS_OF[unit] * DAY
-        start, end = (whole.end - days + DAY, whole.end) if at_end else (whole.start, whole.start + days - DAY)
-    else:
-        months = int(count * MONTHS_OF[unit])
-        start = shift_months(whole.end + DAY, months) if at_end else whole.start
-        end = shift_months(start, -months) - DAY
-    if start < whole.start or end > whole.end:
-        return IMPOSSIBLE
-    # The first quarters of a year are what its statements cover, and several months are read as the quarters they fill.
-    cumulative = not at_end and unit is Unit.QUARTER and whole.unit is Unit.YEAR
-    read = {Unit.WEEK: Unit.DAY, Unit.MONTH: Unit.QUARTER if count > 1 else Unit.MONTH}.get(unit, unit)
-    return Period(start, end, unit=read, cumulative=cumulative)
-
-
-def build_head(match: Match) -> Period | None:
-    return cut(Date(Unit.YEAR, widen_year(match.number("y"))), (match.number("n"), match.unit()))
-
-
-def build_first(match: Match) -> Period | None:
-    return cut(match.values["d"], match.values.get("l") or (1, match.unit()))
-
-
-def build_nth(match: Match) -> Period | None:
-    count, unit = match.values["l"]
-    before, upto = (cut(match.values["d"], (number, unit)) for number in (count - 1, count))
-    return replace(upto, start=before.end + DAY) if before and upto and before.end and upto.end else upto
-
-
-def build_last(match: Match) -> Period | None:
-    unit, offset = match.values["o"].split() if "o" in match.values else (match.unit(), "1")
-    return cut(match.values["d"], match.values.get("l") or (1, Unit(unit)), at_end=True) if offset == "1" else None
-
-
-def build_third(match: Match) -> Period | None:
-    month, first = match.period(), match.number("t")
-    if month is None or month.start is None:
-        return None
-    start = month.start.replace(day=first)
-    return Period(start, month.end if first > 20 else start + 9 * DAY, unit=Unit.DAY)
-
-
-def build_week(match: Match) -> Period | None:
-    """Make the week around a day, or the seven days up to it."""
-    day = match.period()
-    if day is None or day.start is None:
-        return None
-    return Period(*((day.start - 6 * DAY, day.start) if "w" in match.values else find_week(day.start)), unit=Unit.DAY)
 
 
 def build_range(match: Match) -> Period | None:
@@ -226,18 +137,22 @@ def build_range(match: Match) -> Period | None:
     # A range up to the beginning of a year ends with the day before.
     start, upto = one.start, two.end - DAY if two.window and two.end == two.window[0] else two.end
     if start > upto:
-        # "From 2020 to 2015" ends before it begins, while "2020-2015" may be anything.
-        is_years = one.unit is two.unit is Unit.YEAR
-        return None if is_years and match.items[0].roles.keys().isdisjoint(("from", "between")) else REVERSED
+        # "07-01" may be a day as well, or nothing of the calendar.
+        return REVERSED if "z" not in match.values else None
     # "2022 up to September" is read like an interim statement. Ends of different units have none in common.
     unit = Unit.QUARTER if one.unit is Unit.YEAR and is_open(last) else one.unit if one.unit is two.unit else None
     points = Kind.POINT in (one.kind, two.kind)
-    return Period(start, upto, unit=None if points else unit, fiscal=one.fiscal or two.fiscal)
+    vague = one.is_approximate or two.is_approximate
+    return Period(start, upto, unit=None if points else unit, fiscal=one.fiscal or two.fiscal, is_approximate=vague)
 
 
 def find_ends(match: Match) -> tuple[Any, Any]:
     """Return the ends of a range, where one may be a bare number; None for an end that is no date."""
     first, last = match.values.get("a"), match.values.get("b")
+    if "z" in match.values:
+        # Both ends have two digits, of which 年 stands behind the second alone: 08-09年.
+        last = last or Date(Unit.YEAR, widen_year(match.number("w")), short=True)
+        return Date(Unit.YEAR, widen_year(match.number("z"))) if last.short else None, last
     if "s" in match.values and isinstance(first, Date):
         return first, replace(first, year=first.year // 100 * 100 + match.number("s"))
     if "y" in match.values and isinstance(first, Date):
@@ -309,9 +224,10 @@ def build_open(
 
     def build(match: Match) -> Period | None:
         period = match.period()
-        return (
-            Period(*bounds(period.start, period.end, period.kind)) if period and period.start and period.end else None
-        )
+        if period is None or period.trailing or period.start is None or period.end is None:
+            return None
+        days = bounds(period.start, period.end, period.kind)
+        return Period(*days, is_approximate=period.is_approximate, episode=period.episode)
 
     return build
 
@@ -321,25 +237,39 @@ BUILDERS: Mapping[str, Callable[[Match], Any]] = {
     "date": build_date,
     "part": build_date,
     "report": build_report,
-    "head": build_head,
-    "past": build_past,
-    "span": build_span,
-    "to_date": build_to_date,
-    "trailing": lambda match: trail(match, match.values["x"], Unit.MONTH),
-    "current": build_current,
+    "head": parts.build_head,
+    "past": relative.build_past,
+    "span": relative.build_span,
+    "to_date": relative.build_to_date,
+    "trailing": lambda match: relative.trail(match, match.values["x"], Unit.MONTH),
+    "current": relative.build_current,
     "unclear": lambda match: Period(kind=Kind.UNCLEAR),
     "offset": lambda match: Period(kind=Kind.UNCLEAR),
     "recurring": lambda match: Period(kind=Kind.RECURRING, every=match.unit()),
     "length": lambda match: (float(match.values["n"]), match.unit()),
     "silent": lambda match: (),
-    "end": build_edge("end"),
-    "start": build_edge("start"),
-    "mid": build_edge("mid"),
-    "first": build_first,
-    "nth": build_nth,
-    "last": build_last,
-    "third": build_third,
-    "week": build_week,
+    **{edge: parts.build_edge(edge) for edge in ("start", "end", *EDGES)},
+    "edge_range": parts.build_edge_range,
+    "head_of_current": parts.build_head_of_current,
+    "half_of": parts.build_half_of,
+    **{f"span_{side}": parts.build_stretch(side) for side in ("to", "before", "from", "after")},
+    "years": build_years,
+    "season": build_season,
+    "episode": build_episode,
+    "short_year": build_date,
+    "ago": relative.build_ago,
+    "these": relative.build_these,
+    "turn": relative.build_turn,
+    "weekday_of": parts.build_weekday_of,
+    "weekday": relative.build_weekday,
+    "weekday_zh": relative.build_day_of_week,
+    "within": relative.build_within,
+    "latest": relative.build_latest,
+    "first": parts.build_first,
+    "nth": parts.build_nth,
+    "last": parts.build_last,
+    "third": parts.build_third,
+    "week": parts.build_week,
     "range": build_range,
     "list": build_list,
     "since": build_open(lambda start, _, kind: (start, None)),
@@ -355,7 +285,9 @@ ROLES: Mapping[str, str] = {
     **{role: role for role in ("range", "list", "unclear", "recurring", "length", "silent")},
     **dict.fromkeys(("since", "before", "after", "upto"), "open"),
     **dict.fromkeys(("era", "everything"), "era"),
-    **dict.fromkeys(("past", "span", "to_date", "trailing", "current"), "relative"),
+    **dict.fromkeys(("past", "span", "to_date", "trailing", "ago", "these"), "relative"),
+    "current": "current",
+    **dict.fromkeys(("edge_range", "span_to", "span_before", "span_from", "span_after"), "range"),
     "offset": "unclear",
 }
 

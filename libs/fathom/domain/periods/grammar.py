@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
-from fathom.domain.periods.builders import is_open, take_period
 from fathom.domain.periods.lexer import Item, split_items
+from fathom.domain.periods.match import is_open, take_period
 from fathom.domain.periods.patterns import reduce_items
 from fathom.domain.periods.period import DAY, MONTHS_OF, Date, Kind, Period, Unit, shift_months
 
 # Two periods with no more than this between them are said of one thing: "in 2019 from 2020 to 2021".
+LEADS = frozenset({"at", "of", "to", "from", "since", "before", "after", "and", "comma", "between", "against"})
+"""Roles of words that a month follows."""
 ADJACENT = frozenset({"from", "of", "at", "since", "comma", "between", "the"})
 
 
@@ -28,23 +30,83 @@ def read_periods(text: str, today: date) -> Reading:
 
     What names no day, such as "ten years later", is returned without dates, and what is no expression is left unread.
     """
-    named = [found for _, _, found in find_dates(text) if isinstance(found, Date) and found.year]
-    year = named[0].year if len(named) == 1 and named[0].unit is Unit.YEAR and named[0].years == 1 else 0
-    items = reduce_items(split_items(text), today, year)
+    year = _find_year(text)
+    items = reduce_items(split_items(text), today, year.number if year.is_whole else 0)
     periods: list[Period] = []
+    borrowed: list[Period] = []
     spans = []
-    for item in items:
-        made = _finish(item, year)
-        periods += [one if one.listed else replace(one, span=(item.start, item.end)) for one in made]
-        spans += [(item.start, item.end) for one in made[:1] if one.kind not in (Kind.UNCLEAR, Kind.RECURRING)]
-    arranged = _settle_neighbours(items, _drop_outer(_join_open(_anchor(tuple(periods)))))
-    return Reading(arranged, tuple(spans))
+    for at, item in enumerate(items):
+        value = next(iter(item.roles.values()), None)
+        bare = value if isinstance(value, Date) and is_open(value) else None
+        if bare and (not year.is_given_to(item, bare) or _is_verb(text, items, at)):
+            continue
+        span = (item.start, item.end)
+        made = tuple(one if one.listed else replace(one, span=span) for one in _finish(item, year.number))
+        periods += made
+        borrowed += made if bare else ()
+        spans += [span for one in made[:1] if one.kind not in (Kind.UNCLEAR, Kind.RECURRING)]
+    settled = _yield_to_named(_drop_repeated(periods, borrowed))
+    # What repeats or yields to another period is left unread, as what was not understood.
+    said = {one.span for one in settled if one.kind is not Kind.UNCLEAR}
+    unread = {one.span for one in periods} - said
+    arranged = _settle_neighbours(items, _drop_outer(_join_open(_anchor(settled))))
+    return Reading(arranged, tuple(span for span in spans if span not in unread))
+
+
+@dataclass(frozen=True)
+class Year:
+    """The only year of a text or 0, whether it is named as a whole, and where a date first has it."""
+
+    number: int = 0
+    is_whole: bool = False
+    start: int = 0
+
+    def is_given_to(self, item: Item, named: Date) -> bool:
+        """Return whether a date without a year lies in this one: behind it, or anywhere where all of it is named.
+
+        "H1 for Apple and H2 2020 for Microsoft" may be of two years, and "that winter" of February is the one before.
+        """
+        is_behind = item.start > self.start and named.unit is not Unit.SEASON
+        return bool(self.number) and (self.is_whole or is_behind)
+
+
+def _find_year(text: str) -> Year:
+    named = [
+        (start, found)
+        for start, _, found in find_dates(text)
+        if isinstance(found, Date) and found.year and found.years == 1
+    ]
+    if len({found.year for _, found in named}) != 1:
+        return Year()
+    return Year(named[0][1].year, any(found.unit is Unit.YEAR for _, found in named), named[0][0])
+
+
+def _is_verb(text: str, items: Sequence[Item], at: int) -> bool:
+    """Return whether "may" is no month: "a loss may be told by a minus sign", where nothing before it leads to one."""
+    return text[items[at].start : items[at].end].lower() == "may" and (
+        not at or LEADS.isdisjoint(items[at - 1].roles.keys())
+    )
+
+
+def _drop_repeated(periods: Sequence[Period], borrowed: Sequence[Period]) -> list[Period]:
+    """Drop what has its year from elsewhere and lies in another period, which it repeats: 2月到4月……超过2月.
+
+    Within a year it says which part of the year is meant.
+    """
+    named = [one for one in periods if one not in borrowed and one.unit is not Unit.YEAR and not one.episode]
+
+    def is_within(one: Period) -> bool:
+        first, last = one.start or date.min, one.end or date.max
+        dated = [by for by in named if by.start or by.end]
+        return any((by.start or date.min) <= first and last <= (by.end or date.max) for by in dated)
+
+    return [one for one in periods if one not in borrowed or not is_within(one)]
 
 
 def find_dates(text: str) -> list[tuple[int, int, Date | Period]]:
     """Return the years, quarters, months and days of a text with their positions, those without a year too."""
-    # Only the first level is applied, and nothing relative is asked of it.
-    found = reduce_items(split_items(text), date(2000, 1, 1), 0, levels=1)
+    # Only the first level is applied, and nothing relative is asked of it but the century.
+    found = reduce_items(split_items(text), date(2001, 1, 1), 0, levels=1)
     dates = ((item, item.roles.get("date", item.roles.get("part"))) for item in found)
     return [(item.start, item.end, value) for item, value in dates if isinstance(value, Date | Period)]
 
@@ -53,9 +115,29 @@ def _finish(item: Item, year: int) -> tuple[Period, ...]:
     """Return the periods of an item; a quarter or month without a year is that of the only year of the text."""
     value = next(iter(item.roles.values()), None)
     if isinstance(value, Date) and is_open(value):
-        value = replace(value, year=year) if year and value.part and value.edge != "mid" else None
+        value = replace(value, year=year) if year and value.part else None
     made = take_period(value)
     return (made,) if made else value if "list" in item.roles and isinstance(value, tuple) else ()
+
+
+def _yield_to_named(periods: Sequence[Period]) -> tuple[Period, ...]:
+    """Return the periods with those unclear that other ones of the text make out.
+
+    "A year ago" beside 2015 is 2014, 这两年 behind two years are those, and "in the pandemic, in 2021" is 2021. What is
+    open towards an episode and what is named elsewhere have no days in common that the text means.
+    """
+    named = [one for one in periods if (one.start or one.end) and not one.relative and not one.episode]
+
+    def yields(one: Period) -> bool:
+        if one.relative and one.is_approximate and one.count:
+            return bool(named)
+        if not one.episode or not named:
+            return False
+        return not (one.start and one.end) or any(
+            (by.start or date.min) <= one.end and one.start <= (by.end or date.max) for by in named
+        )
+
+    return tuple(Period(kind=Kind.UNCLEAR, span=one.span) if yields(one) else one for one in periods)
 
 
 def _anchor(periods: tuple[Period, ...]) -> tuple[Period, ...]:

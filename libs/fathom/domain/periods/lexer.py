@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from fathom.domain.periods.episodes import load_episodes
 from fathom.domain.text.months import MONTHS
 from fathom.domain.text.numerals import TYPED_DIGITS, parse_numeral, replace_digits
 
@@ -18,7 +19,9 @@ YEAR = r"(?:1[89]|20|21)\d\d"
 # What is one item by its form. The order decides: a day before its month, and a code such as "Q3" before its digit.
 FORMS: tuple[tuple[str, str], ...] = (
     ("iso_day", rf"({YEAR})\s?([-/.])\s?(\d{{1,2}})\s?\2\s?(\d{{1,2}})(?!\d)(?:t?\s*\d{{1,2}}:\d{{2}}(?::\d{{2}})?)?"),
-    ("american_day", rf"(\d{{1,2}})/(\d{{1,2}})/({YEAR})(?![\d/])"),
+    ("american_day", rf"(\d{{1,2}})/(\d{{1,2}})/({YEAR}|\d\d)(?![\d/])"),
+    ("slash_month", rf"(\d{{1,2}})/({YEAR})(?![\d/])"),
+    ("years_pair", rf"({YEAR})/(\d\d)(?![\d/]|\s?[-.]\d)"),
     ("dotted_day", rf"(\d{{1,2}})\.(\d{{1,2}})\.({YEAR})(?!\d)"),
     ("iso_day", r"((?:19|20)\d\d)()(\d\d)(\d\d)(?!\d)"),
     ("iso_month", rf"({YEAR})\s?(?:[-/]\s?(0?[1-9]|1[0-2])(?!\d)|\.(\d\d)|(0[1-9]|1[0-2]))(?![\d/]|\s?[-.]\d)"),
@@ -57,6 +60,9 @@ def _load_words() -> tuple[re.Pattern[str], Mapping[str, Mapping[str, Any]]]:
         for value, forms in words.items() if isinstance(words, dict) else (("", words),):
             for form in forms:
                 known.setdefault(form, {}).update({role: value, f"{role}_{value}": value} if value else {role: ""})
+    for key, episode in load_episodes().items():
+        for form in episode.names:
+            known.setdefault(form, {}).update({"episode": key})
     for name, month in MONTHS.items():
         for form in (name, f"{name}."):
             known.setdefault(form, {}).update({"month": str(month), "date_word": ""})
@@ -85,7 +91,7 @@ def _read_form(role: str, match: re.Match[str]) -> Mapping[str, Any] | None:
     if re.fullmatch(YEAR, digits):
         roles |= {"year4": value, "date_word": ""}
     elif len(digits) == 2 and digits.isdecimal():
-        roles["year2"] = value
+        roles |= {"year2": value} | ({"year0": value} if digits[0] == "0" else {})
     if match[0][-2:] in ("st", "nd", "rd", "th"):
         roles["ordinal"] = value
     return roles
@@ -122,7 +128,28 @@ def split_items(text: str) -> list[Item]:
             roles = {"gap": ""} if text[at] == "\0" else {"other": ""}
         items.append(Item(at, end, roles))
         at = end
-    return items
+    return _settle_notation(items)
+
+
+def _settle_notation(items: list[Item]) -> list[Item]:
+    """Return the items with the notations that the rest of the text makes clear.
+
+    "2008/09" is a span of two years, as a month beside "2008/01". "Jan 07" is a month of 2007, and a day where another
+    date has its year in four digits; beside "2008-06-30", "07-01" is a day too.
+    """
+    pairs = [tuple(map(int, item.roles["years_pair"])) for item in items if "years_pair" in item.roles]
+    are_months = any(0 < second <= 12 and second != (first + 1) % 100 for first, second in pairs)
+    has_iso = any(not {"iso_day", "iso_month"}.isdisjoint(item.roles) for item in items)
+    has_year = any("year4" in item.roles for item in items)
+    out: list[Item] = []
+    for item in items:
+        roles = item.roles
+        if are_months and "years_pair" in roles:
+            roles = {"iso_month": roles["years_pair"], "date_word": ""}
+        elif "year0" in roles and (has_iso or (has_year and out and "month" in out[-1].roles)):
+            roles = {role: value for role, value in roles.items() if role != "year0"}
+        out.append(replace(item, roles=roles))
+    return out
 
 
 def list_role_sets() -> Iterator[frozenset[str]]:
@@ -131,4 +158,5 @@ def list_role_sets() -> Iterator[frozenset[str]]:
     yield from (frozenset({role, "date_word"}) for role, _ in FORMS)
     yield from map(frozenset, (["other"], ["gap"], ["amount"]))
     for extra in ([], ["ordinal"]):
-        yield from (frozenset(["number", *extra, *kind]) for kind in ([], ["year2"], ["year4", "date_word"]))
+        kinds: tuple[list[str], ...] = ([], ["year2"], ["year2", "year0"], ["year4", "date_word"])
+        yield from (frozenset(["number", *extra, *kind]) for kind in kinds)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from datetime import date
 from functools import cache
 
-from fathom.domain.periods.builders import ROLES, Match, build
+from fathom.domain.periods.builders import ROLES, build
 from fathom.domain.periods.lexer import Item, list_role_sets, load_grammar
+from fathom.domain.periods.match import Match
 from fathom.domain.periods.period import Unit
 
 # In a pattern: roles to choose from with the name of their value, or a single role with or without one.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import calendar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from enum import StrEnum
 
@@ -36,13 +36,23 @@ class Unit(StrEnum):
     MONTH = "month"
     QUARTER = "quarter"
     HALF = "half"
+    SEASON = "season"
     YEAR = "year"
     DECADE = "decade"
 
 
-MONTHS_OF = {Unit.MONTH: 1, Unit.QUARTER: 3, Unit.HALF: 6, Unit.YEAR: 12, Unit.DECADE: 120}
+MONTHS_OF = {Unit.MONTH: 1, Unit.QUARTER: 3, Unit.HALF: 6, Unit.SEASON: 3, Unit.YEAR: 12, Unit.DECADE: 120}
 DAY = timedelta(days=1)
 DAYS_OF = {Unit.DAY: 1, Unit.WEEK: 7}
+EDGES = ("early", "mid", "late")
+"""The vague parts of a period, in order."""
+CUTS = {12: (0, 3, 9, 12), 120: (0, 48, 84, 120), 1200: (0, 480, 840, 1200)}
+"""Where the vague parts of a year, a decade and a century begin and end, in months; other periods have thirds.
+
+The early and the late part of a year are its first and last quarter: statistics are published for quarters, and none
+for four months. Of ten years the first four are early and the last three late. The parts of a month have ten days, as
+its 上旬, 中旬 and 下旬 have.
+"""
 
 
 @dataclass(frozen=True)
@@ -52,7 +62,8 @@ class Period:
     ``span`` is its position, ``unit`` the unit in which it is worded, ``count`` the number of units up to today,
     ``every`` what recurs. A point lies in the ``window`` that it is the end of. ``trailing``
     marks a length up to today, ``cumulative`` what an interim statement covers, and ``listed`` one of several named
-    one by one.
+    one by one; ``is_length`` marks a length with one end ("the year to March"). Of an approximate period the words name
+    no first and last day; those given here are a convention, and for an ``episode`` those of its source.
     """
 
     start: date | None = None
@@ -68,13 +79,18 @@ class Period:
     cumulative: bool = False
     fiscal: bool = False
     listed: bool = False
+    is_length: bool = False
+    is_approximate: bool = False
+    episode: str = ""
 
 
 @dataclass(frozen=True)
 class Date:
     """A year, half, quarter, month or day; its year is 0 and its month 0 where the words leave them out.
 
-    ``part`` is the number of the half, quarter or month, ``years`` the length of a decade, ``edge`` a word for one end.
+    ``part`` is the number of the half, quarter, month or season, ``years`` the length of a decade, ``edge`` a word for
+    one end or a vague part, whose days are exact for a ten-day part of a month. Seasons are those of meteorology:
+    spring has March to May, and the winter of 2008 December 2008 to February 2009.
     """
 
     unit: Unit
@@ -85,7 +101,14 @@ class Date:
     edge: str = ""
     fiscal: bool = False
     cumulative: bool = False
+    is_exact: bool = False
+    relative: bool = False
     short: bool = field(default=False, compare=False)
+
+
+def count_months(day: date) -> int:
+    """Return the number of months since year 0."""
+    return day.year * 12 + day.month - 1
 
 
 def find_month_end(year: int, month: int) -> date:
@@ -94,7 +117,7 @@ def find_month_end(year: int, month: int) -> date:
 
 def shift_months(day: date, months: int) -> date:
     """Return the same day some months earlier, or the last day of that month if it is shorter."""
-    month = day.year * 12 + day.month - 1 - months
+    month = count_months(day) - months
     year, month = month // 12, month % 12 + 1
     return date(year, month, min(day.day, calendar.monthrange(year, month)[1]))
 
@@ -111,18 +134,47 @@ def settle(named: Date) -> Period | None:
         if named.unit is Unit.DAY:
             day = date(named.year, named.part, named.day)
             return Period(day, day, unit=Unit.DAY)
-        length = MONTHS_OF[Unit.YEAR if named.unit is Unit.DECADE else named.unit] * named.years
+        length = MONTHS_OF[named.unit] * named.years
         # A year has no part, so it begins in the first.
         first = length * (max(named.part, 1) - 1) + 1 if named.years == 1 else 1
+        # The first season is spring.
+        first += 2 if named.unit is Unit.SEASON else 0
         start = date(named.year, 1 if named.cumulative else first, 1)
         last = first + length - 1
         end = find_month_end(named.year + (last - 1) // 12, (last - 1) % 12 + 1)
     except ValueError:
         return None
-    if first > 12 or first < 1:
+    # A month that is written as 0 is none; a year, which has no part, is all of it.
+    if first > 12 or (named.unit is Unit.MONTH and not named.part):
         return None
-    period = Period(start, end, unit=named.unit, fiscal=named.fiscal, cumulative=named.cumulative)
+    is_season = named.unit is Unit.SEASON
+    period = Period(
+        start,
+        end,
+        unit=named.unit,
+        relative=named.relative,
+        fiscal=named.fiscal,
+        cumulative=named.cumulative,
+        is_approximate=is_season,
+    )
+    if named.edge in EDGES and (named.edge != "mid" or named.unit is not Unit.YEAR or named.years > 1):
+        return replace(cut_part(period, EDGES.index(named.edge)), is_approximate=not named.is_exact)
     return point(period, named.edge) if named.edge else period
+
+
+def cut_part(period: Period, part: int) -> Period:
+    """Return the early (0), middle (1) or late (2) part of whole months; a day has no parts."""
+    if period.start is None or period.end is None or period.unit is Unit.DAY:
+        return period
+    months = count_months(period.end) - count_months(period.start) + 1
+    if months == 1:
+        days = (1, 11, 21, period.end.day + 1)
+        first, last = period.start.replace(day=days[part]), period.start.replace(day=days[part + 1] - 1)
+        return replace(period, start=first, end=last, unit=Unit.DAY)
+    cuts = CUTS.get(months, (0, months // 3, months * 2 // 3, months))
+    start, after = (shift_months(period.start, -cuts[at]) for at in (part, part + 1))
+    # Whole years have a frequency; a part of a year has none of its own.
+    return replace(period, start=start, end=after - DAY, unit=Unit.YEAR if months >= MONTHS_OF[Unit.DECADE] else None)
 
 
 def point(period: Period, edge: str) -> Period:
@@ -133,9 +185,10 @@ def point(period: Period, edge: str) -> Period:
     if edge == "mid":
         middle = shift_months(period.start, -5)
         window = (middle, find_month_end(middle.year, middle.month))
-        period = Period(*window, unit=Unit.MONTH)
+        period = replace(period, start=middle, end=window[1], unit=Unit.MONTH)
     day = window[0] if edge == "start" else window[1]
-    return Period(day, day, Kind.POINT, period.unit, window=window, fiscal=period.fiscal)
+    vague = period.is_approximate or edge == "mid"
+    return replace(period, start=day, end=day, kind=Kind.POINT, window=window, cumulative=False, is_approximate=vague)
 
 
 def find_current(today: date, unit: Unit, offset: int) -> tuple[date, date]:

@@ -100,8 +100,13 @@ def _is_first_priced(draft: Draft) -> bool:
 def _drop_base_period(reading: Reading, period: Period, transform: Transform) -> tuple[Reading, Period]:
     """Keep the later of two periods that lie exactly one step of the transform apart.
 
-    "Q4 against Q3: quarterly growth" asks for the growth of Q4; Q3 is only its base.
+    "Q4 against Q3: quarterly growth" asks for the growth of Q4; Q3 is only its base. So is the first of "inflation over
+    the year to March", which is the rate of March.
     """
+    if len(reading.periods) == 1 and period.is_length and period.start and period.end:
+        is_step = shift_months(period.end + timedelta(days=1), STEP_MONTHS[transform]) == period.start
+        last = replace(period, start=period.end.replace(day=1), grain=Frequency.NATIVE)
+        return (replace(reading, periods=(last,)), last) if is_step else (reading, period)
     if len(reading.periods) != 2:
         return reading, period
     one, two = sorted(reading.periods, key=lambda item: item.start or date.min)
@@ -139,6 +144,8 @@ def _start_at_base(draft: Draft, reading: Reading, period: Period, names: Sequen
     specs = [draft.layer.indicators[name] for name in names if name in draft.layer.indicators]
     whole = reading.whole
     open_ended = period.start is None or period.end is None or whole.relative or whole.cumulative
+    # "Over the twelve months to June" counts from the June before, which lies outside.
+    open_ended = open_ended or whole.is_length
     if len(reading.periods) != 1 or whole.grain not in MONTHS_OF or open_ended:
         return period
     if not specs or any(spec.frequency != whole.grain for spec in specs):

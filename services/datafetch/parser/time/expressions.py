@@ -108,6 +108,7 @@ def convert(found: Found) -> Period:
         fiscal=found.fiscal,
         relative=found.relative,
         listed=found.listed,
+        is_length=found.is_length,
         rows=int(found.count) if found.unit is Unit.SESSION else 0,
         steps=steps,
         step=months if steps else 0,

@@ -12,6 +12,7 @@ from typing import Protocol
 from fathom.core.errors import FathomError
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.chat.quoting import neutral, quote
+from fathom.services.planner.answering.calculation import drop_misreadings
 from fathom.services.planner.answering.parsing import Event, FigureBlock, parse
 from fathom.services.planner.answering.rendering.citations import resolve_citations
 from fathom.services.planner.answering.rendering.coder import PolicyJudge
@@ -115,7 +116,7 @@ class CheckedEnding:
         if is_report(markdown, episode) and not episode.task.is_rollout:
             markdown = Skeleton(markdown, episode.task.question, episode.material).complete()
             cited = resolve_citations(markdown, {item.number for item in material}).cited
-        markdown = append_missing(markdown.strip(), episode.material, episode.task.question)
+        markdown = append_missing(markdown.strip(), drop_misreadings(episode.material, episode), episode.task.question)
         extended = extend_material(material, episode)
         found = [
             *await self._check(markdown, episode, extended),

@@ -46,6 +46,8 @@ FILTER = {
     "required": ["indicator", "operator", "value"],
     "additionalProperties": False,
 }
+# As many earlier questions as datafetch takes, and of what length.
+MAX_EARLIER, MAX_QUESTION_CHARS = 3, 2_000
 # Arguments that say of what a typed query is; the others only refine it.
 SUBJECTS = ("entities", "indicators", "entity_kind")
 
@@ -64,6 +66,10 @@ class Data:
     """Histogram of compression ratios."""
     read_asked: ReadAsked | None = None
     """Says what the clauses of a question ask for, each as measure, words and premise; None leaves that out."""
+    turns: Sequence[str] = ()
+    """The users' questions of the conversation, the run's own one last, each in their own words."""
+    whole: str = ""
+    """The run's question with what it takes from the turns before; other questions stand for themselves."""
 
     name: ClassVar[str] = "data"
     reads: ClassVar[bool] = True
@@ -110,7 +116,7 @@ class Data:
         question={
             "type": "string",
             "minLength": 1,
-            "maxLength": 2000,
+            "maxLength": MAX_QUESTION_CHARS,
             "description": "Instead of all others: what you need, in words.",
         },
     )
@@ -131,12 +137,15 @@ class Data:
                 response = await self.clients.datafetch.query(request, timeout_s=self.timeout_s)
             else:
                 reading = pb.ReadQuestionRequest(question=request.question, as_of=self.as_of)
-                response, read = await asyncio.gather(
+                response, read, program = await asyncio.gather(
                     self.clients.datafetch.query(request, timeout_s=self.timeout_s),
                     self.clients.datafetch.read_question(reading, timeout_s=self.timeout_s),
+                    self._read_program(request.question),
                 )
                 # A question is read by rules; a typed query is what the model has written itself.
                 head = {"read_as": describe_query(response.understood), "words": describe_words(read)}
+                if program is not None:
+                    head["program"] = describe_program(program)
                 if self.read_asked is not None:
                     head["asked"] = [list(one) for one in await self.read_asked(request.question, read.mentions)]
         except InvalidField as error:
@@ -146,6 +155,20 @@ class Data:
         return lambda first: make_sheets_reply(
             self.session, response.sheets, response.missing, first, self.digests, **head
         )
+
+    async def _read_program(self, question: str) -> pb.Program | None:
+        """Return the calculation that a question asks for; None where the learned reader gives none.
+
+        The run's own question is read in the user's words behind the turns before it: what completes it by rules may
+        have lost something.
+        """
+        is_own = len(self.turns) > 1 and question == self.whole[:MAX_QUESTION_CHARS]
+        *earlier, last = [text[:MAX_QUESTION_CHARS] for text in self.turns] if is_own else [question]
+        request = pb.ReadQuestionRequest(
+            question=last, as_of=self.as_of, earlier=earlier[-MAX_EARLIER:], with_program=True
+        )
+        response = await self.clients.datafetch.read_question(request, timeout_s=self.timeout_s)
+        return response.program if response.HasField("program") else None
 
 
 def check_question(arguments: Mapping[str, Any]) -> None:
@@ -188,6 +211,22 @@ def describe_words(read: pb.ReadQuestionResponse) -> list[list[str]]:
     """Return kind, words and canonical value of each mention of a question, in its order."""
     kinds = {number: name.removeprefix("MENTION_KIND_").lower() for name, number in pb.MentionKind.items()}
     return [[kinds[item.kind], item.text, item.value] for item in read.mentions]
+
+
+def describe_program(program: pb.Program) -> dict[str, Any]:
+    """Return a program as JSON: its steps as Python over finance.steps, their series, and what is missing."""
+    return {
+        "kind": program.kind,
+        "steps": list(program.steps),
+        "series": [
+            {"name": one.name, "entity": one.entity, "indicator": one.indicator, "words": one.words}
+            for one in program.series
+        ],
+        "missing": [{"words": one.words, "reason": one.reason, "detail": one.detail} for one in program.missing],
+        "confidence": round(program.confidence, 3),
+        "link_confidence": round(program.link_confidence, 3),
+        "words": list(program.words),
+    }
 
 
 def describe_query(query: pb.TypedQuery) -> dict[str, Any]:

