@@ -120,7 +120,8 @@ class Calculation:
         done = {one.number for one in self._values}
         left = [(label, failed.get(number, "")) for number, label in enumerate(self._labels, 1) if number not in done]
         texts = [label + (f" ({why})" if why else "") for label, why in left]
-        return [text for text in (self._premise, *texts) if text]
+        doubt = "" if self._program.is_certain else say("doubtful", self._is_zh)
+        return [text for text in (self._premise, doubt, *texts) if text]
 
     @property
     def _premise(self) -> str:

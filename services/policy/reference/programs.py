@@ -88,6 +88,12 @@ class Program:
         return self.confidence >= least[0] and self.link_confidence >= least[1]
 
     @property
+    def is_certain(self) -> bool:
+        """Return whether nothing need be said of how the question was read."""
+        least: float = load_table("phrases")["certain"]
+        return self.confidence >= least
+
+    @property
     def is_computable(self) -> bool:
         """Return whether it is a calculation of which nothing is missing."""
         return self.is_sure and self.kind == "calculation" and bool(self.steps and self.series) and not self.missing

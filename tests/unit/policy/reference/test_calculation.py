@@ -119,3 +119,11 @@ async def test_a_question_for_texts_goes_to_documents(drive: Any, world: Any) ->
     talk = await drive("Who founded Alpha?", world)
     assert talk.tools[:2] == ["data", "search"]
     assert "python" not in talk.tools
+
+
+async def test_an_answer_from_a_doubtful_program_says_so_first(drive: Any, world: Any) -> None:
+    world.program = make_program(STEPS[:1], confidence=0.88)
+    talk = await drive(QUESTION, world)
+    assert "highest value of Alpha" in talk.answer
+    left = talk.calls[-1][1]["reading"]["open"]
+    assert left == ["the question may ask for more or for something else than these steps"]
