@@ -196,7 +196,9 @@ def refuse_program(conversation: Conversation, program: Program) -> Call | None:
     if program.kind == "outside":
         text = say("outside", is_zh, f"“{conversation.question[:200]}”")
         return finish(text, [conversation.question[:200]], is_zh)
-    if program.kind != "calculation" or not program.missing or mend(conversation) is not None:
+    is_gap = program.kind == "calculation" and bool(program.missing)
+    # What is known of several series can be answered.
+    if not is_gap or program.series or mend(conversation) is not None:
         return None
     asked = conversation.of("data")[0]
     cited = f" [{asked.material}]" if asked.material else ""
