@@ -80,6 +80,8 @@ def trim(words: str) -> str:
     """Return words without what belongs to the sentence around them: marks, and brackets that stand alone."""
     found = words.strip(MARGINS)
     for opening, closing in BRACKETS.items():
+        if found.startswith(opening) and found.endswith(closing):
+            found = found[1:-1].strip(MARGINS)
         if found.startswith(opening) and closing not in found:
             found = found[1:].strip(MARGINS)
         if found.endswith(closing) and opening not in found:

@@ -224,7 +224,10 @@ class Resolver:
         """Return the first and the last day of words; None for words that are no period, which are noted."""
         found = expressions.read(text, self._anchor)
         detail = "; ".join(found.impossible.values()) if found.impossible else f"{text!r} is no period"
-        if found.periods and not found.impossible:
+        unread = [at for at, char in enumerate(text) if char.isdigit() and not any(a <= at < b for a, b in found.spans)]
+        if unread and not found.impossible:
+            detail = f"of {text!r} only a part is read as a period"
+        elif found.periods and not found.impossible:
             whole = found.whole
             if not (whole.start and whole.end and whole.start > whole.end):
                 return whole.start, whole.end

@@ -66,7 +66,7 @@ class Path:
     @property
     def merit(self) -> float:
         """Return the score by which finished programs of different lengths are compared."""
-        return self.score / float(len(self.actions) + 1) ** LENGTH_POWER
+        return float(self.score / (len(self.actions) + 1) ** LENGTH_POWER)
 
     @property
     def repeats(self) -> bool:

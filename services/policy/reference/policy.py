@@ -49,9 +49,20 @@ CITATION = re.compile(r"\s*\[[\d, ]+\]")
 class Walk:
     """The walk through the tools for one conversation, as far as its results say that it has come."""
 
-    def __init__(self, conversation: Conversation, tools: Sequence[str], *, by_documents: bool = False) -> None:
-        """Begin the walk; ``by_documents`` for a question that only texts can answer."""
-        self._conversation, self._tools, self._by_documents = conversation, frozenset(tools), by_documents
+    def __init__(
+        self,
+        conversation: Conversation,
+        tools: Sequence[str],
+        *,
+        by_documents: bool = False,
+        is_doubtful: bool = False,
+    ) -> None:
+        """Begin the walk; ``by_documents`` for a question that only texts can answer.
+
+        An answer with figures to an ``is_doubtful`` question says that it may ask for something else.
+        """
+        self._conversation, self._tools = conversation, frozenset(tools)
+        self._by_documents, self._is_doubtful = by_documents, is_doubtful
         questions = [step for step in conversation.of("data") if "question" in step.arguments]
         self._asked, self._recalled = questions[:1], questions[1:]
         self._fetched = [step for step in conversation.of("data") if "question" not in step.arguments]
@@ -67,6 +78,8 @@ class Walk:
         text, is_shortened = draft or (compose(self._findings), False)
         # What the planner's checks took away is open, and a reader must not take the rest for the whole answer.
         left = [*self._findings.list_open(), *([say("removed", is_zh)] if is_shortened else [])]
+        if self._is_doubtful and (self._successes or self._sheets) and not left:
+            left = [say("doubtful", is_zh)]
         stated = {"reading": {"open": left}} if left else {}
         return Call("finish", {"intent": intents["finish"][is_zh], "answer": text, **stated})
 
@@ -260,11 +273,13 @@ def choose_walk(conversation: Conversation, tools: Sequence[str]) -> Call:
     walk = Walk(conversation, tools)
     asked = [step for step in conversation.of("data") if "question" in step.arguments][:1]
     program = read_program(asked[0]) if asked else None
-    if program is None or not program.is_sure or is_small_talk(conversation.question):
+    if program is None or is_small_talk(conversation.question):
         return walk.next()
+    if not program.is_sure:
+        return Walk(conversation, tools, is_doubtful=program.kind != "chat").next()
     # A follow-up's words are only a part of what is asked.
-    if not conversation.earlier and program.leaves_out(read_step(asked[0])):
-        return walk.next()
+    if not conversation.earlier and program.leaves_out(read_step(asked[0]), conversation.question):
+        return Walk(conversation, tools, is_doubtful=True).next()
     if walk.holds(program.lookup):
         return walk.next()
     if program.is_computable and "python" in tools:

@@ -6,6 +6,7 @@ import ast
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from fathom.services.policy.reference.cells import list_columns
@@ -57,7 +58,7 @@ class Program:
     link_confidence: float
     words: tuple[str, ...] = ()
 
-    def leaves_out(self, reading: Reading) -> bool:
+    def leaves_out(self, reading: Reading, question: str) -> bool:
         """Return whether the question has a name, a period or a number that no step uses.
 
         The words of the question are read without the learned reader, whose programs may lack a part of it. An economy
@@ -72,7 +73,14 @@ class Program:
             or kind == "period"
             or (kind == "parameter" and not reading.spans(text, *value.partition(" ")[::2]))
         ]
-        return any(not any(text in words or words in text for words in used) for text in named)
+        is_cut = any(self._cuts_name(reading.texts("unknown"), one.words, question) for one in self.series)
+        return is_cut or any(not any(text in words or words in text for words in used) for text in named)
+
+    def _cuts_name(self, unknown: Sequence[str], words: str, question: str) -> bool:
+        """Return whether unread words stand right before a series' words, one of them a proper name: "UK gilt 10y"."""
+        before = question[: question.find(words)].split() if words in question else []
+        run = takewhile(lambda word: word in unknown, reversed(before))
+        return any(char.isupper() for word in run for char in word)
 
     @property
     def lookup(self) -> Series | None:

@@ -173,3 +173,8 @@ def test_texts_beside_a_calculation_do_not_count_as_steps() -> None:
 def test_too_many_arguments_are_refused() -> None:
     with pytest.raises(InvalidField, match="too many"):
         resolve_text('first(series("gold", GOLD), 2)')
+
+
+def test_a_period_of_which_a_part_is_not_read_is_missing() -> None:
+    found = resolve_text('minimum(within(series("金价", GOLD), "1999年7至9月"))')
+    assert [(gap.words, gap.reason) for gap in found.missing] == [("1999年7至9月", "PERIOD")]

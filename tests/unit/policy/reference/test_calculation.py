@@ -127,3 +127,10 @@ async def test_an_answer_from_a_doubtful_program_says_so_first(drive: Any, world
     assert "highest value of Alpha" in talk.answer
     left = talk.calls[-1][1]["reading"]["open"]
     assert left == ["the question may ask for more or for something else than these steps"]
+
+
+async def test_a_proper_name_before_a_series_that_no_step_uses_is_not_dropped(drive: Any, world: Any) -> None:
+    world.program = make_program(["f.mean(s1)"])
+    world.words = [["unknown", "UK", ""], ["unknown", "gilt", ""]]
+    talk = await drive("UK gilt Alpha, average", world)
+    assert not any("finance.steps" in str(arguments.get("code")) for _, arguments in talk.calls)
