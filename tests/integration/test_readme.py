@@ -90,6 +90,7 @@ ELSEWHERE: Mapping[str, str] = {
     "make images sbom": "tests/images, where a builder is installed",
     "helm install fathom charts/fathom -n fathom --set objectStore.endpoint=s3.example.com": "tests/chart renders it",
     "helm test fathom -n fathom": "tests/integration/cluster",
+    "fathom report": "tests/unit/training_report",
 }
 
 
