@@ -178,7 +178,7 @@ class Calculation:
             if len(texts) == 1:
                 yield f"- {number}{label}{colon}{texts[0]}{cited}"
             else:
-                yield f"- {number}{label}{colon.rstrip()}"
+                yield f"- {number}{label}{colon.rstrip()}{cited}"
                 yield from (f"  - {text}{cited}" for text in texts)
 
     def _write_conventions(self) -> Iterator[str]:
@@ -197,14 +197,21 @@ def refuse_program(conversation: Conversation, program: Program) -> Call | None:
         text = say("outside", is_zh, f"“{conversation.question[:200]}”")
         return finish(text, [conversation.question[:200]], is_zh)
     is_gap = program.kind == "calculation" and bool(program.missing)
-    # What is known of several series can be answered.
-    if not is_gap or program.series or mend(conversation) is not None:
-        return None
     asked = conversation.of("data")[0]
+    # What is known of several series can be answered, and words with a meaning of their own are no unknown name.
+    if not is_gap or program.series or mend(conversation) is not None or has_known_words(program, read_step(asked)):
+        return None
     cited = f" [{asked.material}]" if asked.material else ""
     texts = [write_gap(one, is_zh) for one in program.missing]
     body = ("；" if is_zh else "; ").join(dict.fromkeys(texts)) + cited + ("。" if is_zh else ".")
     return finish(body, [str(one.get("words", "")) for one in program.missing], is_zh)
+
+
+def has_known_words(program: Program, reading: Reading) -> bool:
+    """Return whether words that no series bears hold a name or a measure that the data tool knows."""
+    known = [text.casefold() for kind, text, _ in reading.mentions if kind in ("entity", "indicator", "measure")]
+    words = [one["words"].casefold() for one in program.missing if one.get("reason") == "UNKNOWN_SERIES"]
+    return any(text in word for text in known for word in words)
 
 
 def write_gap(gap: Mapping[str, str], is_zh: bool) -> str:

@@ -47,15 +47,16 @@ async def test_a_comparison_is_answered_with_sources_table_and_figure(stack: Sta
     assert answer.model == "rules"
     sheets = {item.variable: item.sheet for item in finished.material if item.HasField("sheet")}
     figures = {figure.id for item in finished.material for figure in item.code.figures}
-    assert set(re.findall(r"\{\{table:(\w+)\}\}", answer.markdown)) == set(sheets) == {"sheet_1"}
+    # The table that the question's words gave stays behind the one that its steps are computed from.
+    (shown,) = set(re.findall(r"\{\{table:(\w+)\}\}", answer.markdown))
     assert set(re.findall(r"\{\{figure:(\w+)\}\}", answer.markdown)) <= figures
     assert "{{figure:" in answer.markdown
     chunks = [
-        chunk.chunk async for chunk in clients.datafetch.get_table(data.GetTableRequest(sheet_id=sheets["sheet_1"].id))
+        chunk.chunk async for chunk in clients.datafetch.get_table(data.GetTableRequest(sheet_id=sheets[shown].id))
     ]
-    assert frames.read_table(b"".join(chunks)).num_rows == sheets["sheet_1"].rows
-    # The drawdown of Apple between 2015 and 2020, computed from the same adjusted closes by hand: -38.5%.
-    assert "-38.5%" in answer.markdown
+    assert frames.read_table(b"".join(chunks)).num_rows == sheets[shown].rows
+    # The drawdown of Apple between 2015 and 2020, computed from the same adjusted closes by hand: -38.52%.
+    assert "-38.52%" in answer.markdown
     intents = [event.tool_started.intent for event in events if event.HasField("tool_started")]
     assert all(intents)
     kinds = [event.WhichOneof("event") for event in events]

@@ -73,7 +73,7 @@ async def held_together(clients: Clients, run_id: str, finished: pb.RunFinished)
     # A calculation keeps the run in which it was made: its code is not run again here.
     foreign = [item for number, item in numbers.items() if number in cited and item.code.run_id]
     assert len({item.code.run_id for item in foreign}) == 2, "code records of both children are cited"
-    assert "-38.5%" in answer.markdown
+    assert "-38.52%" in answer.markdown
     assert [(mark.text, mark.detail) for mark in answer.findings] == []
     replayed = await clients.planner.replay_run(pb.ReplayRunRequest(run_id=run_id))
     assert replayed.same, replayed

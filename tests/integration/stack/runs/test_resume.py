@@ -76,7 +76,7 @@ async def test_a_killed_planners_run_is_finished_by_another(
         assert survivor != dead[0]
         finished = events[-1].finished
         assert finished.stop_reason == trajectory.STOP_REASON_FINISHED, finished.error
-        assert "-38.5%" in finished.answer.markdown
+        assert "-38.52%" in finished.answer.markdown
         logged = list_logged(events)
         assert [event.sequence for event in logged] == list(range(1, len(logged) + 1))
         sampled = found.list_calls("Generate")
@@ -104,7 +104,7 @@ async def test_stop_keeps_what_was_collected_and_resume_goes_on(stack: Stack) ->
     logged = list_logged((*events, *further))
     assert [event.sequence for event in logged] == list(range(1, len(logged) + 1))
     assert further[-1].finished.stop_reason == trajectory.STOP_REASON_FINISHED, further[-1].finished.error
-    assert "-38.5%" in further[-1].finished.answer.markdown
+    assert "-38.52%" in further[-1].finished.answer.markdown
     after = (await clients.planner.get_run(pb.GetRunRequest(run_id=run_id))).trajectory
     assert after.steps[: len(before.steps)] == before.steps
     watched = [event async for event in watch(clients, run_id, 0)]

@@ -38,7 +38,7 @@ async def test_every_step_has_a_line_with_its_value_its_days_and_its_source(driv
     assert talk.tools == ["data", "data", "python", "python", "finish"]
     assert talk.calls[1][1]["entities"] == ["AAA"]
     assert talk.calls[1][1]["indicators"] == ["close_adj"]
-    assert "- (1) highest value of Alpha, 2019-01-01 to 2019-12-31: " in talk.answer
+    assert "- (1) maximum of Alpha, 2019-01-01 to 2019-12-31: " in talk.answer
     assert "- (3) change from (1) to (2) in %: -" in talk.answer
     assert "{{figure:fig_1}}" in talk.answer
     assert_grounded(talk)
@@ -48,7 +48,7 @@ async def test_every_step_has_a_line_with_its_value_its_days_and_its_source(driv
 async def test_a_chinese_question_is_answered_in_chinese(drive: Any, world: Any) -> None:
     world.program = make_program(STEPS[:1])
     talk = await drive("阿尔法2019年最高是多少？", world)
-    assert "- Alpha（2019-01-01至2019-12-31）的最高值：" in talk.answer
+    assert "- Alpha（2019-01-01至2019-12-31）的峰值：" in talk.answer
 
 
 async def test_a_program_of_which_the_reader_is_not_sure_is_not_computed(drive: Any, world: Any) -> None:
@@ -77,7 +77,7 @@ async def test_what_nothing_here_can_say_is_said(drive: Any, world: Any) -> None
 async def test_a_step_that_fails_is_open_and_the_others_stay(drive: Any, world: Any) -> None:
     world.program = make_program([STEPS[0], "f.at(s1, f.period('2030-05-05', '2030-05-05'))"])
     talk = await drive(QUESTION, world)
-    assert "(1) highest value" in talk.answer
+    assert "(1) maximum" in talk.answer
     left = talk.calls[-1][1]["reading"]["open"]
     assert len(left) == 1
     assert left[0].startswith("Alpha, 2030-05-05 (")
@@ -124,7 +124,7 @@ async def test_a_question_for_texts_goes_to_documents(drive: Any, world: Any) ->
 async def test_an_answer_from_a_doubtful_program_says_so_first(drive: Any, world: Any) -> None:
     world.program = make_program(STEPS[:1], confidence=0.88)
     talk = await drive(QUESTION, world)
-    assert "highest value of Alpha" in talk.answer
+    assert "maximum of Alpha" in talk.answer
     left = talk.calls[-1][1]["reading"]["open"]
     assert left == ["the question may ask for more or for something else than these steps"]
 

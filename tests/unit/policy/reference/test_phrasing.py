@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fathom.services.planner.answering.verification.comparison.relations import find_relations
 from fathom.services.policy.reference.phrasing import describe_step, show_result
 from fathom.services.policy.reference.reading import load_table
 from fathom.services.sandbox.inside.finance import steps
@@ -19,12 +20,12 @@ NAMES = {"s1": "VIX", "s2": "S&P 500"}
     [
         (
             "f.maximum(f.within(s1, f.period('2014-01-01', '2018-12-31')))",
-            "highest value of VIX, 2014-01-01 to 2018-12-31",
-            "VIX（2014-01-01至2018-12-31）的最高值",
+            "maximum of VIX, 2014-01-01 to 2018-12-31",
+            "VIX（2014-01-01至2018-12-31）的峰值",
         ),
         ("f.at(s1, f.period('2018-12-24', '2018-12-24'))", "VIX, 2018-12-24", "VIX（2018-12-24）"),
-        ("f.count_if(f.moves(s2, 'day'), 'below', -3)", "number of values of change of S&P 500 in % by day that are"
-         " below −3", "S&P 500每日涨跌幅低于−3的次数"),
+        ("f.count_if(f.moves(s2, 'day'), 'below', -3)", "number of values of change of S&P 500 in % by day < −3",
+         "S&P 500每日涨跌幅<−3的次数"),
         ("f.after(s1, f.period('2009-01-01', None))", "VIX, since 2009-01-01", "VIX（2009-01-01以来）"),
         (
             "f.between(s1, f.end(f.period('2019-01-01', '2019-12-31')), f.period('2021-03-05', '2021-03-05'))",
@@ -34,7 +35,7 @@ NAMES = {"s1": "VIX", "s2": "S&P 500"}
         ("f.after(s1, _1)", "VIX from (1) on", "VIX（(1)之后）"),
         ("f.corr(s1, s2, 'day')", "correlation of VIX and S&P 500", "VIX与S&P 500的相关系数"),
         ("f.pct(_1, _2)", "change from (1) to (2) in %", "(1)到(2)的变化率"),
-        ("f.top(s1)", "largest of VIX", "VIX中最大的"),
+        ("f.top(s1)", "top values of VIX", "VIX中居前的值"),
     ],
 )  # fmt: skip
 def test_a_step_is_described_in_both_languages(code: str, english: str, chinese: str) -> None:
@@ -73,6 +74,13 @@ def test_a_group_is_told_member_by_member() -> None:
     printed = {"kind": "group", "members": members, "more": 3}
     assert list(show_result(printed, is_zh=False)) == ["AMD: -91.08%", "… 3 more"]
     assert list(show_result({"kind": "group", "members": []}, is_zh=True)) == ["没有这样的值"]
+
+
+def test_no_words_compare_with_whole_tables() -> None:
+    texts = [
+        text for part in ("functions", "words") for texts in load_table("phrases")[part].values() for text in texts
+    ]
+    assert [text for text in texts if any(one.is_superlative for one in find_relations(text))] == []
 
 
 def test_templates_name_only_arguments_by_number() -> None:
