@@ -61,12 +61,12 @@ class Calculation:
         return Call("finish", {"intent": intents["finish"][self._is_zh], "answer": text, **stated})
 
     @cached_property
-    def _fetched(self) -> list[Step]:
+    def _fetches(self) -> list[Step]:
         return [step for step in self._conversation.of("data") if "question" not in step.arguments]
 
     @cached_property
     def _sheets(self) -> list[Mapping[str, Any]]:
-        return [sheet for step in self._fetched if step.is_ok for sheet in step.head.get("sheets", ())]
+        return [sheet for step in self._fetches if step.is_ok for sheet in step.head.get("sheets", ())]
 
     @cached_property
     def _outcomes(self) -> list[Outcome]:
@@ -78,7 +78,7 @@ class Calculation:
 
     def _fetch(self) -> Call | None:
         asked = [
-            {name: list(step.arguments.get(name, ())) for name in ("entities", "indicators")} for step in self._fetched
+            {name: list(step.arguments.get(name, ())) for name in ("entities", "indicators")} for step in self._fetches
         ]
         left = [query for query in self._program.queries if query not in asked]
         return Call("data", left[0]) if left else None
