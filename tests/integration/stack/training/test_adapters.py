@@ -13,8 +13,8 @@ from fathom.domain.weights.manifest import read_manifest
 from fathom.services.local import Endpoints
 from fathom.trainers.jobs.launch import Interruption, Place, Run
 from fathom.trainers.jobs.registry import load_settings
-from fathom.trainers.monitor.loggers import read_lines
 from fathom.transport.store import open_store
+from tests.support.training.metrics import read_lines
 
 pytestmark = [pytest.mark.asyncio(loop_scope="package")]
 Stack = tuple[Endpoints, Clients]
