@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import difflib
 import shutil
 import time
@@ -19,6 +20,8 @@ from fathom.transport.store.base import ObjectStore, StoredObject
 # Newest downloads kept besides served ones: enough for a rollback without another download.
 KEPT_UNSERVED = 2
 BASE_POINTER = "fathom-base"
+# Prefix of folders that are being deleted; names with a dot are no versions.
+REMOVED = ".removed-"
 RETRY = RetryPolicy(attempts=None, first_delay_s=0.1, max_delay_s=2.0)
 """Backoff while the store is unreachable; bounded by the time that the caller gives, not by a number of attempts."""
 
@@ -126,9 +129,13 @@ def prune(folder: Path, served: Collection[str]) -> None:
     fetched = [path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
     for path in sorted(fetched, key=read_modification_time, reverse=True)[KEPT_UNSERVED:]:
         if path.name not in served:
-            # Another replica on the same disk may prune at the same time, and a leftover is tried again at the next
-            # activation.
-            shutil.rmtree(path, ignore_errors=True)
+            # Deleting files makes a folder look new, so that a prune at the same time (of another replica on this disk,
+            # or after the next activation) would keep it in the place of a newer one: it leaves the list first.
+            with contextlib.suppress(OSError):
+                path.rename(path.with_name(REMOVED + path.name))
+    # A leftover of a prune that was cut off is deleted by the next one.
+    for path in folder.glob(REMOVED + "*"):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def read_modification_time(path: Path) -> float:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -280,3 +282,18 @@ async def test_the_whole_door_over_grpc(folders: list[Path], tmp_path: Path) -> 
         with pytest.raises(NotFound):
             await clients.policy.get_model(pb.GetModelRequest(model="nothing"))
         await clients.close()
+
+
+def test_a_version_that_is_half_deleted_takes_no_newer_one_s_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Deleting a folder's files makes the folder look new."""
+    for version in range(1, 4):
+        (tmp_path / f"{version}-x").mkdir()
+        (tmp_path / f"{version}-x" / "weights").write_text("")
+        os.utime(tmp_path / f"{version}-x", (version, version))
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", lambda path, ignore_errors: (path / "weights").unlink())
+        prune(tmp_path, set())
+    prune(tmp_path, set())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["2-x", "3-x"]
