@@ -25,6 +25,10 @@ LENGTH_POWER = 0.8
 # Nothing that is so much less likely than the best finished program is followed further.
 MARGIN = 4.0
 REMEMBERED = 4_096
+# Functions that relate two things, which are never the same: a currency has no rate in itself.
+RELATING = frozenset({
+    "rate", "corr", "levels_corr", "beta", "pct", "minus", "over", "share", "days", "months", "years",
+})  # fmt: skip
 
 Floats = NDArray[np.float32]
 
@@ -73,6 +77,12 @@ class Path:
         """Return whether the last finished step is one of the others: a question asks for nothing twice."""
         steps = split_steps(self.actions)
         return len(steps) > 1 and steps[-1] in steps[:-1]
+
+    @property
+    def relates_to_itself(self) -> bool:
+        """Return whether the last token closes a call that relates a thing to itself."""
+        name, arguments = split_last_call(self.actions)
+        return name in RELATING and len(arguments) > 1 and arguments[0] == arguments[1]
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -135,7 +145,9 @@ def extend(decoder: Decoder, path: Path, row: int, token: str, score: float) -> 
         target, chance = decoder.link(row, quoted)
         action, link = Action(token, target=target or NO_SERIES), min(link, chance)
     new = Path(score, (*path.actions, action), path.state.push(token), quoted, link)
-    return None if not new.state.stack and new.repeats else new
+    if token == CLOSE and (new.relates_to_itself or (not new.state.stack and new.repeats)):
+        return None
+    return new
 
 
 def split_steps(actions: Sequence[Action]) -> list[tuple[Action, ...]]:
@@ -147,3 +159,30 @@ def split_steps(actions: Sequence[Action]) -> list[tuple[Action, ...]]:
             steps.append(tuple(actions[start : at + 1]))
             start = at + 1
     return steps
+
+
+def split_last_call(actions: Sequence[Action]) -> tuple[str, list[list[Action]]]:
+    """Return the function of the call that the last token closes, and its arguments; series are known by their ids."""
+    depth, at = 1, len(actions) - 1
+    while depth:
+        at -= 1
+        depth += (actions[at].token == CLOSE) - actions[at].token.endswith("(")
+    arguments: list[list[Action]] = []
+    depth = 0
+    for action in name_series(actions[at + 1 : -1]):
+        if not depth:
+            arguments.append([])
+        arguments[-1].append(action)
+        depth += action.token.endswith("(") - (action.token == CLOSE)
+    return actions[at].token[:-1], arguments
+
+
+def name_series(actions: Sequence[Action]) -> list[Action]:
+    """Return the actions without the words that name a series whose id is known."""
+    found: list[Action] = []
+    for action in actions:
+        if action.target not in (None, NO_SERIES):
+            while found[-1].token == SPAN:
+                found.pop()
+        found.append(action)
+    return found

@@ -96,3 +96,24 @@ def test_the_beam_is_as_wide_as_asked() -> None:
 
 def test_a_program_that_has_no_end_is_given_up() -> None:
     assert search(ScriptedDecoder({}), beam=2, most=2) == []
+
+
+def test_nothing_is_related_to_itself() -> None:
+    """The likelier "rate(VIX, VIX)" is no answer to anything."""
+    second = "rate( series( SPAN )"
+    script = {
+        "": {"rate(": 1.0},
+        "rate(": {"series(": 1.0},
+        "rate( series(": {"SPAN": 1.0},
+        "rate( series( SPAN": {")": 1.0},
+        second: {"series(": 0.9, "EUR": 0.1},
+        f"{second} series(": {"SPAN": 1.0},
+        f"{second} series( SPAN": {")": 1.0},
+        f"{second} series( SPAN )": {")": 1.0},
+        f"{second} series( SPAN ) )": {END: 1.0},
+        f"{second} EUR": {")": 1.0},
+        f"{second} EUR )": {END: 1.0},
+    }
+    assert [render(build(path.actions)) for path in search(ScriptedDecoder(script))] == [
+        'rate(series("the VIX", VIX), EUR)'
+    ]
