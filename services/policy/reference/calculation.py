@@ -121,7 +121,13 @@ class Calculation:
         left = [(label, failed.get(number, "")) for number, label in enumerate(self._labels, 1) if number not in done]
         texts = [label + (f" ({why})" if why else "") for label, why in left]
         doubt = "" if self._program.is_certain else say("doubtful", self._is_zh)
-        return [text for text in (self._premise, doubt, *texts) if text]
+        assumed = [self._describe_assumption(one) for one in self._program.assumptions]
+        return [text for text in (self._premise, *assumed, doubt, *texts) if text]
+
+    def _describe_assumption(self, assumption: Mapping[str, Any]) -> str:
+        """Return which columns of the user's own table words were taken for."""
+        columns = ("、" if self._is_zh else ", ").join(map(str, assumption.get("columns", ())))
+        return say("assumed", self._is_zh, assumption.get("words", ""), columns)
 
     @property
     def _premise(self) -> str:

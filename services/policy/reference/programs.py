@@ -38,12 +38,18 @@ LOOKING_UP = frozenset({"at", "last", "within", "period", "start", "end"})
 
 @dataclass(frozen=True)
 class Series:
-    """A series of a program by its name in the steps, with the question's words for it."""
+    """A series of a program by its name in the steps, with the question's words for it.
+
+    A column of the user's own table has its variable, its name and that of the column of dates instead of ids.
+    """
 
     name: str
     entity: str
     indicator: str
     words: str
+    variable: str = ""
+    column: str = ""
+    dates: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,7 @@ class Program:
     confidence: float
     link_confidence: float
     words: tuple[str, ...] = ()
+    assumptions: tuple[Mapping[str, Any], ...] = ()
 
     def leaves_out(self, reading: Reading, question: str) -> bool:
         """Return whether the question has a name, a period or a number that no step uses.
@@ -111,6 +118,8 @@ class Program:
         """Return the typed queries that bring its series, one per indicator of entities, one for the economy's."""
         wanted: dict[str, dict[str, list[str]]] = {}
         for one in self.series:
+            if one.variable:
+                continue
             # The economy's indicators have one entity, everything else one indicator of several.
             key = one.entity if one.entity in load_table("measures")["no_series"] else one.indicator
             found = wanted.setdefault(key, {"entities": [], "indicators": []})
@@ -125,7 +134,10 @@ class Program:
             for sheet in sheets
             for column in list_columns(sheet)
         }
-        found = {one.name: columns.get((one.entity, one.indicator)) for one in self.series}
+        found = {
+            one.name: (one.variable, one.column) if one.variable else columns.get((one.entity, one.indicator))
+            for one in self.series
+        }
         return {name: place for name, place in found.items() if place is not None}
 
     def write_cell(self, sheets: Sequence[Sheet], labels: Sequence[str]) -> str:
@@ -165,7 +177,7 @@ def read_program(step: Step) -> Program | None:
     if not isinstance(found, Mapping):
         return None
     series = [one for one in found.get("series", ()) if isinstance(one, Mapping)]
-    fields = ("name", "entity", "indicator", "words")
+    fields = ("name", "entity", "indicator", "words", "variable", "column", "dates")
     return Program(
         str(found.get("kind", "")),
         tuple(map(str, found.get("steps", ()))),
@@ -174,6 +186,7 @@ def read_program(step: Step) -> Program | None:
         float(found.get("confidence", 0.0)),
         float(found.get("link_confidence", 0.0)),
         tuple(map(str, found.get("words", ()))),
+        tuple(one for one in found.get("assumptions", ()) if isinstance(one, Mapping)),
     )
 
 
@@ -207,7 +220,8 @@ def write_program_chart(program: Program, sheets: Sequence[Sheet], is_zh: bool) 
     if kind == "scatter" and len(drawn) != 2:
         kind = "rebased"
     start, end = (days[0], days[-1]) if len(days) > 1 else ("", "")
-    data = f"{tables[0]}[{json.dumps(['date', *drawn], ensure_ascii=False)}]"
+    dates = next((one.dates for one in program.series if one.variable == tables[0]), "") or "date"
+    data = f"{tables[0]}[{json.dumps([dates, *drawn], ensure_ascii=False)}]"
     language = "zh" if is_zh else "en"
     return f"finance.chart({data}, {kind!r}, '', {start or None!r}, {end or None!r}, language={language!r})"
 
