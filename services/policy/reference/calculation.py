@@ -7,8 +7,7 @@ from functools import cached_property
 
 from fathom.domain.text.terms import is_chinese
 from fathom.services.policy.reference.answer import cite
-from fathom.services.policy.reference.calls import Call
-from fathom.services.policy.reference.conversation import Conversation, Step
+from fathom.services.policy.reference.conversation import Call, Conversation, Step
 from fathom.services.policy.reference.phrasing import describe_step, show_result
 from fathom.services.policy.reference.programs import Outcome, Program, list_functions, read_outcomes
 from fathom.services.policy.reference.reading import Reading, load_table, say

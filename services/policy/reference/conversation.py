@@ -1,4 +1,4 @@
-"""The conversation as the policy reads it: one question, and the tool calls since then with their results."""
+"""The conversation as the policy reads it: one question, the tool calls since then with their results, and the next."""
 
 from __future__ import annotations
 
@@ -14,6 +14,15 @@ from fathom.domain.chat.notices import is_note
 from fathom.domain.chat.quoting import unquote
 
 UNREADABLE = "the result is not in the agreed form"
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a tool, as the reference policy makes it; ``beside`` are further calls of the same round."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    beside: tuple[Call, ...] = ()
 
 
 @dataclass(frozen=True)

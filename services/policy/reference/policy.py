@@ -11,8 +11,7 @@ from fathom.domain.chat.tolerant import items
 from fathom.domain.text.terms import is_chinese, is_small_talk
 from fathom.services.policy.reference.answer import Findings, cite, compose, mend
 from fathom.services.policy.reference.calculation import Calculation
-from fathom.services.policy.reference.calls import Call
-from fathom.services.policy.reference.conversation import Conversation, Step
+from fathom.services.policy.reference.conversation import Call, Conversation, Step
 from fathom.services.policy.reference.documents import Quote, choose_hit, list_quotes
 from fathom.services.policy.reference.programs import Program, read_program
 from fathom.services.policy.reference.reading import is_reason, load_table, read_step, say
@@ -99,7 +98,11 @@ class Walk:
         # What is known of several series can be answered.
         if program is None or program.kind != "calculation" or program.series:
             return []
-        return [(one.get("words", ""), write_gap(one, self._is_zh)) for one in program.missing]
+        # Words with a meaning of their own are no unknown name.
+        unknown = [one["words"].casefold() for one in program.missing if one.get("reason") == "UNKNOWN_SERIES"]
+        known = [one for kind, one, _ in self._reading.mentions if kind in ("entity", "indicator", "measure")]
+        is_known = any(text.casefold() in words for text in known for words in unknown)
+        return [] if is_known else [(one.get("words", ""), write_gap(one, self._is_zh)) for one in program.missing]
 
     @cached_property
     def _quotes(self) -> list[Quote]:

@@ -106,14 +106,16 @@ class Program:
     @property
     def queries(self) -> list[dict[str, Any]]:
         """Return the typed queries that bring its series, one per indicator of entities, one for the economy's."""
-        wanted: dict[str, dict[str, list[str]]] = {}
+        groups: dict[str, list[Series]] = {}
         for one in self.series:
             # The economy's indicators have one entity, everything else one indicator of several.
             key = one.entity if one.entity in load_table("phrases")["economies"] else one.indicator
-            found = wanted.setdefault(key, {"entities": [], "indicators": []})
-            found["entities"] += [one.entity] if one.entity not in found["entities"] else []
-            found["indicators"] += [one.indicator] if one.indicator not in found["indicators"] else []
-        return [dict(one) for one in wanted.values()]
+            groups.setdefault(key, []).append(one)
+        names = (
+            {"entities": [one.entity for one in group], "indicators": [one.indicator for one in group]}
+            for group in groups.values()
+        )
+        return [{key: list(dict.fromkeys(values)) for key, values in one.items()} for one in names]
 
     def find_columns(self, sheets: Sequence[Sheet]) -> dict[str, tuple[str, str]]:
         """Return table and column of each series that the tables have, by its name."""
