@@ -71,7 +71,7 @@ class OwnLinker:
     """Compares words with the columns of own tables, then with the bundled series. Read-only, hence thread-safe."""
 
     def __init__(self, own: Sequence[OwnSeries], bundled: Linker, queries: QueryVectors) -> None:
-        """Index the names of the first ``MOST_COLUMNS`` columns; an entry's id is "own1", "own2", …"""
+        """Index the names of the first ``MOST_COLUMNS`` columns, whose ids are own1, own2 and so on."""
         self.own = {f"{WHOLE_TABLE}{number}": one for number, one in enumerate(own[:MOST_COLUMNS], 1)}
         entries = [make_own_entry(ident, one) for ident, one in self.own.items()]
         names = [name for entry in entries for name in entry.names]

@@ -27,8 +27,8 @@ BASES = ("auto", "before", "first")
 def read_series(data: Any, name: str) -> Any:
     """Return the numeric columns of a Series or DataFrame as a DataFrame of floats by date, sorted.
 
-    Dates are the index, or else the column "date" or the only one of dates; a long table with a column "entity" gets a column per entity. Units
-    and indicators in ``attrs`` are kept. Raise ``InvalidArgument`` naming the argument.
+    Dates are the index, or else the column "date" or the only one of dates; a long table with a column "entity" gets a
+    column per entity. Units and indicators in ``attrs`` are kept. Raise ``InvalidArgument`` naming the argument.
     """
     if not isinstance(data, (pd.Series, pd.DataFrame)):
         raise InvalidArgument(name, f"must be a Series or a DataFrame, not {type(data).__name__}")

@@ -7,22 +7,16 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from tests.unit.policy.reference.conftest import make_program
 from tests.unit.policy.reference.test_walk import assert_cited, assert_grounded
 
 QUESTION = "When was Alpha highest in 2019, and how far did it fall afterwards until the end of 2020?"
-ALPHA = {"name": "s1", "entity": "AAA", "indicator": "close_adj", "words": "Alpha"}
 YEAR = "f.period('2019-01-01', '2019-12-31')"
 STEPS = [
     f"f.maximum(f.within(s1, {YEAR}))",
     "f.minimum(f.between(s1, _1, f.end(f.period('2020-01-01', '2020-12-31'))))",
     "f.pct(_1, _2)",
 ]
-
-
-def make_program(steps: list[str], **changed: Any) -> dict[str, Any]:
-    """Return a sure program over Alpha's prices."""
-    sure = {"kind": "calculation", "confidence": 0.97, "link_confidence": 0.99, "missing": [], "words": ["Alpha"]}
-    return {**sure, "steps": steps, "series": [ALPHA], **changed}
 
 
 @pytest.fixture
