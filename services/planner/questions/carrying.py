@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from fathom.services.planner.coverage.cells import METHODS
 from fathom.services.planner.model.programs import CALCULATION, Program, ReadProgram
@@ -51,8 +52,9 @@ def carry(settled: Settled, asked: ReadProgram, last: ReadProgram, names: ReadTe
         pairs = pair_words(program, former)
         text = exchange_words(pairs, names, last.text) if pairs else write_question(program, chinese)
     elif names.of(MEASURES) and program.functions - former.functions - SILENT:
-        # Only who names a measure asks for another one.
-        text = write_question(program, chinese)
+        # Only who names a measure asks for another one; what was asked before is answered.
+        new = replace(program, steps=tuple(step for step in program.steps if step not in former.steps))
+        text = "" if loses_period(new, last.text, names) else write_question(new, chinese)
     if not text:
         return ""
     lacking = [slot.text for slot in names.of(MEASURES) if slot.text.casefold() not in text.casefold()]
@@ -120,11 +122,10 @@ def pair_words(program: Program, former: Program) -> dict[str, str]:
 
     Returns {} where words have two meanings there: "2018" read both as a year and as a number.
     """
-    pairs = dict.fromkeys(
-        (old, new) for old, new in zip(former.words, program.words, strict=True) if old.casefold() != new.casefold()
-    )
-    kept = {old for old, new in zip(former.words, program.words, strict=True) if old.casefold() == new.casefold()}
-    found = dict(pairs)
+    both = list(zip(former.words, program.words, strict=True))
+    pairs = {(old, new) for old, new in both if old.casefold() != new.casefold()}
+    kept = {old for old, new in both if old.casefold() == new.casefold()}
+    found = {old: new for old, new in both if (old, new) in pairs}
     return {} if len(found) != len(pairs) or kept & found.keys() else found
 
 

@@ -54,7 +54,7 @@ def write_node(node: Node, place: int) -> str | None:
             return node.words
         case Call(name="each"):
             parts = write_all(node.arguments, place)
-            return join_names(parts, bool(place)) if parts else None
+            return join_names(list(dict.fromkeys(parts)), bool(place)) if parts else None
     return write_call(node, place)
 
 
