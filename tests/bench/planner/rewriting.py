@@ -11,7 +11,7 @@
 and none of ``unexpected_mentions``, compared without case, width and spaces; with ``clarify`` it is right when the
 rewriter asks back. Without FILE the cases of ``tests/golden/workflow/rewriting.yaml`` run, which were written with an
 earlier rewriter, and the human rewritings of ``/work/shared/data/rewrite_zh`` where they are present. The data service
-runs in this process over the bundled tables (``make data``). The baseline is the follow-up as it stands.
+runs in this process over the bundled tables (``make data``), with its encoder and reader of programs where present. The baseline is the follow-up as it stands.
 """
 
 from __future__ import annotations
