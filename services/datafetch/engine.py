@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -24,11 +24,8 @@ from fathom.services.datafetch.discovery.embeddings import Meaning, available
 from fathom.services.datafetch.discovery.query_vectors import QueryVectors
 from fathom.services.datafetch.discovery.search import CatalogSearch
 from fathom.services.datafetch.parser.lexicon import list_terms, load_function_words
-from fathom.services.datafetch.parser.mention import Mention
 from fathom.services.datafetch.parser.question import NOT_UNDERSTOOD, Reader, Understanding
 from fathom.services.datafetch.parser.rewording import Meanings
-from fathom.services.datafetch.parser.tagging.tagger import Tag, Tagger, load_head
-from fathom.services.datafetch.parser.tagging.units import PieceEncoder
 from fathom.services.datafetch.programs.loading import ProgramLoader
 from fathom.services.datafetch.programs.reader import ProgramReading
 from fathom.services.datafetch.query import formulas
@@ -201,15 +198,7 @@ class Engine:
             lambda text: [(words[at], like) for at, like in terms.near(text, 1)],
             self._list_like,
             self._share_queries().encode,
-            self._make_tagger(),
         )
-
-    def _make_tagger(self) -> Callable[[str, Sequence[Mention]], Sequence[Tag]]:
-        """Return the tagger of questions; one that tags nothing where its head was made for another encoder."""
-        encoder, head = self.encoders(self._config.encoder), load_head()
-        if encoder.name != head.encoder or not isinstance(encoder, PieceEncoder):
-            return lambda text, mentions: ()
-        return Tagger(head, encoder).tag
 
     def _share_queries(self) -> QueryVectors:
         """Return the vectors of asked words, one for names and terms."""

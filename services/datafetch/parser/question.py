@@ -17,14 +17,13 @@ from fathom.services.datafetch.parser.acceptance import find_objections, join_ad
 from fathom.services.datafetch.parser.builder.query import STEP_MONTHS, build_query
 from fathom.services.datafetch.parser.draft import Draft
 from fathom.services.datafetch.parser.lexicon import cue, cues, group, load_relation, load_vocabulary
-from fathom.services.datafetch.parser.mention import Mention, MentionKind, list_matches, move_positions, overlap, select
+from fathom.services.datafetch.parser.mention import Mention, MentionKind, list_matches, move_positions, select
 from fathom.services.datafetch.parser.names.entities import Resolver
 from fathom.services.datafetch.parser.names.finder import NameFinder
 from fathom.services.datafetch.parser.names.unmatched import Leftovers, find_unread
 from fathom.services.datafetch.parser.operators.conditions import find_conditions
 from fathom.services.datafetch.parser.operators.groupings import find_grouping
 from fathom.services.datafetch.parser.rewording import Meanings, Rewording, Speller, mark, reword
-from fathom.services.datafetch.parser.tagging.tagger import Tag
 from fathom.services.datafetch.parser.time import expressions
 from fathom.services.datafetch.parser.words import find_periods, find_words
 from fathom.services.datafetch.query import formulas
@@ -95,10 +94,9 @@ class Reader:
         seen = self._read(text, as_of)
         text, seen = self._read_reworded(text, seen, as_of, list(self._speller.find(text, seen.unread)))
         if meanings is not None and seen.has_rereadable_words:
-            tags = meanings.tag(text, seen.mentions)
             changes: list[Rewording] = []
             strange = [span for span in seen.unread if not self._speller.knows(text[slice(*span)])]
-            for change in meanings.find(text, seen.mentions, strange, find_phrases(text, seen, tags), tags):
+            for change in meanings.find(text, strange, find_phrases(text, seen)):
                 if all(change.end <= other.start or change.start >= other.end for other in changes):
                     changes.append(change)
             text, seen = self._choose_reworded(text, seen, as_of, changes)
@@ -317,37 +315,14 @@ def is_specified(mentions: Sequence[Mention]) -> bool:
     return any(item.how == "words" for item in mentions)
 
 
-def find_phrases(text: str, seen: Understanding, tags: Sequence[Tag]) -> list[tuple[int, int]]:
-    """Return the phrases that may name an indicator: those that were refused as one, and unread ones tagged as one."""
+def find_phrases(text: str, seen: Understanding) -> list[tuple[int, int]]:
+    """Return the phrases that may name an indicator: those refused as one, and unread words without any other name."""
     subjects = [item.subject for item in seen.missing if item.reason == "UNKNOWN_INDICATOR"]
     refused = [(at, at + len(words)) for words in subjects if (at := text.find(words)) >= 0]
-    named = [tag.span for tag in tags if tag.label == "measure"]
-    phrases = [trim(part, seen.mentions) for phrase in refused for part in (crop(phrase, named), phrase)]
-    unread = [span for span in seen.unread if not tags or any(overlap(span, other) for other in named)]
-    # Beside a name that is known, one word more says nothing by itself: "index" behind a seasonally adjusted series.
-    has_name = bool(select(seen.mentions, MentionKind.INDICATOR))
-    phrases += [
-        span
-        for span in (trim(one, seen.mentions) for one in named)
-        if any(overlap(span, other) for other in unread)
-        and not (has_name and span in unread and is_one_word(text, span))
-    ]
+    phrases = [trim(phrase, seen.mentions) for phrase in refused]
     if not seen.query.entities and not seen.query.indicators:
-        phrases += unread
+        phrases += seen.unread
     return list(dict.fromkeys(phrases))
-
-
-def is_one_word(text: str, span: tuple[int, int]) -> bool:
-    """Return whether a stretch is one Latin word or at most two Chinese characters, too little for a name by itself."""
-    words = text[slice(*span)]
-    return len(words) <= 2 if is_chinese(words) else " " not in words.strip()
-
-
-def crop(phrase: tuple[int, int], named: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """Return the part of a phrase that is tagged as a name; all of it where nothing is."""
-    start, end = phrase
-    within = [(max(start, first), min(end, last)) for first, last in named if overlap(phrase, (first, last))]
-    return (within[0][0], within[-1][1]) if within else phrase
 
 
 def trim(phrase: tuple[int, int], mentions: Sequence[Mention]) -> tuple[int, int]:
