@@ -160,7 +160,7 @@ class Engine:
         self.frameworks = load_frameworks(BUNDLED) if own is None else load_frameworks(BUNDLED, own)
         # Questions match only the catalog's own names; names from frameworks merely suggest candidates.
         self.matcher = Matcher(self.layer.indicators.values(), generic=load_function_words())
-        self.reader = Reader(self.layer, self.matcher, self.find_latest_day, self.describe_values)
+        self.reader = Reader(self.layer, self.matcher, self.find_latest_day)
         self.catalog = CatalogSearch(self.layer, self.match)
 
     async def match(self, mention: str, limit: int = 20) -> list[Scored]:
@@ -266,15 +266,6 @@ class Engine:
             for stored in (one for found in self.warehouse.stored.values() for one in found):
                 days += [stored.members[e].last for e in entities if e in stored.members]
         return min(days, default=date.today())
-
-    def describe_values(self, entity: str) -> str:
-        """Return what the default values of an entity are: "spot price USD per barrel"."""
-        kind = self.layer.entities[entity].kind
-        defaults = [spec.id for spec in self.layer.indicators.values() if spec.default and kind in spec.kinds]
-        stored = (one for ident in defaults for one in self.warehouse.stored.get(ident, ()))
-        facts = [one.members[entity] for one in stored if entity in one.members]
-        # What stands behind a colon explains: "adjusted for dividends" does not make dividends a price.
-        return " ".join(f"{fact.basis.partition(':')[0]} {fact.unit}" for fact in facts)
 
     def is_us_company(self, ident: str) -> bool:
         """Return whether an entity is a company on a US exchange."""

@@ -11,7 +11,6 @@ from fathom.domain.chat.negation import find_denials, find_exclusions
 from fathom.domain.text.numerals import NUMBER_WORDS, parse_number
 from fathom.services.datafetch.catalog.layer import PARTICLES, Layer
 from fathom.services.datafetch.catalog.matching import Matcher
-from fathom.services.datafetch.catalog.name_words import list_roots
 from fathom.services.datafetch.catalog.text import blank, is_chinese, plain
 from fathom.services.datafetch.parser.acceptance import find_objections, join_adjacent, settle_measures
 from fathom.services.datafetch.parser.builder.query import STEP_MONTHS, build_query
@@ -20,7 +19,7 @@ from fathom.services.datafetch.parser.lexicon import cue, cues, group, load_rela
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, list_matches, move_positions, select
 from fathom.services.datafetch.parser.names.entities import Resolver
 from fathom.services.datafetch.parser.names.finder import NameFinder
-from fathom.services.datafetch.parser.names.unmatched import Leftovers, find_unread
+from fathom.services.datafetch.parser.names.unmatched import Leftovers
 from fathom.services.datafetch.parser.operators.conditions import find_conditions
 from fathom.services.datafetch.parser.operators.groupings import find_grouping
 from fathom.services.datafetch.parser.rewording import Meanings, Rewording, Speller, mark, reword
@@ -71,10 +70,9 @@ class Reader:
         layer: Layer,
         matcher: Matcher,
         latest: Callable[[Sequence[str], Sequence[str]], date],
-        describe: Callable[[str], str] = lambda entity: "",
     ) -> None:
-        """Take the names, and what is known of series: their last day, and what the values of an entity's stand for."""
-        self._layer, self._matcher, self._latest, self._describe = layer, matcher, latest, describe
+        """Take the names, and the function that returns the last day of some series."""
+        self._layer, self._matcher, self._latest = layer, matcher, latest
         self.resolver = Resolver(layer)
         self._names = NameFinder(layer, matcher, self.resolver)
         self._speller = Speller(layer)
@@ -99,21 +97,9 @@ class Reader:
             for change in meanings.find(text, strange, find_phrases(text, seen)):
                 if all(change.end <= other.start or change.start >= other.end for other in changes):
                     changes.append(change)
-            text, seen = self._choose_reworded(text, seen, as_of, changes)
+            text, seen = self._read_reworded(text, seen, as_of, changes)
         seen.mentions = move_positions(seen.mentions, text, question)
         return seen
-
-    def _choose_reworded(
-        self, text: str, seen: Understanding, as_of: date | None, changes: Sequence[Rewording]
-    ) -> tuple[str, Understanding]:
-        """Return the text and reading with all changes; with those that help one by one where one spoils the rest."""
-        best = self._read_reworded(text, seen, as_of, changes)
-        kept: list[Rewording] = []
-        for change in changes if best[1] is seen and len(changes) > 1 else ():
-            found = self._read_reworded(text, seen, as_of, [*kept, change])
-            if found[1] is not seen and len(found[1].unread) < len(best[1].unread):
-                best, kept = found, [*kept, change]
-        return best
 
     def _read_reworded(
         self, text: str, seen: Understanding, as_of: date | None, changes: Sequence[Rewording]
@@ -163,10 +149,8 @@ class Reader:
         mentions += find_grouping(asked)
         draft = Draft(self._layer, asked, blank(asked, [item.span for item in mentions]), mentions)
         self._names.find(draft, as_of)
-        rest = self._accept_descriptions(draft, self._find_periods(draft, as_of))
-        leftovers = Leftovers(
-            self._layer, self._matcher, self.resolver, draft.text, rest, draft.kinds, draft.mentions, draft.missing
-        )
+        rest = self._find_periods(draft, as_of)
+        leftovers = Leftovers(self._layer, self._matcher, draft.text, rest, draft.kinds, draft.mentions, draft.missing)
         leftovers.read()
         draft.mentions = leftovers.mentions
         seen = Understanding(missing=draft.missing, matches=list_matches(text, draft.mentions))
@@ -249,14 +233,6 @@ class Reader:
         patterns += [pattern for name in ("statistics", "densities") for _, pattern in cues(name)]
         spoken = [match.span() for pattern in patterns for match in pattern.finditer(rest) if match[0]]
         return blank(rest, [*spoken, *(m.span() for m in cue("growth").finditer(rest))])
-
-    def _accept_descriptions(self, draft: Draft, rest: str) -> str:
-        """Add the words that say of a named entity what its values are anyway, and blank them: "WTI spot"."""
-        known = {root for ident in draft.entities for root in list_roots(self._describe(ident))}
-        spans = [(start, end) for start, end in find_unread(rest) if known.issuperset(list_roots(rest[start:end]))]
-        spans = [(start, end) for start, end in spans if list_roots(rest[start:end])]
-        draft.mentions += [Mention(MentionKind.OUTPUT, *span, "described") for span in spans]
-        return blank(rest, spans)
 
     def _find_annual_rates(self, draft: Draft, rest: str) -> list[tuple[int, int]]:
         """Return the spans of lengths of a year right before a price index or a growth: "twelve-month CPI"."""

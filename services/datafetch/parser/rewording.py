@@ -141,6 +141,9 @@ class Meanings:
             self._prepare([text[start:end] for start, end in spans])
         for start, end in phrases:
             found = prefer_specific(text[start:end], self._indicators(text[start:end]))
+            # What the words beside a name make of it is not that name.
+            if found and found[0][0].lower() in text[start:end].lower():
+                continue
             if found and is_clear(found[0][1], found[1][1] if len(found) > 1 else 0.0):
                 yield Rewording(start, end, found[0][0], "embedding", found[0][1])
         for start, end in unread:
