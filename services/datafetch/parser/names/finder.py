@@ -8,7 +8,7 @@ from datetime import date
 
 from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.matching import Matcher
-from fathom.services.datafetch.catalog.text import blank
+from fathom.services.datafetch.catalog.text import blank, is_chinese
 from fathom.services.datafetch.parser.draft import Draft
 from fathom.services.datafetch.parser.lexicon import cue
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, select
@@ -96,7 +96,7 @@ class NameFinder:
             around = any(
                 m.start <= item.start and item.end <= m.end and m.end - m.start > item.end - item.start for m in longer
             )
-            if around or not self._is_noun(text, item):
+            if around or not self._is_noun(text, item) or self._cuts_word(text, item):
                 continue
             # A name that overlaps the start of an indicator's is cut, if the rest names an entity: 美国|银行贷款利率.
             for m in longer:
@@ -118,6 +118,11 @@ class NameFinder:
         """Return whether a question ranks a whole kind of entities, which are the members of a group."""
         kinds = {item.meaning.kind for item in find_ranking(text) if isinstance(item.meaning, Ranking)}
         return {one.id for one in self._layer.entities.values() if one.kind in kinds} == set(members)
+
+    def _cuts_word(self, text: str, item: Mention) -> bool:
+        """Return whether an ambiguous Chinese name begins inside another word of the catalogue: 油价 in 汽油价格."""
+        pair = text[max(item.start - 1, 0) : item.start + 1]
+        return bool(item.others) and len(pair) == 2 and is_chinese(pair) and self._layer.name_words.has(pair)
 
     def _accept(self, found: Sequence[Mention], draft: Draft) -> list[Mention]:
         """Return the accepted entities and report ambiguous ones; ambiguous misspellings are rejected."""

@@ -146,7 +146,10 @@ class Leftovers:
             start = self.rest.find(name)
             # A proper name is not inflected: "Bank" is not the number of banks.
             if self.indicators or not self._match_free(start, start + len(name), inflected=False):
-                self._report_entity(name)
+                coordinated = re.search(rf"(?:\band|,|\bvs\.?|versus|\bor|&)\s+{re.escape(name)}", self.rest)
+                # "P/E of Microsoft": beside a known name, a figure, and no further name.
+                figure = self.entities and not self.indicators and not coordinated
+                (self._report_indicator if figure else self._report_entity)(name)
                 self.rest = blank(self.rest, [(start, start + len(name))])
 
     def _narrow_named(self, start: int, end: int) -> bool:
@@ -165,10 +168,10 @@ class Leftovers:
         return bool(touching)
 
     def _touches(self, item: Mention, start: int, end: int) -> bool:
-        """Return whether only blanks or a preposition part words from a name: "weekly hours in mining"."""
-        between = self.text[item.end : start] if item.end <= start else self.text[end : item.start]
-        behind = LINKS.fullmatch(between) and (between.strip() or is_chinese(self.text[start:end]))
-        return behind is not None and bool(behind) if item.end <= start else not between.strip()
+        """Return whether words stand right before a name, or behind it with at most a preposition between them."""
+        if end <= item.start:
+            return not self.text[end : item.start].strip()
+        return LINKS.fullmatch(self.text[item.end : start]) is not None
 
     def _report_run(self, words: str) -> None:
         """Report words for an unknown indicator, unless they are; a guess for other words is unsure then."""
