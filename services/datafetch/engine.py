@@ -163,6 +163,12 @@ class Engine:
         self.reader = Reader(self.layer, self.matcher, self.find_latest_day)
         self.catalog = CatalogSearch(self.layer, self.match)
 
+    async def warm_up(self) -> None:
+        """Begin to load the encoder and what is made with it, so that the first question need not wait for it."""
+        if self._config.embedding != "off":
+            self._begin_meanings()
+            await self._share_loader().get(0.0)
+
     async def match(self, mention: str, limit: int = 20) -> list[Scored]:
         """Return indicators for free text, best first, from the sources that are switched on."""
         # An id is exact without any index.
@@ -178,14 +184,17 @@ class Engine:
 
     async def _find_meanings(self) -> Meanings | None:
         """Return the finder of words by meaning; None without an encoder, and until it is loaded."""
-        config = self._config
-        if config.embedding == "off":
+        if self._config.embedding == "off":
             return None
+        loading = self._begin_meanings()
+        # Unlike wait_for this does not cancel the load at the timeout; later questions find it done.
+        await asyncio.wait([loading], timeout=self._config.embedding_wait_seconds)
+        return loading.result() if loading.done() else None
+
+    def _begin_meanings(self) -> asyncio.Task[Meanings | None]:
         if self._meanings is None:
             self._meanings = asyncio.create_task(self._load_meanings())
-        # Unlike wait_for this does not cancel the load at the timeout; later questions find it done.
-        await asyncio.wait([self._meanings], timeout=config.embedding_wait_seconds)
-        return self._meanings.result() if self._meanings.done() else None
+        return self._meanings
 
     async def _load_meanings(self) -> Meanings | None:
         parts = await self._get_parts()

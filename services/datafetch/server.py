@@ -75,6 +75,7 @@ def build(config: Config, deps: Deps) -> Service:
     async def start() -> None:
         await wait_for_store(deps.store, deps.telemetry.log)
         await engine.start()
+        await engine.warm_up()
         quotas.start()
         for tenant in (DEFAULT_TENANT, *await list_tenants(deps.store)):
             with calling(Call.new(tenant=tenant)):

@@ -27,7 +27,7 @@ SIGNATURES: Mapping[str, str] = {
     "crossings": "LXD", "size": "X", "item": "XN", "grow": "NL", "days": "PP", "months": "PP", "years": "PP",
     "sessions": "LPP", "summary": "L", "start": "P", "end": "P", "each": "X*", "portfolio": "NL*F?", "later": "PNF",
     "earlier": "PNF", "ahead": "LPN", "where": "LLON", "recent": "LNF", "rolling_max": "LN", "rolling_min": "LN",
-    "percentile": "LN", "annualised": "L", "when": "S*",
+    "percentile": "LN", "annualised": "L", "when": "S*", "crossover": "LN?N?",
 }  # fmt: skip
 WORDS: Mapping[str, frozenset[str]] = {
     "O": frozenset({"above", "below", "at_least", "at_most"}),

@@ -59,6 +59,19 @@ async def test_corrupt_weights_leave_the_service_without_programs(
 
 
 @pytest.mark.asyncio(loop_scope="module")
+async def test_the_encoder_loads_before_the_first_question(tables_dir: Path, tmp_path: Path) -> None:
+    engine = Engine(Config(data_dir=tables_dir, models_dir=tmp_path, embedding="on"))
+    encoder = TinyEncoder()
+    engine.encoders.add(encoder)
+    await engine.start()
+    assert encoder.calls == 0
+    await engine.warm_up()
+    # Closing waits for what is being loaded.
+    await engine.close()
+    assert encoder.calls > 0
+
+
+@pytest.mark.asyncio(loop_scope="module")
 async def test_without_an_encoder_there_is_no_program(engine: Engine) -> None:
     assert await engine.read_program(["How high was gold in 2010?"], None) is None
 

@@ -9,6 +9,7 @@ real, rate, plus, minus, times, over, share, magnitude, neg: arithmetic
 at, first, last, maximum, minimum, mean, median, total, std, count, summary, percentile, ahead: points
 top, bottom, rank, item, size: groups
 ret, change, pct, cagr, grow, portfolio, drawdown, rise, recovery, vol, sharpe, sortino, beta, corr, levels_corr
+crossover: a rule of trading
 count_if, share_if, first_if, last_if, longest, crossings
 start, end, later, earlier, days, months, years, sessions
 show: a result as one line of JSON
@@ -61,6 +62,7 @@ from fathom.services.sandbox.inside.finance.steps.statistics import (
     top,
     total,
 )
+from fathom.services.sandbox.inside.finance.steps.trading import crossover
 from fathom.services.sandbox.inside.finance.steps.transforms import annualise as annualised
 from fathom.services.sandbox.inside.finance.steps.transforms import (
     average,
@@ -105,6 +107,7 @@ __all__ = [
     "count",
     "count_if",
     "crossings",
+    "crossover",
     "days",
     "drawdown",
     "each",
