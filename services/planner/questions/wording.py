@@ -65,7 +65,7 @@ def write_call(call: Call, place: int) -> str | None:
         return None
     if call.name in DATING and not place:
         parts[1:] = [date_words(parts[1])]
-    filled = known[place]
+    filled: str = known[place]
     # Parameters that a phrase has no place for, such as a rate or a frequency, follow in brackets.
     count = len(set(re.findall(r"\{(\d)\}", filled)))
     if len(parts) < count:
