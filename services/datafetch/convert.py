@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import date
 from typing import Any
 
@@ -207,7 +208,8 @@ def indicator_to_proto(spec: IndicatorSpec) -> pb.Indicator:
     )
 
 
-def program_to_proto(program: ProgramReading) -> pb.Program:
+def program_to_proto(program: ProgramReading, own: Collection[str] = ()) -> pb.Program:
+    """Return a program; series of the sheets in ``own`` are given by sheet and column."""
     return pb.Program(
         text=program.text,
         kind=program.kind,
@@ -215,9 +217,12 @@ def program_to_proto(program: ProgramReading) -> pb.Program:
         link_confidence=program.link_confidence,
         steps=program.steps,
         series=[
-            pb.ProgramSeries(name=one.name, entity=one.entity, indicator=one.indicator, words=one.words)
+            pb.ProgramSeries(name=one.name, sheet_id=one.entity, column=one.indicator, words=one.words)
+            if one.entity in own
+            else pb.ProgramSeries(name=one.name, entity=one.entity, indicator=one.indicator, words=one.words)
             for one in program.series
         ],
         missing=[pb.ProgramGap(words=one.words, reason=one.reason, detail=one.detail) for one in program.missing],
         words=program.words,
+        assumptions=[pb.ProgramAssumption(words=one.words, columns=one.columns) for one in program.assumptions],
     )

@@ -30,6 +30,7 @@ from fathom.services.datafetch.parser.rewording import Meanings
 from fathom.services.datafetch.parser.tagging.tagger import Tag, Tagger, load_head
 from fathom.services.datafetch.parser.tagging.units import PieceEncoder
 from fathom.services.datafetch.programs.loading import ProgramLoader
+from fathom.services.datafetch.programs.own import OwnSeries
 from fathom.services.datafetch.programs.reader import ProgramReading
 from fathom.services.datafetch.query import formulas
 from fathom.services.datafetch.query.free_sql import SqlFallback
@@ -314,25 +315,29 @@ class Engine:
         """Read a question of 1 to 2,000 characters without running its query; raises ``InvalidField``."""
         return await self._read(check_question(question), as_of)
 
-    async def read_program(self, texts: Sequence[str], as_of: date | None) -> ProgramReading | None:
+    async def read_program(
+        self, texts: Sequence[str], as_of: date | None, own: tuple[OwnSeries, ...] = ()
+    ) -> ProgramReading | None:
         """Translate the last of some questions into a program; the earlier ones complete it.
+
+        ``own`` are columns of the user's tables that it may name.
 
         None without an encoder, until the reader is loaded, and where no program was found. Raises ``InvalidField``.
         """
         asked = tuple(map(check_question, texts))
         translation = await self._translations.get(
-            (asked, as_of),
-            lambda: self._translate(asked, as_of),
+            (asked, as_of, own),
+            lambda: self._translate(asked, as_of, own),
             lambda translation: math.inf if translation.is_final else 0.0,
         )
         return translation.program
 
-    async def _translate(self, texts: Sequence[str], as_of: date | None) -> Translation:
+    async def _translate(self, texts: Sequence[str], as_of: date | None, own: Sequence[OwnSeries]) -> Translation:
         loader = self._share_loader()
         reader = await loader.get(self._config.embedding_wait_seconds)
         if reader is None:
             return Translation(None, loader.is_done)
-        return Translation(await asyncio.to_thread(reader.read, texts, as_of), True)
+        return Translation(await asyncio.to_thread(reader.read, texts, as_of, own), True)
 
     def _share_loader(self) -> ProgramLoader:
         """Return the loader of the reader of programs."""

@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
 from fathom.core.call import DEFAULT_TENANT, Call, calling
-from fathom.core.errors import InvalidField, NotFound
+from fathom.core.errors import InvalidField, NotFound, PayloadTooLarge
 from fathom.core.ids import checked_id
 from fathom.domain import frames
 from fathom.hosting.deps import Deps
@@ -32,6 +32,7 @@ from fathom.services.datafetch.encoding import TextEncoder
 from fathom.services.datafetch.engine import MAX_QUESTION_CHARS, Engine
 from fathom.services.datafetch.lifetimes import Lifetimes
 from fathom.services.datafetch.policy_model import PolicyModel
+from fathom.services.datafetch.programs.own import OwnSeries, list_own_series
 from fathom.services.datafetch.query.export import XLSX, as_arrow, as_csv, as_parquet, as_xlsx
 from fathom.services.datafetch.query.free_sql import SqlFallback
 from fathom.services.datafetch.query.model import Column, Sheet
@@ -52,6 +53,8 @@ MAX_MENTIONS = 256
 MAX_EARLIER = 3
 # Each is loaded whole into memory for the statement.
 MAX_SQL_SHEETS = 16
+# Sheets whose columns a program may name, and up to which decoded size: their dates are read for each new question.
+MAX_SHEETS, MAX_OWN_BYTES = 16, 64 << 20
 
 
 def build(config: Config, deps: Deps) -> Service:
@@ -274,16 +277,28 @@ class DatafetchServicer:
 
     async def ReadQuestion(self, request: pb.ReadQuestionRequest, call: Call) -> pb.ReadQuestionResponse:
         as_of, earlier = read_as_of(request), check_earlier(request.earlier)
+        sheets = check_sheets(request.sheet_ids)
         seen = await self._engine.read(request.question, as_of)
         response = pb.ReadQuestionResponse(
             understood=query_to_proto(seen.query),
             mentions=[mention_to_proto(item, request.question) for item in seen.mentions],
         )
         if request.with_program:
-            program = await self._engine.read_program([*earlier, request.question], as_of)
+            own = tuple([one for sheet_id in sheets for one in await self._list_own_series(sheet_id)])
+            program = await self._engine.read_program([*earlier, request.question], as_of, own)
             if program is not None:
-                response.program.CopyFrom(program_to_proto(program))
+                response.program.CopyFrom(program_to_proto(program, sheets))
         return response
+
+    async def _list_own_series(self, sheet_id: str) -> list[OwnSeries]:
+        """Return the columns of an imported sheet that programs may name; none of one that is too large to be read."""
+        sheet = await self._load_sheet(sheet_id)
+        try:
+            kept = await self._store.get(f"tables/{sheet_id}.parquet")
+            table = await asyncio.to_thread(frames.read_parquet, kept, "sheet_ids", MAX_OWN_BYTES)
+        except PayloadTooLarge:
+            return []
+        return list_own_series(sheet_id, sheet.title, table)
 
     async def SearchCatalog(self, request: pb.SearchCatalogRequest, call: Call) -> pb.SearchCatalogResponse:
         engine = self._engine
@@ -302,6 +317,13 @@ class DatafetchServicer:
 def check_mentions(values: Sequence[str]) -> Sequence[str]:
     if not 1 <= len(values) <= MAX_MENTIONS:
         raise InvalidField("mentions", f"must be 1 to {MAX_MENTIONS}")
+    return values
+
+
+def check_sheets(values: Sequence[str]) -> Sequence[str]:
+    """Return the ids of sheets; raises ``InvalidField("sheet_ids")``."""
+    if len(values) > MAX_SHEETS:
+        raise InvalidField("sheet_ids", f"must be at most {MAX_SHEETS}")
     return values
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
 from fathom.clients import Clients
 from fathom.core.errors import FathomError
+from fathom.services.planner.model.programs import Program, ReadProgram, parse_steps
 from fathom.services.planner.model.slots import ENTITY, FREQUENCY, PERIOD, TOPIC, UNKNOWN, ReadText, Slot, SlotKind
 
 # datafetch reads at most so many characters; a longer text is read from its beginning.
 MAX_CHARS = 2_000
+# And so many earlier questions.
+MAX_EARLIER = 3
 # A change of price or a fall has the price as its indicator, by the same words: "returns" is one slot, not two.
 IMPLIED = "close_adj"
 # A name that is only similar to known ones ("bank" to "bank frequency") says too little about a follow-up.
@@ -28,6 +32,10 @@ class Reader(Protocol):
         """Return the text with its slots; None where nothing can read it now."""
         ...
 
+    async def read_program(self, text: str, earlier: Sequence[str] = (), as_of: Any = None) -> ReadProgram | None:
+        """Return the text with its slots and its program after ``earlier`` questions; None as for ``read``."""
+        ...
+
 
 class DatafetchReader:
     """Reads by datafetch's ``ReadQuestion``, which knows the entities and indicators of the data."""
@@ -42,6 +50,15 @@ class DatafetchReader:
         except FathomError:
             return None
 
+    async def read_program(self, text: str, earlier: Sequence[str] = (), as_of: Any = None) -> ReadProgram | None:
+        """Return the text with its slots and its program; None when datafetch does not answer in time."""
+        request = make_program_request(text, earlier, as_of)
+        try:
+            response = await self._clients.datafetch.read_question(request, timeout_s=self._timeout_s)
+            return make_program(request.question, response)
+        except FathomError:
+            return None
+
 
 async def read_text(clients: Clients, text: str, timeout_s: float, as_of: Any = None) -> ReadText:
     """Return the text, cut to ``MAX_CHARS``, with its slots; raise ``FathomError``."""
@@ -50,6 +67,22 @@ async def read_text(clients: Clients, text: str, timeout_s: float, as_of: Any = 
         return ReadText(cut)
     request = pb.ReadQuestionRequest(question=cut, as_of=as_of)
     return make_text(cut, await clients.datafetch.read_question(request, timeout_s=timeout_s))
+
+
+def make_program_request(text: str, earlier: Sequence[str], as_of: Any = None) -> pb.ReadQuestionRequest:
+    """Return the request for the program of a question after earlier ones, cut to what datafetch reads."""
+    cut = [one[:MAX_CHARS] for one in earlier if one.strip()][-MAX_EARLIER:]
+    return pb.ReadQuestionRequest(question=text[:MAX_CHARS], earlier=cut, as_of=as_of, with_program=True)
+
+
+def make_program(text: str, response: pb.ReadQuestionResponse) -> ReadProgram:
+    """Return a text with its slots and its program; raise ``CorruptData`` for a program that is none."""
+    read, found = make_text(text, response), response.program
+    if not response.HasField("program"):
+        return ReadProgram(read)
+    gaps = frozenset(one.reason for one in found.missing)
+    program = Program(found.kind, parse_steps(found.text), found.confidence, found.link_confidence, gaps)
+    return ReadProgram(read, program)
 
 
 def make_text(text: str, response: pb.ReadQuestionResponse) -> ReadText:

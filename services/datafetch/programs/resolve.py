@@ -13,6 +13,7 @@ from fathom.services.datafetch.parser.time import expressions
 from fathom.services.datafetch.programs.language import (
     EURO,
     SPECIAL,
+    WHOLE_TABLE,
     WORDS,
     Call,
     Node,
@@ -59,10 +60,19 @@ class NamedSeries:
 
 
 @dataclass(frozen=True)
+class Assumption:
+    """Words that no name says, and the columns of a user's own table that they were taken for."""
+
+    words: str
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Catalogue:
     """Access to the series of the tables: by the id that programs have, by group, and their first and last day.
 
-    ``find`` and ``find_members`` return pairs of entity and indicator; ``find_last_day`` the last day that all have.
+    ``find`` and ``find_members`` return pairs of entity and indicator, or of sheet and column of a user's own table;
+    ``find_last_day`` the last day that all have.
     """
 
     find: Callable[[str], tuple[str, str] | None]
@@ -80,6 +90,7 @@ class Resolved:
     series: tuple[NamedSeries, ...]
     missing: tuple[Gap, ...]
     words: tuple[str, ...]
+    assumptions: tuple[Assumption, ...] = ()
 
 
 Edges = tuple[date | None, date | None]
@@ -98,14 +109,15 @@ def resolve(program: Sequence[Call], catalogue: Catalogue, today: date | None) -
     resolver = Resolver(catalogue, anchor, number_steps(program))
     steps = tuple(resolver.write(step) for step in counted)
     missing = tuple(dict.fromkeys(resolver.missing))
-    return Resolved(CALCULATION, () if missing else steps, tuple(resolver.series), missing, words)
+    assumed = tuple(dict.fromkeys(resolver.assumed))
+    return Resolved(CALCULATION, () if missing else steps, tuple(resolver.series), missing, words, assumed)
 
 
 def list_series(program: Sequence[Call], catalogue: Catalogue) -> list[tuple[str, str]]:
     """Return the series that a program names, as entity and indicator."""
     found: list[tuple[str, str]] = []
     for node in (one for step in program for one in walk(step)):
-        if isinstance(node, Call) and node.name == "members":
+        if isinstance(node, Call) and (node.name == "members" or node.target == WHOLE_TABLE):
             found += catalogue.find_members(node.target)
         elif isinstance(node, Call) and node.name == "series" and (one := catalogue.find(node.target)):
             found.append(one)
@@ -126,6 +138,7 @@ class Resolver:
         self._names: dict[tuple[str, str], str] = {}
         self.series: list[NamedSeries] = []
         self.missing: list[Gap] = []
+        self.assumed: list[Assumption] = []
 
     def write(self, node: Node, kind: str = "X") -> str:
         """Return the expression of a node that is an argument of a kind."""
@@ -142,6 +155,8 @@ class Resolver:
                 if step not in self._numbers:
                     raise InvalidField("program", f"_{step} is the value of no calculation")
                 return f"_{self._numbers[step]}"
+            case Call(name="series", target=target) if target == WHOLE_TABLE:
+                return self._write_whole_table(node)
             case Call(name="series"):
                 return self._name(self._catalogue.find(node.target), node.words)
             case Call(name="members"):
@@ -166,6 +181,13 @@ class Resolver:
         if not found:
             return self._name(None, call.words)
         return f"f.each({', '.join(self._name(one, call.words) for one in found)})"
+
+    def _write_whole_table(self, call: Call) -> str:
+        """Return the columns of the only table of the user's own, for words that no name says."""
+        found = self._catalogue.find_members(call.target)
+        self.assumed.append(Assumption(call.words, tuple(column for _, column in found)))
+        names = [self._name(one, one[1]) for one in found]
+        return names[0] if len(names) == 1 else f"f.each({', '.join(names)})"
 
     def _write_portfolio(self, call: Call) -> str:
         frequency = [repr(one.text) for one in call.arguments if isinstance(one, Word)]

@@ -374,8 +374,8 @@ def list_meant(reference: Reference, frame: Frame, question: ReadText) -> list[t
         return [answered[1:]] if len(answered) == 2 else [(name,) for name in names]
     text = question.text.lower()
     orders = [names] if "问题" in text or "question" in text else [names, answered or names]
-    if answered and any(slot.value in ORDERED for slot in frame.topics):
-        # Of a ranking the places are those of the answer.
+    if answered and ("名" in reference.text or any(slot.value in ORDERED for slot in frame.topics)):
+        # Of a ranking the places are those of the answer; 第一名 is always one.
         orders = [answered]
     if len(names) < 2:
         names, orders = frame.recent, [frame.recent]

@@ -40,6 +40,10 @@ BESIDE = re.compile(r"\s*(?:of|in)?\s*|的?")
 BACK = frozenset({"earlier", "before", "back", "previous", "prior", "preceding", "前", "上"})
 
 
+# No period is shifted further than this, in units of it.
+MOST_UNITS = 1_000
+
+
 @dataclass(frozen=True)
 class Shift:
     """A period so many units after the anchor; with a ``count`` of 0 the unit that holds the anchor."""
@@ -59,11 +63,13 @@ class ShiftMention:
 
 def find_shifts(text: str) -> list[ShiftMention]:
     """Return all shifts of a text, which may overlap."""
-    return [
+    found = [
         ShiftMention(match.start(), match.end(), read_shift(match))
         for pattern in PATTERNS
         for match in pattern.finditer(text)
     ]
+    # 2000年以后 is after a calendar year, not 2,000 years later.
+    return [one for one in found if abs(one.shift.count) < MOST_UNITS]
 
 
 def read_shift(match: re.Match[str]) -> Shift:

@@ -80,7 +80,8 @@ def compile_kind(kind: str) -> re.Pattern[str]:
     english, chinese = join_words(kind, "en"), join_words(kind, "zh")
     if kind == ONE:
         english += rf"|(?:this|that) (?:{join_words(CATEGORY, 'en')})|the (?:company|firm|stock|bank)"
-        chinese = rf"[这那该]一?[家只支个种]?(?:{join_words(CATEGORY, 'zh')})|{chinese}"
+        # 那家 and 那只 count companies and shares even without the noun.
+        chinese = rf"[这那该]一?[家只支个种]?(?:{join_words(CATEGORY, 'zh')})|[这那]一?[家只支](?!人)|{chinese}"
     if kind == REMOVE:
         # "Leave the oil shares out".
         english += r"|(?:leave|take)(?= (?:\S+ ){1,6}out\b)"
@@ -96,7 +97,7 @@ def compile_ranks() -> re.Pattern[str]:
     category = join_words(CATEGORY, "en")
     english = rf"the (?P<en>{'|'.join(ORDINALS)})(?: (?:one|{category})\b|{OF_SEVERAL}|(?= *(?:[?.!,]|'s|$)))"
     named = rf"the (?P<named>former|latter)\b|number (?P<number>{'|'.join(CARDINALS)})\b"
-    chinese = rf"(?P<zh>前者|后者|最后一?[家个只支]|第[{ONE_TO_NINE[:5]}][家个只支名位](?!月|季))"
+    chinese = rf"(?P<zh>前者|后者|最后一?[家个只支]|第[{ONE_TO_NINE[:5]}][家个只支名位](?!月|季)(?:的?那[家个只支])?)"
     return re.compile(rf"\b(?:{named}|{english})|{chinese}", re.IGNORECASE)
 
 

@@ -17,6 +17,7 @@ from fathom.services.planner.classification.examples import KIND, ROUTE
 from fathom.services.planner.episode.llm import complete
 from fathom.services.planner.model.episode import Answer, Clarification
 from fathom.services.planner.model.slots import ENTITY, FREQUENCY, PERIOD, TOPIC, UNKNOWN, ReadText, restore_text
+from fathom.services.planner.questions.carrying import carry
 from fathom.services.planner.questions.compositions import choose_phrase, list_phrases, put_in_place
 from fathom.services.planner.questions.follow_ups import Completed, complete_question
 from fathom.services.planner.questions.frames import FIGURE, Turn, has_quoted
@@ -25,6 +26,7 @@ from fathom.services.planner.questions.periods import contains
 from fathom.services.planner.questions.phrasing import replace_slots
 from fathom.services.planner.questions.references import NAMING, find_references, list_rest
 from fathom.services.planner.questions.routing import find_chart
+from fathom.services.planner.questions.settling import settle_references
 from fathom.services.planner.reader import Reader, select_names
 from fathom.services.planner.workflow.stage_outputs import read_question
 from fathom.services.planner.workflow.stage_prompts import format_history
@@ -38,7 +40,7 @@ ANSWER_CHARS = 1_200
 OWN_WORDS = frozenset({"chat", "edit", "customer_service"})
 BROAD = frozenset({"table_query", "coverage", "research"})
 ASKS = {"en": "Please say which question you mean", "zh": "请说明您指的是哪个问题"}
-SLOTS, MODEL, STAGE = "slots", "model", "stage"
+SLOTS, PROGRAM, MODEL, STAGE = "slots", "program", "model", "stage"
 
 
 @dataclass(frozen=True)
@@ -103,13 +105,32 @@ class Rewriter:
         turns = await self._read_turns(pairs[-TURNS:])
         if await self._stands_alone(seen, turns):
             return unchanged
-        done = await self._complete_name(seen, turns) or complete_question(seen, turns)
+        named = await self._complete_name(seen, turns)
+        done = named or complete_question(seen, turns)
+        carried = "" if named or done.unresolved else await self._carry(seen, turns, as_of)
         said = await self._ask_model(seen, history, model, date, as_of) if model else None
         if said is not None and said[0] != question:
             return Reading(said[0], MODEL, asked=asked, read=said[1])
         if done.unresolved and self.may_ask and not has_asked(history):
             return Reading(done.text, SLOTS, done.unresolved, done.options, asks_back=True, asked=asked)
+        if carried:
+            return Reading(carried, PROGRAM, asked=asked)
         return unchanged if done.text == question else Reading(done.text, SLOTS, asked=asked)
+
+    async def _carry(self, seen: ReadText, turns: Sequence[Turn], as_of: Any) -> str:
+        """Return the follow-up made whole by the program of the conversation; "" without a sure one."""
+        settled = settle_references(seen, turns)
+        if settled is None:
+            return ""
+        # It is whole and says all that is still talked about.
+        before = turns[-1].question.text
+        asked, last = await asyncio.gather(
+            self.reader.read_program(settled.text, (before,), as_of), self.reader.read_program(before, (), as_of)
+        )
+        names = select_names(asked.text) if asked is not None else None
+        if asked is None or last is None or names is None:
+            return ""
+        return carry(settled, asked, last, names, "zh" in (language_of(seen.text), language_of(before)))
 
     async def _stands_alone(self, seen: ReadText, turns: Sequence[Turn]) -> bool:
         """Return whether the question needs nothing of earlier ones: small talk, work on the text, a general term."""

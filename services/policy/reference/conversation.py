@@ -1,4 +1,4 @@
-"""The conversation as the policy reads it: one question, and the tool calls since then with their results."""
+"""The conversation as the policy reads it: one question, the tool calls since then with their results, and the next."""
 
 from __future__ import annotations
 
@@ -14,6 +14,15 @@ from fathom.domain.chat.notices import is_note
 from fathom.domain.chat.quoting import unquote
 
 UNREADABLE = "the result is not in the agreed form"
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a tool, as the reference policy makes it; ``beside`` are further calls of the same round."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    beside: tuple[Call, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,17 @@ class Step:
         number = self.head.get("material", 0)
         return number if isinstance(number, int) else 0
 
+    @property
+    def is_chart(self) -> bool:
+        """Return whether a cell was to draw a chart."""
+        return str(self.arguments.get("code", "")).startswith("finance.chart")
+
+    @property
+    def has_failed(self) -> bool:
+        """Return whether it failed; a draft that came back is no failure, and without a chart nothing is wrong."""
+        is_part = self.tool != "finish" and not self.is_chart
+        return is_part and self.head.get("status") in ("failed", "invalid", "refused")
+
 
 @dataclass(frozen=True)
 class Conversation:
@@ -43,8 +63,7 @@ class Conversation:
     question: str
     steps: tuple[Step, ...]
     is_last_round: bool
-    earlier: str = ""
-    """The question of the turn before."""
+    is_follow_up: bool = False
 
     def of(self, tool: str) -> list[Step]:
         """Return the calls of one tool in order."""
@@ -69,9 +88,9 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
                 unanswered.remove(call)
             steps.append(make_step(call, message.content))
     is_last_round = len(messages) - 1 > start and messages[-1].role is Role.USER
-    asked = [message.content for message in messages[: start + 1] if message.role is Role.USER]
-    earlier, question = ["", "", *(question_of(text).strip() for text in asked)][-2:]
-    return Conversation(question, tuple(steps), is_last_round, earlier)
+    question = question_of(messages[start].content).strip() if start >= 0 else ""
+    is_follow_up = any(message.role is Role.USER for message in messages[: max(start, 0)])
+    return Conversation(question, tuple(steps), is_last_round, is_follow_up)
 
 
 def find_question(messages: Sequence[Message]) -> int:

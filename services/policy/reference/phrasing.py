@@ -22,64 +22,45 @@ def describe_step(code: str, names: Mapping[str, str], is_zh: bool) -> str:
 
 def describe_node(node: ast.expr, names: Mapping[str, str], is_zh: bool) -> str:
     """Return the words of one expression: a call by its template, a name by what it stands for, a constant as it is."""
-    table = load_table("phrases")
     if isinstance(node, ast.Name):
         return names.get(node.id, f"({node.id.lstrip('_')})")
     if isinstance(node, ast.UnaryOp):
         return f"−{describe_node(node.operand, names, is_zh)}"
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return describe_constant(node.value if isinstance(node, ast.Constant) else "", is_zh)
-    name = node.func.attr
-    parts = [describe_node(one, names, is_zh) for one in node.args]
-    if name == "period":
-        return describe_period(node, is_zh)
-    if name in ENDS and node.args and is_period(node.args[0]):
-        return describe_edge(node.args[0], name, is_zh)
-    if name in EDGES and has_open_end(node):
-        name = "within"
-    template = str(table["functions"].get(name, [f"{name}({{*}})"] * 2)[is_zh])
-    return fill_template(template, parts, is_zh)
+    name, days, periods = node.func.attr, read_period(node), [*map(read_period, node.args), None, None]
+    if days is not None:
+        return describe_period(*days, is_zh)
+    if name in ENDS and periods[0] is not None:
+        return periods[0][ENDS[name]] or describe_period(*periods[0], is_zh)
+    # A period without an end says itself from or until when it is.
+    name = "within" if name in EDGES and None in (periods[1] or ()) else name
+    template = load_table("phrases")["functions"].get(name, [f"{name}({{*}})"] * 2)[is_zh]
+    return fill_template(template, [describe_node(one, names, is_zh) for one in node.args], is_zh)
 
 
-def is_period(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "period"
+def read_period(node: ast.expr) -> tuple[str | None, str | None] | None:
+    """Return the first and the last day of a period, None for an open end; None for any other expression."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "period"):
+        return None
+    days = [one.value if isinstance(one, ast.Constant) else None for one in node.args]
+    first, last = [*(str(day) if day else None for day in days), None, None][:2]
+    return first, last
 
 
-def describe_edge(period: ast.expr, name: str, is_zh: bool) -> str:
-    """Return the first or the last day of a period; its words where that side is open."""
-    sides = period.args if isinstance(period, ast.Call) else []
-    days = [one.value for one in sides if isinstance(one, ast.Constant)]
-    day = days[ENDS[name]] if len(days) == len(ENDS) else None
-    return str(day) if day else describe_node(period, {}, is_zh)
-
-
-def has_open_end(node: ast.Call) -> bool:
-    """Return whether the second argument is a period that says itself from or until when it is."""
-    period = node.args[1] if len(node.args) > 1 else None
-    return isinstance(period, ast.Call) and any(
-        isinstance(one, ast.Constant) and one.value is None for one in period.args
-    )
+def describe_period(first: str | None, last: str | None, is_zh: bool) -> str:
+    """Return a period by its days, a single one or an open end as such."""
+    if first == last:
+        return str(first)
+    name = "since" if last is None else "until" if first is None else "period"
+    return str(load_table("phrases")["functions"][name][is_zh]).format(first, last)
 
 
 def describe_constant(value: object, is_zh: bool) -> str:
     """Return a number or a word of the language of programs as a reader writes it."""
     if isinstance(value, float):
         return f"{value:g}"
-    words = load_table("phrases")["words"].get(value)
-    return str(words[is_zh]) if words else str(value)
-
-
-def describe_period(node: ast.Call, is_zh: bool) -> str:
-    """Return a period by its days, a single one or an open end as such."""
-    days = [one.value if isinstance(one, ast.Constant) else None for one in node.args]
-    first, last = [*days, None, None][:2]
-    if first == last:
-        return str(first)
-    if first is None or last is None:
-        known, side = (last, "to") if first is None else (first, "from")
-        words = {"to": ("up to {0}", "截至{0}"), "from": ("since {0}", "{0}以来")}[side]
-        return words[is_zh].format(known)
-    return str(load_table("phrases")["functions"]["period"][is_zh]).format(first, last)
+    return str(load_table("phrases")["words"].get(value, [value] * 2)[is_zh])
 
 
 def fill_template(template: str, parts: Sequence[str], is_zh: bool) -> str:
@@ -95,8 +76,7 @@ def fill_template(template: str, parts: Sequence[str], is_zh: bool) -> str:
 
 def name_unit(unit: str, is_zh: bool) -> str:
     """Return a unit as it stands behind a number: "%" at once, others after a blank; bases of indices are left out."""
-    words = load_table("phrases")["words"].get(unit)
-    text = str(words[is_zh]) if words else unit.strip()
+    text = str(load_table("phrases")["words"].get(unit, [unit.strip()] * 2)[is_zh])
     if not text or "=" in text or text in ("index", "points"):
         return ""
     return "%" if text.startswith("%") else f" {text}"
@@ -109,20 +89,16 @@ def show_point(point: Mapping[str, Any], is_zh: bool) -> str:
     dated = f" ({' – '.join(dict.fromkeys(days))})" if days else ""
     if value is None:
         return f"{load_table('phrases')['words']['none'][is_zh]}{dated}"
-    return (
-        f"{show_number(float(value), str(point.get('unit', '')))}{name_unit(str(point.get('unit', '')), is_zh)}{dated}"
-    )
+    unit = str(point.get("unit", ""))
+    return f"{show_number(float(value), unit)}{name_unit(unit, is_zh)}{dated}"
 
 
 def show_number(value: float, unit: str) -> str:
     """Return a number with as many decimals as its size is worth."""
     if value == int(value) and abs(value) < 1e12 and unit in ("", "days", "months"):
         return f"{int(value):,}"
-    size = abs(value)
-    places = 2 if size >= 10 else 4 if size >= 0.1 else 6
-    if unit in ("%", "percentage points"):
-        places = 2
-    return f"{value:,.{places}f}"
+    is_short = abs(value) >= 10 or unit in ("%", "percentage points")
+    return f"{value:,.{2 if is_short else 4 if abs(value) >= 0.1 else 6}f}"
 
 
 def show_result(printed: Mapping[str, Any], is_zh: bool) -> Iterator[str]:
@@ -149,6 +125,5 @@ def show_result(printed: Mapping[str, Any], is_zh: bool) -> Iterator[str]:
 def list_days(point: Mapping[str, Any], is_zh: bool) -> str:
     """Return the days on which a condition holds, where they are few enough to be read."""
     days = [str(day) for day in point.get("days", ())]
-    if not days or len(days) > MOST_DAYS or point.get("more"):
-        return ""
-    return f": {', '.join(days)}" if not is_zh else f"：{'、'.join(days)}"
+    is_short = 0 < len(days) <= MOST_DAYS and not point.get("more")
+    return "" if not is_short else f"：{'、'.join(days)}" if is_zh else f": {', '.join(days)}"

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any
 
-from fathom.services.policy.reference.cells import list_columns
 from fathom.services.policy.reference.conversation import Step, parse_object
 from fathom.services.policy.reference.reading import Reading, load_table
+from fathom.services.policy.reference.tables import Sheet, list_columns
 
 # Each step by itself, so that one that fails leaves the others; a later step of a failed one fails by name.
 HEAD = """import json
@@ -31,9 +31,9 @@ def run(number, what, call):
 
 
 """
-Sheet = Mapping[str, Any]
-# Functions that only say which value of a series is meant.
+# Functions that only say which value of a series is meant, and those of single values, which have no course to draw.
 LOOKING_UP = frozenset({"at", "last", "within", "period", "start", "end"})
+SINGLE = frozenset({"at", "start", "end", "period", "minus", "plus", "over", "times", "pct", "share"})
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,14 @@ class Series:
     entity: str
     indicator: str
     words: str
+    variable: str = ""
+    column: str = ""
+    dates: str = ""
+
+    @property
+    def label(self) -> str:
+        """Return the question's words on one line; the name where there are none."""
+        return " ".join(self.words.split())[:80] or self.name
 
 
 @dataclass(frozen=True)
@@ -57,6 +65,7 @@ class Program:
     confidence: float
     link_confidence: float
     words: tuple[str, ...] = ()
+    assumptions: tuple[Mapping[str, Any], ...] = ()
 
     def leaves_out(self, reading: Reading, question: str) -> bool:
         """Return whether the question has a name, a period or a number that no step uses.
@@ -64,23 +73,17 @@ class Program:
         The words of the question are read without the learned reader, whose programs may lack a part of it. An economy
         is no series, and a number in words may count what is named beside it.
         """
-        known = load_table("measures")["no_series"]
-        used = [words.casefold() for words in self.words]
+        used, counts = [words.casefold() for words in self.words], ("1", str(len(reading.entities)))
         named = [
             text.casefold()
             for kind, text, value in reading.mentions
-            if (kind == "entity" and value not in known)
+            if (kind == "entity" and value in reading.entities)
             or kind == "period"
-            or (kind == "parameter" and not reading.spans(text, *value.partition(" ")[::2]))
+            or (kind == "parameter" and value.split(" ")[0] not in counts and any(map(str.isdigit, text)))
         ]
-        is_cut = any(self._cuts_name(reading.texts("unknown"), one.words, question) for one in self.series)
-        return is_cut or any(not any(text in words or words in text for words in used) for text in named)
-
-    def _cuts_name(self, unknown: Sequence[str], words: str, question: str) -> bool:
-        """Return whether unread words stand right before a series' words, one of them a proper name: "UK gilt 10y"."""
-        before = question[: question.find(words)].split() if words in question else []
-        run = takewhile(lambda word: word in unknown, reversed(before))
-        return any(char.isupper() for word in run for char in word)
+        if any(cuts_name(one.words, reading.texts("unknown"), question) for one in self.series):
+            return True
+        return any(not any(text in words or words in text for words in used) for text in named)
 
     @property
     def lookup(self) -> Series | None:
@@ -92,14 +95,12 @@ class Program:
     def is_sure(self) -> bool:
         """Return whether it is likely enough what the question asks for."""
         table = load_table("phrases")
-        least: tuple[float, float] = (table["confidence"], table["link_confidence"])
-        return self.confidence >= least[0] and self.link_confidence >= least[1]
+        return bool(self.confidence >= table["confidence"] and self.link_confidence >= table["link_confidence"])
 
     @property
     def is_certain(self) -> bool:
         """Return whether nothing need be said of how the question was read."""
-        least: float = load_table("phrases")["certain"]
-        return self.confidence >= least
+        return bool(self.confidence >= load_table("phrases")["certain"])
 
     @property
     def is_computable(self) -> bool:
@@ -109,41 +110,55 @@ class Program:
     @property
     def queries(self) -> list[dict[str, Any]]:
         """Return the typed queries that bring its series, one per indicator of entities, one for the economy's."""
-        wanted: dict[str, dict[str, list[str]]] = {}
+        groups: dict[str, list[Series]] = {}
         for one in self.series:
+            if one.variable:
+                continue
             # The economy's indicators have one entity, everything else one indicator of several.
-            key = one.entity if one.entity in load_table("measures")["no_series"] else one.indicator
-            found = wanted.setdefault(key, {"entities": [], "indicators": []})
-            found["entities"] += [one.entity] if one.entity not in found["entities"] else []
-            found["indicators"] += [one.indicator] if one.indicator not in found["indicators"] else []
-        return [dict(one) for one in wanted.values()]
+            key = one.entity if one.entity in load_table("phrases")["economies"] else one.indicator
+            groups.setdefault(key, []).append(one)
+        names = (
+            {"entities": [one.entity for one in group], "indicators": [one.indicator for one in group]}
+            for group in groups.values()
+        )
+        return [{key: list(dict.fromkeys(values)) for key, values in one.items()} for one in names]
 
     def find_columns(self, sheets: Sequence[Sheet]) -> dict[str, tuple[str, str]]:
         """Return table and column of each series that the tables have, by its name."""
         columns = {
-            (str(column.get("entity")), str(column.get("indicator"))): (str(sheet["variable"]), str(column["name"]))
+            (column.get("entity"), column.get("indicator")): (str(sheet["variable"]), str(column["name"]))
             for sheet in sheets
             for column in list_columns(sheet)
         }
-        found = {one.name: columns.get((one.entity, one.indicator)) for one in self.series}
+        found = {
+            one.name: (one.variable, one.column) if one.variable else columns.get((one.entity, one.indicator))
+            for one in self.series
+        }
         return {name: place for name, place in found.items() if place is not None}
 
     def write_cell(self, sheets: Sequence[Sheet], labels: Sequence[str]) -> str:
         """Return the cell that computes all steps from tables that have all series; a label says what each step is."""
-        columns = self.find_columns(sheets)
-        named = {one.name: one.words for one in self.series}
-        lines = [
-            f"{name} = f.line({variable}, {column!r}, {shorten(named[name], name)!r})"
-            for name, (variable, column) in columns.items()
-        ]
-        named_steps = enumerate(zip(labels, self.steps, strict=True), 1)
-        steps = [f"_{number} = run({number}, {label!r}, lambda: {code})" for number, (label, code) in named_steps]
-        return HEAD + "\n".join([*lines, *steps]) + "\n"
+        columns, named = self.find_columns(sheets), {one.name: one.label for one in self.series}
+        lines = [f"{name} = f.line({table}, {one!r}, {named[name]!r})" for name, (table, one) in columns.items()]
+        steps = enumerate(zip(labels, self.steps, strict=True), 1)
+        lines += [f"_{number} = run({number}, {label!r}, lambda: {code})" for number, (label, code) in steps]
+        return HEAD + "\n".join(lines) + "\n"
 
-
-def shorten(words: str, name: str) -> str:
-    """Return the words for a series as a label; its name where there are none."""
-    return " ".join(words.split())[:80] or name
+    def write_chart(self, sheets: Sequence[Sheet], is_zh: bool) -> str:
+        """Return the cell that draws the series of the first table; "" where nothing has a course to be drawn."""
+        places = [*self.find_columns(sheets).values()]
+        names = [name for code in self.steps for name in list_functions(code)]
+        if not places or {*names} <= SINGLE:
+            return ""
+        kinds, table = load_table("phrases")["charts"], places[0][0]
+        drawn = list(dict.fromkeys(column for variable, column in places if variable == table))
+        kind = next((kinds[name] for name in names if name in kinds), "levels")
+        kind = "rebased" if kind == "scatter" and len(drawn) != 2 else kind
+        days = sorted({day for code in self.steps for day in list_days(code)})
+        start, end = (days[0], days[-1]) if len(days) > 1 else (None, None)
+        dates = next((one.dates for one in self.series if one.variable == table), "") or "date"
+        data, language = f"{table}[{json.dumps([dates, *drawn], ensure_ascii=False)}]", "zh" if is_zh else "en"
+        return f"finance.chart({data}, {kind!r}, '', {start!r}, {end!r}, language={language!r})"
 
 
 @dataclass(frozen=True)
@@ -164,25 +179,21 @@ def read_program(step: Step) -> Program | None:
     found = step.head.get("program")
     if not isinstance(found, Mapping):
         return None
-    series = [one for one in found.get("series", ()) if isinstance(one, Mapping)]
-    fields = ("name", "entity", "indicator", "words")
+    fields = ("name", "entity", "indicator", "words", "variable", "column", "dates")
     return Program(
         str(found.get("kind", "")),
         tuple(map(str, found.get("steps", ()))),
-        tuple(Series(*(str(one.get(name, "")) for name in fields)) for one in series),
-        tuple(one for one in found.get("missing", ()) if isinstance(one, Mapping)),
+        tuple(Series(*(str(one.get(name, "")) for name in fields)) for one in found.get("series", ())),
+        tuple(found.get("missing", ())),
         float(found.get("confidence", 0.0)),
         float(found.get("link_confidence", 0.0)),
         tuple(map(str, found.get("words", ()))),
+        tuple(found.get("assumptions", ())),
     )
 
 
-def read_outcomes(steps: Sequence[Step]) -> list[Outcome]:
-    """Return what the steps of programs gave, in their order."""
-    return list(iter_outcomes(steps))
-
-
-def iter_outcomes(steps: Sequence[Step]) -> Iterator[Outcome]:
+def read_outcomes(steps: Sequence[Step]) -> Iterator[Outcome]:
+    """Yield what the steps of programs gave, in their order."""
     for step in steps:
         for line in step.body.splitlines() if step.is_ok else ():
             printed = parse_object(line)
@@ -190,26 +201,11 @@ def iter_outcomes(steps: Sequence[Step]) -> Iterator[Outcome]:
                 yield Outcome(printed["step"], printed, step.material)
 
 
-def write_program_chart(program: Program, sheets: Sequence[Sheet], is_zh: bool) -> str:
-    """Return the cell that draws the series of a program; "" where nothing has a course to be drawn.
-
-    Series of one table are drawn together; a calculation at single days has no chart.
-    """
-    columns = program.find_columns(sheets)
-    tables = list(dict.fromkeys(variable for variable, _ in columns.values()))
-    days = sorted({day for code in program.steps for day in list_days(code)})
-    names = [name for code in program.steps for name in list_functions(code)]
-    if not tables or {*names} <= {"at", "start", "end", "period", "minus", "plus", "over", "times", "pct", "share"}:
-        return ""
-    kinds = load_table("phrases")["charts"]
-    kind = next((kinds[name] for name in names if name in kinds), "levels")
-    drawn = list(dict.fromkeys(column for variable, column in columns.values() if variable == tables[0]))
-    if kind == "scatter" and len(drawn) != 2:
-        kind = "rebased"
-    start, end = (days[0], days[-1]) if len(days) > 1 else ("", "")
-    data = f"{tables[0]}[{json.dumps(['date', *drawn], ensure_ascii=False)}]"
-    language = "zh" if is_zh else "en"
-    return f"finance.chart({data}, {kind!r}, '', {start or None!r}, {end or None!r}, language={language!r})"
+def cuts_name(words: str, unknown: Sequence[str], question: str) -> bool:
+    """Return whether unread words stand right before a series' words, one of them a proper name: "UK gilt 10y"."""
+    before = question[: question.find(words)].split() if words in question else []
+    run = takewhile(lambda word: word in unknown, reversed(before))
+    return any(char.isupper() for word in run for char in word)
 
 
 def list_functions(code: str) -> list[str]:

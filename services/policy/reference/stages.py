@@ -108,7 +108,7 @@ def answer(asked: Asked) -> str:
             missing.append({"subject": line.strip(), "reason": "missing", "detail": "no data", "material": number})
     conversation = Conversation(asked["question"], tuple(steps), True)
     reading = Reading(missing=tuple(missing))
-    return compose(Findings(conversation, reading, (), (), tuple(sheets), list_quotes(conversation, reading)))
+    return compose(Findings(conversation, reading, sheets, list_quotes(conversation, reading)))
 
 
 def read_sheet(number: int, line: str, body: str) -> dict[str, Any] | None:

@@ -11,7 +11,7 @@
 and none of ``unexpected_mentions``, compared without case, width and spaces; with ``clarify`` it is right when the
 rewriter asks back. Without FILE the cases of ``tests/golden/workflow/rewriting.yaml`` run, which were written with an
 earlier rewriter, and the human rewritings of ``/work/shared/data/rewrite_zh`` where they are present. The data service
-runs in this process over the bundled tables (``make data``). The baseline is the follow-up as it stands.
+runs in this process over the bundled tables (``make data``), with its encoder and reader of programs where present. The baseline is the follow-up as it stands.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ from fathom.core.errors import FathomError
 from fathom.core.telemetry import Telemetry
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.text.language import language_of
+from fathom.services.planner.model.programs import ReadProgram
 from fathom.services.planner.model.slots import ReadText
-from fathom.services.planner.reader import make_text
+from fathom.services.planner.reader import make_program, make_program_request, make_text
 from fathom.services.planner.workflow.rewriting import Reading, Rewriter
 from tests.bench.datafetch.datafetch_gold import service
 from tests.bench.planner.router import HOME, make_classifier, read_lines
@@ -59,6 +60,14 @@ class LocalReader:
         except FathomError:
             return None
         return make_text(cut, response)
+
+    async def read_program(self, text: str, earlier: Sequence[str] = (), as_of: object = None) -> ReadProgram | None:
+        """Return the text with its slots and its program; None when datafetch refuses it."""
+        request = make_program_request(text, earlier)
+        try:
+            return make_program(request.question, await self._servicer.ReadQuestion(request, Call.new()))
+        except FathomError:
+            return None
 
 
 def make_rewriter(servicer: Any) -> Rewriter:
@@ -107,7 +116,7 @@ def load_gold() -> list[dict[str, Any]]:
 
 async def run(path: str = "") -> None:
     """Print the shares and the cases that are not right."""
-    async with service(HOME / "data" / "tables", models_dir=str(HOME / "models"), embedding="off") as (servicer, _):
+    async with service(HOME / "data" / "tables", models_dir=str(HOME / "models"), embedding="auto") as (servicer, _):
         rewriter = make_rewriter(servicer)
         await grade(read_lines(Path(path)) if path else load_gold(), rewriter)
         if not path:

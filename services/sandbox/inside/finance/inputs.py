@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,8 @@ BASES = ("auto", "before", "first")
 def read_series(data: Any, name: str) -> Any:
     """Return the numeric columns of a Series or DataFrame as a DataFrame of floats by date, sorted.
 
-    Dates are the index, or else the column "date"; a long table with a column "entity" gets a column per entity. Units
-    and indicators in ``attrs`` are kept. Raise ``InvalidArgument`` naming the argument.
+    Dates are the index, or else the column "date" or the only one of dates; a long table with a column "entity" gets a
+    column per entity. Units and indicators in ``attrs`` are kept. Raise ``InvalidArgument`` naming the argument.
     """
     if not isinstance(data, (pd.Series, pd.DataFrame)):
         raise InvalidArgument(name, f"must be a Series or a DataFrame, not {type(data).__name__}")
@@ -48,11 +49,23 @@ def read_series(data: Any, name: str) -> Any:
     return numbers
 
 
+def has_dates(column: Any) -> bool:
+    """Return whether all values of a column that are not missing are days or moments."""
+    if pd.api.types.is_datetime64_any_dtype(column):
+        return True
+    values = column.dropna() if column.dtype == object else column.iloc[:0]
+    return len(values) > 0 and all(isinstance(value, date) for value in values)
+
+
 def index_by_date(frame: Any, name: str) -> Any:
     """Return the frame with dates as index; raise ``InvalidArgument`` naming the first value that is no date."""
     if isinstance(frame.index, pd.PeriodIndex):
         return frame.set_axis(frame.index.end_time.normalize())
     column = next((one for one in frame.columns if str(one).lower() == "date"), None)
+    if column is None and pd.api.types.is_numeric_dtype(frame.index):
+        # Whoever gives a table may call its dates anything.
+        dated = [one for one in frame.columns if has_dates(frame[one])]
+        column = dated[0] if len(dated) == 1 else None
     if column is None and pd.api.types.is_numeric_dtype(frame.index):
         raise InvalidArgument(name, "has neither dates as index nor a column 'date'")
     raw = frame.index if column is None else pd.Index(frame[column])

@@ -20,7 +20,7 @@ from tests.golden.agent.schema import HELD, load_questions
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 Stack = tuple[Endpoints, Clients]
-FEW = {"compare-03", "risk-02", "growth-01", "extreme-05", "macro-01", "fx-01", "rank-02", "document-02", "missing-02",
+FEW = {"compare-03", "risk-02", "growth-01", "extreme-02", "macro-01", "fx-01", "rank-02", "document-02", "missing-04",
        "hop-03"}  # fmt: skip
 
 

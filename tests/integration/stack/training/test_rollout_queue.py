@@ -6,7 +6,7 @@ import asyncio
 import json
 import signal
 from collections import Counter
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,7 @@ from fathom.services.local import Endpoints
 from fathom.transport.bus import open_bus
 from fathom.transport.bus.streams import AWAITED
 from fathom.transport.store import ObjectStore, open_store
-from tests.integration.stack.planners import Planners, planners
+from tests.integration.stack.planners import Planners, planners, start
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
@@ -40,6 +40,12 @@ def make_submission(rollout_id: str, tasks: int, group_size: int) -> pb.SubmitRo
     return pb.SubmitRolloutRequest(rollout=rollout)
 
 
+def list_tasks(found: Planners, name: str) -> set[int]:
+    """Return the tasks that a planner has taken up."""
+    lines = [line for line in found.logs[name].read_text().splitlines() if "queued task acquired" in line]
+    return {json.loads(line)["task"] for line in lines}
+
+
 async def test_a_queued_rollout_outlives_the_planner_that_plays_it(stack: Stack, tmp_path: Path) -> None:
     endpoints, _ = stack
     tasks, group_size = 2, 2
@@ -47,15 +53,10 @@ async def test_a_queued_rollout_outlives_the_planner_that_plays_it(stack: Stack,
     async with planners(endpoints, tmp_path, "first", "second") as (found, clients):
         killed: list[str] = []
 
-        def taken_up(name: str) -> set[int]:
-            """Tasks that a planner has taken."""
-            lines = [line for line in found.logs[name].read_text().splitlines() if "queued task acquired" in line]
-            return {json.loads(line)["task"] for line in lines}
-
         async def before(method: str, request_id: str) -> None:
             # The second round of an episode: none of its group has ended.
             if method == "Generate" and request_id.endswith("-1") and not killed:
-                killed.append(next(name for name in ("first", "second") if taken_up(name)))
+                killed.append(next(name for name in ("first", "second") if list_tasks(found, name)))
                 found.processes[killed[0]].send_signal(signal.SIGKILL)
 
         found.on_call.append(before)
@@ -78,12 +79,42 @@ async def test_a_queued_rollout_outlives_the_planner_that_plays_it(stack: Stack,
         items = [response.trajectory for response in responses]
         assert sorted((item.task_index, item.sample_index) for item in items) == every, "each exactly once"
         assert {item.stop_reason for item in items} == {trajectory.STOP_REASON_FINISHED}
-        assert taken_up(killed[0]) & taken_up(survivor), "what the killed one had begun, the other has played"
+        assert list_tasks(found, killed[0]) & list_tasks(found, survivor), (
+            "what the killed one had begun, the other has played"
+        )
         store = open_store(endpoints.store)
         kept = Counter(item.key.rpartition("/")[2][:7] for item in await store.list("rollouts/ro-killed/0"))
         assert set(kept.values()) == {1}
         assert len(kept) == len(every)
         await left_without_its_watcher(found, survivor, store)
+
+
+async def test_a_planner_that_joins_gets_work_and_one_that_leaves_loses_none(stack: Stack, tmp_path: Path) -> None:
+    """One planner plays as many tasks as it may; another one joins, plays the rest, and then those of the first."""
+    endpoints, _ = stack
+    tasks, places = 6, 4
+    async with AsyncExitStack() as contexts, planners(endpoints, tmp_path, "first") as (found, clients):
+        free = asyncio.Event()
+
+        async def hold(method: str, request_id: str) -> None:
+            if method == "Generate":
+                await free.wait()
+
+        found.on_call.append(hold)
+        await clients.planner.submit_rollout(make_submission("ro-elastic", tasks, 1))
+        await eventually(lambda: len(list_tasks(found, "first")) == places, within_s=60)
+        await start(contexts, found, "second", tmp_path, endpoints.store)
+        await eventually(lambda: len(list_tasks(found, "second")) == tasks - places, within_s=60)
+        found.processes["first"].terminate()
+        free.set()
+        others = connect({"planner": found.urls["second"]})
+        contexts.push_async_callback(others.close)
+        watch = pb.WatchRolloutRequest(rollout_id="ro-elastic")
+        async with asyncio.timeout(60):
+            items = [response.trajectory async for response in others.planner.watch_rollout(watch)]
+            await found.processes["first"].wait()
+    assert {item.stop_reason for item in items} == {trajectory.STOP_REASON_FINISHED}
+    assert sorted(item.task_index for item in items) == list(range(tasks)), "each exactly once"
 
 
 async def left_without_its_watcher(found: Planners, name: str, store: ObjectStore) -> None:

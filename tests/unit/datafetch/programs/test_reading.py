@@ -19,7 +19,7 @@ from fathom.services.datafetch.engine import Engine
 from fathom.services.datafetch.programs.conversation import ALL_PIECES, MOST_TURNS, cut_turns
 from fathom.services.datafetch.programs.loading import ProgramLoader
 from fathom.services.datafetch.programs.reader import ProgramReading
-from fathom.services.datafetch.programs.resolve import Gap, GapReason, NamedSeries
+from fathom.services.datafetch.programs.resolve import Assumption, Gap, GapReason, NamedSeries
 from fathom.services.datafetch.server import check_earlier
 
 from .tiny import TinyEncoder
@@ -33,6 +33,7 @@ READING = ProgramReading(
     (NamedSeries("s1", "GOLD", "close_adj", "gold"),),
     (Gap("2010", GapReason.PERIOD, "why"),),
     ("gold", "2010"),
+    (Assumption("my fund", ("a",)),),
 )
 
 

@@ -12,6 +12,7 @@ from fathom.core.telemetry import Telemetry
 from fathom.domain.chat.messages import Message, Role
 from fathom.services.planner.classification.classifier import Classifier, load_heads
 from fathom.services.planner.classification.vectors import Encoded
+from fathom.services.planner.model.programs import ReadProgram
 from fathom.services.planner.model.slots import ReadText, Slot, SlotKind
 from fathom.services.planner.questions.follow_ups import Completed, complete_question, merge_inputs
 from fathom.services.planner.questions.frames import Turn
@@ -242,6 +243,9 @@ class Lexicon:
     async def read(self, text: str, as_of: object = None) -> ReadText | None:
         self.texts.append(text)
         return read(text)
+
+    async def read_program(self, text: str, earlier: Sequence[str] = (), as_of: object = None) -> ReadProgram | None:
+        return None
 
 
 class NoVectors:

@@ -225,6 +225,24 @@ TWO = [["entity", "Alpha", "AAA"], ["entity", "Beta", "BBB"], ["period", "2018 t
 RATE = [["indicator", "unemployment rate", "unrate"], ["entity", "US", "US"]]
 
 
+ALPHA = {"name": "s1", "entity": "AAA", "indicator": "close_adj", "words": "Alpha"}
+BETA = {"name": "s2", "entity": "BBB", "indicator": "close_adj", "words": "Beta"}
+
+
+def make_program(steps: Sequence[str], **changed: Any) -> dict[str, Any]:
+    """Return a sure program over Alpha's prices."""
+    sure = {"kind": "calculation", "confidence": 0.97, "link_confidence": 0.99, "missing": [], "words": ["Alpha"]}
+    return {**sure, "steps": list(steps), "series": [ALPHA], **changed}
+
+
+def compare(*functions: str) -> dict[str, Any]:
+    """Return a program that computes functions of Alpha's and of Beta's prices from 2019 to 2021."""
+    steps = [
+        f"f.{name}(f.within({one}, f.period('2019-01-01', '2021-12-31')))" for name in functions for one in ("s1", "s2")
+    ]
+    return make_program(steps, series=[ALPHA, BETA], words=["Alpha", "Beta", "2018 to 2021"])
+
+
 @pytest.fixture
 def two_companies() -> World:
     """Two price series, and documents on the measure and on something else."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fathom.services.policy.reference.answer import write_row
-from fathom.services.policy.reference.reading import Reading
+from fathom.services.policy.reference.tables import write_row
 
 
 @pytest.mark.parametrize(
@@ -19,4 +18,4 @@ from fathom.services.policy.reference.reading import Reading
 )
 def test_a_value_has_its_unit_and_its_date(value: str, unit: str, written: str) -> None:
     sheet = {"columns": [{"name": "date", "type": "date32"}, {"name": "US.cpiaucsl", "type": "double", "unit": unit}]}
-    assert list(write_row(["2021-12-31", value], sheet, Reading())) == [written]
+    assert list(write_row(["2021-12-31", value], sheet, {})) == [written]

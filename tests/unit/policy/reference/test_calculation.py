@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
 import pytest
 
+from tests.unit.policy.reference.conftest import make_program
 from tests.unit.policy.reference.test_walk import assert_cited, assert_grounded
 
 QUESTION = "When was Alpha highest in 2019, and how far did it fall afterwards until the end of 2020?"
-ALPHA = {"name": "s1", "entity": "AAA", "indicator": "close_adj", "words": "Alpha"}
 YEAR = "f.period('2019-01-01', '2019-12-31')"
 STEPS = [
     f"f.maximum(f.within(s1, {YEAR}))",
     "f.minimum(f.between(s1, _1, f.end(f.period('2020-01-01', '2020-12-31'))))",
     "f.pct(_1, _2)",
 ]
-
-
-def make_program(steps: list[str], **changed: Any) -> dict[str, Any]:
-    """Return a sure program over Alpha's prices."""
-    sure = {"kind": "calculation", "confidence": 0.97, "link_confidence": 0.99, "missing": [], "words": ["Alpha"]}
-    return {**sure, "steps": steps, "series": [ALPHA], **changed}
 
 
 @pytest.fixture
@@ -134,3 +129,24 @@ async def test_a_proper_name_before_a_series_that_no_step_uses_is_not_dropped(dr
     world.words = [["unknown", "UK", ""], ["unknown", "gilt", ""]]
     talk = await drive("UK gilt Alpha, average", world)
     assert not any("finance.steps" in str(arguments.get("code")) for _, arguments in talk.calls)
+
+
+OWN = {"name": "s1", "words": "Tencent", "variable": "sheet_1", "column": "腾讯", "dates": "日期"}
+
+
+async def test_a_column_of_the_users_own_table_is_computed_without_a_query(drive: Any, world: Any) -> None:
+    days = pd.date_range("2026-08-03", periods=3, freq="B")
+    world.namespace["sheet_1"] = pd.DataFrame({"日期": days, "腾讯": [400.0, 360.0, 380.0]})
+    world.program = make_program(["f.drawdown(s1)"], series=[OWN], words=["Tencent"])
+    talk = await drive("How far did Tencent fall in my table?", world)
+    codes = [str(arguments["code"]) for tool, arguments in talk.calls if tool == "python"]
+    assert [tool for tool in talk.tools if tool == "data"] == ["data"]
+    assert "s1 = f.line(sheet_1, '腾讯', 'Tencent')" in codes[0]
+
+
+async def test_what_words_were_taken_for_is_said_first(drive: Any, world: Any) -> None:
+    assumed = [{"words": "my companies", "columns": ["腾讯", "美团"]}]
+    world.program = make_program(STEPS[:1], assumptions=assumed)
+    talk = await drive(QUESTION, world)
+    said = "“my companies” is taken for the columns of your table (腾讯, 美团), since no name here says it"
+    assert talk.calls[-1][1]["reading"]["open"][0] == said

@@ -176,6 +176,14 @@ def test_a_long_table_gets_a_column_per_entity() -> None:
     assert finance.returns(long).iloc[0].to_dict() == {"A": 1.0, "B": 0.25}
 
 
+def test_the_only_column_of_dates_may_be_called_anything() -> None:
+    days = pd.to_datetime(["2020-01-01", "2020-01-02"])
+    for dates in (days, [day.date() for day in days]):
+        assert finance.returns(pd.DataFrame({"日期": dates, "a": [1.0, 2.0]})).index.tolist() == [days[1]]
+    with pytest.raises(InvalidArgument, match="has neither dates"):
+        finance.returns(pd.DataFrame({"from": days, "to": days, "a": [1.0, 2.0]}))
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [

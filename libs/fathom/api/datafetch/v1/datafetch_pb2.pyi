@@ -523,16 +523,18 @@ class Mention(_message.Message):
     def __init__(self, kind: _Optional[_Union[MentionKind, str]] = ..., start: _Optional[int] = ..., end: _Optional[int] = ..., text: _Optional[str] = ..., value: _Optional[str] = ..., confidence: _Optional[float] = ...) -> None: ...
 
 class ReadQuestionRequest(_message.Message):
-    __slots__ = ("question", "as_of", "earlier", "with_program")
+    __slots__ = ("question", "as_of", "earlier", "with_program", "sheet_ids")
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     AS_OF_FIELD_NUMBER: _ClassVar[int]
     EARLIER_FIELD_NUMBER: _ClassVar[int]
     WITH_PROGRAM_FIELD_NUMBER: _ClassVar[int]
+    SHEET_IDS_FIELD_NUMBER: _ClassVar[int]
     question: str
     as_of: _timestamp_pb2.Timestamp
     earlier: _containers.RepeatedScalarFieldContainer[str]
     with_program: bool
-    def __init__(self, question: _Optional[str] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., earlier: _Optional[_Iterable[str]] = ..., with_program: bool = ...) -> None: ...
+    sheet_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, question: _Optional[str] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., earlier: _Optional[_Iterable[str]] = ..., with_program: bool = ..., sheet_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ReadQuestionResponse(_message.Message):
     __slots__ = ("understood", "mentions", "program")
@@ -545,7 +547,7 @@ class ReadQuestionResponse(_message.Message):
     def __init__(self, understood: _Optional[_Union[TypedQuery, _Mapping]] = ..., mentions: _Optional[_Iterable[_Union[Mention, _Mapping]]] = ..., program: _Optional[_Union[Program, _Mapping]] = ...) -> None: ...
 
 class Program(_message.Message):
-    __slots__ = ("text", "kind", "confidence", "link_confidence", "steps", "series", "missing", "words")
+    __slots__ = ("text", "kind", "confidence", "link_confidence", "steps", "series", "missing", "words", "assumptions")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
@@ -554,6 +556,7 @@ class Program(_message.Message):
     SERIES_FIELD_NUMBER: _ClassVar[int]
     MISSING_FIELD_NUMBER: _ClassVar[int]
     WORDS_FIELD_NUMBER: _ClassVar[int]
+    ASSUMPTIONS_FIELD_NUMBER: _ClassVar[int]
     text: str
     kind: str
     confidence: float
@@ -562,19 +565,32 @@ class Program(_message.Message):
     series: _containers.RepeatedCompositeFieldContainer[ProgramSeries]
     missing: _containers.RepeatedCompositeFieldContainer[ProgramGap]
     words: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, text: _Optional[str] = ..., kind: _Optional[str] = ..., confidence: _Optional[float] = ..., link_confidence: _Optional[float] = ..., steps: _Optional[_Iterable[str]] = ..., series: _Optional[_Iterable[_Union[ProgramSeries, _Mapping]]] = ..., missing: _Optional[_Iterable[_Union[ProgramGap, _Mapping]]] = ..., words: _Optional[_Iterable[str]] = ...) -> None: ...
+    assumptions: _containers.RepeatedCompositeFieldContainer[ProgramAssumption]
+    def __init__(self, text: _Optional[str] = ..., kind: _Optional[str] = ..., confidence: _Optional[float] = ..., link_confidence: _Optional[float] = ..., steps: _Optional[_Iterable[str]] = ..., series: _Optional[_Iterable[_Union[ProgramSeries, _Mapping]]] = ..., missing: _Optional[_Iterable[_Union[ProgramGap, _Mapping]]] = ..., words: _Optional[_Iterable[str]] = ..., assumptions: _Optional[_Iterable[_Union[ProgramAssumption, _Mapping]]] = ...) -> None: ...
+
+class ProgramAssumption(_message.Message):
+    __slots__ = ("words", "columns")
+    WORDS_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    words: str
+    columns: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, words: _Optional[str] = ..., columns: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ProgramSeries(_message.Message):
-    __slots__ = ("name", "entity", "indicator", "words")
+    __slots__ = ("name", "entity", "indicator", "words", "sheet_id", "column")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ENTITY_FIELD_NUMBER: _ClassVar[int]
     INDICATOR_FIELD_NUMBER: _ClassVar[int]
     WORDS_FIELD_NUMBER: _ClassVar[int]
+    SHEET_ID_FIELD_NUMBER: _ClassVar[int]
+    COLUMN_FIELD_NUMBER: _ClassVar[int]
     name: str
     entity: str
     indicator: str
     words: str
-    def __init__(self, name: _Optional[str] = ..., entity: _Optional[str] = ..., indicator: _Optional[str] = ..., words: _Optional[str] = ...) -> None: ...
+    sheet_id: str
+    column: str
+    def __init__(self, name: _Optional[str] = ..., entity: _Optional[str] = ..., indicator: _Optional[str] = ..., words: _Optional[str] = ..., sheet_id: _Optional[str] = ..., column: _Optional[str] = ...) -> None: ...
 
 class ProgramGap(_message.Message):
     __slots__ = ("words", "reason", "detail")

@@ -32,8 +32,9 @@ def test_without_lengths_the_best_usual_pair_is_taken_and_said() -> None:
     point = f.crossover(f.line(prices, "x"))
     # In a steady rise the pair that is known first gains most: 5 and 10, from the tenth value on.
     assert point.value == pytest.approx((159 / 109 - 1) * 100)
-    assert "last 5 values is above that of the last 10, the best of 6 usual pairs, chosen with hindsight" in (
-        point.notes[-1][0]
+    assert (
+        "last 5 values is above that of the last 10, the best of 6 usual pairs, chosen with hindsight"
+        in (point.notes[-1][0])
     )
 
 

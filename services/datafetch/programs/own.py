@@ -1,0 +1,103 @@
+"""Columns of a user's own tables, which programs may name beside the series of the bundled ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fathom.services.datafetch.catalog.schema import Frequency
+from fathom.services.datafetch.discovery.query_vectors import QueryVectors
+from fathom.services.datafetch.programs.catalogue import Entry
+from fathom.services.datafetch.programs.language import WHOLE_TABLE
+from fathom.services.datafetch.programs.linking import Floats, Linker, Vectors
+from fathom.services.datafetch.warehouse.database import SeriesFacts
+
+# Columns of one question; each has a few names, which are compared with every name of the question.
+MOST_COLUMNS = 64
+BRACKETS = re.compile(r"[(（\[].*?[)）\]]")
+# The place among a linker's features of "is called exactly so".
+EXACT = 4
+JOINTS = re.compile(r"[_.\-/]+")
+
+
+@dataclass(frozen=True)
+class OwnSeries:
+    """A column of numbers of an imported sheet, its unit, its sheet's title, and the first and last day with rows."""
+
+    sheet_id: str
+    column: str
+    unit: str
+    title: str
+    first: date
+    last: date
+
+
+def list_own_series(sheet_id: str, title: str, table: pa.Table) -> list[OwnSeries]:
+    """Return the columns of numbers of a table with exactly one column of dates, else none."""
+    dates = [field.name for field in table.schema if pa.types.is_date(field.type) or pa.types.is_timestamp(field.type)]
+    if len(dates) != 1:
+        return []
+    days = table[dates[0]].cast(pa.date32(), safe=False).drop_null()
+    if not len(days):
+        return []
+    ends = pc.min_max(days).as_py()
+    return [
+        OwnSeries(sheet_id, field.name, read_unit(field.name), title, ends["min"], ends["max"])
+        for field in table.schema
+        if pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
+    ]
+
+
+def read_unit(column: str) -> str:
+    """Return what stands in the brackets of a column's name: "Revenue (million EUR)"."""
+    found = BRACKETS.search(column)
+    return found[0][1:-1].strip() if found else ""
+
+
+def list_names(column: str) -> Iterator[str]:
+    """Yield what a column may be called: its name, the same without brackets, and with blanks for joints."""
+    yield column
+    bare = BRACKETS.sub("", column).strip()
+    yield from (name for name in (bare, JOINTS.sub(" ", bare).strip()) if name)
+
+
+class OwnLinker:
+    """Compares words with the columns of own tables, then with the bundled series. Read-only, hence thread-safe."""
+
+    def __init__(self, own: Sequence[OwnSeries], bundled: Linker, queries: QueryVectors) -> None:
+        """Index the names of the first ``MOST_COLUMNS`` columns, whose ids are own1, own2 and so on."""
+        self.own = {f"{WHOLE_TABLE}{number}": one for number, one in enumerate(own[:MOST_COLUMNS], 1)}
+        entries = [make_own_entry(ident, one) for ident, one in self.own.items()]
+        names = [name for entry in entries for name in entry.names]
+        titles = np.stack(queries.encode([entry.text for entry in entries]))
+        self._linker = Linker(entries, Vectors(titles, np.stack(queries.encode(names))))
+        self._bundled = bundled
+        self.titles = titles
+        self.entries = (*entries, *bundled.entries)
+        self.meta = np.concatenate([self._linker.meta, bundled.meta])
+
+    def compare(self, text: str, vector: Floats) -> Floats:
+        """Return the features of words as ``Linker.compare`` does, those of own columns first."""
+        return np.concatenate([self._linker.compare(text, vector), self._bundled.compare(text, vector)])
+
+    def find_exact(self, features: Floats) -> str | None:
+        """Return the id of the own column that is called exactly as some words, of which these are the features."""
+        exact = np.flatnonzero(features[: len(self.own), EXACT])
+        return self.entries[int(exact[0])].id if len(exact) else None
+
+    @property
+    def has_single_table(self) -> bool:
+        """Return whether all own columns are of one sheet."""
+        return len({one.sheet_id for one in self.own.values()}) == 1
+
+
+def make_own_entry(ident: str, own: OwnSeries) -> Entry:
+    """Return the entry of a column."""
+    facts = SeriesFacts(own.unit, Frequency.DAILY, own.title, "upload", own.first, own.last, False)
+    return Entry(ident, own.sheet_id, own.column, own.column, "", tuple(dict.fromkeys(list_names(own.column))), facts)

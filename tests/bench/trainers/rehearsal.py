@@ -1,0 +1,277 @@
+"""Two trainings on two Ray nodes, undisturbed, and again while each part that they need is killed in turn.
+
+``REHEARSAL_STEPS`` is the number of steps of each training (200). Stack, nats-server, S3 server, and nodes with disks of
+their own are real; learners save a checkpoint after every step. Ends with an error when weights or metrics differ from
+those of the undisturbed trainings, or when more than the step under way had to be done again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fathom.services.local import Endpoints, LocalSettings, LocalStack
+from fathom.trainers.rollouts.publisher import CLAIM
+from fathom.transport.store import ObjectStore, open_store
+from tests.bench.chaos.chaos import HOME, SERVICES, environment, lay_out
+from tests.bench.chaos.faults import STORE_AWAY_S
+from tests.bench.trainers.rehearsal_parts import START_S, Driver, RayNodes, find_below, kill, s3_store
+from tests.support.waiting import eventually
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "train" / "grpo.yaml"
+ALGORITHMS = {"a": "grpo", "b": "ppo"}
+"""Algorithm by training; the second takes its episodes from the durable queue."""
+SMALL = (
+    "trainer.world_size=2", "model.hidden=16", "model.layers=1", "data.train_batch_size=2", "rollout.n=16",
+    "actor.ppo_mini_batch_size=2", "trainer.test_freq=0", "trainer.val_before_train=false", "trainer.loggers=[jsonl]",
+    "trainer.save_freq=1", "trainer.keep_checkpoints=2", "collapse.enable=false", "rollout.record=false",
+)  # fmt: skip
+OF_PPO = ("critic.ppo_mini_batch_size=2", "rollout.transport=queue")
+# The second training has one rank on each node.
+PLACES = (3, 1)
+ATTEMPTS = 12
+WITHIN_S = 1_800.0
+# What depends on the clock, or on how often weights were published.
+TIMED = ("timing_s/", "perf/", "rollout/wait_s", "rollout/begun_anew")
+# The sampler's log-probabilities are rounded by what else was sampled at the moment; no loss reads them.
+ROUNDED, ROUNDING = "mismatch/", 1e-6
+
+
+@dataclass
+class Strike:
+    """A part that is killed when the first training has finished ``step``, and what came of it."""
+
+    part: str
+    step: int
+    at: dict[str, int] = field(default_factory=dict)
+    """Finished steps by training when it was killed."""
+    seconds: float = 0.0
+    """Until both trainings had finished a further step."""
+    again: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Result:
+    """What a pair of trainings ended with, by training."""
+
+    weights: dict[str, str]
+    lines: dict[str, dict[int, dict[str, float]]]
+    seconds: float
+    attempts: dict[str, int]
+
+
+class Rehearsal:
+    """The stack, the store, the nodes; plays pairs of trainings on them."""
+
+    def __init__(self, folder: Path, steps: int) -> None:
+        self.folder, self.steps = folder, steps
+        self.drivers: dict[str, Driver] = {}
+
+    async def enter(self, contexts: AsyncExitStack) -> None:
+        """Start everything that trainings need, until ``contexts`` is closed."""
+        contexts.enter_context(environment({**SERVICES, "OMP_NUM_THREADS": "1"}))
+        url, self.s3 = await contexts.enter_async_context(s3_store(self.folder))
+        settings = LocalSettings(
+            home=lay_out(self.folder / "home", HOME), processes=True, gateway_port=0, store=url,
+            models={"rules": {"engine": "rules"}}, ready_timeout_s=180,
+        )  # fmt: skip
+        self.stack = LocalStack(settings)
+        self.endpoints: Endpoints = await contexts.enter_async_context(self.stack.running())
+        self.store: ObjectStore = open_store(url)
+        contexts.push_async_callback(self.store.close)
+        self.ray = await contexts.enter_async_context(RayNodes(self.folder, PLACES).running())
+
+    def make_driver(self, run: str, training: str, model: str) -> Driver:
+        """Return the driver of a training, whose disk is another one in every attempt."""
+        algorithm = ALGORITHMS[training]
+        name = f"{run}-{training}"
+
+        def arguments(attempt: int) -> Sequence[str]:
+            return (
+                algorithm, "--config", str(EXAMPLE), *SMALL, *(OF_PPO if algorithm == "ppo" else ()),
+                f"model.name={model}", f"trainer.total_training_steps={self.steps}",
+                f"trainer.output={self.folder}/disk/{name}.{attempt}/{name}",
+            )  # fmt: skip
+
+        environ = {
+            "FATHOM_RUNTIME_ENDPOINTS": json.dumps(dict(self.endpoints.services)),
+            "FATHOM_RUNTIME_STORE_URL": self.endpoints.store, "RAY_ADDRESS": self.ray.address,
+            "TMPDIR": str(self.folder / "disk"),
+        }  # fmt: skip
+        return Driver(name, self.folder, arguments, environ)
+
+    async def play(self, run: str, strikes: Sequence[Strike] = ()) -> Result:
+        """Train the pair to its end, with the strikes; raises what a training ended with."""
+        self.drivers = {training: self.make_driver(run, training, f"{run}-{training}") for training in ALGORITHMS}
+        started = time.monotonic()
+        async with asyncio.timeout(WITHIN_S), asyncio.TaskGroup() as group:
+            for driver in self.drivers.values():
+                group.create_task(driver.train(ATTEMPTS))
+            for strike in strikes:
+                await self.strike(strike)
+        lines = {name: {int(one["step"]): one for one in driver.read_lines()} for name, driver in self.drivers.items()}
+        weights = {name: await self.read_weights(f"{run}-{name}") for name in self.drivers}
+        attempts = {name: driver.attempts for name, driver in self.drivers.items()}
+        return Result(weights, lines, time.monotonic() - started, attempts)
+
+    def steps_of(self, training: str) -> int:
+        lines = self.drivers[training].read_lines()
+        return int(lines[-1]["step"]) if lines else 0
+
+    async def strike(self, strike: Strike) -> None:
+        """Kill a part once a training is there, bring it back, and wait for a further step of both."""
+        await eventually(
+            lambda: any(self.steps_of(name) >= strike.step for name in self.drivers), within_s=WITHIN_S, every_s=0.2
+        )
+        before = {name: (len(driver.read_lines()), driver.attempts, driver.count_rebuilds())
+                  for name, driver in self.drivers.items()}  # fmt: skip
+        strike.at = {name: self.steps_of(name) for name in self.drivers}
+        started = time.monotonic()
+        for part in PARTS if strike.part == ALL else (strike.part,):
+            await PARTS[part](self)
+        for name, driver in self.drivers.items():
+            await eventually(
+                lambda driver=driver, name=name: driver.status == 0 or len(driver.read_lines()) > before[name][0],
+                within_s=WITHIN_S, every_s=0.2,
+            )  # fmt: skip
+            lines, attempts, rebuilds = before[name]
+            further = driver.read_lines()[lines:]
+            # The step under way when its driver or a learner was lost, and finished ones that come again.
+            interrupted = driver.attempts > attempts or driver.count_rebuilds() > rebuilds
+            repeated = strike.at[name] + 1 - int(further[0]["step"]) if further else 0
+            strike.again[name] = f"{int(interrupted) + repeated}" + ("" if not interrupted else (
+                " (driver)" if driver.attempts > attempts else " (learners)"))  # fmt: skip
+        strike.seconds = time.monotonic() - started
+
+    async def read_weights(self, model: str) -> str:
+        """Return the names of the newest version's files with the checksums of their contents."""
+        keys = [key.split("/") for key in await self.store.keys(f"weights/{model}/")]
+        newest = max(int(parts[2]) for parts in keys)
+        # Names begin with checksums; manifests have dates.
+        files = [parts[3] for parts in keys if int(parts[2]) == newest and parts[3] != CLAIM]
+        return ", ".join(sorted(name for name in files if not name.startswith("manifest-")))
+
+
+async def kill_rank(rehearsal: Rehearsal) -> None:
+    """Kill a learner's rank, on the second node if there is one."""
+
+    def find_ranks() -> list[int]:
+        return [pid for node in reversed(rehearsal.ray.nodes) for pid in find_below(node, "ray::Rank")]
+
+    kill((await eventually(find_ranks, within_s=START_S))[0])
+
+
+async def kill_node(rehearsal: Rehearsal) -> None:
+    """Kill the raylet of the second node, which ends everything there, and start the node again."""
+    node = rehearsal.ray.nodes[1]
+    for pid in find_below(node, "raylet/raylet"):
+        kill(pid)
+    assert node.process is not None
+    await node.process.wait()
+    await node.start()
+
+
+async def kill_store(rehearsal: Rehearsal) -> None:
+    """Kill the S3 server, and start it again over its folder after some seconds."""
+    await rehearsal.s3.stop()
+    await asyncio.sleep(STORE_AWAY_S)
+    await rehearsal.s3.start()
+
+
+async def kill_driver(rehearsal: Rehearsal) -> None:
+    """Kill the driver of the training that is ahead."""
+    machine = rehearsal.drivers[max(rehearsal.drivers, key=rehearsal.steps_of)].machine
+    assert machine is not None
+    kill(machine.pid)
+
+
+def kill_service(name: str) -> Callable[[Rehearsal], Awaitable[None]]:
+    async def strike(rehearsal: Rehearsal) -> None:
+        kill(rehearsal.stack.pids()[name])
+
+    return strike
+
+
+PARTS: dict[str, Callable[[Rehearsal], Awaitable[None]]] = {
+    "driver": kill_driver,
+    "learner's rank": kill_rank,
+    "policy": kill_service("policy"),
+    "planner": kill_service("planner"),
+    "reward": kill_service("reward"),
+    "nats-server": kill_service("nats"),
+    "S3 server": kill_store,
+    "Ray node": kill_node,
+}
+ALL = "all at once"
+
+
+def plan_strikes(steps: int, parts: Sequence[str] = (*PARTS, ALL)) -> list[Strike]:
+    """Spread one strike per part evenly over the steps."""
+    return [Strike(part, steps * (place + 1) // (len(parts) + 1)) for place, part in enumerate(parts)]
+
+
+def find_differences(quiet: Result, struck: Result) -> list[str]:
+    """Name what the two pairs of trainings do not have in common: weights, or a metric of a step."""
+    found = [f"{name}: weights" for name in quiet.weights if quiet.weights[name] != struck.weights[name]]
+    for name, lines in quiet.lines.items():
+        for step, metrics in lines.items():
+            other = struck.lines[name].get(step, {})
+            found += [
+                f"{name}, step {step}: {metric} {value!r} and {other.get(metric)!r}"
+                for metric, value in metrics.items()
+                if not metric.startswith(TIMED) and not is_equal(metric, value, other.get(metric))
+            ]
+    return found
+
+
+def is_equal(metric: str, value: float, other: float | None) -> bool:
+    """Return whether a metric is the same, to the bit unless it is about the sampler's rounding."""
+    if metric.startswith(ROUNDED) and other is not None:
+        return abs(value - other) <= ROUNDING
+    return value == other
+
+
+async def rehearse(folder: Path, steps: int, strikes: Sequence[Strike]) -> tuple[Result, Result]:
+    """Play the pair of trainings undisturbed, then with the strikes."""
+    async with AsyncExitStack() as contexts:
+        rehearsal = Rehearsal(folder, steps)
+        await rehearsal.enter(contexts)
+        return await rehearsal.play("quiet"), await rehearsal.play("struck", strikes)
+
+
+def print_strikes(strikes: Sequence[Strike]) -> None:
+    """Print what came of the strikes that were made."""
+    print(
+        "| killed | at step of a, b | done again by a, b | seconds until both had a further step |\n|---|---|---|---|"
+    )
+    for one in strikes:
+        if one.again:
+            again = ", ".join(one.again.values())
+            print(f"| {one.part} | {one.at['a']}, {one.at['b']} | {again} | {one.seconds:.1f} |", flush=True)
+
+
+async def run(folder: str = "") -> None:
+    """Needs the bundled data under ``.fathom`` (``make data``), and the right to mount; logs stay in ``folder``."""
+    steps = int(os.environ.get("REHEARSAL_STEPS", "200"))
+    strikes = plan_strikes(steps)
+    with ExitStack() as contexts:
+        # Sockets of Ray lie below, whose names may have about 100 characters.
+        folder = folder or contexts.enter_context(tempfile.TemporaryDirectory(prefix="rehearse-", dir="/tmp"))
+        try:
+            quiet, struck = await rehearse(Path(folder), steps, strikes)
+        finally:
+            print_strikes(strikes)
+    differences = find_differences(quiet, struck)
+    compared = sum(len(metrics) for lines in quiet.lines.values() for metrics in lines.values())
+    print(f"{steps} steps of each: {quiet.seconds:.0f} s undisturbed, {struck.seconds:.0f} s with kills;"
+          f" starts of drivers {struck.attempts}; {len(differences)} differences in weights and {compared} metrics")  # fmt: skip
+    print("\n".join(differences[:20]))
+    if differences or any(int(lost.split()[0]) > 1 for one in strikes for lost in one.again.values()):
+        raise SystemExit("a bound is broken")

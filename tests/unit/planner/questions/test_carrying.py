@@ -1,0 +1,120 @@
+"""Follow-ups made whole by the program of the conversation."""
+
+from __future__ import annotations
+
+import pytest
+
+from fathom.core.errors import CorruptData
+from fathom.services.planner.model.programs import Program, ReadProgram, parse_steps
+from fathom.services.planner.model.slots import ReadText, Slot, SlotKind
+from fathom.services.planner.questions.carrying import carry
+from fathom.services.planner.questions.periods import find_shifts
+from fathom.services.planner.questions.settling import Settled
+from fathom.services.planner.questions.wording import write_question
+
+LAST = "What was Pfizer's return in 2020?"
+FORMER = 'ret(within(series("Pfizer", PFE), "2020"))'
+WORDS = {
+    "Pfizer": (SlotKind.ENTITY, "PFE"),
+    "Lilly": (SlotKind.ENTITY, "LLY"),
+    "return": (SlotKind.MEASURE, "return"),
+    "volatility": (SlotKind.MEASURE, "volatility"),
+    "house prices": (SlotKind.INDICATOR, "houses"),
+    "Boston": (SlotKind.ENTITY, "boston"),
+    "Tampa": (SlotKind.ENTITY, "tampa"),
+    "2020": (SlotKind.PERIOD, "2020-01-01/2020-12-31"),
+    "2019": (SlotKind.PERIOD, "2019-01-01/2019-12-31"),
+    "March 2020": (SlotKind.PERIOD, "2020-03-01/2020-03-31"),
+}
+
+
+def read(text: str) -> ReadText:
+    found = [
+        Slot(kind, words, value, text.index(words), text.index(words) + len(words))
+        for words, (kind, value) in WORDS.items()
+        if words in text
+    ]
+    return ReadText(text, tuple(sorted(found, key=lambda slot: slot.start)))
+
+
+def make(text: str, program: str, confidence: float = 0.95, gaps: frozenset[str] = frozenset()) -> ReadProgram:
+    return ReadProgram(read(text), Program("calculation", parse_steps(program), confidence, 1.0, gaps))
+
+
+def complete(follow_up: str, program: str, last: str = LAST, former: str = FORMER, **marks: object) -> str:
+    asked = make(follow_up, program, **marks)  # type: ignore[arg-type]
+    return carry(Settled(follow_up), asked, make(last, former), read(follow_up), chinese=False)
+
+
+@pytest.mark.parametrize(
+    ("follow_up", "program", "whole"),
+    [
+        ("and Lilly?", 'ret(within(series("Lilly", LLY), "2020"))', "What was Lilly's return in 2020?"),
+        ("and in 2019?", 'ret(within(series("Pfizer", PFE), "2019"))', "What was Pfizer's return in 2019?"),
+        # Another calculation is put into words, without the one that was answered.
+        ("volatility?", 'vol(within(series("Pfizer", PFE), "2020"))', "What was the volatility of Pfizer in 2020?"),
+        ("volatility?", f'{FORMER}\nvol(series("Pfizer", PFE))', ""),
+        # The same again says nothing of the follow-up.
+        ("in one chart", FORMER, ""),
+        # What the follow-up says is not in its program: a name, a measure, a number.
+        ("and Lilly?", 'ret(within(series("Pfizer", PFE), "2019"))', ""),
+        ("its volatility in 2019?", 'ret(within(series("Pfizer", PFE), "2019"))', ""),
+        ("and over 30 days in 2019?", 'ret(within(series("Pfizer", PFE), "2019"))', ""),
+        # Words that are left may ask for something else.
+        ("less Lilly?", 'ret(within(series("Lilly", LLY), "2020"))', ""),
+        # A period alone asks for no other calculation.
+        ("and in 2019?", 'at(series("Pfizer", PFE), "2019")', ""),
+        # A whole question stands for itself.
+        ("Lilly's volatility in 2019?", 'vol(within(series("Lilly", LLY), "2019"))', ""),
+    ],
+)
+def test_the_program_makes_the_follow_up_whole(follow_up: str, program: str, whole: str) -> None:
+    assert complete(follow_up, program) == whole
+
+
+def test_an_unlikely_program_and_one_with_an_unreadable_period_are_not_used() -> None:
+    program = 'ret(within(series("Lilly", LLY), "2020"))'
+    assert complete("and Lilly?", program, confidence=0.8) == ""
+    assert complete("and Lilly?", program, gaps=frozenset({"PERIOD"})) == ""
+    assert complete("and Lilly?", program, gaps=frozenset({"UNKNOWN_SERIES"})) == "What was Lilly's return in 2020?"
+
+
+def test_a_name_replaces_only_what_is_of_its_kind() -> None:
+    last, former = "How did Boston house prices do in 2020?", 'ret(within(series("Boston house prices", x), "2020"))'
+    program = 'ret(within(series("Tampa", x), "2020"))'
+    assert complete("and Tampa?", program, last, former) == "How did Tampa house prices do in 2020?"
+
+
+def test_one_of_several_names_that_goes_without_a_word_is_not_believed() -> None:
+    last = "How did Pfizer and Boston do in 2020?"
+    former = 'ret(within(each(series("Pfizer", PFE), series("Boston", x)), "2020"))'
+    program = 'ret(within(each(series("Pfizer", PFE), series("Lilly", LLY)), "2020"))'
+    assert complete("and Lilly?", program, last, former) == ""
+
+
+def test_a_date_that_an_answer_has_found_asks_for_it_no_more() -> None:
+    last, former = "When was Pfizer lowest in 2020?", 'minimum(within(series("Pfizer", PFE), "2020"))'
+    text = "Lilly in March 2020?"
+    asked = make(text, 'minimum(within(series("Lilly", LLY), "March 2020"))')
+    assert carry(Settled(text, is_dated=True), asked, make(last, former), read(text), chinese=False) == text
+    assert carry(Settled(text, is_dated=True), asked, make(LAST, FORMER), read(text), chinese=False) == ""
+
+
+def test_a_program_in_chinese_words() -> None:
+    steps = parse_steps('cagr(within(each(series("可口可乐", KO), series("百事", PEP)), "2000年到2009年"))')
+    program = Program("calculation", steps, 1.0, 1.0)
+    assert write_question(program, chinese=True) == "2000年到2009年可口可乐和百事的年化收益率是多少？"
+    # A function without a phrase, and the value of an earlier step, are not put into words.
+    for text in ('portfolio("50%", series("a", x))', 'minus(series("a", x), _1)'):
+        assert write_question(Program("calculation", parse_steps(text), 1.0, 1.0), chinese=True) == ""
+
+
+@pytest.mark.parametrize("text", ["ret(", "ret(1)\nx = 2", "ret", "ret([1])"])
+def test_what_is_no_program_is_corrupt(text: str) -> None:
+    with pytest.raises(CorruptData):
+        parse_steps(text)
+
+
+def test_a_calendar_year_is_no_number_of_years() -> None:
+    assert find_shifts("只看2000年以后的就行") == []
+    assert [one.shift.count for one in find_shifts("两年以后")] == [2]
