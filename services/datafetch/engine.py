@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -24,11 +24,8 @@ from fathom.services.datafetch.discovery.embeddings import Meaning, available
 from fathom.services.datafetch.discovery.query_vectors import QueryVectors
 from fathom.services.datafetch.discovery.search import CatalogSearch
 from fathom.services.datafetch.parser.lexicon import list_terms, load_function_words
-from fathom.services.datafetch.parser.mention import Mention
 from fathom.services.datafetch.parser.question import NOT_UNDERSTOOD, Reader, Understanding
 from fathom.services.datafetch.parser.rewording import Meanings
-from fathom.services.datafetch.parser.tagging.tagger import Tag, Tagger, load_head
-from fathom.services.datafetch.parser.tagging.units import PieceEncoder
 from fathom.services.datafetch.programs.loading import ProgramLoader
 from fathom.services.datafetch.programs.own import OwnSeries
 from fathom.services.datafetch.programs.reader import ProgramReading
@@ -164,7 +161,7 @@ class Engine:
         self.frameworks = load_frameworks(BUNDLED) if own is None else load_frameworks(BUNDLED, own)
         # Questions match only the catalog's own names; names from frameworks merely suggest candidates.
         self.matcher = Matcher(self.layer.indicators.values(), generic=load_function_words())
-        self.reader = Reader(self.layer, self.matcher, self.find_latest_day, self.describe_values)
+        self.reader = Reader(self.layer, self.matcher, self.find_latest_day)
         self.catalog = CatalogSearch(self.layer, self.match)
 
     async def warm_up(self) -> None:
@@ -211,15 +208,7 @@ class Engine:
             lambda text: [(words[at], like) for at, like in terms.near(text, 1)],
             self._list_like,
             self._share_queries().encode,
-            self._make_tagger(),
         )
-
-    def _make_tagger(self) -> Callable[[str, Sequence[Mention]], Sequence[Tag]]:
-        """Return the tagger of questions; one that tags nothing where its head was made for another encoder."""
-        encoder, head = self.encoders(self._config.encoder), load_head()
-        if encoder.name != head.encoder or not isinstance(encoder, PieceEncoder):
-            return lambda text, mentions: ()
-        return Tagger(head, encoder).tag
 
     def _share_queries(self) -> QueryVectors:
         """Return the vectors of asked words, one for names and terms."""
@@ -287,15 +276,6 @@ class Engine:
             for stored in (one for found in self.warehouse.stored.values() for one in found):
                 days += [stored.members[e].last for e in entities if e in stored.members]
         return min(days, default=date.today())
-
-    def describe_values(self, entity: str) -> str:
-        """Return what the default values of an entity are: "spot price USD per barrel"."""
-        kind = self.layer.entities[entity].kind
-        defaults = [spec.id for spec in self.layer.indicators.values() if spec.default and kind in spec.kinds]
-        stored = (one for ident in defaults for one in self.warehouse.stored.get(ident, ()))
-        facts = [one.members[entity] for one in stored if entity in one.members]
-        # What stands behind a colon explains: "adjusted for dividends" does not make dividends a price.
-        return " ".join(f"{fact.basis.partition(':')[0]} {fact.unit}" for fact in facts)
 
     def is_us_company(self, ident: str) -> bool:
         """Return whether an entity is a company on a US exchange."""

@@ -28,6 +28,9 @@ class ModelSettings(Settings):
     """Queued generations; further ones are rejected with RESOURCE_EXHAUSTED."""
     tokens_in_flight: int = Field(default=0, ge=0)
     """Tokens reserved by all running generations, prompts and completions; 0 allows a full window each."""
+    # Between two replies a person's question calls tools for some seconds; a training by night has all places.
+    reserve_s: float = Field(default=30.0, ge=0, allow_inf_nan=False)
+    """Seconds after people's last generation for which places stay free for their next ones; 0 keeps none at all."""
     # The start is the default, so that a model that cannot be loaded shows before the first request for it.
     load: Literal["start", "request"] = "start"
     """Load the model when the service starts, or on the first request for it; the default model and those of roles are

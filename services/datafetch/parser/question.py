@@ -11,20 +11,18 @@ from fathom.domain.chat.negation import find_denials, find_exclusions
 from fathom.domain.text.numerals import NUMBER_WORDS, parse_number
 from fathom.services.datafetch.catalog.layer import PARTICLES, Layer
 from fathom.services.datafetch.catalog.matching import Matcher
-from fathom.services.datafetch.catalog.name_words import list_roots
 from fathom.services.datafetch.catalog.text import blank, is_chinese, plain
 from fathom.services.datafetch.parser.acceptance import find_objections, join_adjacent, settle_measures
 from fathom.services.datafetch.parser.builder.query import STEP_MONTHS, build_query
 from fathom.services.datafetch.parser.draft import Draft
 from fathom.services.datafetch.parser.lexicon import cue, cues, group, load_relation, load_vocabulary
-from fathom.services.datafetch.parser.mention import Mention, MentionKind, list_matches, move_positions, overlap, select
+from fathom.services.datafetch.parser.mention import Mention, MentionKind, list_matches, move_positions, select
 from fathom.services.datafetch.parser.names.entities import Resolver
 from fathom.services.datafetch.parser.names.finder import NameFinder
-from fathom.services.datafetch.parser.names.unmatched import Leftovers, find_unread
+from fathom.services.datafetch.parser.names.unmatched import Leftovers
 from fathom.services.datafetch.parser.operators.conditions import find_conditions
 from fathom.services.datafetch.parser.operators.groupings import find_grouping
 from fathom.services.datafetch.parser.rewording import Meanings, Rewording, Speller, mark, reword
-from fathom.services.datafetch.parser.tagging.tagger import Tag
 from fathom.services.datafetch.parser.time import expressions
 from fathom.services.datafetch.parser.words import find_periods, find_words
 from fathom.services.datafetch.query import formulas
@@ -72,10 +70,9 @@ class Reader:
         layer: Layer,
         matcher: Matcher,
         latest: Callable[[Sequence[str], Sequence[str]], date],
-        describe: Callable[[str], str] = lambda entity: "",
     ) -> None:
-        """Take the names, and what is known of series: their last day, and what the values of an entity's stand for."""
-        self._layer, self._matcher, self._latest, self._describe = layer, matcher, latest, describe
+        """Take the names, and the function that returns the last day of some series."""
+        self._layer, self._matcher, self._latest = layer, matcher, latest
         self.resolver = Resolver(layer)
         self._names = NameFinder(layer, matcher, self.resolver)
         self._speller = Speller(layer)
@@ -95,27 +92,14 @@ class Reader:
         seen = self._read(text, as_of)
         text, seen = self._read_reworded(text, seen, as_of, list(self._speller.find(text, seen.unread)))
         if meanings is not None and seen.has_rereadable_words:
-            tags = meanings.tag(text, seen.mentions)
             changes: list[Rewording] = []
             strange = [span for span in seen.unread if not self._speller.knows(text[slice(*span)])]
-            for change in meanings.find(text, seen.mentions, strange, find_phrases(text, seen, tags), tags):
+            for change in meanings.find(text, strange, find_phrases(text, seen)):
                 if all(change.end <= other.start or change.start >= other.end for other in changes):
                     changes.append(change)
-            text, seen = self._choose_reworded(text, seen, as_of, changes)
+            text, seen = self._read_reworded(text, seen, as_of, changes)
         seen.mentions = move_positions(seen.mentions, text, question)
         return seen
-
-    def _choose_reworded(
-        self, text: str, seen: Understanding, as_of: date | None, changes: Sequence[Rewording]
-    ) -> tuple[str, Understanding]:
-        """Return the text and reading with all changes; with those that help one by one where one spoils the rest."""
-        best = self._read_reworded(text, seen, as_of, changes)
-        kept: list[Rewording] = []
-        for change in changes if best[1] is seen and len(changes) > 1 else ():
-            found = self._read_reworded(text, seen, as_of, [*kept, change])
-            if found[1] is not seen and len(found[1].unread) < len(best[1].unread):
-                best, kept = found, [*kept, change]
-        return best
 
     def _read_reworded(
         self, text: str, seen: Understanding, as_of: date | None, changes: Sequence[Rewording]
@@ -165,10 +149,8 @@ class Reader:
         mentions += find_grouping(asked)
         draft = Draft(self._layer, asked, blank(asked, [item.span for item in mentions]), mentions)
         self._names.find(draft, as_of)
-        rest = self._accept_descriptions(draft, self._find_periods(draft, as_of))
-        leftovers = Leftovers(
-            self._layer, self._matcher, self.resolver, draft.text, rest, draft.kinds, draft.mentions, draft.missing
-        )
+        rest = self._find_periods(draft, as_of)
+        leftovers = Leftovers(self._layer, self._matcher, draft.text, rest, draft.kinds, draft.mentions, draft.missing)
         leftovers.read()
         draft.mentions = leftovers.mentions
         seen = Understanding(missing=draft.missing, matches=list_matches(text, draft.mentions))
@@ -252,14 +234,6 @@ class Reader:
         spoken = [match.span() for pattern in patterns for match in pattern.finditer(rest) if match[0]]
         return blank(rest, [*spoken, *(m.span() for m in cue("growth").finditer(rest))])
 
-    def _accept_descriptions(self, draft: Draft, rest: str) -> str:
-        """Add the words that say of a named entity what its values are anyway, and blank them: "WTI spot"."""
-        known = {root for ident in draft.entities for root in list_roots(self._describe(ident))}
-        spans = [(start, end) for start, end in find_unread(rest) if known.issuperset(list_roots(rest[start:end]))]
-        spans = [(start, end) for start, end in spans if list_roots(rest[start:end])]
-        draft.mentions += [Mention(MentionKind.OUTPUT, *span, "described") for span in spans]
-        return blank(rest, spans)
-
     def _find_annual_rates(self, draft: Draft, rest: str) -> list[tuple[int, int]]:
         """Return the spans of lengths of a year right before a price index or a growth: "twelve-month CPI"."""
         specs = [(item, self._layer.indicators[item.value]) for item in draft.indicators]
@@ -317,37 +291,14 @@ def is_specified(mentions: Sequence[Mention]) -> bool:
     return any(item.how == "words" for item in mentions)
 
 
-def find_phrases(text: str, seen: Understanding, tags: Sequence[Tag]) -> list[tuple[int, int]]:
-    """Return the phrases that may name an indicator: those that were refused as one, and unread ones tagged as one."""
+def find_phrases(text: str, seen: Understanding) -> list[tuple[int, int]]:
+    """Return the phrases that may name an indicator: those refused as one, and unread words without any other name."""
     subjects = [item.subject for item in seen.missing if item.reason == "UNKNOWN_INDICATOR"]
     refused = [(at, at + len(words)) for words in subjects if (at := text.find(words)) >= 0]
-    named = [tag.span for tag in tags if tag.label == "measure"]
-    phrases = [trim(part, seen.mentions) for phrase in refused for part in (crop(phrase, named), phrase)]
-    unread = [span for span in seen.unread if not tags or any(overlap(span, other) for other in named)]
-    # Beside a name that is known, one word more says nothing by itself: "index" behind a seasonally adjusted series.
-    has_name = bool(select(seen.mentions, MentionKind.INDICATOR))
-    phrases += [
-        span
-        for span in (trim(one, seen.mentions) for one in named)
-        if any(overlap(span, other) for other in unread)
-        and not (has_name and span in unread and is_one_word(text, span))
-    ]
+    phrases = [trim(phrase, seen.mentions) for phrase in refused]
     if not seen.query.entities and not seen.query.indicators:
-        phrases += unread
+        phrases += seen.unread
     return list(dict.fromkeys(phrases))
-
-
-def is_one_word(text: str, span: tuple[int, int]) -> bool:
-    """Return whether a stretch is one Latin word or at most two Chinese characters, too little for a name by itself."""
-    words = text[slice(*span)]
-    return len(words) <= 2 if is_chinese(words) else " " not in words.strip()
-
-
-def crop(phrase: tuple[int, int], named: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """Return the part of a phrase that is tagged as a name; all of it where nothing is."""
-    start, end = phrase
-    within = [(max(start, first), min(end, last)) for first, last in named if overlap(phrase, (first, last))]
-    return (within[0][0], within[-1][1]) if within else phrase
 
 
 def trim(phrase: tuple[int, int], mentions: Sequence[Mention]) -> tuple[int, int]:

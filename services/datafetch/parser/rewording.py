@@ -1,4 +1,4 @@
-"""Rewording of unread words: by spelling to a known word, by their tags and meaning to a measure or an indicator."""
+"""Rewording of unread words: by spelling to a known word, by meaning to a measure or an indicator."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ from fathom.domain.periods.lexer import list_words
 from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.matching import grams
 from fathom.services.datafetch.catalog.text import is_chinese
-from fathom.services.datafetch.parser.lexicon import is_decisive, list_terms, load_expressions, load_vocabulary
-from fathom.services.datafetch.parser.mention import Mention, MentionKind, overlap
-from fathom.services.datafetch.parser.tagging.markup import FILLER, load_kinds
-from fathom.services.datafetch.parser.tagging.tagger import Tag
+from fathom.services.datafetch.parser.lexicon import is_decisive, list_terms, load_vocabulary
+from fathom.services.datafetch.parser.mention import Mention
 
 # Shortest word that is corrected; a letter may be too many only in longer ones, or "stack" would be a stock.
 MIN_WORD, MIN_EXTRA, MIN_CHANGED = 5, 7, 9
@@ -34,10 +32,6 @@ INDICATOR, LEAD = 0.66, 0.04
 # A phrase whose best name leads by so much may be less like it: of the 155 pairs of words and indicators that the bench
 # datafetch_pairs holds, all ten between both likenesses are right.
 CLEAR, CLEAR_LEAD = 0.5, 0.13
-# Words for these ask for no figure: leaving them out changes none. Where from, and how it is to be shown.
-SILENT = (FILLER, "source", "output")
-# Likeness of a word and a term where the word is tagged as a calculation that the term stands for.
-SUPPORTED = 0.45
 WORD = re.compile(r"[a-z]{4,}")
 Likenesses = Callable[[str], Sequence[tuple[str, float]]]
 """Returns the known names most like a text, best first, with a likeness of 0 to 1."""
@@ -45,10 +39,7 @@ Likenesses = Callable[[str], Sequence[tuple[str, float]]]
 
 @dataclass(frozen=True)
 class Rewording:
-    """Words of a question with those that they are read as; ``how`` is "typo", "tag" or "embedding".
-
-    Blanks say that the words mean nothing here.
-    """
+    """Words of a question with those that they are read as; ``how`` is "typo" or "embedding"."""
 
     start: int
     end: int
@@ -133,68 +124,32 @@ class Meanings:
         terms: Likenesses,
         indicators: Likenesses,
         prepare: Callable[[Sequence[str]], object] = lambda texts: None,
-        tag: Callable[[str, Sequence[Mention]], Sequence[Tag]] = lambda text, mentions: (),
     ) -> None:
-        """Take the likenesses of the terms of the lexicons, those of indicators' names, and the tagger of questions.
+        """Take the likenesses of the terms of the lexicons, and those of indicators' names.
 
         ``prepare`` is called with all texts whose likenesses will be asked for, so that they are encoded together.
         """
-        self._terms, self._indicators, self._prepare, self.tag = terms, indicators, prepare, tag
+        self._terms, self._indicators, self._prepare = terms, indicators, prepare
         self._values = dict(list_terms())
 
     def find(
-        self,
-        text: str,
-        mentions: Sequence[Mention],
-        unread: Sequence[tuple[int, int]],
-        phrases: Sequence[tuple[int, int]],
-        tags: Sequence[Tag] = (),
+        self, text: str, unread: Sequence[tuple[int, int]], phrases: Sequence[tuple[int, int]]
     ) -> Iterator[Rewording]:
-        """Yield a term for each unread word, or that it says nothing, and an indicator for each phrase of one."""
+        """Yield a term for each unread word, and an indicator for each phrase of one."""
         unread = [(start, end) for start, end in unread if may_mean_other(text[start:end])]
-        tagged = list(self._read_tags(text, mentions, unread, tags))
-        yield from tagged
-        unread = [span for span in unread if all(span[1] <= one.start or one.end <= span[0] for one in tagged)]
         if spans := (*phrases, *unread):
             self._prepare([text[start:end] for start, end in spans])
         for start, end in phrases:
             found = prefer_specific(text[start:end], self._indicators(text[start:end]))
+            # What the words beside a name make of it is not that name.
+            if found and found[0][0].lower() in text[start:end].lower():
+                continue
             if found and is_clear(found[0][1], found[1][1] if len(found) > 1 else 0.0):
                 yield Rewording(start, end, found[0][0], "embedding", found[0][1])
         for start, end in unread:
             word, alike = next(iter(self._terms(text[start:end])), ("", 0.0))
-            needed = SUPPORTED if self._values.get(word) in self._list_asked(tags, start, end) else ALIKE
-            if alike >= needed and self._values.get(word):
+            if alike >= ALIKE and self._values.get(word):
                 yield Rewording(start, end, word, "embedding", alike)
-
-    def _list_asked(self, tags: Sequence[Tag], start: int, end: int) -> set[str]:
-        """Return the measures, or what may express them, that the tags of a word ask for."""
-        kinds = [
-            load_kinds()[tag.kind][0] for tag in tags if tag.kind in load_kinds() and overlap(tag.span, (start, end))
-        ]
-        asked = {value for kind in kinds if (value := self._values.get(kind))}
-        return asked.union(*(load_expressions().get(value, ()) for value in asked))
-
-    def _read_tags(
-        self, text: str, mentions: Sequence[Mention], unread: Sequence[tuple[int, int]], tags: Sequence[Tag]
-    ) -> Iterator[Rewording]:
-        """Yield the unread words that are surely tagged: those that ask for no figure, and the terms of calculations.
-
-        Of several words of one calculation the first is the term.
-        """
-        for tag in tags:
-            within = [span for span in unread if tag.start <= span[0] and span[1] <= tag.end]
-            within = [span for span in within if tag.find_chance(span) >= tag.threshold]
-            terms = load_kinds().get(tag.kind, ()) if tag.kind else ("", "") if tag.label in SILENT else ()
-            if not within or not terms:
-                continue
-            term = terms[is_chinese(text[slice(*within[0])])]
-            # 冲 in 最高冲到: the calculation has its word already.
-            if any(item.kind == MentionKind.MEASURE and overlap(item.span, tag.span) for item in mentions):
-                term = ""
-            for at, (start, end) in enumerate(within):
-                words = term if at == 0 and term else " " * (end - start)
-                yield Rewording(start, end, words, "tag", tag.find_chance((start, end)))
 
 
 def is_clear(best: float, next_best: float) -> bool:

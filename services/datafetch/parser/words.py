@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from fathom.domain.text.numerals import NUMBER_WORDS, ONE_TO_TEN, parse_number
@@ -32,28 +32,7 @@ def find_words(text: str, draft: Draft) -> list[Mention]:
     found = [_trim(item, text) for item in found]
     rest = blank(text, [item.span for item in found])
     found += [Mention(MentionKind.UNKNOWN, *span, "", 0.0) for span in find_content_words(rest)]
-    return _join_parts(found, text)
-
-
-def _join_parts(found: Iterable[Mention], text: str) -> list[Mention]:
-    """Return the mentions in their order, those that are a part of the one before joined to it."""
-    joined: list[Mention] = []
-    for item in sorted(found, key=lambda item: item.span):
-        if joined and _is_part(text, joined[-1], item):
-            joined[-1] = replace(joined[-1], end=item.end)
-        else:
-            joined.append(item)
-    return joined
-
-
-def _is_part(text: str, last: Mention, item: Mention) -> bool:
-    """Return whether a mention belongs to the one before it: "2% annual" is one rate, 沪深300 one unknown name."""
-    gap = text[last.end : item.start]
-    if item.kind == MentionKind.FREQUENCY:
-        return last.value.endswith("%") and gap == " "
-    if last.kind != MentionKind.UNKNOWN or item.kind != MentionKind.PARAMETER or not item.value.isdecimal():
-        return False
-    return text[item.start].isdigit() and (gap in ("", "-") or (gap == " " and text[last.start].isupper()))
+    return sorted(found, key=lambda item: item.span)
 
 
 def find_periods(reading: expressions.Reading) -> list[Mention]:

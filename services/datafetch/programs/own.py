@@ -41,8 +41,10 @@ class OwnSeries:
 def list_own_series(sheet_id: str, title: str, table: pa.Table) -> list[OwnSeries]:
     """Return the columns of numbers of a table with exactly one column of dates, else none."""
     dates = [field.name for field in table.schema if pa.types.is_date(field.type) or pa.types.is_timestamp(field.type)]
+    # With a begin and an end, say, it would be open on which day a value counts.
     if len(dates) != 1:
         return []
+    # The last day decides what "the last three months" are.
     days = table[dates[0]].cast(pa.date32(), safe=False).drop_null()
     if not len(days):
         return []
@@ -75,6 +77,7 @@ class OwnLinker:
         self.own = {f"{WHOLE_TABLE}{number}": one for number, one in enumerate(own[:MOST_COLUMNS], 1)}
         entries = [make_own_entry(ident, one) for ident, one in self.own.items()]
         names = [name for entry in entries for name in entry.names]
+        # As queries and not as passages: their vectors are held between questions.
         titles = np.stack(queries.encode([entry.text for entry in entries]))
         self._linker = Linker(entries, Vectors(titles, np.stack(queries.encode(names))))
         self._bundled = bundled

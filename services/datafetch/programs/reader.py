@@ -200,6 +200,7 @@ class Decoding:
         if text not in self._features:
             self._features[text] = self._linker.compare(text, self._queries.encode([text])[0])
         own = self._linker if isinstance(self._linker, OwnLinker) else None
+        # Whoever gives a table means its columns, even where a company is called the same.
         if own and (exact := own.find_exact(self._features[text])):
             return exact, 1.0
         words = average(self._memory.states, [(one.first, one.last) for one in stretches])
@@ -209,5 +210,6 @@ class Decoding:
         best = int(chances.argmax())
         entries = self._linker.entries
         if best < len(entries):
+            # Also a bundled series: a table of one's own does not hide the others.
             return entries[best].id, float(chances[best])
         return (WHOLE_TABLE if own and own.has_single_table else None), float(chances[best])

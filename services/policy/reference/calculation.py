@@ -16,6 +16,8 @@ from fathom.services.policy.reference.tables import Sheet, list_columns
 
 # Functions whose value is a move from one date to another one.
 MOVES = frozenset({"ret", "pct", "change", "cagr"})
+# Members of a group whose conventions differ, such as in their first day: more would hide the figures.
+MOST_CONVENTIONS = 5
 
 
 class Calculation:
@@ -108,10 +110,19 @@ class Calculation:
         if not self._values:
             left = ("；" if self._is_zh else "; ").join(filter(None, self.list_open())) or self._conversation.question
             return [say("refused", self._is_zh, left + next((cite(one.material) for one in self._outcomes), ""))]
-        name = "convention_zh" if self._is_zh else "convention"
-        said = {str(one.printed[name]): cite(one.material) for one in self._values if one.printed.get(name)}
+        said = {text: cite(one.material) for one in self._values for text in self._list_conventions(one.printed)}
         conventions = ("；" if self._is_zh else "; ").join(text + source for text, source in said.items())
         return ["\n".join(self._write_lines()), *filter(None, [conventions])]
+
+    def _list_conventions(self, printed: Mapping[str, Any]) -> list[str]:
+        """Return how a result was computed; of a group once where all members say the same, else by member."""
+        name = "convention_zh" if self._is_zh else "convention"
+        members = [one for one in printed.get("members", ()) if one.get(name)]
+        texts = list(dict.fromkeys(str(one[name]) for one in members))
+        if len(texts) > 1:
+            colon = "：" if self._is_zh else ": "
+            texts = [f"{one['key']}{colon}{one[name]}" for one in members[:MOST_CONVENTIONS]]
+        return [str(printed[name])] if printed.get(name) else texts
 
     def _write_lines(self) -> Iterator[str]:
         colon = "：" if self._is_zh else ":"

@@ -18,6 +18,8 @@ RETRY_WHILE_WARMING_S = 1.0
 # Bytes of UTF-8 per token: about what English and Chinese text take, and rather too many tokens than too few, since a
 # reservation that is too small would overfill the key-value cache.
 BYTES_PER_TOKEN = 3
+# Of eight places one is not kept, however many people come: trainings and evaluations take it at their turns.
+FREE_SHARE = 8
 DETAILS = {
     "rules": "Deterministic reference policy: fixed rules, no neural network.",
     "transformers": "Causal language model in this process.",
@@ -191,7 +193,9 @@ def create_admission(name: str, config: ModelConfig, observer: AdmissionObserver
     A generation reserves the sum of its prompt and its largest completion, an upper bound of its key-value cache.
     """
     tokens = config.tokens_in_flight or config.running * config.window_tokens
-    return Admission(f"model {name!r}", Limits(config.running, config.waiting, tokens), observer, "generations")
+    most_reserved = config.running - -(-config.running // FREE_SHARE) if config.reserve_s else 0
+    limits = Limits(config.running, config.waiting, tokens, most_reserved=most_reserved, reserve_s=config.reserve_s)
+    return Admission(f"model {name!r}", limits, observer, "generations")
 
 
 def estimate_tokens(request: Request, config: ModelConfig, window_tokens: int) -> int:

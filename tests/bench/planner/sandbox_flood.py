@@ -1,8 +1,8 @@
 """Users' questions that compute in the real sandbox, alone and beside 72 training episodes that do so too.
 
 The scripted model takes ``REPLY_S`` for a reply, in which an episode holds its session, and answers all episodes at
-once: the sessions decide, and neither the model's places nor this machine's processors. Seconds of a question, p50 and p99; and of the episodes, how many came back as samples, how
-many of them were spoilt by a failure of ours.
+once: the sessions decide, and neither the model's places nor this machine's processors. Seconds of a question, p50
+and p99; and of the episodes, how many came back as samples, how many of them were spoilt by a failure of ours.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import statistics
 import tempfile
+from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
@@ -67,14 +68,16 @@ async def measure(clients: Clients, trainers: Clients, account: Account) -> tupl
     return alone, beside
 
 
-async def run() -> None:
-    """Needs the bundled data under ``.fathom`` (``make data``)."""
+async def compare(places: Mapping[str, float]) -> tuple[float, float]:
+    """Print the figures with a model that has such places; raise ``SystemExit`` when something was lost or spoilt.
+
+    Return p50 and p99 beside the flood, each divided by that alone.
+    """
     account, model = Account(), CountingModel()
     model.reply_s = REPLY_S
     with tempfile.TemporaryDirectory() as folder:
         async with model.running() as address:
             home = lay_out(Path(folder) / "home", HOME)
-            places = {"running": 2 * REQUESTS * TASKS}
             models = {"rules": {"engine": "rules"}, "scripted": {**entry(address), **places}}
             async with LocalStack(LocalSettings(home=home, gateway_port=0, models=models)).running() as endpoints:
                 clients, trainers = connect(endpoints.services), connect(endpoints.services, lane=Lane.TRAINING)
@@ -82,8 +85,17 @@ async def run() -> None:
                 await clients.close()
                 await trainers.close()
     for name, seconds in (("alone", alone), (f"beside {REQUESTS * TASKS} episodes", beside)):
-        worst = sorted(seconds)[int(0.99 * (len(seconds) - 1))]
-        print(f"{len(seconds)} questions {name}: p50 {statistics.median(seconds):.2f} s, p99 {worst:.2f} s")
+        print(f"{len(seconds)} questions {name}: p50 {statistics.median(seconds):.2f} s, p99 {find_p99(seconds):.2f} s")
     print(account.describe())
     if not account.is_within_bounds():
         raise SystemExit("a bound is broken")
+    return statistics.median(beside) / statistics.median(alone), find_p99(beside) / find_p99(alone)
+
+
+def find_p99(seconds: Sequence[float]) -> float:
+    return sorted(seconds)[int(0.99 * (len(seconds) - 1))]
+
+
+async def run() -> None:
+    """Needs the bundled data under ``.fathom`` (``make data``)."""
+    await compare({"running": 2 * REQUESTS * TASKS})

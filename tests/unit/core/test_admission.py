@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fathom.core.admission import MAX_RETRY_S, OLDEST_EVERY, Admission, Claimant, Limits
+from fathom.core.admission import MAX_RETRY_S, OLDEST_EVERY, Admission, Claimant, Limits, Quota
 from fathom.core.call import Call, Lane, calling
 from fathom.core.errors import Overloaded
 from tests.support.clock import pass_time, simulate_time
@@ -312,3 +312,98 @@ async def test_who_would_wait_longer_than_it_can_is_refused_at_once() -> None:
         with calling(Call.new(timeout_s=300.0)):
             patient = await people.come("patient")
         assert not patient.done()
+
+
+async def come_many(people: Crowd, many: int) -> None:
+    for index in range(many):
+        await people.come(f"t{index}", T)
+
+
+def count_lane(people: Crowd, prefix: str) -> int:
+    return sum(name.startswith(prefix) for name in people.inside)
+
+
+@simulate_time
+async def test_one_place_more_than_people_have_is_kept_for_them() -> None:
+    async with crowd(waiting=40, most_reserved=7, reserve_s=10.0) as people:
+        await people.come("p0")
+        await come_many(people, 20)
+        # One person, and one place free for the next.
+        assert count_lane(people, "t") == 6
+        await people.come("p1")
+        # Training gives places up as its requests end, never before.
+        assert people.inside[-1] == "p1"
+        assert count_lane(people, "t") == 6
+        await people.go("t0")
+        assert count_lane(people, "t") == 5
+        await people.go("p0")
+        assert count_lane(people, "t") == 6
+
+
+@simulate_time
+async def test_however_many_people_come_not_all_places_are_kept() -> None:
+    async with crowd(waiting=40, most_reserved=7, reserve_s=10.0) as people:
+        for index in range(7):
+            await people.come(f"p{index}")
+        await come_many(people, 2)
+        assert people.inside[7:] == ["t0"]
+        # Of the places of a quota neither.
+        people.admission.set_quota(Quota(running=4))
+        await people.go("t0")
+        for index in range(4):
+            await people.go(f"p{index}")
+        assert people.inside[3:] == ["t1"]
+
+
+@simulate_time
+async def test_what_was_kept_for_people_is_training_s_some_time_after_the_last_of_them() -> None:
+    async with crowd(waiting=40, most_reserved=7, reserve_s=10.0) as people:
+        await people.come("p0")
+        await come_many(people, 20)
+        # A person who stays longer than the span is there all the same.
+        await pass_time(30.0)
+        await people.go("p0")
+        assert count_lane(people, "t") == 7
+        await pass_time(9.9)
+        assert count_lane(people, "t") == 7
+        # Nobody comes or goes: those who wait are let in all the same.
+        await pass_time(0.2)
+        assert count_lane(people, "t") == 8
+
+
+@simulate_time
+async def test_who_gave_up_waiting_was_there_until_then() -> None:
+    async with crowd(running=2, waiting=40, most_reserved=1, reserve_s=10.0) as people:
+        await come_many(people, 3)
+        person = await people.come("p0")
+        await pass_time(30.0)
+        person.cancel()
+        await asyncio.gather(person, return_exceptions=True)
+        await people.go("t0")
+        assert people.inside == ["t1"]
+        await pass_time(10.1)
+        assert people.inside == ["t1", "t2"]
+
+
+@simulate_time
+async def test_of_one_place_none_is_kept() -> None:
+    async with crowd(running=1, waiting=40, most_reserved=1, reserve_s=10.0) as people:
+        await people.come("p0")
+        await people.go("p0")
+        await people.come("t0", T)
+        assert people.inside == ["t0"]
+
+
+@simulate_time
+async def test_the_end_of_a_reservation_is_looked_for_a_hundred_times_a_second_at_most() -> None:
+    async with crowd(running=2, waiting=40, most_reserved=1, reserve_s=10.0) as people:
+        await people.come("p0")
+        await people.go("p0")
+        await pass_time(10.0 - 1e-6)
+        await come_many(people, 2)
+        assert people.inside == ["t0"]
+        # A timer of the microsecond that is left could, by rounding, go off before the end, again and again.
+        await pass_time(0.009)
+        assert people.inside == ["t0"]
+        await pass_time(0.002)
+        assert people.inside == ["t0", "t1"]

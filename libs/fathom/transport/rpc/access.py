@@ -76,7 +76,7 @@ DECLARED: Mapping[str, Mapping[str, Access]] = MappingProxyType(
             "MatchIndicators": SHARED,
             "ListSources": SHARED,
             "ListFrameworks": SHARED,
-            "ReadQuestion": SHARED,
+            "ReadQuestion": reads("sheet_ids"),
             "SearchCatalog": SHARED,
             "EncodeTexts": SHARED,
         },

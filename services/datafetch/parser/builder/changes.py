@@ -3,98 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from fathom.services.datafetch.parser.draft import CHANGES, Draft, is_rate
+from fathom.services.datafetch.parser.draft import CHANGES, Draft
 from fathom.services.datafetch.parser.lexicon import cue, cues
 from fathom.services.datafetch.parser.mention import Mention
-from fathom.services.datafetch.parser.time.expressions import transform_of
 from fathom.services.datafetch.query import formulas
 from fathom.services.datafetch.query.model import Frequency, Transform
 
 
 def build_measures(draft: Draft) -> tuple[list[str], Transform]:
     """Return the indicators and formulas of a question, and the transform that is left to apply to all of them."""
-    items = _join_quotient(draft, draft.indicators)
+    items = draft.indicators
     transform = draft.reading.transform
     specs = draft.find_specs([item.value for item in items])
     priced = bool(specs) and all(spec.default for spec in specs)
     if not transform and cue("annual_change").search(draft.text) and not priced:
         transform = Transform.YOY
     # From here the order matters: each step sees the formulas that the one before has made of the indicators.
-    items, transform = _place_change(draft, items, transform)
     names, transform = _apply_growth(draft, items, transform)
     transform, names = _rebase(draft, transform, names)
     names = _drop_derived(draft, list(dict.fromkeys(names)))
-    if transform != Transform.QOQ:
-        names = _choose_annual(draft, names)
     transform = _choose_difference(draft, transform, names)
     # The words were read as the period up to today; the transform would sum a year before each of its dates.
     if transform == Transform.TTM and draft.reading.whole.relative:
         transform = Transform.NONE
     return names, transform
-
-
-def _join_quotient(draft: Draft, items: list[Mention]) -> list[Mention]:
-    """Replace two indicators joined as a quotient ("R&D to profit") by the formula ``(a) / (b)``."""
-    if len(items) != 2 or any(draft.layer.indicators[item.value].text for item in items):
-        return items
-    first, second = items
-    around = f"{draft.text[first.end : second.start]}\0{draft.text[second.end :]}"
-    if second.start < first.end or cue("quotient").match(around) is None:
-        return items
-    return [replace(first, end=second.end, value=f"({first.value}) / ({second.value})")]
-
-
-def _place_change(draft: Draft, items: list[Mention], transform: Transform) -> tuple[list[Mention], Transform]:
-    """Apply a change to only those indicators that its words belong to.
-
-    "Fed funds minus core CPI yoy" changes the CPI only, as does "CPI和失业率同比", since unemployment is a rate
-    already. "What is the CPI, and what yoy" asks for both the level and the change of one indicator.
-    """
-    specs = draft.layer.indicators
-    if transform not in CHANGES or not items or any(item.value not in specs or not item.end for item in items):
-        return items, transform
-    if len(items) == 1:
-        (item,) = items
-        if not cue("beside").search(draft.text):
-            return items, transform
-        return [item, replace(item, value=f"{transform}({item.value})")], Transform.NONE
-    owners = {at for span in transform_of(draft.text)[1] for at in _find_owners(draft.text, items, span)}
-    rates = {at for at, item in enumerate(items) if is_rate(specs[item.value])}
-    if owners and len(rates) < len(items) and not owners <= rates:
-        # A rate beside an amount whose growth is asked for stays unchanged.
-        owners -= rates
-    if not owners or len(owners) == len(items) or any(specs[item.value].text for item in items):
-        return items, transform
-    # Beside a rate in per cent the change is in per cent too, so that both can be compared and subtracted.
-    share = "100 * " if rates - owners else ""
-    changed = [
-        replace(item, value=f"{share}{transform}({item.value})") if at in owners else item
-        for at, item in enumerate(items)
-    ]
-    return changed, Transform.NONE
-
-
-def _find_owners(text: str, items: Sequence[Mention], span: tuple[int, int]) -> list[int]:
-    """Return the indices of the indicators that a phrase of change belongs to.
-
-    These are the one around, right before or right after the span, and those coordinated with it.
-    """
-    near = cue("near")
-    behind = [at for at, m in enumerate(items) if m.end <= span[0] and near.fullmatch(text[m.end : span[0]])]
-    ahead = [at for at, m in enumerate(items) if m.start >= span[1] and near.fullmatch(text[span[1] : m.start])]
-    within = [at for at, m in enumerate(items) if m.start <= span[0] and span[1] <= m.end]
-    found = (within or behind or ahead)[-1:]
-    # "CPI and PPI yoy": the phrase follows its owner, and coordination extends backwards; "yoy of CPI and PPI"
-    # forwards.
-    step = -1 if behind else 1
-    while found and not within and 0 <= found[-1] + step < len(items):
-        one, other = sorted((items[found[-1] + step], items[found[-1]]), key=lambda m: m.start)
-        if not cue("link").fullmatch(text[one.end : other.start]):
-            break
-        found.append(found[-1] + step)
-    return found
 
 
 def _apply_growth(draft: Draft, items: Sequence[Mention], transform: Transform) -> tuple[list[str], Transform]:
@@ -153,28 +86,6 @@ def _drop_derived(draft: Draft, names: list[str]) -> list[str]:
     # column.
     combined = cue("spread").search(draft.text) or cue("ratio").search(draft.text)
     return stored if len(stored) == 2 and len(names) == 3 and combined else names
-
-
-def _choose_annual(draft: Draft, names: list[str]) -> list[str]:
-    """Replace indicators by their annual variants when the question names whole years and no quarters."""
-    whole = draft.reading.whole
-    # Annual variants cover calendar years, which an entity's fiscal years need not match.
-    if whole.grain != Frequency.ANNUAL or whole.fiscal or cue("quarters").search(draft.text):
-        return names
-    specs, chosen = draft.layer.indicators, []
-    for name in names:
-        if name in specs and not specs[name].formula:
-            chosen.append(specs[name].annual or name)
-            continue
-        stored = draft.find_specs([name])
-        under = formulas.list_leaves(formulas.expand(stored[0].id, specs)) if len(stored) == 1 else []
-        twin = specs[under[0]].annual if len(under) == 1 else ""
-        # Growth over whole years needs the annual series: on the finer one it compares single months or quarters.
-        grown = name.startswith(("yoy(", "100 * yoy(")) or (
-            name in specs and formulas.classify_metric(specs[name]) == "offset"
-        )
-        chosen.append(f"100 * yoy({twin})" if twin and grown else name)
-    return chosen
 
 
 def _choose_difference(draft: Draft, transform: Transform, names: Sequence[str]) -> Transform:

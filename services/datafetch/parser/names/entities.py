@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from fathom.services.datafetch.catalog.layer import Layer
-from fathom.services.datafetch.catalog.names import Mention as NameMatch
 from fathom.services.datafetch.catalog.pinyin import split_syllables
 from fathom.services.datafetch.catalog.text import CJK, fold_case, is_chinese, normal, plain
 from fathom.services.datafetch.parser.lexicon import cue, load_known_words
@@ -83,8 +82,7 @@ class Resolver:
     def exact(self, text: str) -> list[Mention]:
         """Return entities named exactly, in the order of the text."""
         names = self._layer.entity_names
-        named = self._bare(text) or complete_coordinated(text, names.find(text), names)
-        return [self._exact(mention) for mention in named]
+        return [make_entity(m.ids, m.start, m.end) for m in complete_coordinated(text, names.find(text), names)]
 
     def approximate(self, text: str) -> list[Mention]:
         """Return entities by shortened, romanised, homophone or misspelt names, by the first method that finds any.
@@ -98,23 +96,12 @@ class Resolver:
                 return sorted(found, key=lambda item: item.start)
         return []
 
-    def _bare(self, text: str) -> list[NameMatch]:
-        """Return names that the text writes with brackets and the catalog without: "学大(厦门)教育"."""
-        found = self._layer.entity_names.find_loosely(text, "()") if "(" in plain(text) else []
-        return found if any("(" in mention.surface for mention in found) else []
-
-    def _bare_exact(self, text: str) -> list[Mention]:
-        return [self._exact(mention) for mention in self._bare(text)]
-
-    def _exact(self, name: NameMatch) -> Mention:
-        return make_entity(name.ids, name.start, name.end)
-
     def resolve(self, mention: str, limit: int = 5) -> list[Mention]:
         """Return candidates for a whole mention, best first; empty when no name is near."""
         ids = self._layer.entity_names.find_all(mention)
         if ids:
             return [make_entity((ident,), 0, len(mention)) for ident in ids[:limit]]
-        for reader in (self._bare_exact, self._find_short, self._find_pinyin, self._find_homophones, self._find_typo):
+        for reader in (self._find_short, self._find_pinyin, self._find_homophones, self._find_typo):
             # A part of a mention is no match of the whole: 平安 in 平安大街.
             found = [item for item in reader(mention) if item.end - item.start >= 0.7 * len(normal(mention))]
             if found:

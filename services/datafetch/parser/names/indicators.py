@@ -21,6 +21,8 @@ def find_indicators(text: str, rest: str, layer: Layer, matcher: Matcher) -> lis
     """
     # A number is no name, though some ids consist of digits.
     named = [m for m in layer.loose_names.find_loosely(rest, PARTICLES) if not m.surface.isdecimal()]
+    # "Price-to-earnings" is another name than a price.
+    named = [m for m in named if not re.match(r"-[A-Za-z]", text[m.end :])]
     named = complete_coordinated(text, named, layer.loose_names)
     found: list[NameMatch] = []
     for name in named:

@@ -19,23 +19,18 @@ from fathom.services.datafetch.parser.lexicon import (
     load_known_words,
 )
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, select
-from fathom.services.datafetch.parser.names.entities import Resolver
 from fathom.services.datafetch.query.model import Missing
 
 # Score from which a fuzzy match is used, and its lead over the next one: lower accepts the names of other indicators.
 ACCEPT, MARGIN = 0.62, 0.04
-# A qualified name must match better than a free one: the bare name is close to all its variants.
-QUALIFIED = 0.8
 # Confidence of a name whose words stand apart in the question.
 SPECIFIC = 0.9
 # Scores below which words are unlike every indicator and rather a name: with other unmatched words beside them, and
 # alone.
 STRANGE, ALIEN = 0.35, 0.2
-# Characters around a known name that may belong to a longer one: enough for a place in front of it and a legal form
-# behind it.
-MAX_BEFORE, MAX_AFTER = 12, 16
 # The last word of a text, and what may stand between the words of one name.
 ONE_WORD, LINKS = re.compile(r"[A-Za-z]+\s+$"), re.compile(r"\s*(?:(?:of|for|in|on|at|by|and|the|an?)\s+)*|的", re.I)
+JOINT = re.compile(r"\s*[和与、及,，]\s*")
 # Capitalised words that look like a name; used only to report unknown names, never to guess.
 NAME_LIKE = re.compile(r"\b(?:[A-Z][a-z]+(?:\s+[A-Z][a-z]+)*|[A-Z]{2,5})\b")
 # Valuation multiples: P/E, EV/EBITDA.
@@ -53,7 +48,6 @@ class Leftovers:
 
     layer: Layer
     matcher: Matcher
-    resolver: Resolver
     text: str
     rest: str
     kinds: set[str]
@@ -71,21 +65,14 @@ class Leftovers:
     def read(self) -> None:
         """Classify the words of ``rest`` that are not blanked."""
         self._link()
-        self._reject_economies()
         self._report_names()
-        chinese = is_chinese(self.text)
-        if not self.indicators and not chinese:
-            # The whole phrase first: its words alone may each match something else.
-            phrase = cue("of_phrase").search(self.rest)
-            if phrase is None or not self._match_free(*phrase.span()):
-                self._match_runs()
-        self._drop_hyphenated()
-        if not chinese:
-            self._check_qualifiers()
-        # Chinese has no blanks, so unmatched runs are judged by what they touch: an entity, an indicator, or nothing.
-        runs = list(find_chinese_runs(self.rest))
+        known, runs = bool(self.indicators), find_runs(self.rest)
         for start, end in runs:
-            self._read_chinese(start, end, alone=len(runs) == 1, leads=(start, end) == runs[0])
+            words = self.text[start:end]
+            if is_chinese(words) and self._is_name(start, end, alone=len(runs) == 1):
+                self._report_entity(words)
+            elif not self._narrow_named(start, end) and not known and not self._match_free(start, end):
+                self._report_run(words)
 
     def _link(self) -> None:
         """Take the series whose names hold unread words and the names beside them: "median unemployment duration"."""
@@ -153,168 +140,63 @@ class Leftovers:
             if set(held) & set(runs) and all(self.rest[slice(*run)].strip("\0") for run in held if run in runs):
                 yield parts[first][0], parts[last][1]
 
-    def _reject_economies(self) -> None:
-        """Report other economies: figures of theirs must not be answered with those of the United States."""
-        owned = [self.layer.indicators[item.value].kinds for item in self.indicators]
-        if owned and all("economy" in kinds for kinds in owned):
-            others = list(cue("economies").finditer(self.rest))
-            self.missing += [unknown_entity(match[0], ("United States",)) for match in others]
-            if others:
-                self._drop(*self.indicators)
-                self.rest = blank(self.rest, [match.span() for match in others])
-
     def _report_names(self) -> None:
-        """Report capitalised words, which are an indicator beside an entity unless they are coordinated with it."""
+        """Report capitalised words as names that are unknown; with them, figures of the United States are not meant."""
         for name in find_unknown_names(self.rest):
             start = self.rest.find(name)
             # A proper name is not inflected: "Bank" is not the number of banks.
-            if not self.indicators and self._match_free(start, start + len(name), inflected=False):
-                continue
-            coordinated = re.search(rf"(?:\band|,|\bvs\.?|versus|\bor|&)\s+{re.escape(name)}", self.rest)
-            if self.entities and not self.indicators and not coordinated:
-                self._report_indicator(name)
-            elif not cue("economies").fullmatch(name):
-                self.missing.append(unknown_entity(name, tuple(self.layer.entity_names.find_nearest(name))))
+            if self.indicators or not self._match_free(start, start + len(name), inflected=False):
+                coordinated = re.search(rf"(?:\band|,|\bvs\.?|versus|\bor|&)\s+{re.escape(name)}", self.rest)
+                # "P/E of Microsoft": beside a known name, a figure, and no further name.
+                figure = self.entities and not self.indicators and not coordinated
+                (self._report_indicator if figure else self._report_entity)(name)
+                self.rest = blank(self.rest, [(start, start + len(name))])
 
-    def _match_runs(self) -> None:
-        """Match runs of Latin words to indicators; one run without a match invalidates the matches of the others."""
-        strange = []
-        for start, end in find_latin_runs(self.rest):
-            words = self.text[start:end]
-            # Reported already, by a more specific rule.
-            reported = any(words in item.subject or item.subject in words for item in self.missing)
-            if not reported and not self._match_free(start, end):
-                strange.append(words)
-        if self.entities:
-            for words in strange:
-                self._report_indicator(words)
-        elif strange and self.indicators:
-            self._report_indicator(" ".join(strange), [item.value for item in self.indicators])
-            self._drop(*self.indicators)
-
-    def _drop_hyphenated(self) -> None:
-        """Remove indicators whose name continues with a hyphen: "price-to-earnings" is not a price."""
-        for item in self.indicators if self.entities else ():
-            tied = re.match(r"-[A-Za-z]+(?:-[A-Za-z]+)*(?: (?:ratio|multiple))?", self.text[item.end :])
-            if tied:
-                self._drop(item)
-                self._report_indicator(self.text[item.start : item.end + tied.end()])
-
-    def _check_qualifiers(self) -> None:
-        """Re-read names with words before, behind or under them: "weekly hours in mining" is not "weekly hours"."""
-        for item in self.indicators:
-            for start, end in self._find_qualified(item):
-                if item in self.mentions:
-                    self._qualify(item, start, end)
-
-    def _find_qualified(self, item: Mention) -> Iterator[tuple[int, int]]:
-        """Yield the spans of a name with the words that narrow it."""
-        narrower = cue("narrowed_by").match(self.rest, item.end)
-        if narrower and len(narrower["what"]) > 3 and self._is_unread(narrower["what"]):
-            yield item.start, narrower.end()
-        spec = self.layer.indicators[item.value]
-        # Default indicators (prices) stand beside words of all kinds, which do not qualify them.
-        if spec.default or item.how != "exact":
-            return
-        before = cue("word_before").search(self.rest[: item.start])
-        if before and cue("price_word").fullmatch(before["w"]):
-            # "New car prices CPI": the words before "prices" select the indicator.
-            before = cue("words_before_prices").search(self.rest[: item.start]) or before
-        after = cue("word_behind").match(self.rest, item.end)
-        if cue("inverted").search(self.text[: item.start]) and cue("verb_behind").match(self.rest, item.end):
-            after = None
-        words = [match["w"] for match in (before, after) if match]
-        if any(cue("economies").fullmatch(word) for word in words):
-            return
-        quoted = "=" in spec.unit or " per " in spec.unit
-        unread = [self._is_unread(match["w"]) if match else False for match in (before, after)]
-        if after and (after["per"] or (cue("price_word").fullmatch(after["w"]) and not quoted)):
-            unread[1] = True
-        if any(unread):
-            start = before.start("w") if before and unread[0] else item.start
-            yield start, after.end("w") if after and unread[1] else item.end
-
-    def _is_unread(self, words: str) -> bool:
-        return any(True for _ in find_latin_runs(words)) and not cue("economies").fullmatch(words.strip())
-
-    def _qualify(self, item: Mention, start: int, end: int) -> None:
-        """Replace an indicator by the better match of its qualified name, or report it."""
-        words = self.text[start:end]
-        if self._covers(words, item.value, 0.0):
-            return
-        near = self._match(words)
-        self._drop(item)
-        if near and near[0].score >= QUALIFIED and near[0].id != item.value:
-            self._take(start, end, near)
-        else:
-            self._report_indicator(words, [found.id for found in near])
-
-    def _read_chinese(self, start: int, end: int, *, alone: bool, leads: bool) -> None:
-        """Read an unmatched Chinese run as part of a name, an unknown name, a qualifier or an indicator."""
-        words, behind = self.text[start:end], self.rest[end : end + 2]
+    def _narrow_named(self, start: int, end: int) -> bool:
+        """Report a name that unread words beside it make another one of; return whether there is one."""
+        # Prices stand beside words of all kinds, which do not narrow them.
         touching = [
             item
             for item in self.indicators
-            if end == item.start or (start == item.end and not cue("growth").match(self.text, item.end))
+            if item.how == "exact" and not self.layer.indicators[item.value].default and self._touches(item, start, end)
         ]
-        inside = [item for item in self.entities if item.end == start or end == item.start]
-        like_company = bool(cue("company_end").search(words)) or behind in ("公司", "集团", "股份", "企业")
-        if inside and (like_company or cue("company_tail").match(self.text, inside[0].end)):
-            self._extend(start, end, inside[0])
-        elif self._is_name(start, end, like_company=like_company) or (
-            # Of two unmatched runs the first is more likely the entity.
-            leads and not self.entities and not self.indicators and self._is_strange(words, ALIEN if alone else STRANGE)
-        ):
-            self.missing.append(unknown_entity(words, tuple(self.layer.entity_names.find_nearest(words))))
-        elif touching:
-            self._qualify(touching[0], min(start, touching[0].start), max(end, touching[0].end))
-        elif not self.indicators and not self._match_free(start, end):
-            near = [item.id for item in self._match(words)[:3] if item.score > ALIEN]
-            self._report_indicator(words, near)
+        if touching:
+            first, last = min(start, touching[0].start), max(end, touching[0].end)
+            if not self._covers(self.text[first:last], touching[0].value, 0.0):
+                self._drop(touching[0])
+                self._report_indicator(self.text[first:last])
+        return bool(touching)
 
-    def _is_name(self, start: int, end: int, *, like_company: bool) -> bool:
-        """Return whether unmatched words are an entity name.
+    def _touches(self, item: Mention, start: int, end: int) -> bool:
+        """Return whether words stand right before a name, or behind it with at most a preposition between them."""
+        if end <= item.start:
+            return not self.text[end : item.start].strip()
+        return LINKS.fullmatch(self.text[item.end : start]) is not None
 
-        They are one if they end like a company name, are coordinated with an entity, or none of the indicators belongs
-        to economies and no entity was found.
-        """
-        if not self.entities and like_company:
+    def _report_run(self, words: str) -> None:
+        """Report words for an unknown indicator, unless they are; a guess for other words is unsure then."""
+        if not any(words in item.subject or item.subject in words for item in self.missing):
+            self._report_indicator(words)
+            self._drop(*(item for item in self.indicators if item.how != "exact"))
+
+    def _is_name(self, start: int, end: int, *, alone: bool) -> bool:
+        """Return whether unread Chinese words are a name: joined to one, owning the figures, or unlike all figures."""
+        if any(JOINT.fullmatch(self.rest[end : one.start] or self.rest[one.end : start]) for one in self.entities):
             return True
-        joint = cue("chinese_joint")
-        if any(
-            joint.fullmatch(self.rest[end : item.start]) or joint.fullmatch(self.rest[item.end : start])
-            for item in self.entities
-        ):
-            return True
+        if self.entities or self.indicators:
+            owned = [self.layer.indicators[item.value].kinds for item in self.indicators]
+            return not self.entities and all("economy" not in kinds for kinds in owned)
+        near = self.matcher.match(self.text[start:end], 1)
+        return end - start > 2 and (not near or near[0].score < (ALIEN if alone else STRANGE))
+
+    def _report_entity(self, name: str) -> None:
+        """Report an unknown name; figures that only economies have must not be those of the United States instead."""
+        detail = f"no company, index, fund, currency or economy called {name!r} has data here"
+        nearest = tuple(self.layer.entity_names.find_nearest(name))
+        self.missing.append(Missing(name, "UNKNOWN_ENTITY", detail, nearest=nearest))
         owned = [self.layer.indicators[item.value].kinds for item in self.indicators]
-        return not self.entities and bool(owned) and all("economy" not in kinds for kinds in owned)
-
-    def _is_strange(self, words: str, threshold: float) -> bool:
-        near = self.matcher.match(words, 1)
-        return len(words) > 2 and (not near or near[0].score < threshold)
-
-    def _extend(self, start: int, end: int, inside: Mention) -> None:
-        """Replace a known name inside a longer one by a known name that the longer one misspells, or report it."""
-        first, last = min(start, inside.start), max(end, inside.end)
-        # The rest has NUL where something was recognised, so the name grows over unrecognised characters only.
-        while first and CJK.match(self.rest[first - 1]) and inside.start - first < MAX_BEFORE:
-            first -= 1
-        while last < len(self.rest) and (CJK.match(self.rest[last]) or self.rest[last] in "()"):
-            if last - inside.end >= MAX_AFTER:
-                break
-            last += 1
-        # NUL in front keeps the positions of the question.
-        found = self.resolver.approximate("\0" * first + self.text[first:last])
-        near = [
-            item for item in found if item.start <= inside.start and item.end >= inside.end and item.span != inside.span
-        ]
-        self._drop(inside)
-        # Two candidates are no misspelling of one name.
-        if len(near) == 1 and not near[0].others:
-            self.mentions.append(near[0])
-            return
-        whole = self.text[min(start, inside.start) : max(end, inside.end)]
-        self.missing.append(unknown_entity(whole, (self.layer.entities[inside.value].name,)))
+        if not self.entities and all("economy" in kinds for kinds in owned):
+            self._drop(*self.indicators)
 
     def _drop(self, *items: Mention) -> None:
         self.mentions = [item for item in self.mentions if all(item is not other for other in items)]
@@ -364,12 +246,6 @@ class Leftovers:
         if self.entities:
             detail += f", asked of {self.layer.entities[self.entities[0].value].name}"
         self.missing.append(Missing(words, "UNKNOWN_INDICATOR", detail, aspect=words, nearest=names))
-
-
-def unknown_entity(name: str, nearest: tuple[str, ...]) -> Missing:
-    """Return a missing item for an unknown entity name, with the nearest known names."""
-    detail = f"no company, index, fund, currency or economy called {name!r} has data here"
-    return Missing(name, "UNKNOWN_ENTITY", detail, nearest=nearest)
 
 
 def find_unread(rest: str) -> list[tuple[int, int]]:

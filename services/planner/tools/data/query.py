@@ -157,6 +157,7 @@ class Data:
             raise name_argument(error) from error
         if is_typed and "question" in arguments:
             head["note"] = "the typed query was run; the question was not read"
+        # The words of an own column are unknown to the bundled data, which is nothing that a reader misses.
         missing = [one for one in response.missing if not names_own_column(one.subject, head.get("program", {}))]
         return lambda first: make_sheets_reply(self.session, response.sheets, missing, first, self.digests, **head)
 
@@ -249,6 +250,7 @@ def names_own_column(subject: str, program: Mapping[str, Any]) -> bool:
     """Return whether words that no bundled name says name a column of the user's own table in a program."""
     words = [one["words"] for one in program.get("series", ()) if "column" in one]
     words += [one["words"] for one in program.get("assumptions", ())]
+    # Words are cut differently by both readers.
     return any(subject in text or text in subject for text in words if text)
 
 

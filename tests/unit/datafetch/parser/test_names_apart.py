@@ -92,7 +92,6 @@ async def test_of_two_series_of_oil_one_is_taken_and_the_other_named(engine: Eng
     seen = await engine.read("2014年油价", None)
     assert seen.query.entities == ("WTI",)
     assert any("BRENT" in item.detail for item in seen.missing)
-    assert (await engine.read("2020年4月优质汽油价格", None)).query.indicators == ("gasprmm",)
 
 
 async def test_words_that_say_what_the_values_are_anyway_are_understood(engine: Engine) -> None:

@@ -180,7 +180,7 @@ async def test_the_words_of_a_text_are_prepared_together() -> None:
     prepared: list[Sequence[str]] = []
     meanings = Meanings(lambda text: [], lambda text: [], prepared.append)
     text = "gold nosedive ACME comovement"
-    assert list(meanings.find(text, [], [(5, 13), (14, 18), (19, 29)], [(0, 4)])) == []
+    assert list(meanings.find(text, [(5, 13), (14, 18), (19, 29)], [(0, 4)])) == []
     assert prepared == [["gold", "nosedive", "comovement"]]
 
 

@@ -150,3 +150,9 @@ async def test_what_words_were_taken_for_is_said_first(drive: Any, world: Any) -
     talk = await drive(QUESTION, world)
     said = "“my companies” is taken for the columns of your table (腾讯, 美团), since no name here says it"
     assert talk.calls[-1][1]["reading"]["open"][0] == said
+
+
+async def test_members_of_a_group_say_how_they_were_computed(drive: Any, world: Any) -> None:
+    world.program = make_program(["f.crossover(f.each(s1, f.within(s1, f.period('2020-01-01', None))), 5, 20)"])
+    talk = await drive(QUESTION, world)
+    assert talk.answer.count("held while the mean of the last 5 values is above that of the last 20") == 2

@@ -15,7 +15,7 @@ from fathom.domain.chat.messages import Message, Role, Sampling
 from fathom.services.policy.config import RulesModel
 from fathom.services.policy.metrics import AdmissionMetrics, PolicyMetrics
 from fathom.services.policy.model import Request
-from fathom.services.policy.serving.loaded_model import estimate_tokens
+from fathom.services.policy.serving.loaded_model import create_admission, estimate_tokens
 from tests.support.waiting import settle
 
 
@@ -54,3 +54,18 @@ def test_what_a_generation_needs() -> None:
     assert estimate_tokens(longer, config, 10_000) == 560
     # Never more than the model's window, or a long request could never be admitted.
     assert estimate_tokens(request, config, 100) == 100
+
+
+@pytest.mark.parametrize(
+    ("config", "most"),
+    [
+        (RulesModel(running=8), 7),
+        (RulesModel(running=9), 7),
+        (RulesModel(running=2), 1),
+        # The only place is everybody's.
+        (RulesModel(running=1), 0),
+        (RulesModel(running=8, reserve_s=0), 0),
+    ],
+)
+def test_how_many_places_of_a_model_are_kept_for_people(config: RulesModel, most: int) -> None:
+    assert create_admission("m", config).limits.most_reserved == most

@@ -37,6 +37,7 @@ def crossover(line: Line, short: Any = None, long: Any = None) -> Point:
             raise InvalidArgument("short", f"is {pairs[0][0]}, not below the long one, {pairs[0][1]}")
         if pairs[0][1] > len(line.values):
             raise InvalidArgument("long", f"is {pairs[0][1]}, and {line.name} has {len(line.values)} values")
+    # Several pairs are compared by what they would have gained: that is hindsight, and no forecast.
     gains = {pair: measure_gain(line.values, held, *pair) for pair in pairs}
     best = max(gains, key=lambda pair: gains[pair])
     note = write_note(
@@ -55,7 +56,9 @@ def choose_note(count: int) -> tuple[str, str]:
 
 def measure_gain(values: Any, held: Any, short: int, long: int) -> float:
     """Return the % gained over ``held``, whose first value is the base, by the rule on the whole history ``values``."""
+    # On the whole history: a window of a month would never have a mean of 200 days.
     is_above = values.rolling(short).mean() > values.rolling(long).mean()
     growth = (held / held.shift(1)).iloc[1:]
+    # The close that makes the signal is not the price at which one could still buy.
     was_above = is_above.shift(1, fill_value=False).reindex(growth.index)
     return float((growth.where(was_above, 1.0).prod() - 1) * 100)
