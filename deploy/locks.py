@@ -31,7 +31,10 @@ ROOT = Path(__file__).parents[1]
 CHECKOUT = ROOT / "locks"
 IMAGES = ROOT / "deploy" / "docker" / "locks"
 ENGINES = ("data", "dense", "openai", "policy", "retrieval", "reward", "serve", "train")
-CORE = ("cli", "connectors", "data", "dense", "gateway", "mcp", "openai", "planner", "policy", "postgres", "retrieval")
+CORE = (
+    "cli", "connectors", "data", "dense", "gateway", "mcp", "memory", "openai", "planner", "policy", "postgres",
+    "retrieval",
+)  # fmt: skip
 
 # PyTorch's CPU wheel for Python 3.11 is in reach where the locks are made; for later versions it is named without a
 # hash, so that they do not get the build with several gigabytes of CUDA libraries.

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fathom.core.call import DEFAULT_TENANT, bind, current_tenant, unbind
+from sqlalchemy import Connection, Select, delete, func, insert, literal, select, tuple_, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from fathom.core.call import current_tenant
 from fathom.core.errors import Conflict, InvalidField, NotFound
 from fathom.core.ids import checked_id
 from fathom.core.paging import page_size, read_token, write_token
 from fathom.services.memory.database import Database
 from fathom.services.memory.points import extract_points
+from fathom.services.memory.schema import CONVERSATIONS, FEEDBACK, TURNS
 
 # Bounds of what one call may store; far above what the pages and the planner write.
 MAX_QUESTION_CHARS, MAX_ANSWER_CHARS = 100_000, 1_000_000
 MAX_BULLETS, MAX_BULLET_CHARS = 50, 2_000
 MAX_TITLE_CHARS, DEFAULT_TITLE_CHARS = 200, 120
 MAX_TAGS, MAX_TAG_CHARS, MAX_COMMENT_CHARS = 32, 64, 10_000
-TURN = "number, question, rewritten, answer, run, ended, bullets"
-CONVERSATION = (
-    "select c.id, c.title, (select count(*) from turns t where t.conversation = c.id), c.updated, c.pinned"
-    " from conversations c"
-)
+TURN = tuple(TURNS.c[name] for name in ("number", "question", "rewritten", "answer", "run", "ended", "bullets"))
+SAID = tuple(FEEDBACK.c[name] for name in ("run", "helpful", "tags", "comment", "edited"))
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,14 @@ class WindowTurn:
 
 @dataclass(frozen=True)
 class Conversation:
-    """Summary of a conversation. ``updated`` is in seconds since the epoch."""
+    """Summary of a conversation. ``updated`` is in seconds since the epoch; ``version`` counts its edits."""
 
     id: str
     title: str
     turns: int
     updated: float
     pinned: bool
+    version: int = 1
 
 
 @dataclass(frozen=True)
@@ -80,17 +81,18 @@ class Judgement:
 
 
 class Engine:
-    """Conversation store; usable after ``start``."""
+    """Conversation store; usable after ``start``. Every statement names the tenant of the call."""
 
-    def __init__(self, path: Path) -> None:
-        self._database = Database(path)
+    def __init__(self, place: Path | str, connections: int = 8) -> None:
+        """Take the path of a SQLite file, or a URL of PostgreSQL and the most connections to it."""
+        self.database = Database(place, connections)
 
     async def start(self) -> None:
-        """Open or create the database; raise ``CorruptData`` and ``DependencyFailed``."""
-        await self._database.open()
+        """Open or create the database; raise ``CorruptData``, ``FailedPrecondition`` and ``DependencyFailed``."""
+        await self.database.open()
 
     async def close(self) -> None:
-        await self._database.close()
+        await self.database.close()
 
     async def append(self, request_id: str, conversation: str, turn: Turn) -> Turn:
         """Append a turn and return it as stored; a known ``request_id`` returns the stored one, also after a restart.
@@ -101,44 +103,34 @@ class Engine:
         checked_id("request_id", request_id)
         checked_id("conversation_id", conversation)
         check_turn(turn)
-        owned, owned_request, owned_run = bind(conversation), bind(request_id), bind(turn.run)
+        tenant = current_tenant()
 
-        def work(db: sqlite3.Connection) -> Turn:
-            sql = f"select conversation, {TURN} from turns where request = ?"
+        def work(db: Connection) -> Turn:
             # Looked up within the transaction: two equal requests at once must not both insert.
-            known = db.execute(sql, (owned_request,)).fetchone()
+            known = db.execute(
+                select(TURNS.c.conversation, *TURN).where(TURNS.c.tenant == tenant, TURNS.c.request == request_id)
+            ).first()
             if known is not None:
                 stored = parse_turn(known[1:])
-                expected = replace(
-                    # The stored turn got its number, time and perhaps bullets here; only what the caller sent is
-                    # compared.
-                    turn,
-                    number=stored.number,
-                    ended=stored.ended,
-                    bullets=turn.bullets or stored.bullets,
-                )
-                if known[0] != owned or stored != expected:
+                # The stored turn got its number, time and perhaps bullets here; only what the caller sent is compared.
+                bullets = turn.bullets or stored.bullets
+                expected = replace(turn, number=stored.number, ended=stored.ended, bullets=bullets)
+                if known[0] != conversation or stored != expected:
                     raise Conflict(f"request_id {request_id!r} is another turn", metadata={"field": "request_id"})
                 return stored
             now = time.time()
-            db.execute(
-                "insert into conversations (id, title, updated) values (?, ?, ?)"
-                # The first question stays the title.
-                " on conflict (id) do update set updated = excluded.updated",
-                (owned, " ".join(turn.question.split())[:DEFAULT_TITLE_CHARS], now),
+            touch_conversation(db, tenant, conversation, turn.question, now)
+            # Numbers follow the largest, so that they stay unique and ascending: the conversation's row is locked.
+            largest = select(func.coalesce(func.max(TURNS.c.number), 0)).where(
+                TURNS.c.tenant == tenant, TURNS.c.conversation == conversation
             )
-            # Numbers follow the largest, so that they stay unique and ascending.
-            sql = "select coalesce(max(number), 0) + 1 from turns where conversation = ?"
-            (number,) = db.execute(sql, (owned,)).fetchone()
+            number = db.execute(largest).scalar_one() + 1
             stored = replace(turn, number=number, ended=now, bullets=turn.bullets or tuple(extract_points(turn.answer)))
-            said = (stored.question, stored.rewritten, stored.answer, owned_run)
-            db.execute(
-                f"insert into turns (conversation, request, {TURN}) values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (owned, owned_request, number, *said, now, json.dumps(stored.bullets, ensure_ascii=False)),
-            )
+            values = {**asdict(stored), "bullets": json.dumps(stored.bullets, ensure_ascii=False)}
+            db.execute(insert(TURNS).values(tenant=tenant, conversation=conversation, request=request_id, **values))
             return stored
 
-        return await self._database.run_transaction(work)
+        return await self.database.run_transaction(work)
 
     async def get_window(
         self, conversation: str, full_turns: int, max_turns: int, through: int = 0
@@ -156,16 +148,18 @@ class Engine:
         if through < 0:
             raise InvalidField("through", "must not be negative")
 
-        owned = bind(conversation)
+        chosen = [TURNS.c.tenant == current_tenant(), TURNS.c.conversation == conversation]
+        if through:
+            chosen.append(TURNS.c.number <= through)
 
-        def work(db: sqlite3.Connection) -> tuple[list[Turn], int]:
-            chosen = "from turns where conversation = ? and (? = 0 or number <= ?)"
-            values = (owned, through, through)
-            rows = db.execute(f"select {TURN} {chosen} order by number desc limit ?", (*values, max_turns)).fetchall()
-            (total,) = db.execute(f"select count(*) {chosen}", values).fetchone()
-            return [parse_turn(row) for row in reversed(rows)], total
+        def work(db: Connection) -> tuple[list[Turn], int]:
+            # In one statement: of two, the second could count a turn that was appended meanwhile.
+            total = select(func.count()).select_from(TURNS).where(*chosen).scalar_subquery()
+            newest = select(total, *TURN).where(*chosen).order_by(TURNS.c.number.desc()).limit(max_turns)
+            rows = db.execute(newest).all()
+            return [parse_turn(row[1:]) for row in reversed(rows)], rows[0][0] if rows else 0
 
-        kept, total = await self._database.run_transaction(work)
+        kept, total = await self.database.run_transaction(work)
         # Negative when fewer turns are kept than are shown in full: then all are.
         first_full = len(kept) - full_turns
         window = [
@@ -179,16 +173,17 @@ class Engine:
 
     async def list_turns(self, conversation: str, size: int = 0, token: str = "") -> tuple[list[Turn], str]:
         """Return a page of turns, oldest first, and the next page's token; raise ``NotFound`` and ``InvalidField``."""
-        size, of, owned = page_size(size), f"turns {conversation}", bind(conversation)
+        size, of, tenant = page_size(size), f"turns {conversation}", current_tenant()
         after = read_token(token, of, (int,))[0] if token else 0
+        chosen = (TURNS.c.tenant == tenant, TURNS.c.conversation == conversation, TURNS.c.number > after)
 
-        def work(db: sqlite3.Connection) -> list[Turn]:
-            require_conversation(db, owned)
-            sql = f"select {TURN} from turns where conversation = ? and number > ? order by number limit ?"
+        def work(db: Connection) -> list[Turn]:
+            require_conversation(db, tenant, conversation)
             # One row more than the page tells whether there is a next one.
-            return [parse_turn(row) for row in db.execute(sql, (owned, after, size + 1))]
+            rows = db.execute(select(*TURN).where(*chosen).order_by(TURNS.c.number).limit(size + 1))
+            return [parse_turn(row) for row in rows]
 
-        found = await self._database.run_transaction(work)
+        found = await self.database.run_transaction(work)
         page = found[:size]
         return page, write_token(of, page[-1].number) if len(found) > size else ""
 
@@ -197,98 +192,121 @@ class Engine:
 
         Pinned ones come first, then the most recently used.
         """
-        size, of = page_size(size), "conversations"
-        own, keys = select_own(current_tenant())
-        sql, order = f"{CONVERSATION} where {own}", " order by c.pinned desc, c.updated desc, c.id desc limit ?"
+        size, of, tenant = page_size(size), "conversations", current_tenant()
         key = read_token(token, of, (int, float, str)) if token else ()
+        order = (CONVERSATIONS.c.pinned, CONVERSATIONS.c.updated, CONVERSATIONS.c.id)
+        query = select_conversations(tenant).order_by(*(column.desc() for column in order)).limit(size + 1)
         if key:
             # Pages go on after the key of the last row, not by offset: a conversation used meanwhile moves to the front
             # and would shift every row.
-            sql += " and (c.pinned, c.updated, c.id) < (?, ?, ?)"
-            key = (*key[:2], bind(str(key[2])))
-        rows = await self._database.run_transaction(
-            lambda db: db.execute(sql + order, (*keys, *key, size + 1)).fetchall()
-        )
+            query = query.where(tuple_(*order) < tuple_(*(literal(part) for part in key)))
+        rows = await self.database.run_transaction(lambda db: db.execute(query).all())
         page = [parse_conversation(row) for row in rows[:size]]
         if len(rows) <= size:
             return page, ""
         return page, write_token(of, int(page[-1].pinned), page[-1].updated, page[-1].id)
 
-    async def update(self, conversation: str, title: str | None, pinned: bool | None) -> Conversation:
-        """Rename or pin a conversation; raise ``NotFound`` and ``InvalidField``."""
+    async def update(self, conversation: str, title: str | None, pinned: bool | None, version: int = 0) -> Conversation:
+        """Rename or pin a conversation; with ``version`` only if it is still the one of that many edits.
+
+        Raises ``NotFound``, ``InvalidField``, and ``Conflict`` when somebody else has edited it since.
+        """
         # Titles stand on one line of a list.
         title = None if title is None else " ".join(title.split())
         if title is not None and not 1 <= len(title) <= MAX_TITLE_CHARS:
             raise InvalidField("title", f"must have 1 to {MAX_TITLE_CHARS} characters")
+        check_text("title", title or "", MAX_TITLE_CHARS)
+        if version < 0:
+            raise InvalidField("version", "must not be negative")
+        tenant = current_tenant()
+        chosen = (CONVERSATIONS.c.tenant == tenant, CONVERSATIONS.c.id == conversation)
+        # A None leaves its column as it is. The time of the last use stays, too: renaming is no turn.
+        values: dict[str, Any] = {"version": CONVERSATIONS.c.version + 1}
+        values |= {} if title is None else {"title": title}
+        values |= {} if pinned is None else {"pinned": int(pinned)}
 
-        owned = bind(conversation)
+        def work(db: Connection) -> Conversation:
+            # Compared by the statement that writes: on PostgreSQL another tab's edit may lie between two statements.
+            wanted = (*chosen, CONVERSATIONS.c.version == version) if version else chosen
+            done = db.execute(update(CONVERSATIONS).where(*wanted).values(**values))
+            if not done.rowcount:
+                require_conversation(db, tenant, conversation)
+                (current,) = db.execute(select(CONVERSATIONS.c.version).where(*chosen)).one()
+                message = f"version: the conversation was edited meanwhile: it is version {current}, not {version}"
+                raise Conflict(message, metadata={"field": "version", "version": str(current)})
+            query = select_conversations(tenant).where(CONVERSATIONS.c.id == conversation)
+            return parse_conversation(db.execute(query).one())
 
-        def work(db: sqlite3.Connection) -> Conversation:
-            require_conversation(db, owned)
-            # A None leaves its column as it is. The time of the last use stays, too: renaming is no turn.
-            sql = "update conversations set title = coalesce(?, title), pinned = coalesce(?, pinned) where id = ?"
-            db.execute(sql, (title, pinned, owned))
-            return parse_conversation(db.execute(f"{CONVERSATION} where c.id = ?", (owned,)).fetchone())
-
-        return await self._database.run_transaction(work)
+        return await self.database.run_transaction(work)
 
     async def delete(self, conversation: str) -> int:
         """Delete a conversation with its turns and their feedback; return the number of turns. Raises ``NotFound``."""
-        owned = bind(conversation)
+        tenant = current_tenant()
+        of_conversation = (TURNS.c.tenant == tenant, TURNS.c.conversation == conversation)
 
-        def work(db: sqlite3.Connection) -> int:
-            require_conversation(db, owned)
+        def work(db: Connection) -> int:
+            # Locked until the end, so that no turn is appended between the statements.
+            require_conversation(db, tenant, conversation, is_locked=True)
             # Feedback knows runs only, so it goes before the turns that name them. Turns without a run have no
             # feedback.
-            sql = "delete from feedback where run in (select run from turns where conversation = ? and run != '')"
-            db.execute(sql, (owned,))
-            turns = db.execute("delete from turns where conversation = ?", (owned,)).rowcount
-            db.execute("delete from conversations where id = ?", (owned,))
+            runs = select(TURNS.c.run).where(*of_conversation, TURNS.c.run != "")
+            db.execute(delete(FEEDBACK).where(FEEDBACK.c.tenant == tenant, FEEDBACK.c.run.in_(runs)))
+            turns = db.execute(delete(TURNS).where(*of_conversation)).rowcount
+            db.execute(
+                delete(CONVERSATIONS).where(CONVERSATIONS.c.tenant == tenant, CONVERSATIONS.c.id == conversation)
+            )
             return turns
 
-        return await self._database.run_transaction(work)
+        return await self.database.run_transaction(work)
 
     async def record_feedback(self, request_id: str, judgement: Judgement) -> None:
         """Store a judgement once per ``request_id``; raise ``InvalidField`` and ``Conflict``."""
         checked_id("request_id", request_id)
-        run, tags, comment = judgement.run, judgement.tags, judgement.comment
-        checked_id("run_id", run)
+        checked_id("run_id", judgement.run)
+        tags = judgement.tags
         if len(tags) > MAX_TAGS or any(not 1 <= len(tag) <= MAX_TAG_CHARS for tag in tags):
             raise InvalidField("tags", f"must be at most {MAX_TAGS} of 1 to {MAX_TAG_CHARS} characters")
-        if len(comment) > MAX_COMMENT_CHARS:
-            raise InvalidField("comment", f"must have at most {MAX_COMMENT_CHARS:,} characters")
-        if len(judgement.edited) > MAX_ANSWER_CHARS:
-            raise InvalidField("edited_answer", f"must have at most {MAX_ANSWER_CHARS:,} characters")
-        owned_request, listed = bind(request_id), json.dumps(list(tags), ensure_ascii=False)
-        said: tuple[Any, ...] = (bind(run), int(judgement.helpful), listed, comment, judgement.edited)
+        check_text("comment", judgement.comment, MAX_COMMENT_CHARS)
+        check_text("edited_answer", judgement.edited, MAX_ANSWER_CHARS)
+        tenant, listed = current_tenant(), json.dumps(list(tags), ensure_ascii=False)
+        said = (judgement.run, int(judgement.helpful), listed, judgement.comment, judgement.edited)
 
-        def work(db: sqlite3.Connection) -> None:
-            sql = "select run, helpful, tags, comment, edited from feedback where request = ?"
-            known = db.execute(sql, (owned_request,)).fetchone()
+        def work(db: Connection) -> None:
+            known = db.execute(
+                select(*SAID).where(FEEDBACK.c.tenant == tenant, FEEDBACK.c.request == request_id)
+            ).first()
             if known is None:
-                sql = (
-                    "insert into feedback (request, run, helpful, tags, comment, edited, created)"
-                    " values (?, ?, ?, ?, ?, ?, ?)"
-                )
-                db.execute(sql, (owned_request, *said, time.time()))
-            elif known != said:
+                values = dict(zip((column.name for column in SAID), said, strict=True))
+                db.execute(insert(FEEDBACK).values(tenant=tenant, request=request_id, created=time.time(), **values))
+            elif tuple(known) != said:
                 raise Conflict(f"request_id {request_id!r} is another judgement", metadata={"field": "request_id"})
 
-        await self._database.run_transaction(work)
+        await self.database.run_transaction(work)
 
     async def list_feedback(self, size: int = 0, token: str = "") -> tuple[list[Judgement], str]:
         """Return a page of the tenant's judgements, oldest first, and the next page's token; raise ``InvalidField``."""
         size, of = page_size(size), "feedback"
         after = read_token(token, of, (int,))[0] if token else 0
-        own, keys = select_own(current_tenant(), "run")
-        # The row's number is the order of arrival, which two judgements of one moment share with nobody.
-        sql = (
-            "select rowid, run, helpful, tags, comment, edited, created from feedback"
-            f" where {own} and rowid > ? order by rowid limit ?"
+        query = (
+            select(FEEDBACK.c.number, *SAID, FEEDBACK.c.created)
+            .where(FEEDBACK.c.tenant == current_tenant(), FEEDBACK.c.number > after)
+            .order_by(FEEDBACK.c.number)
+            .limit(size + 1)
         )
-        rows = await self._database.run_transaction(lambda db: db.execute(sql, (*keys, after, size + 1)).fetchall())
+        rows = await self.database.run_transaction(lambda db: db.execute(query).all())
         page = [parse_judgement(row[1:]) for row in rows[:size]]
         return page, write_token(of, rows[size - 1][0]) if len(rows) > size else ""
+
+
+def touch_conversation(db: Connection, tenant: str, conversation: str, question: str, now: float) -> None:
+    """Create the conversation, or note its use; its row is then locked until the transaction ends."""
+    # PostgreSQL and SQLite know the same clause, which SQLAlchemy has once for each.
+    upsert = postgresql.insert if db.dialect.name == "postgresql" else sqlite.insert
+    title = " ".join(question.split())[:DEFAULT_TITLE_CHARS]
+    made = upsert(CONVERSATIONS).values(tenant=tenant, id=conversation, title=title, updated=now)
+    # The first question stays the title.
+    keys = (CONVERSATIONS.c.tenant, CONVERSATIONS.c.id)
+    db.execute(made.on_conflict_do_update(index_elements=keys, set_={"updated": made.excluded.updated}))
 
 
 def check_turn(turn: Turn) -> None:
@@ -302,37 +320,49 @@ def check_turn(turn: Turn) -> None:
         ("turn.rewritten_question", turn.rewritten, MAX_QUESTION_CHARS),
         ("turn.answer", turn.answer, MAX_ANSWER_CHARS),
     ):
-        if len(text) > limit:
-            raise InvalidField(field, f"must have at most {limit:,} characters")
+        check_text(field, text, limit)
     if len(turn.bullets) > MAX_BULLETS or any(not 1 <= len(bullet) <= MAX_BULLET_CHARS for bullet in turn.bullets):
         raise InvalidField("turn.bullets", f"must be at most {MAX_BULLETS} of 1 to {MAX_BULLET_CHARS:,} characters")
 
 
-def require_conversation(db: sqlite3.Connection, conversation: str) -> None:
-    """Raise ``NotFound`` if the conversation does not exist."""
-    if db.execute("select 1 from conversations where id = ?", (conversation,)).fetchone() is None:
-        # The id comes from the caller and may be of any length.
-        raise NotFound("conversation", unbind(conversation)[1][:MAX_TITLE_CHARS])
+def check_text(field: str, text: str, limit: int) -> None:
+    """Raise ``InvalidField`` for a text of more than ``limit`` characters, or with one that PostgreSQL cannot store."""
+    if len(text) > limit:
+        raise InvalidField(field, f"must have at most {limit:,} characters")
+    if "\0" in text:
+        raise InvalidField(field, "must not have the character NUL")
 
 
-def select_own(tenant: str, column: str = "c.id") -> tuple[str, tuple[str, ...]]:
-    """Return the condition that a row is the tenant's, by a column with bound names, and its parameters."""
-    if tenant == DEFAULT_TENANT:
-        return f"instr({column}, '=') = 0", ()
-    # A range of the primary key: ">" is the character after "=".
-    return f"{column} >= ? and {column} < ?", (f"{tenant}=", f"{tenant}>")
+def require_conversation(db: Connection, tenant: str, conversation: str, *, is_locked: bool = False) -> None:
+    """Raise ``NotFound`` if the tenant has no such conversation; ``is_locked`` locks its row for the transaction."""
+    query = select(CONVERSATIONS.c.id).where(CONVERSATIONS.c.tenant == tenant, CONVERSATIONS.c.id == conversation)
+    # The id comes from the caller and may be of any length, and have a character that no database takes.
+    if "\0" in conversation or db.execute(query.with_for_update() if is_locked else query).first() is None:
+        raise NotFound("conversation", conversation[:MAX_TITLE_CHARS])
+
+
+def select_conversations(tenant: str) -> Select[Any]:
+    """Return the query of the tenant's conversations with the columns of ``parse_conversation``."""
+    turns = (
+        select(func.count())
+        .where(TURNS.c.tenant == CONVERSATIONS.c.tenant, TURNS.c.conversation == CONVERSATIONS.c.id)
+        .correlate(CONVERSATIONS)
+        .scalar_subquery()
+    )
+    own = CONVERSATIONS.c
+    return select(own.id, own.title, turns, own.updated, own.pinned, own.version).where(own.tenant == tenant)
 
 
 def parse_turn(row: Sequence[Any]) -> Turn:
     number, question, rewritten, answer, run, ended, bullets = row
-    return Turn(question, rewritten, answer, unbind(run)[1], tuple(json.loads(bullets)), number, ended)
+    return Turn(question, rewritten, answer, run, tuple(json.loads(bullets)), number, ended)
 
 
 def parse_judgement(row: Sequence[Any]) -> Judgement:
     run, helpful, tags, comment, edited, created = row
-    return Judgement(unbind(run)[1], bool(helpful), tuple(json.loads(tags)), comment, edited, created)
+    return Judgement(run, bool(helpful), tuple(json.loads(tags)), comment, edited, created)
 
 
 def parse_conversation(row: Sequence[Any]) -> Conversation:
-    ident, title, turns, updated, pinned = row
-    return Conversation(unbind(ident)[1], title, turns, updated, bool(pinned))
+    ident, title, turns, updated, pinned, version = row
+    return Conversation(ident, title, turns, updated, bool(pinned), version)

