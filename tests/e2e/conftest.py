@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, async_playwright
 
 from tests.e2e.pages import ARGUMENTS, CHROMIUM
+from tests.integration.stack.conftest import prepare
 from tests.support.waiting import wait_until
 
 READY_S = 90.0
@@ -42,10 +42,7 @@ async def browser(chromium: Browser) -> AsyncIterator[Browser]:
 @pytest.fixture(scope="session")
 def page_url(tmp_path_factory: pytest.TempPathFactory, tables_dir: Path, corpus_dir: Path) -> Iterator[str]:
     """Started by the command, stopped by Ctrl-C's signal; nothing is left behind."""
-    home = tmp_path_factory.mktemp("page") / "home"
-    (home / "data").mkdir(parents=True)
-    shutil.copytree(tables_dir, home / "data" / "tables")
-    shutil.copytree(corpus_dir, home / "data" / "corpus")
+    home = prepare(tmp_path_factory.mktemp("page") / "home", tables_dir, corpus_dir)
     environ = {**os.environ, "FATHOM_POLICY_MODELS": json.dumps({"rules": {"engine": "rules"}})}
     command = [sys.executable, "-m", "fathom.cli.main", "up", "--home", str(home), "--port", "0"]
     process = subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL)

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pytest
 
-from fathom.services.bundles import build_encoder
 from tests.integration.stack.conftest import prepare
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -116,10 +115,7 @@ class Started:
 def readme_stack(tmp_path_factory: pytest.TempPathFactory, tables_dir: Path, corpus_dir: Path) -> Iterator[Started]:
     """Ask README's question by ``fathom up``, in a folder of its own; stop the stack by Ctrl-C's signal."""
     folder = tmp_path_factory.mktemp("readme")
-    home = prepare(folder / ".fathom", tables_dir, corpus_dir)
-    # ``make run`` has the encoder; without it questions are no programs, and the answer is another one.
-    build_encoder(tables_dir.parents[1])
-    (home / "models").symlink_to(tables_dir.parents[1] / "models")
+    prepare(folder / ".fathom", tables_dir, corpus_dir)
     (folder / "examples").symlink_to(ROOT / "examples")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environ = {**os.environ, "PATH": path, "COLUMNS": "120", "PYTHONUNBUFFERED": "1"}

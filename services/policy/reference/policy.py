@@ -101,7 +101,9 @@ class Walk:
         # Words with a meaning of their own are no unknown name.
         unknown = [one["words"].casefold() for one in program.missing if one.get("reason") == "UNKNOWN_SERIES"]
         known = [one for kind, one, _ in self._reading.mentions if kind in ("entity", "indicator", "measure")]
-        is_known = any(text.casefold() in words for text in known for words in unknown)
+        pairs = [(text.casefold(), words) for text in known for words in unknown]
+        # "What is maximum drawdown?" has no name, though "drawdown" may be taken for one.
+        is_known = any(text in words or words in text for text, words in pairs)
         return [] if is_known else [(one.get("words", ""), write_gap(one, self._is_zh)) for one in program.missing]
 
     @cached_property

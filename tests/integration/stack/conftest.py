@@ -18,19 +18,20 @@ MODELS = {"rules": {"engine": "rules"}}
 
 
 def prepare(home: Path, tables_dir: Path, corpus_dir: Path) -> Path:
-    """A home with the bundled data."""
+    """Make a home with the bundled data and the sentence encoder, without which questions are no calculations."""
     (home / "data").mkdir(parents=True)
     shutil.copytree(tables_dir, home / "data" / "tables")
     shutil.copytree(corpus_dir, home / "data" / "corpus")
+    link_encoder(home, tables_dir.parents[1])
     return home
 
 
-@pytest.fixture(scope="package")
-def models_dir(tables_dir: Path) -> Path:
-    """Return the folder with the sentence encoder and the vectors of the library, as ``make data`` builds them."""
-    home = tables_dir.parents[1]
-    build_encoder(home)
-    return home / "models"
+def link_encoder(home: Path, source: Path) -> None:
+    """Link the encoder and the vectors of the library of another home, as ``make data`` builds them."""
+    build_encoder(source)
+    (home / "models").mkdir()
+    for name in ("encoders", "vectors"):
+        (home / "models" / name).symlink_to(source / "models" / name)
 
 
 @pytest_asyncio.fixture(scope="package", loop_scope="package")
@@ -46,12 +47,10 @@ async def stack(
     tmp_path_factory: pytest.TempPathFactory,
     tables_dir: Path,
     corpus_dir: Path,
-    models_dir: Path,
     scripted_door: tuple[ScriptedModel, str],
 ) -> AsyncIterator[tuple[Endpoints, Clients]]:
     """One shared stack for all tests that do not break it; its model ``scripted`` is behind ``scripted_door``."""
     home = prepare(tmp_path_factory.mktemp("stack") / "home", tables_dir, corpus_dir)
-    (home / "models").symlink_to(models_dir)
     settings = LocalSettings(home=home, gateway_port=0, models={**MODELS, "scripted": entry(scripted_door[1])})
     async with LocalStack(settings).running() as endpoints:
         clients = connect(endpoints.services)

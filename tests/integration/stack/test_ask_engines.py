@@ -36,7 +36,6 @@ async def clients(
 ) -> AsyncIterator[Clients]:
     """A stack with the reference policy far away, behind an endpoint, and with the small model in its process."""
     home = prepare(tmp_path_factory.mktemp("engines") / "home", tables_dir, corpus_dir)
-    (home / "models").mkdir()
     (home / "models" / "smollm2").symlink_to(smollm2_folder(HOME / "models"))  # unpacked once on a machine
     async with AsyncExitStack() as stack:
         far = await stack.enter_async_context(endpoint(RulesBackend("far", RulesModel())))

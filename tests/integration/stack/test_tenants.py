@@ -33,6 +33,7 @@ VALID: dict[str, dict[str, Any]] = {
     "SetConsent": {"consent": CONSENT_REFUSED},
     "UpdateConversation": {"title": "mine"},
     "RunSql": {"sql": "select 1"},
+    "ReadQuestion": {"question": "How high was gold in 2011?", "with_program": True},
     "PutFrame": {"name": "t", "arrow": to_arrow(pd.DataFrame({"x": [1]}))},
     "Execute": {"code": "1"},
     "PutFile": {"path": "a.txt"},

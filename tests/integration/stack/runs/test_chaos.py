@@ -60,12 +60,11 @@ def timeless(value: Any) -> Any:
 
 @pytest.mark.asyncio(loop_scope="package")
 async def test_killing_any_process_during_a_question(
-    stack: tuple[Endpoints, Clients], tmp_path: Path, tables_dir: Path, corpus_dir: Path, models_dir: Path
+    stack: tuple[Endpoints, Clients], tmp_path: Path, tables_dir: Path, corpus_dir: Path
 ) -> None:
     await match_by_meaning(stack[1])
     one_process = await story(stack[1])
     home = prepare(tmp_path / "home", tables_dir, corpus_dir)
-    (home / "models").symlink_to(models_dir)
     processes = LocalStack(LocalSettings(home=home, processes=True, gateway_port=0, models=MODELS))
     async with processes.running() as endpoints:
         clients = connect(endpoints.services)

@@ -23,10 +23,9 @@ FAULTS = ("duplicate and reorder", "kill -9 nats", "kill -9 sandbox", "store awa
     ids=["processes", "disk", "s3"],
 )
 async def test_faults_beside_training_and_people_lose_duplicate_and_spoil_nothing(
-    tmp_path: Path, tables_dir: Path, corpus_dir: Path, models_dir: Path, names: tuple[str, ...], on_s3: bool
+    tmp_path: Path, tables_dir: Path, corpus_dir: Path, names: tuple[str, ...], on_s3: bool
 ) -> None:
     home = prepare(tmp_path / "home", tables_dir, corpus_dir)
-    (home / "models").symlink_to(models_dir)
     plan = Plan(steps=160, pause_s=1.0, rounds=10, names=names, limit_s=300.0, on_s3=on_s3)
     account, faults = await hurt(home, plan)
     assert account.is_within_bounds(), account.describe()

@@ -24,6 +24,6 @@ def test_a_number_is_read(text: str, value: float) -> None:
     assert read_number(text) == pytest.approx(value)
 
 
-@pytest.mark.parametrize("text", ["", "evenly", "Microsoft", "黄金", "%"])
+@pytest.mark.parametrize("text", ["", "evenly", "Microsoft", "黄金", "%", "from 2010 to 2020", "50/200"])
 def test_other_words_are_no_number(text: str) -> None:
     assert read_number(text) is None

@@ -156,3 +156,13 @@ async def test_members_of_a_group_say_how_they_were_computed(drive: Any, world: 
     world.program = make_program(["f.crossover(f.each(s1, f.within(s1, f.period('2020-01-01', None))), 5, 20)"])
     talk = await drive(QUESTION, world)
     assert talk.answer.count("held while the mean of the last 5 values is above that of the last 20") == 2
+
+
+async def test_a_question_for_a_meaning_goes_to_documents_though_its_word_was_taken_for_a_name(
+    drive: Any, world: Any
+) -> None:
+    gap = {"words": "drawdown", "reason": "UNKNOWN_SERIES", "detail": "no series"}
+    world.program = make_program([], series=[], words=["drawdown"], missing=[gap])
+    world.words = [["measure", "maximum drawdown", "max_drawdown"]]
+    talk = await drive("What is maximum drawdown?", world)
+    assert "search" in talk.tools
