@@ -25,7 +25,7 @@ def test_a_browser_is_there_where_one_is_required() -> None:
 async def test_a_real_question_is_asked_read_and_explored(browser: Browser, page_url: str) -> None:
     watched = await open_page(browser, page_url)
     await journey(watched.page, QUESTION, ANSWER_MS)
-    await expect(watched.page.locator(".answer").first).to_contain_text("maximum drawdown -38.5%")
+    await expect(watched.page.locator(".answer").first).to_contain_text("Apple: -38.52% (2018-10-03 – 2019-01-03)")
     await ask(watched.page, "Compare the share price of Tencent and Alibaba since 2018")
     await expect(watched.page.locator(".answer").last).to_contain_text("Tencent")
     assert watched.outside == []

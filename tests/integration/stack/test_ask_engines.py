@@ -66,7 +66,7 @@ async def test_an_endpoint_answers_and_its_trajectory_is_marked(clients: Clients
     event, found = await ask(clients, "far")
     assert event.finished.stop_reason == trajectory.STOP_REASON_FINISHED, event.finished.error
     assert event.finished.answer.model == "far"
-    assert "-38.5%" in event.finished.answer.markdown
+    assert "-38.52%" in event.finished.answer.markdown
     assert not found.exact
     assert list(found.token_ids) == []
 
