@@ -67,7 +67,7 @@ class Conversation:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a user thinks of a run's answer. ``edited`` is the answer as the user would have it, "" when not edited.
+    """A user's judgement of a run's answer. ``edited`` is the answer as the user would have it, "" when not edited.
 
     ``created`` is in seconds since the epoch.
     """

@@ -18,7 +18,8 @@ from fathom.domain.text.scripts import HAN_AND_RARE
 from fathom.services.datafetch.discovery.embeddings import BATCH, save_vectors
 from fathom.services.datafetch.programs.catalogue import META_WIDTH, Entry
 
-FEATURES = 8
+# Features of an entry, and the place of "is called exactly so" among them.
+FEATURES, EXACT = 8, 4
 # The cosine of unrelated texts, and what stretches the rest to about 0 to 1.
 FLOOR, STRETCHED = 0.8, 5.0
 # The weight of letters that no name has, and the number of titles that count as the nearest.

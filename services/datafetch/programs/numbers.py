@@ -34,12 +34,12 @@ def read_number(text: str) -> float | None:
     """Return the number of a text, a percentage in percent and basis points in points; None when it has none."""
     shown = unicodedata.normalize("NFKC", text).translate(DASHES).lower().strip()
     shown = THOUSANDS.sub("", shown)
-    found, *others = [*DIGITS.finditer(shown), None]
+    found = list(DIGITS.finditer(shown))
     # "From 2010 to 2020" and "50/200" are two numbers, and neither is the one that is asked for.
-    if others[:-1]:
+    if len(found) > 1:
         return None
     if found:
-        return float(found[0]) * read_scale(shown[found.end() :])
+        return float(found[0][0]) * read_scale(shown[found[0].end() :])
     english = read_english(shown)
     return english if english is not None else read_chinese(shown)
 

@@ -15,14 +15,12 @@ from fathom.services.datafetch.catalog.schema import Frequency
 from fathom.services.datafetch.discovery.query_vectors import QueryVectors
 from fathom.services.datafetch.programs.catalogue import Entry
 from fathom.services.datafetch.programs.language import WHOLE_TABLE
-from fathom.services.datafetch.programs.linking import Floats, Linker, Vectors
+from fathom.services.datafetch.programs.linking import EXACT, Floats, Linker, Vectors
 from fathom.services.datafetch.warehouse.database import SeriesFacts
 
 # Columns of one question; each has a few names, which are compared with every name of the question.
 MOST_COLUMNS = 64
 BRACKETS = re.compile(r"[(（\[].*?[)）\]]")
-# The place among a linker's features of "is called exactly so".
-EXACT = 4
 JOINTS = re.compile(r"[_.\-/]+")
 
 

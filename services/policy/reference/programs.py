@@ -163,7 +163,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a step gave: the printed result, and the number to cite."""
+    """The result of a step as it was printed, and the number to cite."""
 
     number: int
     printed: Mapping[str, Any]
