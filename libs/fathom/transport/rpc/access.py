@@ -7,8 +7,8 @@ by operators only. Writes and refusals are logged as ``audit``.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -19,8 +19,8 @@ from google.protobuf.message import Message
 from fathom.core import errors
 from fathom.core.call import Call
 from fathom.core.telemetry import Telemetry
-from fathom.transport.rpc.contract import Method, once
-from fathom.transport.rpc.interceptors import Handler
+from fathom.transport.rpc.contract import Method
+from fathom.transport.rpc.interceptors import Exchange
 
 # Outcomes that are logged of reads too: somebody asked for what is not his, or not there.
 REFUSALS = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED", "NOT_FOUND"})
@@ -174,31 +174,28 @@ class Gate:
 
     telemetry: Telemetry
 
-    def __call__(self, handler: Handler) -> Handler:
-        async def guard(method: Method, requests: AsyncIterator[Message], call: Call) -> AsyncGenerator[Message, None]:
-            access, resource, code = access_of(method), "", "CANCELLED"
-            try:
-                if not method.client_streaming:
-                    request = await anext(requests)
-                    resource, requests = name_resource(request, access.resource), once(request)
-                if access.scope is Scope.OPERATOR and not call.is_operator:
-                    raise errors.PermissionDenied(
-                        f"{method.service}.{method.name} changes what all tenants share; only operators may call it"
-                    )
-                async with aclosing(handler(method, requests, call)) as responses:
-                    async for response in responses:
-                        # Who takes the only response does not come back for the end.
-                        code = code if method.server_streaming else "OK"
-                        yield response
-                code = "OK"
-            except errors.FathomError as error:
-                code = error.code
-                raise
-            finally:
-                if access.writes or code in REFUSALS:
-                    log_audit(self.telemetry, method, call, resource, code)
-
-        return guard
+    @contextmanager
+    def around(self, exchange: Exchange) -> Iterator[None]:
+        method, request, call = exchange.method, exchange.request, exchange.call
+        access, resource, code = access_of(method), "", "CANCELLED"
+        if isinstance(request, Message):
+            resource = name_resource(request, access.resource)
+        try:
+            if access.scope is Scope.OPERATOR and not call.is_operator:
+                raise errors.PermissionDenied(
+                    f"{method.service}.{method.name} changes what all tenants share; only operators may call it"
+                )
+            yield
+            code = "OK"
+        except errors.FathomError as error:
+            code = error.code
+            raise
+        except Exception:
+            code = errors.Internal.code
+            raise
+        finally:
+            if access.writes or code in REFUSALS:
+                log_audit(self.telemetry, method, call, resource, code)
 
 
 def log_audit(telemetry: Telemetry, method: Method, call: Call, resource: str, outcome: str) -> None:

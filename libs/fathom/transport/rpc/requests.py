@@ -33,7 +33,7 @@ async def decode_each(method: Method, items: AsyncIterator[bytes]) -> AsyncGener
 
 
 async def check_each(requests: AsyncIterator[Message]) -> AsyncGenerator[Message, None]:
-    """Yield the requests; raise ``InvalidField`` for one with a time that is none."""
+    """Yield the requests of a stream; raise ``InvalidField`` for one with a time that is none."""
     async for request in requests:
         check_times(request)
         yield request
