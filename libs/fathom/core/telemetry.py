@@ -128,7 +128,8 @@ class Telemetry:
 
 def make_traceparent() -> str:
     """Return the traceparent of a new, sampled trace."""
-    return f"00-{secrets.token_hex(16)}-{secrets.token_hex(8)}-{SAMPLED:02x}"
+    ids = secrets.token_hex(24)
+    return f"00-{ids[:32]}-{ids[32:]}-{SAMPLED:02x}"
 
 
 def make_logger(service: str, level: str, log_format: str, stream: TextIO) -> Any:
