@@ -187,14 +187,26 @@ def current_origin() -> dict[str, str]:
     return {} if call is None else call.origin()
 
 
-@contextmanager
-def calling(call: Call) -> Iterator[Call]:
+def calling(call: Call) -> CurrentCall:
     """Make ``call`` the current one within the block."""
-    token = _current.set(call)
-    try:
-        yield call
-    finally:
-        _current.reset(token)
+    return CurrentCall(call)
+
+
+# A class and not a generator, as every call passes it.
+class CurrentCall:
+    """Context of ``calling``."""
+
+    __slots__ = ("_call", "_token")
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+    def __enter__(self) -> Call:
+        self._token = _current.set(self._call)
+        return self._call
+
+    def __exit__(self, *failure: object) -> None:
+        _current.reset(self._token)
 
 
 @contextmanager

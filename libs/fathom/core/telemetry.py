@@ -6,8 +6,8 @@ Metric names are ``fathom_rpc_*``; labels come from closed sets only (service, m
 from __future__ import annotations
 
 import logging
+import random
 import re
-import secrets
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -128,7 +128,7 @@ class Telemetry:
 
 def make_traceparent() -> str:
     """Return the traceparent of a new, sampled trace."""
-    ids = secrets.token_hex(24)
+    ids = f"{random.getrandbits(192):048x}"
     return f"00-{ids[:32]}-{ids[32:]}-{SAMPLED:02x}"
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
 from typing import Any
 
 from google.protobuf.message import Message
@@ -16,8 +16,8 @@ from fathom.transport.rpc.access import Gate, access_of
 from fathom.transport.rpc.contract import Contract, Method, contract
 from fathom.transport.rpc.door import Door, OpenDoor
 from fathom.transport.rpc.idempotency import MAX_BYTES, Idempotency
-from fathom.transport.rpc.interceptors import Errors, Exchange, Metrics, Trace
-from fathom.transport.rpc.requests import check_each, check_times
+from fathom.transport.rpc.interceptors import Errors, Exchange, Interception, Metrics, Trace
+from fathom.transport.rpc.requests import check_request
 from fathom.transport.rpc.service import Service
 
 # Seconds that a caller waits before it asks a service again that is starting; warm-ups take seconds.
@@ -42,8 +42,7 @@ class Dispatcher:
             access_of(method)
         self._door: Door = door or OpenDoor()
         self._telemetry = telemetry
-        self._trace, self._metrics = Trace(telemetry), Metrics(telemetry)
-        self._errors, self._gate = Errors(telemetry), Gate(telemetry)
+        self._interceptors = (Trace(telemetry), Metrics(telemetry), Errors(telemetry), Gate(telemetry))
         held_bytes = telemetry.rpc.held_bytes.labels(service.name)
         self._idempotency = Idempotency(held_bytes, max_bytes=idempotency_bytes)
 
@@ -74,7 +73,8 @@ class Dispatcher:
         ``request`` is an iterator where the method takes a stream of requests.
         """
         exchange = Exchange(method, request, call, transport)
-        with self._intercept(exchange):
+        with Interception(self._interceptors, exchange):
+            exchange.request = check_request(request)
             return await self._idempotency.answer(exchange, self._respond)
 
     async def stream(
@@ -82,7 +82,8 @@ class Dispatcher:
     ) -> AsyncGenerator[Message, None]:
         """Yield the responses of a call to a method that streams them; raise ``FathomError`` only."""
         exchange = Exchange(method, request, call, transport)
-        with self._intercept(exchange):
+        with Interception(self._interceptors, exchange):
+            exchange.request = check_request(request)
             implementation, call = self._find_implementation(method), exchange.call
             async with aclosing(implementation(exchange.request, call)) as responses:
                 while True:
@@ -94,21 +95,6 @@ class Dispatcher:
                     except StopAsyncIteration:
                         return
                     yield check_type(response, method)
-
-    @contextmanager
-    def _intercept(self, exchange: Exchange) -> Iterator[None]:
-        with (
-            self._trace.around(exchange),
-            self._metrics.around(exchange),
-            self._errors.around(exchange),
-            self._gate.around(exchange),
-        ):
-            request = exchange.request
-            if isinstance(request, Message):
-                check_times(request)
-            else:
-                exchange.request = check_each(request)
-            yield
 
     async def _respond(self, exchange: Exchange) -> Message:
         method, call = exchange.method, exchange.call
