@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, Select, delete, func, insert, literal, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from fathom.core.call import current_tenant
+from fathom.core.call import current_principal, current_tenant
 from fathom.core.errors import Conflict, InvalidField, NotFound
 from fathom.core.ids import checked_id
 from fathom.core.paging import page_size, read_token, write_token
@@ -83,9 +83,9 @@ class Judgement:
 class Engine:
     """Conversation store; usable after ``start``. Every statement names the tenant of the call."""
 
-    def __init__(self, place: Path | str, connections: int = 8) -> None:
+    def __init__(self, place: Path | str, connections: int = 8, clock: Callable[[], float] = time.time) -> None:
         """Take the path of a SQLite file, or a URL of PostgreSQL and the most connections to it."""
-        self.database = Database(place, connections)
+        self.database, self._clock = Database(place, connections), clock
 
     async def start(self) -> None:
         """Open or create the database; raise ``CorruptData``, ``FailedPrecondition`` and ``DependencyFailed``."""
@@ -103,7 +103,7 @@ class Engine:
         checked_id("request_id", request_id)
         checked_id("conversation_id", conversation)
         check_turn(turn)
-        tenant = current_tenant()
+        tenant, principal = current_tenant(), current_principal()
 
         def work(db: Connection) -> Turn:
             # Looked up within the transaction: two equal requests at once must not both insert.
@@ -118,7 +118,7 @@ class Engine:
                 if known[0] != conversation or stored != expected:
                     raise Conflict(f"request_id {request_id!r} is another turn", metadata={"field": "request_id"})
                 return stored
-            now = time.time()
+            now = self._clock()
             touch_conversation(db, tenant, conversation, turn.question, now)
             # Numbers follow the largest, so that they stay unique and ascending: the conversation's row is locked.
             largest = select(func.coalesce(func.max(TURNS.c.number), 0)).where(
@@ -127,7 +127,8 @@ class Engine:
             number = db.execute(largest).scalar_one() + 1
             stored = replace(turn, number=number, ended=now, bullets=turn.bullets or tuple(extract_points(turn.answer)))
             values = {**asdict(stored), "bullets": json.dumps(stored.bullets, ensure_ascii=False)}
-            db.execute(insert(TURNS).values(tenant=tenant, conversation=conversation, request=request_id, **values))
+            values |= {"tenant": tenant, "principal": principal, "conversation": conversation, "request": request_id}
+            db.execute(insert(TURNS).values(**values))
             return stored
 
         return await self.database.run_transaction(work)

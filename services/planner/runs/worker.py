@@ -213,7 +213,8 @@ class Worker:
         # Half a minute more than the run may take, for recording its end; waits for services do not count.
         timeout_s = granted.limits.max_run_ms / 1000 + self.config.tool_patience_s + 30
         call = Call.new(lane=turn.lane, tenant=header.tenant, timeout_s=timeout_s, traceparent=header.traceparent)
-        with calling(call):
+        # Services are called for whoever asked: memory recalls nobody else's turns.
+        with calling(replace(call, principal=header.principal)):
             request = header.run_request()
             is_first = not fold.takeovers and not leg.number
             conversation = await load_conversation(self.clients, self.record, run_id, request, is_first)

@@ -1,11 +1,21 @@
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class RecallMethod(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RECALL_METHOD_UNSPECIFIED: _ClassVar[RecallMethod]
+    RECALL_METHOD_MEANING_AND_WORDS: _ClassVar[RecallMethod]
+    RECALL_METHOD_WORDS: _ClassVar[RecallMethod]
+RECALL_METHOD_UNSPECIFIED: RecallMethod
+RECALL_METHOD_MEANING_AND_WORDS: RecallMethod
+RECALL_METHOD_WORDS: RecallMethod
 
 class Turn(_message.Message):
     __slots__ = ("number", "question", "rewritten_question", "answer", "run_id", "end_time", "bullets")
@@ -156,28 +166,80 @@ class DeleteConversationResponse(_message.Message):
     def __init__(self, turns: _Optional[int] = ...) -> None: ...
 
 class SearchMemoryRequest(_message.Message):
-    __slots__ = ("question", "top_k")
+    __slots__ = ("question", "top_k", "page_token", "conversation_id", "through", "after", "before")
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     TOP_K_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    THROUGH_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
     question: str
     top_k: int
-    def __init__(self, question: _Optional[str] = ..., top_k: _Optional[int] = ...) -> None: ...
+    page_token: str
+    conversation_id: str
+    through: int
+    after: _timestamp_pb2.Timestamp
+    before: _timestamp_pb2.Timestamp
+    def __init__(self, question: _Optional[str] = ..., top_k: _Optional[int] = ..., page_token: _Optional[str] = ..., conversation_id: _Optional[str] = ..., through: _Optional[int] = ..., after: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., before: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class MemoryPage(_message.Message):
-    __slots__ = ("conversation_id", "turn", "score")
+    __slots__ = ("conversation_id", "turn", "score", "segment", "continues", "chain", "passage")
     CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
     TURN_FIELD_NUMBER: _ClassVar[int]
     SCORE_FIELD_NUMBER: _ClassVar[int]
+    SEGMENT_FIELD_NUMBER: _ClassVar[int]
+    CONTINUES_FIELD_NUMBER: _ClassVar[int]
+    CHAIN_FIELD_NUMBER: _ClassVar[int]
+    PASSAGE_FIELD_NUMBER: _ClassVar[int]
     conversation_id: str
     turn: Turn
     score: float
-    def __init__(self, conversation_id: _Optional[str] = ..., turn: _Optional[_Union[Turn, _Mapping]] = ..., score: _Optional[float] = ...) -> None: ...
+    segment: int
+    continues: int
+    chain: int
+    passage: str
+    def __init__(self, conversation_id: _Optional[str] = ..., turn: _Optional[_Union[Turn, _Mapping]] = ..., score: _Optional[float] = ..., segment: _Optional[int] = ..., continues: _Optional[int] = ..., chain: _Optional[int] = ..., passage: _Optional[str] = ...) -> None: ...
+
+class TurnId(_message.Message):
+    __slots__ = ("conversation_id", "number")
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    conversation_id: str
+    number: int
+    def __init__(self, conversation_id: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
+
+class MemorySegment(_message.Message):
+    __slots__ = ("id", "summary", "written_by", "sources", "score", "heat", "first_time", "last_time")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    WRITTEN_BY_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    HEAT_FIELD_NUMBER: _ClassVar[int]
+    FIRST_TIME_FIELD_NUMBER: _ClassVar[int]
+    LAST_TIME_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    summary: str
+    written_by: str
+    sources: _containers.RepeatedCompositeFieldContainer[TurnId]
+    score: float
+    heat: float
+    first_time: _timestamp_pb2.Timestamp
+    last_time: _timestamp_pb2.Timestamp
+    def __init__(self, id: _Optional[int] = ..., summary: _Optional[str] = ..., written_by: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[TurnId, _Mapping]]] = ..., score: _Optional[float] = ..., heat: _Optional[float] = ..., first_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., last_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class SearchMemoryResponse(_message.Message):
-    __slots__ = ("pages",)
+    __slots__ = ("pages", "segments", "method", "next_page_token")
     PAGES_FIELD_NUMBER: _ClassVar[int]
+    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    METHOD_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     pages: _containers.RepeatedCompositeFieldContainer[MemoryPage]
-    def __init__(self, pages: _Optional[_Iterable[_Union[MemoryPage, _Mapping]]] = ...) -> None: ...
+    segments: _containers.RepeatedCompositeFieldContainer[MemorySegment]
+    method: RecallMethod
+    next_page_token: str
+    def __init__(self, pages: _Optional[_Iterable[_Union[MemoryPage, _Mapping]]] = ..., segments: _Optional[_Iterable[_Union[MemorySegment, _Mapping]]] = ..., method: _Optional[_Union[RecallMethod, str]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class ListFactsRequest(_message.Message):
     __slots__ = ("page_size", "page_token")

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class MemoryServiceStub(object):
-    """Stores and recalls. It never calls a model and never forgets without being told or configured to.
+    """Stores and recalls. No caller waits for a model, and nothing is forgotten without being told or configured to.
     """
 
     def __init__(self, channel):
@@ -108,7 +108,7 @@ class MemoryServiceStub(object):
 
 
 class MemoryServiceServicer(object):
-    """Stores and recalls. It never calls a model and never forgets without being told or configured to.
+    """Stores and recalls. No caller waits for a model, and nothing is forgotten without being told or configured to.
     """
 
     def AppendTurn(self, request, context):
@@ -156,7 +156,8 @@ class MemoryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def SearchMemory(self, request, context):
-        """Recalls pages of earlier dialogue for a question.
+        """Recalls the caller's pages of earlier dialogue for a question, of all conversations or of one.
+        Errors: INVALID_ARGUMENT (question, top_k, page_token, after, before, through).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -293,7 +294,7 @@ def add_MemoryServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class MemoryService(object):
-    """Stores and recalls. It never calls a model and never forgets without being told or configured to.
+    """Stores and recalls. No caller waits for a model, and nothing is forgotten without being told or configured to.
     """
 
     @staticmethod
