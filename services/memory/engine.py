@@ -19,6 +19,7 @@ from fathom.core.paging import page_size, read_token, write_token
 from fathom.services.memory.database import Database
 from fathom.services.memory.points import extract_points
 from fathom.services.memory.schema import CONVERSATIONS, FEEDBACK, TURNS
+from fathom.services.memory.segments.storage import forget_conversation
 
 # Bounds of what one call may store; far above what the pages and the planner write.
 MAX_QUESTION_CHARS, MAX_ANSWER_CHARS = 100_000, 1_000_000
@@ -252,7 +253,9 @@ class Engine:
             # feedback.
             runs = select(TURNS.c.run).where(*of_conversation, TURNS.c.run != "")
             db.execute(delete(FEEDBACK).where(FEEDBACK.c.tenant == tenant, FEEDBACK.c.run.in_(runs)))
-            turns = db.execute(delete(TURNS).where(*of_conversation)).rowcount
+            turns = forget_conversation(
+                db, tenant, conversation, lambda: db.execute(delete(TURNS).where(*of_conversation)).rowcount
+            )
             db.execute(
                 delete(CONVERSATIONS).where(CONVERSATIONS.c.tenant == tenant, CONVERSATIONS.c.id == conversation)
             )

@@ -20,6 +20,7 @@ from sqlalchemy import (
 )
 
 METADATA = MetaData()
+UNFILED = text("filed = 0")
 CONVERSATIONS = Table(
     "conversations",
     METADATA,
@@ -126,7 +127,8 @@ PAGES = Table(
     Column("continues", Integer, nullable=False),
     Column("chain", Integer, nullable=False),
     Column("encoder", Text, nullable=False),
-    # Unit vectors of the passages, 16-bit, one after the other.
+    # Unit vectors of the passages, 16-bit, one after the other, and their number.
+    Column("passages", Integer, nullable=False),
     Column("vectors", LargeBinary, nullable=False),
     # A JSON object: how often a term stands in the turn.
     Column("terms", Text, nullable=False),

@@ -4,43 +4,75 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from google.protobuf.timestamp_pb2 import Timestamp
-
 from fathom.api.memory.v1 import memory_pb2 as pb
 from fathom.core.call import Call
+from fathom.core.errors import FathomError
 from fathom.core.ids import new_id
 from fathom.hosting.deps import Deps
 from fathom.services.memory.config import Config
 from fathom.services.memory.engine import Conversation, Engine, Judgement, Turn
+from fathom.services.memory.segments.messages import found_to_proto, wanted_from_proto
+from fathom.services.memory.segments.middle import MiddleTerm, Settings
+from fathom.services.memory.segments.summarising import PolicyWriter
+from fathom.services.memory.segments.vectors import DatafetchVectors
+from fathom.services.memory.times import to_timestamp
 from fathom.transport.rpc.service import Service
 
 
 def build(config: Config, deps: Deps) -> Service:
     """Build the memory service; the only constructor."""
     engine = Engine(config.find_place(), config.connections)
-    servicer = MemoryServicer(engine, config)
-    return Service("memory", servicer, engine.start, engine.close, changes=engine.database.watch)
+    middle = make_middle_term(config, deps, engine)
+
+    async def start() -> None:
+        await engine.start()
+        await middle.start()
+
+    async def close() -> None:
+        await middle.close()
+        await engine.close()
+
+    servicer = MemoryServicer(engine, config, middle)
+    return Service("memory", servicer, start, close, changes=engine.database.watch)
+
+
+def make_middle_term(config: Config, deps: Deps, engine: Engine) -> MiddleTerm:
+    """Return the middle-term memory on the engine's database."""
+    log = deps.telemetry.log
+
+    def report(error: FathomError) -> None:
+        log.warning("memory goes on without a service", error=error.message)
+
+    writer = None
+    if config.summary_model:
+        writer = PolicyWriter(deps.clients, config.summary_model, config.summary_timeout_s)
+    vectors = DatafetchVectors(deps.clients, config.encode_timeout_s, report)
+    settings = Settings(config.max_segments, config.segment_mib << 20)
+    return MiddleTerm(engine.database, vectors, writer, settings, report)
 
 
 class MemoryServicer:
     """Answers the RPCs of the memory service."""
 
     unimplemented: ClassVar = {
-        name: "recall, facts and stances are not implemented"
-        for name in ("SearchMemory", "ListFacts", "PutFact", "DeleteFact", "RecordStance", "ListStances")
+        name: "facts and stances are not implemented"
+        for name in ("ListFacts", "PutFact", "DeleteFact", "RecordStance", "ListStances")
     }
 
-    def __init__(self, engine: Engine, config: Config) -> None:
-        self._engine, self._config = engine, config
+    def __init__(self, engine: Engine, config: Config, middle: MiddleTerm) -> None:
+        self._engine, self._config, self._middle = engine, config, middle
 
     async def AppendTurn(self, request: pb.AppendTurnRequest, call: Call) -> pb.AppendTurnResponse:
         given = request.turn
         turn = Turn(given.question, given.rewritten_question, given.answer, given.run_id, tuple(given.bullets))
         # A caller that wants to repeat the call safely sends an id; without one every call is another turn.
         request_id = request.request_id or new_id("turn")
-        return pb.AppendTurnResponse(
-            turn=turn_to_proto(await self._engine.append(request_id, request.conversation_id, turn))
-        )
+        stored = await self._engine.append(request_id, request.conversation_id, turn)
+        self._middle.nudge()
+        return pb.AppendTurnResponse(turn=turn_to_proto(stored))
+
+    async def SearchMemory(self, request: pb.SearchMemoryRequest, call: Call) -> pb.SearchMemoryResponse:
+        return found_to_proto(await self._middle.search(wanted_from_proto(request)))
 
     async def GetWindow(self, request: pb.GetWindowRequest, call: Call) -> pb.GetWindowResponse:
         full, most = request.full_turns or self._config.full_turns, request.max_turns or self._config.max_turns
@@ -88,13 +120,6 @@ class MemoryServicer:
     async def ListFeedback(self, request: pb.ListFeedbackRequest, call: Call) -> pb.ListFeedbackResponse:
         page, token = await self._engine.list_feedback(request.page_size, request.page_token)
         return pb.ListFeedbackResponse(feedback=[judgement_to_proto(item) for item in page], next_page_token=token)
-
-
-def to_timestamp(seconds: float) -> Timestamp:
-    time = Timestamp()
-    # FromSeconds would drop the fraction, which orders what happened within one second.
-    time.FromMicroseconds(int(seconds * 1e6))
-    return time
 
 
 def turn_to_proto(turn: Turn) -> pb.Turn:

@@ -45,7 +45,7 @@ def create_pages() -> None:
         "pages",
         *(Column(name, Text, primary_key=True) for name in ("tenant", "conversation")),
         Column("number", Integer, primary_key=True),
-        *(Column(name, Integer, nullable=False) for name in ("segment", "continues", "chain")),
+        *(Column(name, Integer, nullable=False) for name in ("segment", "continues", "chain", "passages")),
         Column("encoder", Text, nullable=False),
         Column("vectors", LargeBinary, nullable=False),
         Column("terms", Text, nullable=False),
