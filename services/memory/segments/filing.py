@@ -153,14 +153,14 @@ def find_segment(new: NewPage, segments: Sequence[Segment], before: Page | None)
         own = next((segment for segment in open_ones if segment.number == before.segment), None)
         if own is not None:
             return own
-    fitting = [(rank(new, one.encoder, one.centroid, one.terms), one) for one in open_ones]
+    fitting = [(rank(new, one.encoder, one.centroid, one.terms, one.pages), one) for one in open_ones]
     found = [(score, one.number, one) for (joined, score), one in fitting if joined]
     return max(found, key=lambda one: one[:2])[2] if found else None
 
 
-def rank(new: NewPage, encoder: str, vector: Floats, terms: Mapping[str, int]) -> tuple[bool, float]:
-    """Return whether a page or segment is about what the new page is about, and how near the two are."""
-    near, overlap = None, measure_overlap(new.text.terms, terms)
+def rank(new: NewPage, encoder: str, vector: Floats, terms: Mapping[str, int], count: int = 1) -> tuple[bool, float]:
+    """Return whether a page, or a segment of ``count`` pages, is about what the new one is, and how near it is."""
+    near, overlap = None, measure_overlap(new.text.terms, terms, count)
     if len(new.vectors) and encoder == new.encoder and vector.size:
         near = float(measure_nearness(new.mean, vector[None], new.unrelated)[0])
     return is_joined(near, overlap), (near or 0.0) + overlap

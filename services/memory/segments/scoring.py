@@ -17,7 +17,7 @@ Floats = NDArray[np.float32]
 # Okapi's usual saturation and normalisation by length.
 K1, B = 1.2, 0.75
 # Shares of a score. Chosen on the first two dialogues of LoCoMo; figures are of the other three.
-MEANING, WORDS, DATES = 0.6, 0.4, 0.1
+MEANING, WORDS, DATES = 0.5, 0.5, 0.1
 # A page and a segment belong together from here on; the sum of the nearness of their meanings and of their words.
 # Without meanings, words alone must agree.
 JOINS, JOINS_BY_WORDS = 0.62, 0.2
@@ -92,10 +92,10 @@ def combine(meaning: float | None, words: float, dates: float) -> float:
     return min(1.0, base + DATES * dates)
 
 
-def measure_overlap(first: Mapping[str, int], second: Mapping[str, int]) -> float:
-    """Return the share of terms that two texts have in common, of those of the shorter one."""
-    least = min(len(first), len(second))
-    return len(first.keys() & second.keys()) / least if least else 0.0
+def measure_overlap(terms: Mapping[str, int], others: Mapping[str, int], count: int = 1) -> float:
+    """Return the share of a turn's terms that others have, each by the share of the ``count`` others that have it."""
+    shared = sum(min(1.0, others[term] / count) if count > 1 else 1.0 for term in terms if term in others)
+    return shared / len(terms) if terms else 0.0
 
 
 def is_joined(nearness: float | None, overlap: float) -> bool:

@@ -20,6 +20,7 @@ from fathom.core.errors import FathomError, NotFound, NotReady
 from fathom.domain.chat.messages import Message as ChatMessage
 from fathom.domain.chat.pipeline import REWRITE
 from fathom.domain.chat.proto import sampling_from_proto
+from fathom.domain.text.language import language_of
 from fathom.services.planner.config import Config
 from fathom.services.planner.coverage.wording import open_with_notice
 from fathom.services.planner.engine import AnyProtocol, Engine, Play
@@ -41,6 +42,7 @@ from fathom.services.planner.runs.log.fold import History, StepFold, load_histor
 from fathom.services.planner.runs.parking import PAUSES, AttemptsSpent, Parked, is_outage, park
 from fathom.services.planner.runs.publisher import RunPublisher, publish_end
 from fathom.services.planner.runs.queue import Consumer, QueuedLeg
+from fathom.services.planner.runs.recalling import Recaller, Reminder
 from fathom.services.planner.runs.repository import Entry, Header, Lease, Leg, RunRepository, as_of_run
 from fathom.services.planner.runs.waiting import Pace
 from fathom.services.planner.tasks import TaskMaker, Wanted, read_follow_up
@@ -103,6 +105,8 @@ class Worker:
     """Summary of the data for the system prompt; None leaves it out."""
     rewriter: Rewriter | None = None
     """Makes follow-ups whole; without one each question is played in its own words."""
+    recaller: Recaller | None = None
+    """Reminds runs of older turns; without one they know their window alone."""
     pace: Pace = field(default_factory=Pace)
     _verifying: set[asyncio.Task[None]] = field(default_factory=set)
     _consumer: Consumer = field(default_factory=Consumer)
@@ -218,8 +222,12 @@ class Worker:
             request = header.run_request()
             is_first = not fold.takeovers and not leg.number
             conversation = await load_conversation(self.clients, self.record, run_id, request, is_first)
+            reminder = await self._recall(header, request)
+            # Before the window, as they were said before it.
+            conversation = replace(conversation, history=(*reminder.messages, *conversation.history))
             reading = await self._understand(header, conversation.history)
             task = await self._make_task(header, request, leg, granted, conversation, reading, fold.worked_s)
+            task = replace(task, conversation_id=header.conversation_id, has_memory=reminder.has_memory)
             history = await load_history(self.record, run_id, fold, None if ended is None else ended[0])
             # Without an earlier planner there is no late end that would have to be told from this one's.
             if not history.is_new:
@@ -271,6 +279,12 @@ class Worker:
             # The last delivery is for an end that the reader sees, instead of silence.
             return Outcome(StopReason.FAILED, None, f"planner: {describe_losses(losses)}", "planner")
         return None
+
+    async def _recall(self, header: Header, request: pb.RunRequest) -> Reminder:
+        """Return what the run is reminded of; a delegated one of nothing."""
+        if self.recaller is None or header.parent_run_id:
+            return Reminder()
+        return await self.recaller.recall(header.run_id, request, language_of(header.question))
 
     async def _understand(self, header: Header, chat: Sequence[ChatMessage]) -> Reading:
         """Return the question as it is understood after the conversation, the same for each attempt."""
