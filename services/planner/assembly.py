@@ -28,7 +28,7 @@ from fathom.services.planner.model.todo import Todo
 from fathom.services.planner.prompts.catalogue import Catalogue
 from fathom.services.planner.questions.measures import read_measures
 from fathom.services.planner.questions.routing import needs_evidence
-from fathom.services.planner.runs.findings import RecordedTurns
+from fathom.services.planner.runs.earlier.findings import RecordedTurns
 from fathom.services.planner.runs.repository import RunRepository
 from fathom.services.planner.runs.subruns import Allowance, SubRunClient
 from fathom.services.planner.tools.data import Data

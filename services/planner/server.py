@@ -35,8 +35,8 @@ from fathom.services.planner.runs.branching import branch_run
 from fathom.services.planner.runs.consent import get_consent, set_consent
 from fathom.services.planner.runs.control import request_edit
 from fathom.services.planner.runs.dead import DeadRuns
+from fathom.services.planner.runs.earlier.reminders import Recaller
 from fathom.services.planner.runs.log.events import follow
-from fathom.services.planner.runs.recalling import Recaller
 from fathom.services.planner.runs.repository import RunRepository
 from fathom.services.planner.runs.worker import LANES, Worker
 from fathom.services.planner.understanding import Understanding

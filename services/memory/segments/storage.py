@@ -118,7 +118,7 @@ def load_segments(db: Connection, owner: Owner) -> list[Segment]:
     """Return all segments of the user, oldest first."""
     chosen = (SEGMENTS.c.tenant == owner.tenant, SEGMENTS.c.principal == owner.principal)
     rows = db.execute(select(SEGMENTS).where(*chosen).order_by(SEGMENTS.c.number)).mappings()
-    return [parse_segment(row) for row in rows]
+    return [parse_segment(dict(row)) for row in rows]
 
 
 def load_pages(
@@ -130,14 +130,14 @@ def load_pages(
         query = query.where(PAGES.c.conversation == conversation)
     if through:
         query = query.where(PAGES.c.number <= through)
-    return [parse_page(row) for row in db.execute(query.order_by(*PAGE_ORDER)).mappings()]
+    return [parse_page(dict(row)) for row in db.execute(query.order_by(*PAGE_ORDER)).mappings()]
 
 
 def load_last_pages(db: Connection, owner: Owner, turn: FiledTurn, limit: int) -> list[Page]:
     """Return the pages of a conversation before a turn, the newest ``limit`` of them, oldest first."""
     chosen = (PAGES.c.tenant == owner.tenant, PAGES.c.conversation == turn.conversation, PAGES.c.number < turn.number)
     query = PAGE.where(*chosen, TURNS.c.principal == owner.principal).order_by(PAGES.c.number.desc()).limit(limit)
-    return [parse_page(row) for row in db.execute(query).mappings()][::-1]
+    return [parse_page(dict(row)) for row in db.execute(query).mappings()][::-1]
 
 
 def list_conversation_segments(db: Connection, owner: Owner, conversation: str) -> set[int]:
@@ -173,8 +173,8 @@ def put_vectors(db: Connection, owner: Owner, turn: FiledTurn, encoder: str, vec
 
 def create_segment(db: Connection, owner: Owner, ended: float) -> int:
     """Create an empty segment and return its number."""
-    values = {"tenant": owner.tenant, "principal": owner.principal, "encoder": "", "centroid": b"", "terms": "{}"}
-    values |= {"pages": 0, "bytes": 0, "first": ended, "last": ended}
+    values: dict[str, Any] = {"tenant": owner.tenant, "principal": owner.principal, "encoder": "", "terms": "{}"}
+    values |= {"centroid": b"", "pages": 0, "bytes": 0, "first": ended, "last": ended}
     key = db.execute(insert(SEGMENTS).values(**values)).inserted_primary_key
     assert key is not None
     return int(key[0])
@@ -251,17 +251,18 @@ def load_turns(db: Connection, owner: Owner, places: Sequence[tuple[str, int]]) 
 def list_unsummarised(db: Connection, limit: int) -> list[tuple[Owner, Segment]]:
     """Return segments with pages that their summaries have not seen."""
     query = select(SEGMENTS).where(SEGMENTS.c.summarised < SEGMENTS.c.pages).order_by(SEGMENTS.c.number).limit(limit)
-    return [(Owner(row["tenant"], row["principal"]), parse_segment(row)) for row in db.execute(query).mappings()]
+    rows = [dict(row) for row in db.execute(query).mappings()]
+    return [(Owner(row["tenant"], row["principal"]), parse_segment(row)) for row in rows]
 
 
 def put_summary(
     db: Connection, owner: Owner, segment: Segment, summary: str, written_by: str, sources: Sequence[tuple[str, int]]
 ) -> bool:
     """Store a summary unless the segment has changed since it was read; return whether it was stored."""
-    chosen = (SEGMENTS.c.number == segment.number, SEGMENTS.c.pages == segment.pages)
+    unchanged = (SEGMENTS.c.pages == segment.pages, SEGMENTS.c.last == segment.last)
     # Numbers of deleted segments come again on SQLite.
     own = (SEGMENTS.c.tenant == owner.tenant, SEGMENTS.c.principal == owner.principal)
-    chosen = (*own, *chosen, SEGMENTS.c.last == segment.last)
+    chosen = (*own, SEGMENTS.c.number == segment.number, *unchanged)
     values = {"summary": summary, "written_by": written_by, "sources": json.dumps([list(one) for one in sources])}
     return bool(db.execute(update(SEGMENTS).where(*chosen).values(**values, summarised=segment.pages)).rowcount)
 
@@ -302,8 +303,8 @@ def unpack(data: bytes, rows: int) -> Floats:
 
 
 def parse_filed(row: Sequence[Any]) -> FiledTurn:
-    *plain, bullets = row
-    return FiledTurn(*plain, tuple(json.loads(bullets)))
+    conversation, number, question, rewritten, answer, run, ended, bullets = row
+    return FiledTurn(conversation, number, question, rewritten, answer, run, ended, tuple(json.loads(bullets)))
 
 
 def parse_segment(row: Mapping[str, Any]) -> Segment:
@@ -318,8 +319,10 @@ def parse_segment(row: Mapping[str, Any]) -> Segment:
 
 def parse_page(row: Mapping[str, Any]) -> Page:
     vectors = unpack(row["vectors"], row["passages"])
-    names = ("conversation", "number", "segment", "continues", "chain", "encoder")
-    return Page(*(row[name] for name in names), vectors, json.loads(row["terms"]), row["ended"])
+    return Page(
+        row["conversation"], row["number"], row["segment"], row["continues"], row["chain"], row["encoder"], vectors,
+        json.loads(row["terms"]), row["ended"],
+    )  # fmt: skip
 
 
 def list_places(pages: Sequence[Page]) -> Iterator[tuple[str, int]]:

@@ -37,12 +37,12 @@ from fathom.services.planner.questions.routing import Form
 from fathom.services.planner.runs.consent import note_asker
 from fathom.services.planner.runs.control import RunControl, request_stop
 from fathom.services.planner.runs.conversation import Conversation, load_conversation
+from fathom.services.planner.runs.earlier.reminders import Recaller, Reminder
 from fathom.services.planner.runs.log.events import EventLog, send_heartbeats
 from fathom.services.planner.runs.log.fold import History, StepFold, load_history
 from fathom.services.planner.runs.parking import PAUSES, AttemptsSpent, Parked, is_outage, park
 from fathom.services.planner.runs.publisher import RunPublisher, publish_end
 from fathom.services.planner.runs.queue import Consumer, QueuedLeg
-from fathom.services.planner.runs.recalling import Recaller, Reminder
 from fathom.services.planner.runs.repository import Entry, Header, Lease, Leg, RunRepository, as_of_run
 from fathom.services.planner.runs.waiting import Pace
 from fathom.services.planner.tasks import TaskMaker, Wanted, read_follow_up
