@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import Field, SecretStr
@@ -37,6 +38,11 @@ class Config(Settings):
     """Model or role of policy that summarises segments in the background; "" chooses sentences from the answers."""
     summary_timeout_s: float = Field(default=60.0, gt=0)
     """Seconds that one summary may take."""
+
+    retention_days: int = Field(default=0, ge=0)
+    """Days for which turns and judgements are kept; 0 keeps them until somebody deletes them."""
+    retention_days_by_tenant: Mapping[str, int] = Field(default_factory=dict)
+    """The same for single tenants."""
 
     def find_place(self) -> Path | str:
         """Return the URL of the database server, or the path of the SQLite file where none is set.

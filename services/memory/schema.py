@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 
 METADATA = MetaData()
-UNFILED = text("filed = 0")
+UNFILED, GROWN = text("filed = 0"), text("summarised < pages")
 CONVERSATIONS = Table(
     "conversations",
     METADATA,
@@ -71,6 +71,7 @@ TURNS = Table(
     # For what ends by age, and for one user's own.
     Index("turns_by_end", "tenant", "ended"),
     Index("turns_of_principal", "tenant", "principal", "ended"),
+    Index("turns_by_run", "tenant", "run"),
 )
 FEEDBACK = Table(
     "feedback",
@@ -86,6 +87,8 @@ FEEDBACK = Table(
     Column("comment", Text, nullable=False),
     Column("created", Double, nullable=False),
     Column("edited", Text, nullable=False, server_default=""),
+    # Who judged, as the caller's identity says.
+    Column("principal", Text, nullable=False, server_default=""),
     UniqueConstraint("tenant", "request", name="feedback_by_request"),
     Index("feedback_by_run", "tenant", "run"),
 )
@@ -115,6 +118,7 @@ SEGMENTS = Table(
     # Number of pages that the summary has seen.
     Column("summarised", Integer, nullable=False, server_default="0"),
     Index("segments_of_principal", "tenant", "principal"),
+    Index("segments_grown", "number", sqlite_where=GROWN, postgresql_where=GROWN),
 )
 PAGES = Table(
     "pages",
@@ -140,4 +144,5 @@ PAGES = Table(
     ),
     ForeignKeyConstraint(["segment"], ["segments.number"], name="pages_of_segment", ondelete="CASCADE"),
     Index("pages_by_segment", "segment"),
+    Index("pages_by_encoder", "encoder"),
 )

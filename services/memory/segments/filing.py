@@ -33,8 +33,8 @@ AT_ONCE = 32
 class Bounds:
     """Most segments and bytes of one user."""
 
-    segments: int
-    bytes: int
+    segments: int = 500
+    bytes: int = 32 << 20
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, delete, func, insert, select, text, update
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, select, text, update
 
 from fathom.services.memory.schema import PAGES, SEGMENTS, TURNS
 from fathom.services.memory.segments.scoring import Floats
@@ -155,7 +155,9 @@ def list_without_vectors(db: Connection, encoder: str, limit: int) -> list[tuple
         & (PAGES.c.number == TURNS.c.number),
     )
     query = select(TURNS.c.tenant, TURNS.c.principal, *TURN).select_from(joined)
-    rows = db.execute(query.where(PAGES.c.encoder != encoder).limit(limit))
+    # Two ranges of its index, where "other than" would read the whole table.
+    other = or_(PAGES.c.encoder < encoder, PAGES.c.encoder > encoder)
+    rows = db.execute(query.where(other).limit(limit))
     return [(Owner(*row[:2]), parse_filed(row[2:])) for row in rows]
 
 
@@ -209,12 +211,14 @@ def renew_segment(db: Connection, owner: Owner, number: int) -> None:
     db.execute(update(SEGMENTS).where(of_segment).values(**values, first=min(page.ended for page in pages)))
 
 
-def forget_conversation(db: Connection, tenant: str, conversation: str, turns: Callable[[], int]) -> int:
-    """Delete turns by ``turns``, then all that was derived from them in segments; return what it returns."""
-    chosen = (PAGES.c.tenant == tenant, PAGES.c.conversation == conversation)
-    numbers = db.execute(select(PAGES.c.segment).where(*chosen).distinct()).scalars().all()
-    deleted = turns()
-    for number in numbers:
+def delete_turns(db: Connection, tenant: str, *chosen: ColumnElement[bool]) -> int:
+    """Delete the tenant's turns of these conditions with all that was derived from them; return their number."""
+    own = (TURNS.c.tenant == tenant, *chosen)
+    joined = (PAGES.c.tenant == TURNS.c.tenant) & (PAGES.c.conversation == TURNS.c.conversation)
+    places = PAGES.join(TURNS, joined & (PAGES.c.number == TURNS.c.number))
+    numbers = db.execute(select(PAGES.c.segment).select_from(places).where(*own).distinct()).scalars().all()
+    deleted = db.execute(delete(TURNS).where(*own)).rowcount
+    for number in sorted(numbers):
         # A summary has words of the turns that are gone; it is written anew of those that are left.
         db.execute(update(SEGMENTS).where(SEGMENTS.c.number == number).values(summary="", sources="[]", summarised=0))
         renew_segment(db, Owner(tenant, ""), number)

@@ -11,7 +11,8 @@ import pytest_asyncio
 from sqlalchemy import Connection, text
 
 from fathom.services.memory.engine import Engine, Turn
-from fathom.services.memory.segments.middle import MiddleTerm, Settings
+from fathom.services.memory.segments.filing import Bounds
+from fathom.services.memory.segments.middle import MiddleTerm
 from fathom.services.memory.segments.searching import Found, Wanted
 from fathom.services.memory.segments.summarising import Writer
 from tests.unit.memory.segments.vectors import WordVectors
@@ -33,9 +34,8 @@ class Memory:
     def __post_init__(self) -> None:
         self.middle = self.make()
 
-    def make(self, settings: Settings | None = None, writer: Writer | None = None) -> MiddleTerm:
-        settings = settings or Settings(in_background=False)
-        return MiddleTerm(self.engine.database, self.vectors, writer, settings, clock=lambda: self.now[0])
+    def make(self, bounds: Bounds | None = None, writer: Writer | None = None) -> MiddleTerm:
+        return MiddleTerm(self.engine.database, self.vectors, writer, bounds, clock=lambda: self.now[0])
 
     async def say(self, question: str, answer: str, conversation: str = "c", days: float = 0.0) -> Turn:
         """Append a turn; ``days`` pass before it."""

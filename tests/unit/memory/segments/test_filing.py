@@ -7,8 +7,9 @@ import asyncio
 import pytest
 from sqlalchemy import Connection, text
 
+from fathom.services.memory.rounds import Rounds
 from fathom.services.memory.segments import storage
-from fathom.services.memory.segments.middle import MiddleTerm, Settings
+from fathom.services.memory.segments.filing import Bounds
 from fathom.services.memory.segments.scoring import HEAT_DECAY_S, measure_heat
 from fathom.services.memory.segments.storage import Owner, Page
 from tests.support.waiting import eventually
@@ -78,10 +79,10 @@ async def test_replicas_file_each_turn_once(memory: Memory) -> None:
 
 
 async def test_the_background_files_and_summarises_what_is_appended(memory: Memory) -> None:
-    middle: MiddleTerm = memory.make(Settings())
-    await middle.start()
+    rounds = Rounds((memory.middle.file_all, memory.middle.summarise), lambda error: None)
+    await rounds.start()
     await memory.say("bullion in 2010?", "It rose by 5%.")
-    middle.nudge()
+    rounds.nudge()
 
     def find_summary(db: Connection) -> bool:
         return bool(db.execute(text("select count(*) from segments where summary <> ''")).scalar_one())
@@ -90,7 +91,7 @@ async def test_the_background_files_and_summarises_what_is_appended(memory: Memo
         return await memory.engine.database.run_transaction(find_summary)
 
     await eventually(is_summarised)
-    await middle.close()
+    await rounds.close()
 
 
 @pytest.mark.parametrize("limit", ["segments", "bytes"])
@@ -99,8 +100,7 @@ async def test_the_coldest_segment_goes_first_and_its_turns_stay(memory: Memory,
     size = await memory.engine.database.run_transaction(lambda db: storage.count_bytes(db, NOBODY))
     # The older one is the warmer one: it was asked for.
     await memory.search("bullion in 2010", top_k=1)
-    bounds = Settings(2, 1 << 20) if limit == "segments" else Settings(500, size + 100)
-    memory.middle = memory.make(Settings(bounds.segments, bounds.bytes, in_background=False))
+    memory.middle = memory.make(Bounds(2) if limit == "segments" else Bounds(bytes=size + 100))
     await memory.say("Which planet is the largest?", "Jupiter, of course.")
     await memory.file()
     left = {page.number for page in await load_pages(memory)}
