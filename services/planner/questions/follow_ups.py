@@ -26,11 +26,13 @@ from fathom.services.planner.model.slots import (
 from fathom.services.planner.questions.frames import Frame, Turn, find_frame
 from fathom.services.planner.questions.names import promote_names
 from fathom.services.planner.questions.periods import (
+    Shift,
     begin_at,
     find_named,
     name_period,
     parse_period,
     shift_period,
+    take_edge,
 )
 from fathom.services.planner.questions.phrasing import (
     END,
@@ -43,8 +45,11 @@ from fathom.services.planner.questions.references import (
     ADD,
     COMPARED,
     EARLIER,
+    FOUND,
     HIGHEST,
     LOWEST,
+    MAXIMUM,
+    MINIMUM,
     NAMING,
     ONE,
     OTHER,
@@ -72,7 +77,8 @@ BARE_CHARS = 40
 # Measures that put things in an order, by datafetch's names.
 ORDERED = frozenset({"rank"})
 # Measures that are found at a time, and those of which less is better.
-EXTREMES, RISKS = frozenset({"max", "min", "max_drawdown"}), frozenset({"max_drawdown", "volatility"})
+DRAWDOWN = "max_drawdown"
+DATED, RISKS = frozenset({"max", "min", DRAWDOWN}), frozenset({DRAWDOWN, "volatility"})
 DATING = (SlotKind.UNKNOWN, SlotKind.PARAMETER, SlotKind.PERIOD)
 COUNTED = {2: re.compile("two|both|[两二俩]"), 3: re.compile("three|三")}
 # Words that judge instead of comparing sizes.
@@ -191,7 +197,7 @@ def find_year(turns: Sequence[Turn]) -> int:
 def settle_then(found: Sequence[Reference], question: ReadText, turns: Sequence[Turn]) -> list[Reference]:
     """Return the references with "then" as a time where the last question asked for one, and without it elsewhere."""
     asked_when = bool(turns) and turns[-1].moment is not None and not question.of(PERIOD)
-    asked_when = asked_when and any(slot.value in EXTREMES for slot in turns[-1].question.of(TOPIC))
+    asked_when = asked_when and any(slot.value in DATED for slot in turns[-1].question.of(TOPIC))
     return [replace(one, kind=SAME) if one.kind == THEN else one for one in found if one.kind != THEN or asked_when]
 
 
@@ -318,12 +324,34 @@ def name_shifted(reference: Reference, frame: Frame, chinese: bool) -> list[str]
     if reference.shift.unit == "day":
         anchors = frame.days or ((first,) if first is not None else ())
     else:
-        anchors = several or (((first,) if first is not None else ()) + frame.days)
-        # "That month" is one that the answer has found, where the question is about a longer time.
-        anchors += () if reference.shift.count or len(several) > 1 else frame.answered_periods
-    names = [shift_period(anchor.value, reference.shift, chinese) for anchor in anchors]
-    found = list(dict.fromkeys(name for name in names if name))
-    return found if reference.shift.unit == "day" or len(several) > 1 else found[:1]
+        anchors = several or ((first,) if first is not None else ())
+    if found := shift_all(anchors, reference.shift, chinese):
+        return found if reference.shift.unit == "day" or len(several) > 1 else found[:1]
+    # "That month" is one that the answer has found, where the question is about a longer time; of several it is either.
+    return shift_all(frame.days + (() if reference.shift.count else frame.answered_periods), reference.shift, chinese)
+
+
+def shift_all(anchors: Sequence[Slot], shift: Shift, chinese: bool) -> list[str]:
+    """Return the names of the shifted periods, each once."""
+    names = [shift_period(anchor.value, shift, chinese) for anchor in anchors]
+    return list(dict.fromkeys(name for name in names if name))
+
+
+def name_found(reference: Reference, frame: Frame, chinese: bool) -> str:
+    """Return "that low" with the time at which the answer has found it; "" where it has none or several.
+
+    A fall from its peak leads from a high to a low.
+    """
+    if frame.moment is None:
+        return ""
+    days, words = parse_period(frame.moment.value), frame.moment.text
+    if any(slot.value == DRAWDOWN for slot in frame.topics):
+        edge = take_edge(frame.moment.value, is_first=reference.extreme == MAXIMUM)
+        days = parse_period(edge) if reference.extreme in (MAXIMUM, MINIMUM) else None
+        words = name_period(*days, chinese) if days else ""
+    if not days or not words:
+        return ""
+    return f"{reference.text}（{words}）" if chinese else f"{reference.text} {choose_preposition(words)} {words}"
 
 
 def resolve_references(question: ReadText, references: Sequence[Reference], frame: Frame) -> Completed:
@@ -335,13 +363,16 @@ def resolve_references(question: ReadText, references: Sequence[Reference], fram
     if frame == Frame():
         # Nothing was asked yet that the words could mean.
         return Completed(question.text, references[0].text if references else question.text)
+    meanings: list[tuple[str, ...]] = []
     for one in references:
-        if one.kind in NAMING:
+        if one.kind in NAMING or is_one_figure(one, frame, question):
             names = list_meant(one, frame, question)
-            if len(names) != 1:
+            # "Compare it with them": nothing is compared with itself.
+            if len(names) != 1 or (one.kind == SEVERAL and names[0] in meanings):
                 texts = [write(question, references, frame, meant, {}, chinese) for meant in names]
                 # The guess, for a conversation in which nothing is asked back any more.
                 return Completed(guess, one.text, tuple(dict.fromkeys(texts))[:MAX_OPTIONS])
+            meanings += names
             guess = write(question, references, frame, names[0], {}, chinese)
         elif one.kind == SHIFTED and one.shift is not None:
             days = name_shifted(one, frame, chinese)
@@ -349,6 +380,12 @@ def resolve_references(question: ReadText, references: Sequence[Reference], fram
                 texts = [write(question, references, frame, frame.entities, {one.start: day}, chinese) for day in days]
                 return Completed(guess, one.text, tuple(texts[:MAX_OPTIONS]))
     return Completed(guess)
+
+
+def is_one_figure(reference: Reference, frame: Frame, question: ReadText) -> bool:
+    """Return whether the words are of one figure, where the last question asked for those of several things."""
+    is_named = bool(question.of(ENTITY)) or any(not slot.is_measure for slot in question.of(TOPIC))
+    return reference.is_figure and not is_named and not frame.is_quoted and len(frame.referents) > 1
 
 
 def is_whole(question: ReadText, references: Sequence[Reference]) -> bool:
@@ -365,7 +402,7 @@ def list_meant(reference: Reference, frame: Frame, question: ReadText) -> list[t
         return rank_by_score(reference, frame)
     if reference.kind == SEVERAL:
         return list_several(reference, frame, question)
-    if reference.kind == ONE:
+    if reference.kind in (ONE, STATEMENT):
         return [(name,) for name in names]
     if reference.kind == OTHER:
         # An answer that leads with one of two leaves the other.
@@ -462,6 +499,12 @@ def write(
     named = bool(question.of(ENTITY)) and not joins
     for one in reversed(references):
         has_statement |= one.kind == STATEMENT
+        if one.kind == FOUND:
+            found = name_found(one, frame, chinese)
+            text = text[: one.start] + (found or one.text) + text[one.end :]
+            has_statement |= not found
+            has_period |= bool(found)
+            continue
         new = join_names(meant, chinese) if one.kind in NAMING else ""
         if one.kind in (SAME, SHIFTED):
             shifted = name_shifted(one, frame, chinese)
@@ -484,7 +527,7 @@ def write(
 
 def choose_preposition(period: str) -> str:
     """Return "on" for a day, "in" for anything longer."""
-    return "on" if re.match(r"\d{1,2} [A-Z]", period) else "in"
+    return "on" if re.match(r"\d{1,2} [A-Z]|\d{4}-\d\d-\d\d$", period) else "in"
 
 
 def is_bare(question: ReadText) -> bool:
