@@ -7,7 +7,7 @@ put into words. Where it lacks something that the follow-up says, or takes part 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from fathom.services.planner.coverage.cells import METHODS
@@ -168,7 +168,8 @@ def exchange_words(pairs: Mapping[str, str], asked: ReadText, last: ReadText) ->
     if len(set(pairs.values())) != len(pairs):
         return ""
     # "Less the bill": other words than those exchanged may ask for something else.
-    if any(word.casefold() not in last.text.casefold() for word in list_rest(asked)):
+    others = replace(asked, text=blank_words(asked.text, pairs.values()))
+    if any(word.casefold() not in last.text.casefold() for word in list_rest(others)):
         return ""
     text = last
     for old, new in pairs.items():
@@ -180,6 +181,13 @@ def exchange_words(pairs: Mapping[str, str], asked: ReadText, last: ReadText) ->
             return ""
         text = replace_span(text, start, end, GENITIVE.sub("", new) + genitive(text.text[start:end]))
     return text.text
+
+
+def blank_words(text: str, words: Iterable[str]) -> str:
+    """Return a text of the same length without some words."""
+    for one in words:
+        text = re.sub(re.escape(one), lambda match: " " * len(match.group()), text, flags=re.IGNORECASE)
+    return text
 
 
 def find_words(words: str, text: str) -> list[tuple[int, int]]:

@@ -35,7 +35,6 @@ from fathom.services.planner.questions.periods import (
     take_edge,
 )
 from fathom.services.planner.questions.phrasing import (
-    END,
     add_in_brackets,
     join_names,
     replace_slots,
@@ -66,9 +65,7 @@ from fathom.services.planner.questions.references import (
 )
 from fathom.services.planner.questions.substitution import (
     PAIRWISE,
-    is_new_pair,
     is_qualifier,
-    mask_references,
     substitute_slots,
 )
 
@@ -83,12 +80,6 @@ DATING = (SlotKind.UNKNOWN, SlotKind.PARAMETER, SlotKind.PERIOD)
 COUNTED = {2: re.compile("two|both|[两二俩]"), 3: re.compile("three|三")}
 # Words that judge instead of comparing sizes.
 JUDGING = re.compile(r"better|best|worse|worst|winner|loser|leader|laggard|[好差强弱赢输]", re.IGNORECASE)
-# Questions on the answer, unlike orders: "why?", "is that with dividends?".
-ASKING = re.compile(
-    r"^\W*(?:so |and |but )?(?:why|how|what|when|where|who|which|is|are|was|were|do|does|did|can|could|has|have)\b"
-    r"|为什么|怎么|为何|吗|是否|多少|哪|谁|什么|几",
-    re.IGNORECASE,
-)
 # What stands right before a name that is denied: "not in 2018", 不是, 而不是.
 DENIED = re.compile(r"(?:\b(?:not|instead of|rather than)|不是|而不是|不要)\s*(?:in |for )?$", re.IGNORECASE)
 # What stands right before a period that another one is measured against: "below February", 比2019年.
@@ -128,10 +119,8 @@ def complete_question(question: ReadText, turns: Sequence[Turn]) -> Completed:
     text = ""
     if kinds & {ADD, REMOVE}:
         text = edit_names(question, references, turns[-1], frame)
-    elif kinds == {COMPARED} and is_new_pair(question, turns[-1].question):
-        text = substitute_slots(mask_references(question, references), turns)
     elif not kinds - {STATEMENT}:
-        text = substitute_slots(question, turns) or append_manner(question, references, turns[-1])
+        text = substitute_slots(question, turns)
     elif kinds <= {SHIFTED, SAME} and not question.of(ENTITY):
         text = move_period(question, references, turns[-1], frame)
     return Completed(text) if text else resolve_references(question, references, frame)
@@ -208,14 +197,6 @@ def ask_without_turns(question: ReadText, references: Sequence[Reference]) -> Co
     is_short = bool(question.slots) and not is_named and len(question.text) <= BARE_CHARS
     words = leaning[0].text if leaning else question.text if is_short and not is_bare(question) else ""
     return Completed(question.text, words)
-
-
-def append_manner(question: ReadText, references: Sequence[Reference], last: Turn) -> str:
-    """Return the last question with how it is to be answered, for "log scale please"; "" for what says more."""
-    is_manner = not any(question.of(kind) for kind in (ENTITY, TOPIC, PERIOD)) and not references
-    if not is_manner or len(question.text) > BARE_CHARS or ASKING.search(question.text) or not last.question.slots:
-        return ""
-    return add_in_brackets(last.question.text, [END.sub("", question.text)], language_of(last.question.text) == "zh")
 
 
 def drop_denied(question: ReadText) -> ReadText:

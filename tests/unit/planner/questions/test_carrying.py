@@ -53,6 +53,8 @@ def complete(
     [
         ("and Lilly?", 'ret(within(series("Lilly", LLY), "2020"))', "What was Lilly's return in 2020?"),
         ("and in 2019?", 'ret(within(series("Pfizer", PFE), "2019"))', "What was Pfizer's return in 2019?"),
+        # A number with a point is exchanged, too.
+        ("and 2019.5?", 'ret(within(series("Pfizer", PFE), "2019.5"))', "What was Pfizer's return in 2019.5?"),
         # Another calculation is put into words, without the one that was answered.
         ("volatility?", 'vol(within(series("Pfizer", PFE), "2020"))', "What was the volatility of Pfizer in 2020?"),
         ("volatility?", f'{FORMER}\nvol(series("Pfizer", PFE))', ""),

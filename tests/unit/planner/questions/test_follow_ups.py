@@ -142,11 +142,11 @@ def test_then_is_the_time_that_the_answer_found() -> None:
 @pytest.mark.parametrize(
     ("question", "whole"),
     [
-        ("log scale please", "What was Pfizer's maximum drawdown in 2020 (log scale please)?"),
-        ("in euros?", "What was Pfizer's maximum drawdown in 2020 (in euros)?"),
+        ("log scale please", "log scale please (Pfizer, maximum drawdown, 2020, -30.6%)?"),
+        ("in euros?", "in euros (Pfizer, maximum drawdown, 2020, -30.6%)?"),
     ],
 )
-def test_a_manner_joins_the_whole_question(question: str, whole: str) -> None:
+def test_a_manner_is_that_of_the_last_question(question: str, whole: str) -> None:
     assert complete(question, PFIZER) == Completed(whole)
 
 
