@@ -300,8 +300,11 @@ def list_named(seen: Understanding) -> set[str]:
 
 
 def name_whole_words(seen: Understanding, text: str, words: Sequence[tuple[int, int]]) -> None:
-    """Let unread Chinese characters be named with all of their word: 能力 for the 力 behind 盈利能."""
-    known = [item for item in seen.mentions if item.kind != MentionKind.UNKNOWN]
+    """Let unread Chinese characters be named with all of their word: 能力 for the 力 behind 盈利能.
+
+    A single character of it that is a cue elsewhere is none in it: 成 in 成长.
+    """
+    known = [item for item in seen.mentions if item.kind != MentionKind.UNKNOWN and item.end - item.start != 1]
     names: dict[str, str] = {}
     found: list[Mention] = []
     for item in seen.mentions:
@@ -313,7 +316,12 @@ def name_whole_words(seen: Understanding, text: str, words: Sequence[tuple[int, 
             names[own] = text[slice(*item.span)]
         if item not in found:
             found.append(item)
-    seen.mentions = found
+    unread = [item.span for item in found if item.kind == MentionKind.UNKNOWN]
+    seen.mentions = [
+        item
+        for item in found
+        if item.kind == MentionKind.UNKNOWN or not any(start <= item.start < item.end <= end for start, end in unread)
+    ]
     seen.missing = [replace(one, subject=names.get(one.subject, one.subject)) for one in seen.missing]
 
 

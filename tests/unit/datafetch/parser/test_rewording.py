@@ -234,3 +234,13 @@ async def test_unread_characters_are_named_with_all_of_their_word(engine: Engine
     wide = [(question.index("盈利"), question.index("能力") + 2)]
     seen = engine.reader.read(question, None, Meanings(lambda text: [], lambda text: [], cut=lambda text: wide))
     assert [question[slice(*span)] for span in seen.unread] == ["力"]
+
+
+async def test_a_cue_of_one_character_is_none_within_an_unread_word(engine: Engine) -> None:
+    question, word = "Apple的成长曲线", (6, 8)
+    assert question[slice(*word)] == "成长"
+    plain = engine.reader.read(question, None)
+    assert [question[slice(*span)] for span in plain.unread] == ["长"]
+    seen = engine.reader.read(question, None, Meanings(lambda text: [], lambda text: [], cut=lambda text: [word]))
+    assert [question[slice(*span)] for span in seen.unread] == ["成长"]
+    assert not [item for item in seen.mentions if item.start == word[0] and item.end == word[0] + 1]
