@@ -25,6 +25,8 @@ from tests.bench.chaos.traffic import TASKS, People, Trainer
 STALL_S, STORE_AWAY_S, DISK_S = 4.0, 4.0, 6.0
 # A service that cannot serve again within this has not come back.
 RECOVERY_S = 120.0
+# Faults between two lines that say how far it is.
+SHOW_EVERY = 20
 STALLED = ("policy", "datafetch", "sandbox", "planner", "nats")
 # Python imports it before anything else: the clocks of single services are a day off.
 SITE = """
@@ -60,6 +62,8 @@ class Faults:
     made: Counter[str] = field(default_factory=Counter)
     slowest_s: float = 0.0
     """Longest time until all services served again."""
+    late: list[str] = field(default_factory=list)
+    """Faults after which services did not serve again in time."""
 
     def list_all(self) -> list[tuple[str, Callable[[], Awaitable[None]]]]:
         """Return all faults by name, in the order in which they are made."""
@@ -84,10 +88,22 @@ class Faults:
         for name, make in chosen or itertools.cycle(every):
             started = time.monotonic()
             await make()
-            await self.stack.until_serving(RECOVERY_S)
+            await self._until_serving(name)
             self.made[name] += 1
             self.slowest_s = max(self.slowest_s, time.monotonic() - started)
+            if self.made.total() % SHOW_EVERY == 0:
+                account = self.trainer.account
+                print(f"  {self.made.total()} faults, {account.steps} steps, {account.people} questions", flush=True)
             await asyncio.sleep(pause_s)
+
+    async def _until_serving(self, name: str) -> None:
+        """Wait until all services serve again; note a fault after which that takes too long, and go on waiting."""
+        while True:
+            try:
+                return await self.stack.until_serving(RECOVERY_S)
+            except TimeoutError:
+                self.late.append(f"{name}: not serving again within {RECOVERY_S:.0f} s")
+                print(f"  {self.late[-1]}", flush=True)
 
     async def _kill(self, name: str) -> None:
         os.kill(self.stack.pids()[name], signal.SIGKILL)

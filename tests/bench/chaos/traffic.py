@@ -98,7 +98,7 @@ class Trainer:
     """Queues rollouts and reads their trajectories, through broken streams, and asks again for what failed."""
 
     def __init__(self, clients: Clients, account: Account, rounds: int = ROUNDS) -> None:
-        self._clients, self._account, self._rounds = clients, account, rounds
+        self._clients, self.account, self._rounds = clients, account, rounds
         self._number = 0
         self.open: list[str] = []
         """Rollouts that are being played."""
@@ -107,7 +107,7 @@ class Trainer:
         """Ask for rollouts until so many steps are in samples."""
 
         async def feed() -> None:
-            while self._account.steps < steps:
+            while self.account.steps < steps:
                 self._number += 1
                 await self._play(f"ro-{self._number:05d}")
 
@@ -132,11 +132,11 @@ class Trainer:
             await insist(lambda: self._clients.planner.submit_rollout(pb.SubmitRolloutRequest(rollout=rollout)))
             await self._watch(name, seen)
         except FathomError as error:
-            self._account.lost.append(f"{name}: {error.code} {error.message}")
+            self.account.lost.append(f"{name}: {error.code} {error.message}")
         finally:
             self.open.remove(name)
         missing = TASKS * SIBLINGS - len(seen)
-        self._account.lost += [f"{name}: {missing} episodes never came"] if missing else []
+        self.account.lost += [f"{name}: {missing} episodes never came"] if missing else []
 
     async def _watch(self, name: str, seen: dict[Place, str]) -> None:
         """Read all trajectories; every second stream is left in the middle and taken up where it stood."""
@@ -149,10 +149,10 @@ class Trainer:
                         broken_at, item = time.monotonic(), response.trajectory
                         place = (name, item.task_index, item.sample_index)
                         if place in seen or response.sequence in sequences:
-                            self._account.duplicated.append(f"{place} came twice")
+                            self.account.duplicated.append(f"{place} came twice")
                         sequences.add(response.sequence)
                         after, seen[place] = max(after, response.sequence), item.hash
-                        self._account.check_sample(place, item, self._rounds)
+                        self.account.check_sample(place, item, self._rounds)
                         if drops < 1 and len(seen) == TASKS * SIBLINGS // 2:
                             drops += 1
                             break
