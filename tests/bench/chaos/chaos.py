@@ -3,8 +3,8 @@ taken away, its disk full or slow, deliveries repeated out of order, clocks two 
 
 Half of the steps are played on a store that is a folder, whose disk fails, and half on one that is an S3 service, which
 errs, hangs and breaks off; ``CHAOS_STORES`` names one of them (``folder`` or ``s3``). ``CHAOS_STEPS`` is the number of
-steps in samples after which it ends (10,000), ``CHAOS_PAUSE_S`` the pause between two faults. Ends with an error when
-something is lost, made twice or spoilt, or more than 1 % of people's runs fail.
+steps in samples after which it ends (10,000), when all faults have been made twice on each store; ``CHAOS_PAUSE_S`` is the
+pause between two. Ends with an error when something is lost, made twice or spoilt, or more than 1 % of people's runs fail.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from tests.integration.stack.scripted_model import entry
 
 HOME = Path(".fathom")
 STORES = ("folder", "s3")
+# Each fault meets different work each time.
+CYCLES = 2
 # Leases as in the tests: a worker's deliveries come again while the next fault is made, and not long after it.
 SERVICES = {"FATHOM_PLANNER_HEARTBEAT_S": "0.5", "FATHOM_RUNTIME_ACK_WAIT_S": "8"}
 
@@ -40,9 +42,11 @@ class Plan:
     """How long it is done, and what: ``names`` are faults to be made once each; none makes all over and over."""
 
     steps: int = 10_000
-    pause_s: float = 5.0
+    pause_s: float = 2.0
     rounds: int = ROUNDS
     names: tuple[str, ...] = ()
+    cycles: int = 0
+    """How often all faults are made at least, however soon the steps are played."""
     limit_s: float = 5_400.0
     on_s3: bool = False
     ready_s: float = 300.0
@@ -109,7 +113,7 @@ async def play(plan: Plan, trainer: Trainer, people: People, faults: Faults) -> 
     async with asyncio.TaskGroup() as beside:
         coming = beside.create_task(people.come(PERSON_EVERY_S))
         failing = beside.create_task(faults.make(plan.names, plan.pause_s))
-        await trainer.train(plan.steps)
+        await trainer.train(lambda: trainer.account.steps >= plan.steps and faults.cycles >= plan.cycles)
         if plan.names:
             await failing
         coming.cancel()
@@ -118,12 +122,12 @@ async def play(plan: Plan, trainer: Trainer, people: People, faults: Faults) -> 
 
 async def run() -> None:
     """Needs the bundled data under ``.fathom`` (``make data``)."""
-    steps, pause_s = int(os.environ.get("CHAOS_STEPS", "10000")), float(os.environ.get("CHAOS_PAUSE_S", "5"))
+    steps, pause_s = int(os.environ.get("CHAOS_STEPS", "10000")), float(os.environ.get("CHAOS_PAUSE_S", "2"))
     stores = [name for name in STORES if os.environ.get("CHAOS_STORES", name) == name]
     account, made, slowest_s, late = Account(), Counter[str](), 0.0, list[str]()
     started = time.monotonic()
     for number, store in enumerate(stores, 1):
-        plan = Plan(steps * number // len(stores), pause_s, on_s3=store == "s3")
+        plan = Plan(steps * number // len(stores), pause_s, cycles=CYCLES, on_s3=store == "s3")
         with tempfile.TemporaryDirectory() as folder:
             faults = await hurt(lay_out(Path(folder) / "home", HOME), plan, account)
         made += faults.made

@@ -8,7 +8,7 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,8 +25,6 @@ from tests.bench.chaos.traffic import TASKS, People, Trainer
 STALL_S, STORE_AWAY_S, DISK_S = 4.0, 4.0, 6.0
 # A service that cannot serve again within this has not come back.
 RECOVERY_S = 120.0
-# Faults between two lines that say how far it is.
-SHOW_EVERY = 20
 STALLED = ("policy", "datafetch", "sandbox", "planner", "nats")
 # Python imports it before anything else: the clocks of single services are a day off.
 SITE = """
@@ -60,6 +58,8 @@ class Faults:
     proxy: Proxy | None = None
     """Before the object store, where that is an S3 service."""
     made: Counter[str] = field(default_factory=Counter)
+    cycles: int = 0
+    """How often all of them were made."""
     slowest_s: float = 0.0
     """Longest time until all services served again."""
     late: list[str] = field(default_factory=list)
@@ -84,16 +84,22 @@ class Faults:
     async def make(self, names: tuple[str, ...], pause_s: float) -> None:
         """Make the faults with these names once each; for none, all of them over and over, until cancelled."""
         every = self.list_all()
-        chosen = [(name, dict(every)[name]) for name in names]
-        for name, make in chosen or itertools.cycle(every):
+        if names:
+            return await self._make_each([(name, dict(every)[name]) for name in names], pause_s)
+        while True:
+            await self._make_each(every, pause_s)
+            self.cycles += 1
+            account = self.trainer.account
+            print(f"  {self.made.total()} faults, {account.steps} steps, {account.people} questions", flush=True)
+
+    async def _make_each(self, chosen: Sequence[tuple[str, Callable[[], Awaitable[None]]]], pause_s: float) -> None:
+        """Make these faults, one after the other."""
+        for name, make in chosen:
             started = time.monotonic()
             await make()
             await self._until_serving(name)
             self.made[name] += 1
             self.slowest_s = max(self.slowest_s, time.monotonic() - started)
-            if self.made.total() % SHOW_EVERY == 0:
-                account = self.trainer.account
-                print(f"  {self.made.total()} faults, {account.steps} steps, {account.people} questions", flush=True)
             await asyncio.sleep(pause_s)
 
     async def _until_serving(self, name: str) -> None:

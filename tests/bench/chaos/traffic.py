@@ -97,17 +97,17 @@ def find_wrong_answer(markdown: str, rounds: int) -> str:
 class Trainer:
     """Queues rollouts and reads their trajectories, through broken streams, and asks again for what failed."""
 
-    def __init__(self, clients: Clients, account: Account, rounds: int = ROUNDS) -> None:
-        self._clients, self.account, self._rounds = clients, account, rounds
+    def __init__(self, clients: Clients, account: Account, rounds: int = ROUNDS, grader: str = "") -> None:
+        self._clients, self.account, self._rounds, self._grader = clients, account, rounds, grader
         self._number = 0
         self.open: list[str] = []
         """Rollouts that are being played."""
 
-    async def train(self, steps: int) -> None:
-        """Ask for rollouts until so many steps are in samples."""
+    async def train(self, is_enough: Callable[[], bool]) -> None:
+        """Ask for rollouts until it is enough."""
 
         async def feed() -> None:
-            while self.account.steps < steps:
+            while not is_enough():
                 self._number += 1
                 await self._play(f"ro-{self._number:05d}")
 
@@ -119,8 +119,10 @@ class Trainer:
         rollout = pb.RolloutRequest(
             request_id=name,
             tasks=[
-                pb.RolloutTask(id=f"t{at}", question=make_question(self._rounds, f"{name} {at}")) for at in range(TASKS)
+                pb.RolloutTask(id=f"t{at}", question=make_question(self._rounds, f"{name} {at}"), references=["none"])
+                for at in range(TASKS)
             ],
+            grader=self._grader,
             group_size=SIBLINGS,
             protocol=trajectory.PROTOCOL_RESEARCH,
             model="scripted",
