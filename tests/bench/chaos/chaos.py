@@ -1,10 +1,11 @@
 """Training and people's questions under faults: each service killed, stalled or cut off, the bus restarted, the store
-taken away, its disk full or slow, deliveries repeated out of order, clocks two days apart, the model's connections broken.
+taken away, its disk full or slow, the volume full of all that is written, deliveries repeated out of order, clocks two
+days apart, the model's connections broken.
 
 Half of the steps are played on a store that is a folder, whose disk fails, and half on one that is an S3 service, which
 errs, hangs and breaks off; ``CHAOS_STORES`` names one of them (``folder`` or ``s3``). ``CHAOS_STEPS`` is the number of
 steps in samples after which it ends (10,000), when all faults have been made twice on each store; ``CHAOS_PAUSE_S`` is the
-pause between two. Ends with an error when something is lost, made twice or spoilt, or more than 1 % of people's runs fail.
+pause between two; ``CHAOS_FAULTS`` names the only ones, divided by commas, to be made once each. Ends with an error when something is lost, made twice or spoilt, or more than 1 % of people's runs fail.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from fathom.clients import connect
 from fathom.services.local import LocalSettings, LocalStack
 from fathom.transport.bus import open_bus
 from fathom.transport.store import open_store
-from tests.bench.chaos.disks import Disk, failing_s3
+from tests.bench.chaos.disks import Disk, failing_s3, own_volume
 from tests.bench.chaos.faults import Faults, skewed_clocks
 from tests.bench.chaos.model import CountingModel
 from tests.bench.chaos.traffic import PERSON_EVERY_S, ROUNDS, Account, People, Trainer, check_effects
@@ -49,6 +50,8 @@ class Plan:
     """How often all faults are made at least, however soon the steps are played."""
     limit_s: float = 5_400.0
     on_s3: bool = False
+    has_volume: bool = False
+    """Whether the home is a volume of its own."""
     ready_s: float = 300.0
     """Longest start of the stack: a machine that does much else takes minutes for what takes seconds alone."""
 
@@ -95,7 +98,7 @@ async def hurt(home: Path, plan: Plan, account: Account) -> Faults:
         bus = await open_bus(endpoints.nats, store)
         contexts.push_async_callback(bus.close)
         trainer, people = Trainer(clients, account, plan.rounds), People(clients, account)
-        faults = Faults(stack, home, bus, trainer, people, disk, proxy)
+        faults = Faults(stack, home, bus, trainer, people, disk, proxy, plan.has_volume)
         model.is_faulty = True
         async with asyncio.timeout(plan.limit_s):
             await play(plan, trainer, people, faults)
@@ -123,13 +126,23 @@ async def play(plan: Plan, trainer: Trainer, people: People, faults: Faults) -> 
 async def run() -> None:
     """Needs the bundled data under ``.fathom`` (``make data``)."""
     steps, pause_s = int(os.environ.get("CHAOS_STEPS", "10000")), float(os.environ.get("CHAOS_PAUSE_S", "2"))
+    names = tuple(name for name in os.environ.get("CHAOS_FAULTS", "").split(",") if name)
     stores = [name for name in STORES if os.environ.get("CHAOS_STORES", name) == name]
     account, made, slowest_s, late = Account(), Counter[str](), 0.0, list[str]()
     started = time.monotonic()
     for number, store in enumerate(stores, 1):
-        plan = Plan(steps * number // len(stores), pause_s, cycles=CYCLES, on_s3=store == "s3")
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, own_volume(Path(folder)) as has_volume:
+            plan = Plan(
+                steps * number // len(stores),
+                pause_s,
+                names=names,
+                cycles=0 if names else CYCLES,
+                on_s3=store == "s3",
+                has_volume=has_volume,
+            )
             faults = await hurt(lay_out(Path(folder) / "home", HOME), plan, account)
+        if not has_volume:
+            print("  only root can mount: its volume was never full")
         made += faults.made
         slowest_s, late = max(slowest_s, faults.slowest_s), late + faults.late
     taken = time.monotonic() - started

@@ -245,15 +245,28 @@ async def insist(call: Callable[[], Awaitable[object]]) -> None:
 
 
 async def check_effects(clients: Clients, store: ObjectStore, account: Account, runs: list[str]) -> None:
-    """Look for what has taken effect twice: turns of conversations, and stored trajectories of one place."""
+    """Look for what has no effect, or one twice: turns of conversations, and stored trajectories of one place."""
+    failed = {line.partition(":")[0] for line in account.failed}
     for name in runs:
-        conversation = name.replace("run_", "conv_", 1)
-        try:
-            turns = (await clients.memory.list_turns(memory.ListTurnsRequest(conversation_id=conversation))).turns
-        except NotFound:
-            continue
-        if len(turns) > 1:
-            account.duplicated.append(f"{name}: {len(turns)} turns in its conversation")
+        turns = await count_turns(clients, name.replace("run_", "conv_", 1))
+        if turns > 1:
+            account.duplicated.append(f"{name}: {turns} turns in its conversation")
+        elif not turns and name not in failed:
+            account.lost.append(f"{name}: its turn is not in its conversation")
     # Of each place, a planner that comes second deletes what it has stored.
     places = Counter(key[:-20] for key in await store.keys("rollouts/") if STORED.search(key))
     account.duplicated += [f"{place} has {count} trajectories" for place, count in places.items() if count > 1]
+
+
+async def count_turns(clients: Clients, conversation: str) -> int:
+    """Return the number of turns in a conversation, however late the service answers."""
+    found: list[memory.ListTurnsResponse] = []
+
+    async def read() -> None:
+        found.append(await clients.memory.list_turns(memory.ListTurnsRequest(conversation_id=conversation)))
+
+    try:
+        await insist(read)
+    except NotFound:
+        return 0
+    return len(found[-1].turns)
