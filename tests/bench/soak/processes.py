@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-SUPERVISOR, FORK_SERVER = "supervisor.main import main", "inside.fork_server import main"
+SUPERVISOR, SUPERVISOR_NAME = "supervisor.main import main", "sandbox supervisor"
 KIB = 1024
 # A process that does much else answers the signal late.
 ANSWER_S = 60.0
@@ -51,15 +51,14 @@ def list_below(root: int, children: Mapping[int, list[int]]) -> Iterator[int]:
 
 
 def list_lasting(services: Mapping[str, int]) -> dict[str, int]:
-    """Return the services' processes, and the sandbox's supervisor and fork server, which last as long."""
-    found, children = dict(services), list_children()
-    for pid in list_below(services["sandbox"], children):
-        command = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
-        # Its children are kernels, which are forks of it and come and go.
-        for name, mark in (("sandbox supervisor", SUPERVISOR), ("sandbox fork server", FORK_SERVER)):
-            if mark in command:
-                found.setdefault(name, pid)
-    return found
+    """Return the services' processes and the sandbox's supervisor, which last.
+
+    What is below the supervisor does not: it renews its fork server from time to time, and kernels are forks of that.
+    """
+    for pid in list_children()[services["sandbox"]]:
+        if SUPERVISOR in Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " "):
+            return {**services, SUPERVISOR_NAME: pid}
+    raise LookupError("the sandbox has no supervisor")
 
 
 def count_below(pid: int) -> int:
@@ -82,8 +81,8 @@ def measure(pid: int, since: float) -> Sample | None:
 
 def list_descriptors(pid: int) -> Counter[str]:
     """Return the open descriptors of a process by kind: files by their folder, sockets, pipes, and so on."""
-    kinds = Counter[str]()
-    for link in Path(f"/proc/{pid}/fd").iterdir():
+    kinds, folder = Counter[str](), Path(f"/proc/{pid}/fd")
+    for link in folder.iterdir() if folder.exists() else ():
         try:
             target = os.readlink(link)
         except OSError:  # it has just been closed

@@ -1,6 +1,7 @@
 """Two hours' worth of mixed traffic at one stack: do memory, descriptors and threads of any process grow?
 
-The traffic (``traffic.py``) is made as fast as the machine bears it; ``SOAK_HOURS`` plays fewer. Each process
+The traffic (``traffic.py``) is made as fast as the machine bears it; ``SOAK_HOURS`` plays
+fewer, ``SOAK_LIMIT_S`` ends it after so many seconds (1,800). Each process
 that lasts is sampled from outside; what it holds inside is asked at the beginning, after each quarter, and at the end.
 Growth is that over the second half of the traffic, by a robust regression with an interval, per hour of traffic. A bounded
 cache that fills is no leak: what has grown inside is listed with its class, so that its bound can be looked up. With
@@ -23,10 +24,21 @@ import httpx
 
 from fathom.clients import connect
 from fathom.services.local import ORDER, LocalSettings, LocalStack
+from fathom.transport.bus import open_bus
+from fathom.transport.bus.base import Bus, StreamState
+from fathom.transport.store import open_store
 from tests.bench.chaos.chaos import HOME, environment, lay_out
 from tests.bench.chaos.traffic import Trainer
 from tests.bench.soak.inside import FOLDER, TRACE
-from tests.bench.soak.processes import Sample, ask_held, count_below, list_descriptors, list_lasting, measure
+from tests.bench.soak.processes import (
+    SUPERVISOR_NAME,
+    Sample,
+    ask_held,
+    count_below,
+    list_descriptors,
+    list_lasting,
+    measure,
+)
 from tests.bench.soak.slopes import compute_growth
 from tests.bench.soak.traffic import HOURS, REQUEST_S, ROUNDS, Department, Played, SearchingModel
 from tests.integration.stack.scripted_model import entry
@@ -51,9 +63,12 @@ class Seen:
     held: dict[str, list[Path]] = field(default_factory=lambda: defaultdict(list))
     descriptors: dict[str, list[Mapping[str, int]]] = field(default_factory=lambda: defaultdict(list))
     kernels: list[int] = field(default_factory=list)
+    """Processes below the sandbox's supervisor at once."""
+    streams: list[Mapping[str, StreamState]] = field(default_factory=list)
+    """What the bus held."""
 
 
-async def watch(processes: Mapping[str, int], folder: Path, played: Played, seen: Seen) -> None:
+async def watch(processes: Mapping[str, int], bus: Bus, folder: Path, played: Played, seen: Seen) -> None:
     """Sample until cancelled, and ask what the processes hold at each quarter of the traffic."""
     since, quarter = time.monotonic(), 0
     while True:
@@ -61,16 +76,17 @@ async def watch(processes: Mapping[str, int], folder: Path, played: Played, seen
             if sample := await asyncio.to_thread(measure, pid, since):
                 seen.samples[name].append(sample)
                 seen.hours[name].append(played.hours)
-        seen.kernels.append(await asyncio.to_thread(count_below, processes["sandbox fork server"]))
+        seen.kernels.append(await asyncio.to_thread(count_below, processes[SUPERVISOR_NAME]))
         if played.hours >= played.planned_hours * quarter / QUARTERS:
-            await ask_all(processes, folder, seen)
+            await ask_all(processes, bus, folder, seen)
             show(played, seen)
             quarter += 1
         await asyncio.sleep(SAMPLE_EVERY_S)
 
 
-async def ask_all(processes: Mapping[str, int], folder: Path, seen: Seen) -> None:
-    """Note what each process holds inside, and its descriptors by kind."""
+async def ask_all(processes: Mapping[str, int], bus: Bus, folder: Path, seen: Seen) -> None:
+    """Note what each process holds inside, its descriptors by kind, and what the bus holds."""
+    seen.streams.append(await bus.states())
     for name, pid in processes.items():
         seen.descriptors[name].append(list_descriptors(pid))
     # What is no service of ours, or runs without the environment, is seen from outside alone.
@@ -130,6 +146,16 @@ def report_held(seen: Seen) -> None:
                     print(f"    {kind:<8} {key}: {course}")
 
 
+def report_streams(seen: Seen) -> None:
+    """Print what the bus held, stream by stream: it keeps most of it for a day, up to the limits of its streams."""
+    for name in seen.streams[-1]:
+        course = [found[name] for found in seen.streams if name in found]
+        print(
+            f"stream {name}: "
+            + " -> ".join(f"{one.messages:,} messages, {one.size_bytes / 2**20:.0f} MiB" for one in course)
+        )
+
+
 def report_traffic(played: Played, taken_s: float, kernels: Sequence[int]) -> bool:
     """Print what was played and what became of it; return whether people and training had what they asked for."""
     counts = ", ".join(f"{count} {kind}" for kind, count in sorted(played.counts.items()))
@@ -144,8 +170,8 @@ def report_traffic(played: Played, taken_s: float, kernels: Sequence[int]) -> bo
     return failed <= 0.01 and played.account.is_within_bounds()
 
 
-async def soak(home: Path, hours: float) -> tuple[Played, Seen]:
-    """Play so many hours' worth of traffic at a stack in a home with data."""
+async def soak(home: Path, hours: float, limit_s: float) -> tuple[Played, Seen]:
+    """Play so many hours' worth of traffic, or what can be in the seconds, at a stack in a home with data."""
     model, played, seen = SearchingModel(), Played(hours), Seen()
     # Python imports it before anything else of a service.
     (home / "sitecustomize.py").write_text((Path(__file__).parent / "inside.py").read_text())
@@ -160,14 +186,16 @@ async def soak(home: Path, hours: float) -> tuple[Played, Seen]:
                 stack.running() as endpoints,
                 httpx.AsyncClient(base_url=endpoints.gateway, timeout=REQUEST_S) as gateway,
             ):
-                clients = connect(endpoints.services)
+                clients, store = connect(endpoints.services), open_store(endpoints.store)
+                bus = await open_bus(endpoints.nats, store)
                 trainer = Trainer(clients, played.account, ROUNDS, grader="em")
                 processes = list_lasting(stack.pids())
-                watching = asyncio.create_task(watch(processes, home, played, seen))
-                await Department(clients, gateway, trainer, played).work()
-                watching.cancel()
-                await asyncio.wait([watching])
-                await ask_all(processes, home, seen)
+                async with asyncio.TaskGroup() as working:
+                    watching = working.create_task(watch(processes, bus, home, played, seen))
+                    await Department(clients, gateway, trainer, played).work(limit_s)
+                    watching.cancel()
+                await ask_all(processes, bus, home, seen)
+                await bus.close()
                 await clients.close()
     return played, seen
 
@@ -176,9 +204,11 @@ async def run() -> None:
     """Needs the bundled data under ``.fathom`` (``make data``)."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        played, seen = await soak(lay_out(Path(folder) / "home", HOME), float(os.environ.get("SOAK_HOURS", HOURS)))
+        hours, limit_s = float(os.environ.get("SOAK_HOURS", HOURS)), float(os.environ.get("SOAK_LIMIT_S", "1800"))
+        played, seen = await soak(lay_out(Path(folder) / "home", HOME), hours, limit_s)
         is_sound = report_traffic(played, time.monotonic() - started, seen.kernels)
         report_held(seen)
+        report_streams(seen)
         growing = report_growth(seen, played.planned_hours * WARM)
     print("\n".join(growing) or "flat: no process has more memory, descriptors or threads")
     if any(line.endswith("grows") for line in growing) or not is_sound:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
@@ -94,17 +95,20 @@ class Department:
         self._golden = [question.ask for question in load_questions()]
         self._next = 0
 
-    async def work(self) -> None:
-        """Play the planned hours."""
+    async def work(self, limit_s: float) -> None:
+        """Play the planned hours, or what can be played of them in so many seconds."""
+        until = time.monotonic() + limit_s
         share = self._played.planned_hours / HOURS
         questions, episodes = int(QUESTIONS * share), int(EPISODES * share)
         async with asyncio.TaskGroup() as working:
             for _ in range(AT_ONCE):
-                working.create_task(self._ask_until(questions))
-            working.create_task(self._trainer.train(lambda: self._played.account.samples >= episodes))
+                working.create_task(self._ask_until(questions, until))
+            working.create_task(
+                self._trainer.train(lambda: self._played.account.samples >= episodes or time.monotonic() > until)
+            )
 
-    async def _ask_until(self, questions: int) -> None:
-        while self._next < questions:
+    async def _ask_until(self, questions: int, until: float) -> None:
+        while self._next < questions and time.monotonic() < until:
             self._next += 1
             await self._ask(self._next - 1)
 
