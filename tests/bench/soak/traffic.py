@@ -36,7 +36,7 @@ QUESTIONS = int(HOURS * 60 / QUESTION_EVERY_MIN) * PEOPLE
 EPISODES, ROUNDS = int(HOURS * 60 / 2) * 16, 10
 TURNS, UPLOADS_EVERY, BREAKS_EVERY = 5, 10, 4
 # So many people wait for an answer at once; on two cores more only wait for one another.
-AT_ONCE = 4
+AT_ONCE = 8
 COMPANIES = (
     "Apple",
     "Microsoft",
