@@ -96,10 +96,10 @@ class NatsServer:
 
     def _configure(self) -> str:
         """Return the server's settings for its streams."""
-        self._store_dir.mkdir(parents=True, exist_ok=True)
+        existing = next(folder for folder in (self._store_dir, *self._store_dir.absolute().parents) if folder.exists())
         # By itself it allows its streams three quarters of what is free at its start: nothing where it starts on a full
         # disk, for as long as it runs.
-        size = shutil.disk_usage(self._store_dir).total
+        size = shutil.disk_usage(existing).total
         return f"jetstream {{ store_dir: {json.dumps(str(self._store_dir))}, max_file_store: {size} }}\n"
 
     async def _announced_ports(self, scratch: Path) -> tuple[int, int]:
