@@ -237,7 +237,7 @@ class Worker:
             if reading.asks_back:
                 asked = Outcome(StopReason.FINISHED, make_clarification(reading))
                 play = Play(rebuild_episode(task, (), ()), asked)
-                await self.finish(PlayedLeg(play, [], None), header, leg, turn.lane, events)
+                await self.finish(PlayedLeg(play, [], None), header, leg, turn.lane, events, fold)
                 return
             started = time.monotonic()
             played = await self._play(task, header, leg, turn.losses, events, history)
@@ -245,7 +245,7 @@ class Worker:
             if outcome.is_house_failure:
                 error = NotReady(outcome.error, metadata={"culprit": outcome.culprit})
                 await park(events, fold, self.config.outage_s, error)
-            await self.finish(played, header, leg, turn.lane, events)
+            await self.finish(played, header, leg, turn.lane, events, fold)
             self.pace.note(turn.lane, time.monotonic() - started)
 
     async def _play(
@@ -370,14 +370,16 @@ class Worker:
         recording = recording_from_proto(request.recording)
         return replace(task, depth=header.depth, instructions=request.instructions, recording=recording)
 
-    async def finish(self, played: PlayedLeg, header: Header, leg: Leg, lane: Lane, events: EventLog) -> None:
-        """Record the trajectory, publish the end, stop sub-runs; in this order, each step idempotent."""
+    async def finish(
+        self, played: PlayedLeg, header: Header, leg: Leg, lane: Lane, events: EventLog, fold: StepFold
+    ) -> None:
+        """Record turn and trajectory, publish the end, stop sub-runs; in this order, each step idempotent."""
         episode, outcome = played.play.episode, played.play.outcome
         if outcome.answer is not None:
             # Here and not in the ending: graders of rollouts read the answer as the model wrote it.
             outcome = replace(outcome, answer=open_with_notice(outcome.answer))
         await events.confirm()  # raises when another planner has acquired the run, which then ends it
-        await self._remember(header, replace(played.play, outcome=outcome))
+        await self._remember(header, replace(played.play, outcome=outcome), events, fold)
         trajectory = trajectory_to_proto(episode, outcome, header.protocol_value, LANES[lane], played.steps)
         trajectory.leg, trajectory.parent_run_id = leg.number, header.parent_run_id
         await note_asker(self.record, header, trajectory)
@@ -421,8 +423,11 @@ class Worker:
             with suppress(NotFound):  # a worker was lost before it had written the header
                 await self.stop(child)
 
-    async def _remember(self, header: Header, play: Play) -> None:
-        """Append the turn to the conversation; a failure of memory is logged and does not fail the run."""
+    async def _remember(self, header: Header, play: Play, events: EventLog, fold: StepFold) -> None:
+        """Append the turn to the conversation; raise ``Parked`` while memory is away, since follow-ups need the turn.
+
+        Any other failure of memory, and one that outlasts what runs wait for services, is logged and fails no run.
+        """
         if play.outcome.stop is not StopReason.FINISHED or play.outcome.answer is None or header.parent_run_id:
             return
         turn = memory.Turn(
@@ -435,6 +440,8 @@ class Worker:
         try:
             await self.clients.memory.append_turn(request)
         except FathomError as error:
+            if is_outage(error):
+                await park(events, fold, self.config.outage_s, error)
             self.log.error("turn was not remembered", run_id=header.run_id, error=error.message)
 
 
