@@ -18,6 +18,8 @@ from fathom.core.ids import checked_id
 from fathom.core.paging import page_size, read_token, write_token
 from fathom.services.memory.database import Database
 from fathom.services.memory.points import extract_points
+from fathom.services.memory.profile.facts import Facts
+from fathom.services.memory.profile.stances import Stances
 from fathom.services.memory.schema import CONVERSATIONS, FEEDBACK, TURNS
 
 # Bounds of what one call may store; far above what the pages and the planner write.
@@ -86,6 +88,7 @@ class Engine:
     def __init__(self, place: Path | str, connections: int = 8, clock: Callable[[], float] = time.time) -> None:
         """Take the path of a SQLite file, or a URL of PostgreSQL and the most connections to it."""
         self.database, self._clock = Database(place, connections), clock
+        self.facts, self.stances = Facts(self.database, clock), Stances(self.database, clock)
 
     async def start(self) -> None:
         """Open or create the database; raise ``CorruptData``, ``FailedPrecondition`` and ``DependencyFailed``."""

@@ -12,6 +12,7 @@ from fathom.core.ids import new_id
 from fathom.hosting.deps import Deps
 from fathom.services.memory.config import Config
 from fathom.services.memory.engine import Conversation, Engine, Judgement, Turn
+from fathom.services.memory.profile.proto import fact_from_proto, fact_to_proto, stance_from_proto, stance_to_proto
 from fathom.transport.rpc.service import Service
 
 
@@ -26,8 +27,7 @@ class MemoryServicer:
     """Answers the RPCs of the memory service."""
 
     unimplemented: ClassVar = {
-        name: "recall, facts and stances are not implemented"
-        for name in ("SearchMemory", "ListFacts", "PutFact", "DeleteFact", "RecordStance", "ListStances")
+        name: "recall is not implemented" for name in ("SearchMemory",)
     }
 
     def __init__(self, engine: Engine, config: Config) -> None:
@@ -88,6 +88,27 @@ class MemoryServicer:
     async def ListFeedback(self, request: pb.ListFeedbackRequest, call: Call) -> pb.ListFeedbackResponse:
         page, token = await self._engine.list_feedback(request.page_size, request.page_token)
         return pb.ListFeedbackResponse(feedback=[judgement_to_proto(item) for item in page], next_page_token=token)
+
+    async def ListFacts(self, request: pb.ListFactsRequest, call: Call) -> pb.ListFactsResponse:
+        page, token = await self._engine.facts.list(request.page_size, request.page_token)
+        return pb.ListFactsResponse(facts=map(fact_to_proto, page), next_page_token=token)
+
+    async def PutFact(self, request: pb.PutFactRequest, call: Call) -> pb.PutFactResponse:
+        stored = await self._engine.facts.put(request.request_id or new_id("put"), fact_from_proto(request.fact))
+        return pb.PutFactResponse(fact=fact_to_proto(stored))
+
+    async def DeleteFact(self, request: pb.DeleteFactRequest, call: Call) -> pb.DeleteFactResponse:
+        await self._engine.facts.delete(request.fact_id)
+        return pb.DeleteFactResponse()
+
+    async def RecordStance(self, request: pb.RecordStanceRequest, call: Call) -> pb.RecordStanceResponse:
+        request_id = request.request_id or new_id("stance")
+        stored = await self._engine.stances.record(request_id, stance_from_proto(request.stance))
+        return pb.RecordStanceResponse(stance=stance_to_proto(stored))
+
+    async def ListStances(self, request: pb.ListStancesRequest, call: Call) -> pb.ListStancesResponse:
+        found = await self._engine.stances.list(tuple(request.entities), request.page_size)
+        return pb.ListStancesResponse(stances=map(stance_to_proto, found))
 
 
 def to_timestamp(seconds: float) -> Timestamp:
