@@ -26,9 +26,7 @@ def build(config: Config, deps: Deps) -> Service:
 class MemoryServicer:
     """Answers the RPCs of the memory service."""
 
-    unimplemented: ClassVar = {
-        name: "recall is not implemented" for name in ("SearchMemory",)
-    }
+    unimplemented: ClassVar = {name: "recall is not implemented" for name in ("SearchMemory",)}
 
     def __init__(self, engine: Engine, config: Config) -> None:
         self._engine, self._config = engine, config

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, ColumnElement, and_, func, insert, literal, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, and_, func, insert, literal, or_, select, tuple_, update
 
 from fathom.core.call import current_principal, current_tenant
 from fathom.core.errors import Conflict, FailedPrecondition, InvalidField, NotFound

@@ -26,13 +26,18 @@ from fathom.services.planner.engine import AnyProtocol, Engine, Play
 from fathom.services.planner.episode.fence import LeaseLost
 from fathom.services.planner.episode.limits import cap_cost, make_limits
 from fathom.services.planner.model.effort import Granted
-from fathom.services.planner.model.episode import Outcome, Step, StopReason, Task, rebuild_episode
+from fathom.services.planner.model.episode import Episode, Outcome, Step, StopReason, Task, rebuild_episode
+from fathom.services.planner.model.memory import Memory, View
 from fathom.services.planner.model.slots import restore_text
 from fathom.services.planner.prompts.data_summary import DataSummary
 from fathom.services.planner.proto.effort import EFFORTS_BACK, asked_from_proto
 from fathom.services.planner.proto.episode import material_to_proto, step_from_proto, step_to_proto, trajectory_to_proto
+from fathom.services.planner.proto.memory import memory_to_proto
 from fathom.services.planner.proto.recording import recording_from_proto
 from fathom.services.planner.questions.routing import Form
+from fathom.services.planner.remembering.choosing import is_on
+from fathom.services.planner.remembering.lessons import Lesson, submit_lesson
+from fathom.services.planner.remembering.remembering import Remembering, choose_effort
 from fathom.services.planner.runs.consent import note_asker
 from fathom.services.planner.runs.control import RunControl, request_stop
 from fathom.services.planner.runs.conversation import Conversation, load_conversation
@@ -103,6 +108,8 @@ class Worker:
     """Summary of the data for the system prompt; None leaves it out."""
     rewriter: Rewriter | None = None
     """Makes follow-ups whole; without one each question is played in its own words."""
+    remembering: Remembering | None = None
+    """What runs get from their user's memory; without one they get nothing."""
     pace: Pace = field(default_factory=Pace)
     _verifying: set[asyncio.Task[None]] = field(default_factory=set)
     _consumer: Consumer = field(default_factory=Consumer)
@@ -209,7 +216,10 @@ class Worker:
             await publish_end(events, ended[0], to_ref(ended[1]))
             await self.record.put_entry(header, Entry(ended[0].leg, ended[0].stop_reason))
             return
-        granted = self.config.grant(asked_from_proto(header.run_request().effort, leg.budget()), header.model)
+        with calling(replace(current_call() or Call.new(), principal=header.principal)):
+            held = Memory() if self.remembering is None else await self.remembering.recall(run_id)
+        effort = choose_effort(header.run_request(), held)
+        granted = self.config.grant(asked_from_proto(effort, leg.budget()), header.model)
         # Half a minute more than the run may take, for recording its end; waits for services do not count.
         timeout_s = granted.limits.max_run_ms / 1000 + self.config.tool_patience_s + 30
         call = Call.new(lane=turn.lane, tenant=header.tenant, timeout_s=timeout_s, traceparent=header.traceparent)
@@ -219,7 +229,10 @@ class Worker:
             is_first = not fold.takeovers and not leg.number
             conversation = await load_conversation(self.clients, self.record, run_id, request, is_first)
             reading = await self._understand(header, conversation.history)
-            task = await self._make_task(header, request, leg, granted, conversation, reading, fold.worked_s)
+            allowed = is_on(held.facts)
+            if self.remembering is not None:
+                held, reading = await self.remembering.settle(run_id, held, reading, as_of_run(request))
+            task = await self._make_task(header, request, leg, granted, conversation, reading, held, fold.worked_s)
             history = await load_history(self.record, run_id, fold, None if ended is None else ended[0])
             # Without an earlier planner there is no late end that would have to be told from this one's.
             if not history.is_new:
@@ -237,7 +250,7 @@ class Worker:
             if outcome.is_house_failure:
                 error = NotReady(outcome.error, metadata={"culprit": outcome.culprit})
                 await park(events, fold, self.config.outage_s, error)
-            await self.finish(played, header, leg, turn.lane, events)
+            await self.finish(played, header, leg, turn.lane, events, is_learning=allowed)
             self.pace.note(turn.lane, time.monotonic() - started)
 
     async def _play(
@@ -307,6 +320,7 @@ class Worker:
             effort=EFFORTS_BACK[granted.effort],
             capped=granted.capped,
             given=[material_to_proto(item) for item in task.given],
+            remembered=memory_to_proto(task.memory) if task.memory != Memory() else None,
             form=FORMS[Form(header.form)] if header.form else pb.ANSWER_FORM_UNSPECIFIED,
         )
         events.publish(started=started)
@@ -324,6 +338,7 @@ class Worker:
         granted: Granted,
         conversation: Conversation,
         reading: Reading,
+        held: Memory,
         worked_s: float,
     ) -> Task:
         limits = granted.limits
@@ -351,17 +366,29 @@ class Worker:
             conversation.given,
             as_of_run(request),
             header.start_time,
+            memory=held,
         )
         task = await TaskMaker(self.config, self.clients, self.summary).make(wanted)
         recording = recording_from_proto(request.recording)
         return replace(task, depth=header.depth, instructions=request.instructions, recording=recording)
 
-    async def finish(self, played: PlayedLeg, header: Header, leg: Leg, lane: Lane, events: EventLog) -> None:
+    async def finish(
+        self,
+        played: PlayedLeg,
+        header: Header,
+        leg: Leg,
+        lane: Lane,
+        events: EventLog,
+        *,
+        is_learning: bool = False,
+    ) -> None:
         """Record the trajectory, publish the end, stop sub-runs; in this order, each step idempotent."""
         episode, outcome = played.play.episode, played.play.outcome
+        views: Sequence[View] = ()
         if outcome.answer is not None:
             # Here and not in the ending: graders of rollouts read the answer as the model wrote it.
             outcome = replace(outcome, answer=open_with_notice(outcome.answer))
+            outcome, views = await self._compare(header, episode, outcome, is_learning=is_learning)
         await events.confirm()  # raises when another planner has acquired the run, which then ends it
         await self._remember(header, replace(played.play, outcome=outcome))
         trajectory = trajectory_to_proto(episode, outcome, header.protocol_value, LANES[lane], played.steps)
@@ -374,6 +401,9 @@ class Worker:
             # A resumption goes on from it, also when the log has lost its messages by age.
             await self.record.put_open_step(header.run_id, step_to_proto(played.open_step, ""), events.epoch)
         stored = await self.record.put_trajectory(trajectory, epoch=events.epoch)
+        if is_learning and is_asked(header) and outcome.stop is StopReason.FINISHED:
+            # Before the end is published: a planner that is lost behind it would have left nothing to learn from.
+            await submit_lesson(self.bus, Lesson(header.run_id, tuple(views)), header.tenant, header.traceparent)
         await publish_end(events, trajectory, to_ref(stored))
         await self.record.put_entry(header, Entry(leg.number, trajectory.stop_reason))
         await self._stop_children(header.run_id)
@@ -407,6 +437,20 @@ class Worker:
             with suppress(NotFound):  # a worker was lost before it had written the header
                 await self.stop(child)
 
+    async def _compare(
+        self, header: Header, episode: Episode, outcome: Outcome, *, is_learning: bool
+    ) -> tuple[Outcome, Sequence[View]]:
+        """Return the outcome whose answer says where it contradicts earlier ones, and the views that it takes."""
+        if self.remembering is None or outcome.answer is None or not (is_learning and is_asked(header)):
+            return outcome, ()
+        try:
+            answer, views = await self.remembering.note(outcome.answer, episode)
+        # Whoever asked has waited for the answer, not for what it says of others.
+        except FathomError as error:
+            self.log.warning("answer was not compared with earlier ones", run_id=header.run_id, error=error.message)
+            return outcome, ()
+        return replace(outcome, answer=answer), views
+
     async def _remember(self, header: Header, play: Play) -> None:
         """Append the turn to the conversation; a failure of memory is logged and does not fail the run."""
         if play.outcome.stop is not StopReason.FINISHED or play.outcome.answer is None or header.parent_run_id:
@@ -422,6 +466,11 @@ class Worker:
             await self.clients.memory.append_turn(request)
         except FathomError as error:
             self.log.error("turn was not remembered", run_id=header.run_id, error=error.message)
+
+
+def is_asked(header: Header) -> bool:
+    """Return whether a user asked for the run, and not another run."""
+    return not header.parent_run_id
 
 
 def describe_losses(losses: int) -> str:

@@ -50,7 +50,8 @@ async def test_a_fact_is_stored_once_per_request_and_listed_newest_first(engine:
     assert await texts(engine) == ["I hold Nvidia.", "I run a pension fund."]
     found, token = await engine.facts.list(1)
     rest, last = await engine.facts.list(1, token)
-    assert [fact.subject for fact in found + rest] == ["NVDA", ""] and not last
+    assert [fact.subject for fact in found + rest] == ["NVDA", ""]
+    assert not last
 
 
 async def test_of_two_contradictory_preferences_the_later_one_holds_in_whatever_order_they_arrive(
@@ -72,9 +73,11 @@ async def test_two_tabs_cannot_overwrite_each_other(engine: Engine) -> None:
         engine.facts.put("tab1", edit), engine.facts.put("tab2", other), return_exceptions=True
     )
     (conflict,) = [one for one in results if isinstance(one, Exception)]
-    assert isinstance(conflict, Conflict) and conflict.metadata == {"field": "fact.version", "version": "2"}
+    assert isinstance(conflict, Conflict)
+    assert conflict.metadata == {"field": "fact.version", "version": "2"}
     (held,), _ = await engine.facts.list()
-    assert held.version == 2 and [held.text] == [one.text for one in results if isinstance(one, Fact)]
+    assert held.version == 2
+    assert [held.text] == [one.text for one in results if isinstance(one, Fact)]
 
 
 async def test_an_edit_is_the_users_word_and_keeps_where_the_fact_came_from(engine: Engine, clock: Clock) -> None:

@@ -450,14 +450,16 @@ class Finding(_message.Message):
     def __init__(self, start: _Optional[int] = ..., end: _Optional[int] = ..., kind: _Optional[_Union[FindingKind, str]] = ..., text: _Optional[str] = ..., cited: _Optional[_Iterable[int]] = ..., detail: _Optional[str] = ..., found_in: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Remembered(_message.Message):
-    __slots__ = ("facts", "stances", "applied")
+    __slots__ = ("facts", "stances", "applied", "question")
     FACTS_FIELD_NUMBER: _ClassVar[int]
     STANCES_FIELD_NUMBER: _ClassVar[int]
     APPLIED_FIELD_NUMBER: _ClassVar[int]
+    QUESTION_FIELD_NUMBER: _ClassVar[int]
     facts: _containers.RepeatedCompositeFieldContainer[_memory_pb2.Fact]
     stances: _containers.RepeatedCompositeFieldContainer[_memory_pb2.Stance]
     applied: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, facts: _Optional[_Iterable[_Union[_memory_pb2.Fact, _Mapping]]] = ..., stances: _Optional[_Iterable[_Union[_memory_pb2.Stance, _Mapping]]] = ..., applied: _Optional[_Iterable[str]] = ...) -> None: ...
+    question: str
+    def __init__(self, facts: _Optional[_Iterable[_Union[_memory_pb2.Fact, _Mapping]]] = ..., stances: _Optional[_Iterable[_Union[_memory_pb2.Stance, _Mapping]]] = ..., applied: _Optional[_Iterable[str]] = ..., question: _Optional[str] = ...) -> None: ...
 
 class Trajectory(_message.Message):
     __slots__ = ("run_id", "question", "protocol", "steps", "answer", "stop_reason", "error", "token_ids", "mask", "log_probs", "reward", "reward_components", "version_min", "version_max", "task_index", "sample_index", "exact", "lane", "usage", "hash", "segments", "max_context_tokens", "prompts", "leg", "parent_run_id", "culprit", "given", "error_code", "understood", "principal", "consent", "origin_run_id", "remembered")
