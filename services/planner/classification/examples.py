@@ -42,8 +42,19 @@ QUANTITY, PREMISE = "quantity", "premise"
 MEASURED, EXPLAINED, OWN = "measured", "explained", "own"
 REPORT, BRIEF = "report", "answer"
 # Labels of sentences that say nothing lasting, and of those that say anything else than a preference.
-NO_FACT, STATEMENT = "none", "statement"
-FACTS = (NO_FACT, STATEMENT, "currency", "units", "language", "depth_quick", "depth_deep", "colours", "decimals")
+NO_FACT, STATEMENT, REQUEST = "none", "statement", "request"
+FACTS = (
+    NO_FACT,
+    STATEMENT,
+    REQUEST,
+    "currency",
+    "units",
+    "language",
+    "depth_quick",
+    "depth_deep",
+    "colours",
+    "decimals",
+)
 # Questions are what most sentences are: so many of the router's stand for them.
 EVERY_NTH_QUESTION = 4
 NEEDED, NOT_NEEDED, NO_CHART = "needed", "not_needed", "none"

@@ -14,7 +14,7 @@ from fathom.domain.chat.quoting import quote
 from fathom.domain.chat.tolerant import read_object
 from fathom.domain.profile.kinds import Kind, check_value
 from fathom.services.planner.classification.classifier import Classifier
-from fathom.services.planner.classification.examples import FACT, LASTING, NO_FACT
+from fathom.services.planner.classification.examples import FACT, LASTING, NO_FACT, REQUEST
 from fathom.services.planner.episode.llm import complete
 from fathom.services.planner.model.slots import ENTITY, ReadText
 from fathom.services.planner.questions.model_routing import find_language_model
@@ -65,7 +65,7 @@ class Extractor:
         for sentence, verdict in zip(sentences, verdicts, strict=True):
             if not verdict.is_sure or verdict.label == NO_FACT:
                 continue
-            kind = Kind.DEPTH if verdict.label.startswith(Kind.DEPTH) else Kind(verdict.label)
+            kind = kind_of(verdict.label)
             read = await self.reader.read(sentence)
             learnt = make_fact(kind, read_value_of(kind, verdict.label, sentence, read), sentence, read)
             if learnt is not None:
@@ -100,6 +100,13 @@ class Extractor:
         if learnt is None:
             return None
         return Learnt(learnt.kind, learnt.value, learnt.text, learnt.subject, MODEL_CONFIDENCE)
+
+
+def kind_of(label: str) -> Kind:
+    """Return the kind of fact of a label of the classifier: what is asked of every answer is a statement, too."""
+    if label == REQUEST:
+        return Kind.STATEMENT
+    return Kind.DEPTH if label.startswith(Kind.DEPTH) else Kind(label)
 
 
 def split_sentences(text: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -23,10 +24,12 @@ from fathom.services.planner.remembering.choosing import fit, is_on, rank_statem
 from fathom.services.planner.remembering.contradictions import find_contradictions, write_notes
 from fathom.services.planner.remembering.views import ViewReader
 from fathom.services.planner.remembering.watching import name_watched
-from fathom.services.planner.workflow.rewriting import STAGE, Reading
+from fathom.services.planner.workflow.rewriting import Reading
 
 # A run waits so long for what it could also do without.
 TIMEOUT_S = 5.0
+# Readings of an answer's sentences take tens of milliseconds each.
+COMPARE_S = 8.0
 MAX_FACTS, MAX_VIEWS = 200, 50
 # Entities of a question that earlier views are looked for by.
 MAX_ENTITIES = 16
@@ -63,24 +66,27 @@ class Remembering:
         stored = await self.record.get_remembered(run_id)
         return Memory(await self._list_facts()) if stored is None else memory_from_proto(stored)
 
-    async def settle(self, run_id: str, held: Memory, reading: Reading, as_of: Any) -> tuple[Memory, Reading]:
+    async def settle(
+        self, run_id: str, held: Memory, reading: Reading, as_of: Any, *, is_whole: bool = True
+    ) -> tuple[Memory, Reading]:
         """Return the memory that the run is given, within its budget, and the question with what memory adds.
 
-        Both are recorded, so that every attempt is given the same.
+        To a question that is still to be made whole (``is_whole`` False) nothing is added. Both are recorded, so that
+        every attempt is given the same.
         """
         stored = await self.record.get_remembered(run_id)
         if stored is None:
-            held = await self._choose(held.facts, reading, as_of)
+            held = await self._choose(held.facts, reading, as_of, is_whole=is_whole)
             if held != Memory():
                 await self.record.put_remembered(run_id, memory_to_proto(held))
         return held, complete(reading, held)
 
-    async def _choose(self, facts: Sequence[Fact], reading: Reading, as_of: Any) -> Memory:
+    async def _choose(self, facts: Sequence[Fact], reading: Reading, as_of: Any, *, is_whole: bool) -> Memory:
         if not is_on(facts):
             return Memory()
         read = reading.read or await self.reader.read(reading.question, as_of)
         watched = next((fact for fact in facts if fact.kind is Kind.WATCH_LIST), None)
-        named = name_watched(reading.question, read, watched.value) if watched and reading.method != STAGE else ""
+        named = name_watched(reading.question, read, watched.value) if watched and is_whole else ""
         entities = [slot.value for slot in read.of(ENTITY)] if read else []
         if named and watched:
             entities = watched.value.split(",")
@@ -96,7 +102,12 @@ class Remembering:
         task = episode.task
         question = task.read or await self.reader.read(task.question, task.as_of)
         material = [*episode.material, *answer.material]
-        found = await self.views.read(answer.markdown, question, material, as_of=task.as_of)
+        try:
+            async with asyncio.timeout(COMPARE_S):
+                found = await self.views.read(answer.markdown, question, material, as_of=task.as_of)
+        except TimeoutError:
+            self.log.warning("answer was not compared with earlier ones in time", run_id=task.run_id)
+            return answer, []
         # Asked anew, and of what the answer says: the prompt had room for the question's own.
         earlier = [one for one in await self._list_views(list_entities(found)) if one.run != task.run_id]
         wrong = find_contradictions(found, earlier)

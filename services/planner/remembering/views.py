@@ -154,5 +154,8 @@ def find_date(cited: Sequence[int], material: Sequence[Material]) -> str:
     chosen = [by_number[number] for number in cited if number in by_number]
     # A calculation rests on the tables that it has read.
     chosen += [by_name[name] for item in chosen for name in item.computed_from if name in by_name]
-    days = [column.as_of for item in chosen if item.kind is MaterialKind.SHEET for column in item.item.columns]
+    sheets = [item for item in chosen if item.kind is MaterialKind.SHEET]
+    # A cell does not say which of the run's tables it has read.
+    sheets = sheets or [item for item in material if item.kind is MaterialKind.SHEET]
+    days = [column.as_of for item in sheets for column in item.item.columns]
     return max((day[:10] for day in days if day), default="")

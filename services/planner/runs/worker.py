@@ -231,7 +231,11 @@ class Worker:
             reading = await self._understand(header, conversation.history)
             allowed = is_on(held.facts)
             if self.remembering is not None:
-                held, reading = await self.remembering.settle(run_id, held, reading, as_of_run(request))
+                # A workflow's own stage completes a follow-up later.
+                is_whole = reading.method != STAGE or not conversation.history
+                held, reading = await self.remembering.settle(
+                    run_id, held, reading, as_of_run(request), is_whole=is_whole
+                )
             task = await self._make_task(header, request, leg, granted, conversation, reading, held, fold.worked_s)
             history = await load_history(self.record, run_id, fold, None if ended is None else ended[0])
             # Without an earlier planner there is no late end that would have to be told from this one's.

@@ -136,6 +136,10 @@ class Walk:
                 + ("。" if self._is_zh else ".")
             )
         if one is None:
+            if self._is_converted:
+                # The table in the other currency was only a way to this one.
+                first = next(step for step in conversation.of("data") if "question" in step.arguments)
+                conversation = replace(conversation, steps=tuple(s for s in conversation.steps if s is not first))
             found = Findings(conversation, reading, self._sheets, self._quotes, is_converted=self._is_converted)
             return compose(found)
         # What the data tool made of the question's words is not what is computed.
