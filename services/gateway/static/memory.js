@@ -56,12 +56,17 @@ export class MemoryPanel {
 
   get = (kind) => this.facts.find((fact) => kindOf(fact) === kind)?.value ?? "";
 
-  // Reads the facts; when they cannot be read, those shown stay.
-  async load() {
+  // Whether the reader is writing: an entry has become fields, or there are words for a new one.
+  get isWriting() {
+    return Boolean(this.root.querySelector("li form") || this.root.querySelector(":scope > form [name=text]")?.value);
+  }
+
+  // Reads the facts; when they cannot be read, those shown stay. What somebody is writing stays unless `isDone`.
+  async load(isDone = false) {
     try {
       this.facts = (await call("/v1/facts?page_size=200")).facts;
       this.apply();
-      this.draw();
+      if (isDone || !this.isWriting) this.draw();
       this.onChange();
     } catch (problem) {
       this.#complain(problem.message);
@@ -74,14 +79,13 @@ export class MemoryPanel {
     document.documentElement.dataset.rise = this.get("colours");
   }
 
-  draw(marked = "") {
+  draw() {
     const list = this.facts.map((fact) => this.#entry(fact));
     this.problem = el("p", { class: "chip bad", role: "alert", hidden: true });
     this.root.replaceChildren(
       el("p", { class: "dim" }, word("memoryNote")), this.problem,
       list.length ? el("ul", { class: "facts" }, list) : el("p", { class: "dim" }, word("noFacts")),
       this.#form({ kind: `${KIND}STATEMENT`, value: "", text: "" }, (body) => post("/v1/facts", body), word("addFact")));
-    this.root.querySelector(`[data-fact="${CSS.escape(marked)}"]`)?.classList.add("flash");
   }
 
   #entry(fact) {
@@ -132,10 +136,10 @@ export class MemoryPanel {
   async #try(act) {
     try {
       await act();
-      await this.load();
+      await this.load(true);
       announce(word("memoryChanged"));
     } catch (problem) {
-      if (problem.status === 409 || problem.status === 404) await this.load();
+      if (problem.status === 409 || problem.status === 404) await this.load(true);
       this.#complain(problem.status === 409 ? word("factChanged") : problem.message);
     }
   }

@@ -84,8 +84,9 @@ export class Panel {
     this.toggle(true);
     await this.memory.load();
     this.draw();
-    this.memory.draw(id);
-    markFact(id)?.scrollIntoView({ block: "start" });
+    const found = markFact(id);
+    found?.scrollIntoView({ block: "start" });
+    found?.classList.add("flash");
   }
 
   // Draws when something that the open tab shows has changed; a table in it stays where the reader left it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fathom.clients import Clients
@@ -13,8 +13,10 @@ from fathom.core.errors import FathomError, InvalidField
 from fathom.domain.chat.quoting import quote
 from fathom.domain.chat.tolerant import read_object
 from fathom.domain.profile.kinds import Kind, check_value
-from fathom.services.planner.classification.classifier import Classifier
+from fathom.domain.text.scripts import HAN
+from fathom.services.planner.classification.classifier import Classifier, Verdict
 from fathom.services.planner.classification.examples import FACT, LASTING, NO_FACT, REQUEST
+from fathom.services.planner.classification.vectors import MAX_TEXTS
 from fathom.services.planner.episode.llm import complete
 from fathom.services.planner.model.slots import ENTITY, ReadText
 from fathom.services.planner.questions.model_routing import find_language_model
@@ -23,6 +25,10 @@ from fathom.services.planner.remembering.slots import read_value
 
 # Sentences end at marks and lines; a decimal point or a name with a full stop ends none.
 SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[^a-z\s])|(?<=[。！？；;])|\n+")
+# Conjunctions join clauses, and names as well: a list of names is looked at as a whole first.
+CLAUSE = re.compile(r"[,;:，；：–—]|\s(?:and|but|so)\s|但是?|所以|并且")
+HAN_RUN = re.compile(rf"[{HAN}]")
+CLAUSE_WORDS, CLAUSE_SIGNS = 3, 4
 MAX_SENTENCES, MAX_CHARS, MAX_TOKENS = 24, 400, 800
 # A model states no probability of its own.
 MODEL_CONFIDENCE = 0.9
@@ -60,17 +66,31 @@ class Extractor:
         return list(last.values())
 
     async def _classify(self, sentences: Sequence[str]) -> list[Learnt]:
-        verdicts = await self.classifier.classify(FACT, sentences, LASTING)
         found = []
-        for sentence, verdict in zip(sentences, verdicts, strict=True):
-            if not verdict.is_sure or verdict.label == NO_FACT:
-                continue
-            kind = kind_of(verdict.label)
-            read = await self.reader.read(sentence)
-            learnt = make_fact(kind, read_value_of(kind, verdict.label, sentence, read), sentence, read)
-            if learnt is not None:
-                found.append(Learnt(learnt.kind, learnt.value, learnt.text, learnt.subject, verdict.probability))
+        # A fact may stand in a clause of a question: "Since I'm a nurse, what is beta?".
+        parts = [part for sentence in sentences for part in (sentence, *split_clauses(sentence))]
+        verdicts = dict(zip(parts, await self._judge(parts), strict=True))
+        for sentence in sentences:
+            of_whole = await self._read(sentence, verdicts[sentence])
+            of_clauses = [one for part in split_clauses(sentence) for one in await self._read(part, verdicts[part])]
+            kinds = {one.kind for one in of_whole} | ({Kind.STATEMENT} if of_whole else set())
+            found += of_whole + [one for one in of_clauses if one.kind not in kinds]
         return found
+
+    async def _judge(self, texts: Sequence[str]) -> list[Verdict]:
+        """Return a verdict per text, in requests of the size that the source of vectors takes."""
+        starts = range(0, len(texts), MAX_TEXTS)
+        asked = [self.classifier.classify(FACT, texts[start : start + MAX_TEXTS], LASTING) for start in starts]
+        return [verdict for one in asked for verdict in await one]
+
+    async def _read(self, sentence: str, verdict: Verdict) -> list[Learnt]:
+        """Return the fact of a text, if its verdict is a sure one."""
+        if not verdict.is_sure or verdict.label == NO_FACT:
+            return []
+        kind = kind_of(verdict.label)
+        read = await self.reader.read(sentence)
+        learnt = make_fact(kind, read_value_of(kind, verdict.label, sentence, read), sentence, read)
+        return [] if learnt is None else [replace(learnt, confidence=verdict.probability)]
 
     async def _ask(self, text: str, model: str) -> list[Learnt] | None:
         """Return what a language model finds; None where none answers in time or in form."""
@@ -99,7 +119,7 @@ class Extractor:
         learnt = make_fact(kind, read_value_of(kind, "", said, read) if kind is Kind.WATCH_LIST else value, said, read)
         if learnt is None:
             return None
-        return Learnt(learnt.kind, learnt.value, learnt.text, learnt.subject, MODEL_CONFIDENCE)
+        return replace(learnt, confidence=MODEL_CONFIDENCE)
 
 
 def kind_of(label: str) -> Kind:
@@ -113,6 +133,13 @@ def split_sentences(text: str) -> list[str]:
     """Return the sentences of a message, as many as are looked at."""
     parts = [" ".join(part.split()) for part in SENTENCE.split(text)]
     return [part[:MAX_CHARS] for part in parts if part][:MAX_SENTENCES]
+
+
+def split_clauses(sentence: str) -> list[str]:
+    """Return the clauses of a sentence that are long enough to say something; [] where it is one."""
+    parts = [part.strip() for part in CLAUSE.split(sentence)]
+    long = [part for part in parts if len(part.split()) >= CLAUSE_WORDS or len(HAN_RUN.findall(part)) >= CLAUSE_SIGNS]
+    return list(dict.fromkeys(long)) if len(parts) > 1 else []
 
 
 def read_value_of(kind: Kind, label: str, text: str, read: ReadText | None) -> str:

@@ -71,9 +71,9 @@ def find_currency(text: str, read: ReadText | None) -> str:
     known = {code for code in names.values() if len(code) == 3}
     codes = [(match.start(), -3, match.group()) for match in ISO.finditer(text) if match.group() in known]
     for word, code in names.items():
-        plural = [word, f"{word}s"] if word.isascii() and word.isalpha() else [word]
-        # Of "Hong Kong dollars" and "dollars" the longer name counts, which ends at the same place.
-        codes += [(place + len(word), -len(word), SIGNS.get(code, code)) for place in find_words(text, plural)]
+        plural = [word, f"{word}s"] if word.isascii() and word.replace(" ", "").isalpha() else [word]
+        # Of "Hong Kong dollars" and "dollars" the longer name counts, which begins before.
+        codes += [(place, -len(word), SIGNS.get(code, code)) for place in find_words(text, plural)]
     found = [entry for entry in sorted(codes) if entry[2]]
     return found[0][2] if found else ""
 
