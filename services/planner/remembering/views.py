@@ -22,6 +22,10 @@ DIRECTION = "direction"
 SIGNS = {"rise": 1.0, "fall": -1.0}
 # Computations whose result is a change, which a verb gives its sign.
 CHANGES = frozenset({"return", "change", "growth", "cagr"})
+LOSSES = frozenset({"max_drawdown", "drawdown"})
+# A dollar is the American one unless it says otherwise.
+SIGNS_OF_CURRENCIES = {"$": "USD"}
+CODE_CHARS = 3
 # Levels under several names: "close" asks for a price.
 LEVELS = frozenset({"", "price", "level"})
 
@@ -67,11 +71,12 @@ class ViewReader:
     async def _list_views(
         self, sentence: Sentence, text: str, read: ReadText, question: ReadText | None, as_of: str
     ) -> list[View]:
+        read = drop_units(read, text)
         entities = list_values(read, ENTITY) or (list_values(question, ENTITY) if question else [])
         measure = name_measure(read) or (name_measure(question) if question else "")
         first, last = find_window(read, question)
         numbers = [number for number in sentence.numbers if not is_taken(number, sentence.text, read)]
-        if not entities or not measure or len(entities) > len(numbers) > 0:
+        if not entities or not measure:
             return []
         sign = await self._find_sign(text, measure)
         cut = text[:MAX_TEXT_CHARS]
@@ -80,11 +85,20 @@ class ViewReader:
             direct = list_values(read, ENTITY)
             return [replace(made, entity=direct[0], value=sign, unit=DIRECTION)] if sign and len(direct) == 1 else []
         fitting = [number for number in numbers if fits(number, measure)] or numbers
+        if len(fitting) == 1:
+            # One value of several things is of them together, as a correlation.
+            entities = [",".join(sorted(entities))]
         if len(fitting) != len(entities):
             # Several values of one thing, such as its first and its last level, are no single view.
             return []
         return [
-            replace(made, entity=entity, value=value_of(number, sign), unit=unit_of(number), tolerance=number.tolerance)
+            replace(
+                made,
+                entity=entity,
+                value=value_of(number, sign, measure),
+                unit=unit_of(number),
+                tolerance=number.tolerance,
+            )
             for entity, number in zip(entities, fitting, strict=True)
         ]
 
@@ -139,12 +153,25 @@ def fits(number: Number, measure: str) -> bool:
     return (number.kind in ("%", "bp")) == (measure.partition("/")[2] in CHANGES)
 
 
-def value_of(number: Number, sign: float) -> float:
+def value_of(number: Number, sign: float, measure: str) -> float:
+    """Return a value with its sign, which a verb gives it, or the measure: a drawdown is a loss however it is told."""
+    if measure.partition("/")[2] in LOSSES:
+        return -abs(number.value)
     return number.value if number.signed or not sign else sign * abs(number.value)
 
 
 def unit_of(number: Number) -> str:
-    return number.kind or number.currency or number.noun
+    return number.kind or SIGNS_OF_CURRENCIES.get(number.currency, number.currency) or number.noun
+
+
+def drop_units(read: ReadText, text: str) -> ReadText:
+    """Return a reading without currencies that only say in what a number counts: "135.5 dollars" names no entity."""
+
+    def is_unit(slot: Slot) -> bool:
+        before = text[: slot.start].rstrip()
+        return slot.kind is SlotKind.ENTITY and len(slot.value) == CODE_CHARS and before[-1:].isdigit()
+
+    return replace(read, slots=tuple(slot for slot in read.slots if not is_unit(slot)))
 
 
 def find_date(cited: Sequence[int], material: Sequence[Material]) -> str:

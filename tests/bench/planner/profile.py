@@ -17,6 +17,7 @@ from fathom.clients import Clients
 from fathom.core.telemetry import Telemetry
 from fathom.domain.profile.kinds import Kind
 from fathom.services.planner.classification.classifier import FACT_FILE, MEASURE_FILE
+from fathom.services.planner.model.memory import View
 from fathom.services.planner.remembering.contradictions import find_contradictions
 from fathom.services.planner.remembering.extraction import Extractor, Learnt
 from fathom.services.planner.remembering.views import ViewReader
@@ -75,11 +76,18 @@ def is_same(one: Learnt, fact: dict[str, Any]) -> bool:
     return one.kind is kind and (said in wanted or wanted in said)
 
 
+async def read_side(views: ViewReader, side: dict[str, Any]) -> list[View]:
+    """Return the views of a sentence; what it leaves out is that of its question, which its fields stand for."""
+    asked = " ".join(str(side.get(name) or "") for name in ("measure", "entity", "window"))
+    question = await views.reader.read(asked)
+    return await views.read(side["text"], question, cited_only=False)
+
+
 async def measure_contradictions(views: ViewReader, cases: Sequence[dict[str, Any]]) -> None:
     """Print the share of contradictions that are found, and of the other pairs that raise an alarm."""
     counts: Counter[tuple[bool, bool]] = Counter()
     for case in cases:
-        earlier, later = [await views.read(case[side]["text"], None, cited_only=False) for side in ("earlier", "later")]
+        earlier, later = [await read_side(views, case[side]) for side in ("earlier", "later")]
         counts[bool(case["contradicts"]), bool(find_contradictions(later, earlier))] += 1
     if cases:
         true, false = (sum(count for key, count in counts.items() if key[0] is side) for side in (True, False))
