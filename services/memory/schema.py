@@ -20,6 +20,7 @@ from sqlalchemy import (
 )
 
 METADATA = MetaData()
+UNFILED, GROWN = text("filed = 0"), text("summarised < pages")
 CONVERSATIONS = Table(
     "conversations",
     METADATA,
@@ -70,6 +71,7 @@ TURNS = Table(
     # For what ends by age, and for one user's own.
     Index("turns_by_end", "tenant", "ended"),
     Index("turns_of_principal", "tenant", "principal", "ended"),
+    Index("turns_by_run", "tenant", "run"),
 )
 FEEDBACK = Table(
     "feedback",
@@ -85,6 +87,8 @@ FEEDBACK = Table(
     Column("comment", Text, nullable=False),
     Column("created", Double, nullable=False),
     Column("edited", Text, nullable=False, server_default=""),
+    # Who judged, as the caller's identity says.
+    Column("principal", Text, nullable=False, server_default=""),
     UniqueConstraint("tenant", "request", name="feedback_by_request"),
     Index("feedback_by_run", "tenant", "run"),
 )
@@ -114,6 +118,7 @@ SEGMENTS = Table(
     # Number of pages that the summary has seen.
     Column("summarised", Integer, nullable=False, server_default="0"),
     Index("segments_of_principal", "tenant", "principal"),
+    Index("segments_grown", "number", sqlite_where=GROWN, postgresql_where=GROWN),
 )
 PAGES = Table(
     "pages",
@@ -126,7 +131,8 @@ PAGES = Table(
     Column("continues", Integer, nullable=False),
     Column("chain", Integer, nullable=False),
     Column("encoder", Text, nullable=False),
-    # Unit vectors of the passages, 16-bit, one after the other.
+    # Unit vectors of the passages, 16-bit, one after the other, and their number.
+    Column("passages", Integer, nullable=False),
     Column("vectors", LargeBinary, nullable=False),
     # A JSON object: how often a term stands in the turn.
     Column("terms", Text, nullable=False),
@@ -138,4 +144,5 @@ PAGES = Table(
     ),
     ForeignKeyConstraint(["segment"], ["segments.number"], name="pages_of_segment", ondelete="CASCADE"),
     Index("pages_by_segment", "segment"),
+    Index("pages_by_encoder", "encoder"),
 )

@@ -39,6 +39,7 @@ from fathom.services.planner.runs.branching import branch_run
 from fathom.services.planner.runs.consent import get_consent, set_consent
 from fathom.services.planner.runs.control import request_edit
 from fathom.services.planner.runs.dead import DeadRuns
+from fathom.services.planner.runs.earlier.reminders import Recaller
 from fathom.services.planner.runs.log.events import follow
 from fathom.services.planner.runs.repository import RunRepository
 from fathom.services.planner.runs.worker import LANES, Worker
@@ -93,6 +94,7 @@ def build(config: Config, deps: Deps) -> Service:
     remembering = make_remembering(config, deps, record, understanding)
     rewriter = understanding.rewriter
     worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log, summary, rewriter, remembering)
+    worker.recaller = Recaller(deps.clients, record, config.recall_tokens, config.recall_timeout_s, log)
     facts = Extractor(
         deps.clients, rewriter.reader, understanding.facts, prompts.catalogue.find("facts", "en").render()
     )

@@ -160,6 +160,10 @@ class Task:
     """The question as datafetch has read it for a follow-up; None reads it beside the first sampling."""
     memory: Memory = field(default_factory=Memory)
     """What of its user's memory it is given."""
+    conversation_id: str = ""
+    """Conversation of the run; "" for none."""
+    has_memory: bool = False
+    """True offers the tools for earlier turns: whoever asks has some."""
     is_compared: bool = True
     """False leaves out the comparison of the answer with the question, as in training by default."""
 

@@ -105,8 +105,9 @@ class Remembering:
         try:
             async with asyncio.timeout(COMPARE_S):
                 found = await self.views.read(answer.markdown, question, material, as_of=task.as_of)
-        except TimeoutError:
-            self.log.warning("answer was not compared with earlier ones in time", run_id=task.run_id)
+        # Whoever asked has waited for the answer, not for what it says of others.
+        except (FathomError, TimeoutError) as error:
+            self.log.warning("answer was not compared with earlier ones", run_id=task.run_id, error=repr(error))
             return answer, []
         # Asked anew, and of what the answer says: the prompt had room for the question's own.
         earlier = [one for one in await self._list_views(list_entities(found)) if one.run != task.run_id]

@@ -20,6 +20,7 @@ from fathom.core.errors import FathomError, NotFound, NotReady
 from fathom.domain.chat.messages import Message as ChatMessage
 from fathom.domain.chat.pipeline import REWRITE
 from fathom.domain.chat.proto import sampling_from_proto
+from fathom.domain.text.language import language_of
 from fathom.services.planner.config import Config
 from fathom.services.planner.coverage.wording import open_with_notice
 from fathom.services.planner.engine import AnyProtocol, Engine, Play
@@ -41,6 +42,7 @@ from fathom.services.planner.remembering.remembering import Remembering, choose_
 from fathom.services.planner.runs.consent import note_asker
 from fathom.services.planner.runs.control import RunControl, request_stop
 from fathom.services.planner.runs.conversation import Conversation, load_conversation
+from fathom.services.planner.runs.earlier.reminders import Recaller, Reminder
 from fathom.services.planner.runs.log.events import EventLog, send_heartbeats
 from fathom.services.planner.runs.log.fold import History, StepFold, load_history
 from fathom.services.planner.runs.parking import PAUSES, AttemptsSpent, Parked, is_outage, park
@@ -110,6 +112,8 @@ class Worker:
     """Makes follow-ups whole; without one each question is played in its own words."""
     remembering: Remembering | None = None
     """What runs get from their user's memory; without one they get nothing."""
+    recaller: Recaller | None = None
+    """Reminds runs of older turns; without one they know their window alone."""
     pace: Pace = field(default_factory=Pace)
     _verifying: set[asyncio.Task[None]] = field(default_factory=set)
     _consumer: Consumer = field(default_factory=Consumer)
@@ -216,8 +220,7 @@ class Worker:
             await publish_end(events, ended[0], to_ref(ended[1]))
             await self.record.put_entry(header, Entry(ended[0].leg, ended[0].stop_reason))
             return
-        with calling(replace(current_call() or Call.new(), principal=header.principal)):
-            held = Memory() if self.remembering is None else await self.remembering.recall(run_id)
+        held = await self._load_memory(header)
         effort = choose_effort(header.run_request(), held)
         granted = self.config.grant(asked_from_proto(effort, leg.budget()), header.model)
         # Half a minute more than the run may take, for recording its end; waits for services do not count.
@@ -228,15 +231,14 @@ class Worker:
             request = header.run_request()
             is_first = not fold.takeovers and not leg.number
             conversation = await load_conversation(self.clients, self.record, run_id, request, is_first)
-            reading = await self._understand(header, conversation.history)
             allowed = is_on(held.facts)
-            if self.remembering is not None:
-                # A workflow's own stage completes a follow-up later.
-                is_whole = reading.method != STAGE or not conversation.history
-                held, reading = await self.remembering.settle(
-                    run_id, held, reading, as_of_run(request), is_whole=is_whole
-                )
+            reminder = await self._recall(header, request) if allowed else Reminder()
+            # Before the window, as they were said before it.
+            conversation = replace(conversation, history=(*reminder.messages, *conversation.history))
+            reading = await self._understand(header, conversation.history)
+            held, reading = await self._settle_memory(header, held, reading, conversation.history)
             task = await self._make_task(header, request, leg, granted, conversation, reading, held, fold.worked_s)
+            task = replace(task, conversation_id=header.conversation_id, has_memory=reminder.has_memory)
             history = await load_history(self.record, run_id, fold, None if ended is None else ended[0])
             # Without an earlier planner there is no late end that would have to be told from this one's.
             if not history.is_new:
@@ -256,6 +258,24 @@ class Worker:
                 await park(events, fold, self.config.outage_s, error)
             await self.finish(played, header, leg, turn.lane, events, is_learning=allowed)
             self.pace.note(turn.lane, time.monotonic() - started)
+
+    async def _load_memory(self, header: Header) -> Memory:
+        """Return what the run was given of its user's memory, before it begins all facts of it."""
+        if self.remembering is None:
+            return Memory()
+        with calling(replace(current_call() or Call.new(), principal=header.principal)):
+            return await self.remembering.recall(header.run_id)
+
+    async def _settle_memory(
+        self, header: Header, held: Memory, reading: Reading, chat: Sequence[ChatMessage]
+    ) -> tuple[Memory, Reading]:
+        """Return what the run is given of the memory, and the question with what that adds."""
+        if self.remembering is None:
+            return held, reading
+        # A workflow's own stage completes a follow-up later.
+        is_whole = reading.method != STAGE or not chat
+        as_of = as_of_run(header.run_request())
+        return await self.remembering.settle(header.run_id, held, reading, as_of, is_whole=is_whole)
 
     async def _play(
         self, task: Task, header: Header, leg: Leg, losses: int, events: EventLog, history: History
@@ -288,6 +308,12 @@ class Worker:
             # The last delivery is for an end that the reader sees, instead of silence.
             return Outcome(StopReason.FAILED, None, f"planner: {describe_losses(losses)}", "planner")
         return None
+
+    async def _recall(self, header: Header, request: pb.RunRequest) -> Reminder:
+        """Return what the run is reminded of; a delegated one of nothing."""
+        if self.recaller is None or header.parent_run_id:
+            return Reminder()
+        return await self.recaller.recall(header.run_id, request, language_of(header.question))
 
     async def _understand(self, header: Header, chat: Sequence[ChatMessage]) -> Reading:
         """Return the question as it is understood after the conversation, the same for each attempt."""
@@ -391,8 +417,10 @@ class Worker:
         views: Sequence[View] = ()
         if outcome.answer is not None:
             # Here and not in the ending: graders of rollouts read the answer as the model wrote it.
-            outcome = replace(outcome, answer=open_with_notice(outcome.answer))
-            outcome, views = await self._compare(header, episode, outcome, is_learning=is_learning)
+            answer = open_with_notice(outcome.answer)
+            if self.remembering is not None and is_learning and is_asked(header):
+                answer, views = await self.remembering.note(answer, episode)
+            outcome = replace(outcome, answer=answer)
         await events.confirm()  # raises when another planner has acquired the run, which then ends it
         await self._remember(header, replace(played.play, outcome=outcome))
         trajectory = trajectory_to_proto(episode, outcome, header.protocol_value, LANES[lane], played.steps)
@@ -440,20 +468,6 @@ class Worker:
         for child in await self.record.list_children(run_id):
             with suppress(NotFound):  # a worker was lost before it had written the header
                 await self.stop(child)
-
-    async def _compare(
-        self, header: Header, episode: Episode, outcome: Outcome, *, is_learning: bool
-    ) -> tuple[Outcome, Sequence[View]]:
-        """Return the outcome whose answer says where it contradicts earlier ones, and the views that it takes."""
-        if self.remembering is None or outcome.answer is None or not (is_learning and is_asked(header)):
-            return outcome, ()
-        try:
-            answer, views = await self.remembering.note(outcome.answer, episode)
-        # Whoever asked has waited for the answer, not for what it says of others.
-        except FathomError as error:
-            self.log.warning("answer was not compared with earlier ones", run_id=header.run_id, error=error.message)
-            return outcome, ()
-        return replace(outcome, answer=answer), views
 
     async def _remember(self, header: Header, play: Play) -> None:
         """Append the turn to the conversation; a failure of memory is logged and does not fail the run."""

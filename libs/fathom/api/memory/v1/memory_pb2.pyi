@@ -416,28 +416,46 @@ class RecordFeedbackResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class ListFeedbackRequest(_message.Message):
-    __slots__ = ("page_size", "page_token")
+    __slots__ = ("page_size", "page_token", "helpful", "tag", "run_id", "edited", "after", "before", "with_turn")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    HELPFUL_FIELD_NUMBER: _ClassVar[int]
+    TAG_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EDITED_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    WITH_TURN_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    helpful: bool
+    tag: str
+    run_id: str
+    edited: bool
+    after: _timestamp_pb2.Timestamp
+    before: _timestamp_pb2.Timestamp
+    with_turn: bool
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., helpful: bool = ..., tag: _Optional[str] = ..., run_id: _Optional[str] = ..., edited: bool = ..., after: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., before: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., with_turn: bool = ...) -> None: ...
 
 class Feedback(_message.Message):
-    __slots__ = ("run_id", "helpful", "tags", "comment", "edited_answer", "create_time")
+    __slots__ = ("run_id", "helpful", "tags", "comment", "edited_answer", "create_time", "conversation_id", "turn")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     HELPFUL_FIELD_NUMBER: _ClassVar[int]
     TAGS_FIELD_NUMBER: _ClassVar[int]
     COMMENT_FIELD_NUMBER: _ClassVar[int]
     EDITED_ANSWER_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     helpful: bool
     tags: _containers.RepeatedScalarFieldContainer[str]
     comment: str
     edited_answer: str
     create_time: _timestamp_pb2.Timestamp
-    def __init__(self, run_id: _Optional[str] = ..., helpful: bool = ..., tags: _Optional[_Iterable[str]] = ..., comment: _Optional[str] = ..., edited_answer: _Optional[str] = ..., create_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    conversation_id: str
+    turn: Turn
+    def __init__(self, run_id: _Optional[str] = ..., helpful: bool = ..., tags: _Optional[_Iterable[str]] = ..., comment: _Optional[str] = ..., edited_answer: _Optional[str] = ..., create_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., conversation_id: _Optional[str] = ..., turn: _Optional[_Union[Turn, _Mapping]] = ...) -> None: ...
 
 class ListFeedbackResponse(_message.Message):
     __slots__ = ("feedback", "next_page_token")
@@ -446,3 +464,63 @@ class ListFeedbackResponse(_message.Message):
     feedback: _containers.RepeatedCompositeFieldContainer[Feedback]
     next_page_token: str
     def __init__(self, feedback: _Optional[_Iterable[_Union[Feedback, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class MemoryScope(_message.Message):
+    __slots__ = ("tenant", "principal", "everybody")
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    EVERYBODY_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
+    principal: str
+    everybody: bool
+    def __init__(self, tenant: _Optional[str] = ..., principal: _Optional[str] = ..., everybody: bool = ...) -> None: ...
+
+class ExportMemoryRequest(_message.Message):
+    __slots__ = ("scope", "page_size", "page_token")
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    scope: MemoryScope
+    page_size: int
+    page_token: str
+    def __init__(self, scope: _Optional[_Union[MemoryScope, _Mapping]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ExportedRow(_message.Message):
+    __slots__ = ("table", "row_json")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    ROW_JSON_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    row_json: str
+    def __init__(self, table: _Optional[str] = ..., row_json: _Optional[str] = ...) -> None: ...
+
+class ExportMemoryResponse(_message.Message):
+    __slots__ = ("rows", "next_page_token")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    rows: _containers.RepeatedCompositeFieldContainer[ExportedRow]
+    next_page_token: str
+    def __init__(self, rows: _Optional[_Iterable[_Union[ExportedRow, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class EraseMemoryRequest(_message.Message):
+    __slots__ = ("request_id", "scope")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    scope: MemoryScope
+    def __init__(self, request_id: _Optional[str] = ..., scope: _Optional[_Union[MemoryScope, _Mapping]] = ...) -> None: ...
+
+class ErasedTable(_message.Message):
+    __slots__ = ("table", "rows")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    rows: int
+    def __init__(self, table: _Optional[str] = ..., rows: _Optional[int] = ...) -> None: ...
+
+class EraseMemoryResponse(_message.Message):
+    __slots__ = ("tables", "has_more")
+    TABLES_FIELD_NUMBER: _ClassVar[int]
+    HAS_MORE_FIELD_NUMBER: _ClassVar[int]
+    tables: _containers.RepeatedCompositeFieldContainer[ErasedTable]
+    has_more: bool
+    def __init__(self, tables: _Optional[_Iterable[_Union[ErasedTable, _Mapping]]] = ..., has_more: bool = ...) -> None: ...
