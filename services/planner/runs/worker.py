@@ -27,7 +27,7 @@ from fathom.services.planner.engine import AnyProtocol, Engine, Play
 from fathom.services.planner.episode.fence import LeaseLost
 from fathom.services.planner.episode.limits import cap_cost, make_limits
 from fathom.services.planner.model.effort import Granted
-from fathom.services.planner.model.episode import Episode, Outcome, Step, StopReason, Task, rebuild_episode
+from fathom.services.planner.model.episode import Outcome, Step, StopReason, Task, rebuild_episode
 from fathom.services.planner.model.memory import Memory, View
 from fathom.services.planner.model.slots import restore_text
 from fathom.services.planner.prompts.data_summary import DataSummary
