@@ -259,6 +259,10 @@ class Worker:
             await self.finish(played, header, leg, turn.lane, events, is_learning=allowed)
             self.pace.note(turn.lane, time.monotonic() - started)
 
+    def _may_learn(self, header: Header, *, is_on: bool) -> bool:
+        """Return whether a run leaves something in memory: a user asked for it who has not turned that off."""
+        return self.remembering is not None and is_on and not header.parent_run_id
+
     async def _load_memory(self, header: Header) -> Memory:
         """Return what the run was given of its user's memory, before it begins all facts of it."""
         if self.remembering is None:
@@ -418,7 +422,7 @@ class Worker:
         if outcome.answer is not None:
             # Here and not in the ending: graders of rollouts read the answer as the model wrote it.
             answer = open_with_notice(outcome.answer)
-            if self.remembering is not None and is_learning and is_asked(header):
+            if self.remembering is not None and self._may_learn(header, is_on=is_learning):
                 answer, views = await self.remembering.note(answer, episode)
             outcome = replace(outcome, answer=answer)
         await events.confirm()  # raises when another planner has acquired the run, which then ends it
@@ -433,7 +437,7 @@ class Worker:
             # A resumption goes on from it, also when the log has lost its messages by age.
             await self.record.put_open_step(header.run_id, step_to_proto(played.open_step, ""), events.epoch)
         stored = await self.record.put_trajectory(trajectory, epoch=events.epoch)
-        if is_learning and is_asked(header) and outcome.stop is StopReason.FINISHED:
+        if self._may_learn(header, is_on=is_learning) and outcome.stop is StopReason.FINISHED:
             # Before the end is published: a planner that is lost behind it would have left nothing to learn from.
             await submit_lesson(self.bus, Lesson(header.run_id, tuple(views)), header.tenant, header.traceparent)
         await publish_end(events, trajectory, to_ref(stored))
@@ -484,11 +488,6 @@ class Worker:
             await self.clients.memory.append_turn(request)
         except FathomError as error:
             self.log.error("turn was not remembered", run_id=header.run_id, error=error.message)
-
-
-def is_asked(header: Header) -> bool:
-    """Return whether a user asked for the run, and not another run."""
-    return not header.parent_run_id
 
 
 def describe_losses(losses: int) -> str:
