@@ -18,6 +18,8 @@ Floats = NDArray[np.float32]
 K1, B = 1.2, 0.75
 # Shares of a score. Chosen on the first two dialogues of LoCoMo; figures are of the other three.
 MEANING, WORDS, DATES = 0.5, 0.5, 0.1
+# Share of the better one of the turns before and after: what a turn is about is often said there.
+AROUND = 0.3
 # A page and a segment belong together from here on; the sum of the nearness of their meanings and of their words.
 # Without meanings, words alone must agree.
 JOINS, JOINS_BY_WORDS = 0.62, 0.2
@@ -90,6 +92,16 @@ def combine(meaning: float | None, words: float, dates: float) -> float:
     """Return the score of a page or segment, 0 to 1; without a meaning its words count alone."""
     base = words if meaning is None else (MEANING * meaning + WORDS * words) / (MEANING + WORDS)
     return min(1.0, base + DATES * dates)
+
+
+def add_neighbours(scores: Mapping[tuple[str, int], float]) -> dict[tuple[str, int], float]:
+    """Return the scores of turns, by conversation and number, each with its share of those around it; 0 to 1."""
+    found = {}
+    for (conversation, number), score in scores.items():
+        around = max(scores.get((conversation, number + step), 0.0) for step in (-1, 1))
+        # A turn that has nothing of the question is not about it, whatever stands beside it.
+        found[conversation, number] = (score + AROUND * around) / (1 + AROUND) if score else 0.0
+    return found
 
 
 def measure_overlap(terms: Mapping[str, int], others: Mapping[str, int], count: int = 1) -> float:

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import cast
 
 from sqlalchemy import Connection
 
@@ -18,6 +17,7 @@ from fathom.services.memory.segments.filing import Filer
 from fathom.services.memory.segments.passages import read_turn
 from fathom.services.memory.segments.scoring import (
     Query,
+    add_neighbours,
     combine,
     measure_heat,
     measure_nearness,
@@ -159,17 +159,14 @@ def rank_pages(pages: Sequence[Page], query: Query, weights: dict[str, float]) -
     found = []
     for page, word in zip(pages, words, strict=True):
         meaning, best = None, 0
-        is_comparable = query.vector is not None and query.unrelated is not None and page.encoder == query.encoder
-        if is_comparable and len(page.vectors):
-            near = measure_nearness(
-                cast("storage.Floats", query.vector), page.vectors, cast("storage.Floats", query.unrelated)
-            )
+        if query.vector is not None and query.unrelated is not None and page.is_comparable(query.encoder):
+            near = measure_nearness(query.vector, page.vectors, query.unrelated)
             best = int(near.argmax())
             meaning = float(near[best])
-        # Rounded, so that it is the same number in a token.
-        score = round(combine(meaning, word, score_dates(query.days, page.ended)), 6)
-        found.append((score, page, best))
-    return found
+        found.append((combine(meaning, word, score_dates(query.days, page.ended)), page, best))
+    scores = add_neighbours({(page.conversation, page.number): score for score, page, _ in found})
+    # Rounded, so that it is the same number in a token.
+    return [(round(scores[page.conversation, page.number], 6), page, best) for _, page, best in found]
 
 
 def place_of(score: float, page: Page) -> tuple[float, str, int]:

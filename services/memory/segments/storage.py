@@ -80,6 +80,10 @@ class Page:
     terms: Mapping[str, int]
     ended: float = 0.0
 
+    def is_comparable(self, encoder: str) -> bool:
+        """Return whether the page has vectors of an encoder."""
+        return self.encoder == encoder and len(self.vectors) > 0
+
     @property
     def mean(self) -> Floats:
         """Return the mean of the passages' vectors; empty without vectors."""

@@ -152,7 +152,8 @@ def choose_findings(
     wanted = set(list_words(query))
     ranked: list[tuple[float, int, EarlierTable | EarlierFigure]] = []
     for age, one in enumerate(found):
-        for item in (*one.tables, *one.figures):
+        items: list[EarlierTable | EarlierFigure] = [*one.tables, *one.figures]
+        for item in items:
             words = set(list_words(item.description))
             share = len(wanted & words) / len(wanted) if wanted else 0.0
             if share:

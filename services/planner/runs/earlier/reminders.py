@@ -16,7 +16,7 @@ from fathom.services.planner.runs.repository import RunRepository
 from fathom.services.planner.tools.documents import format_day
 
 # Below it a turn has little more in common with the question than the language.
-LEAST_SCORE = 0.35
+LEAST_SCORE = 0.3
 TURNS = 3
 MARK = {
     "en": "(From memory, not a source: no number may rest on it.)",
@@ -109,7 +109,8 @@ def make_pair(page: pb.MemoryPage, summary: str, language: str) -> tuple[Message
         lines.append(f"- {page.passage}")
     if summary:
         lines += ["", summary]
-    asked = f"[{format_day(turn.end_time)}] {turn.rewritten_question or turn.question}"
+    day = format_day(turn.end_time)
+    asked = f"[{day}] {turn.rewritten_question or turn.question}" if day else turn.rewritten_question or turn.question
     return Message(Role.USER, asked), Message(Role.ASSISTANT, "\n".join(lines))
 
 
