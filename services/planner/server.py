@@ -23,7 +23,7 @@ from fathom.services.planner.episode.limits import validate_question
 from fathom.services.planner.episode.llm import PolicyService
 from fathom.services.planner.learner import Learner
 from fathom.services.planner.model.episode import Limits, Task
-from fathom.services.planner.prompts.catalogue import load_catalogue
+from fathom.services.planner.prompts.catalogue import Catalogue, load_catalogue
 from fathom.services.planner.prompts.data_summary import DataSummary
 from fathom.services.planner.prompts.selection import Prompts
 from fathom.services.planner.recording.tape import Recordings
@@ -95,10 +95,7 @@ def build(config: Config, deps: Deps) -> Service:
     rewriter = understanding.rewriter
     worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log, summary, rewriter, remembering)
     worker.recaller = Recaller(deps.clients, record, config.recall_tokens, config.recall_timeout_s, log)
-    facts = Extractor(
-        deps.clients, rewriter.reader, understanding.facts, prompts.catalogue.find("facts", "en").render()
-    )
-    learner = Learner(deps.bus, deps.clients, record, facts, log)
+    learner = make_learner(deps, record, understanding, prompts.catalogue)
     rollouts = Rollouts(
         config,
         engine,
@@ -131,6 +128,13 @@ def make_remembering(
     views = ViewReader(reader, understanding.measures)
     log = deps.telemetry.log
     return Remembering(deps.clients, record, reader, views, log, understanding.classifier, config.memory_tokens)
+
+
+def make_learner(deps: Deps, record: RunRepository, understanding: Understanding, catalogue: Catalogue) -> Learner:
+    """Return the consumer that learns facts and views behind the answers."""
+    prompt = catalogue.find("facts", "en").render()
+    facts = Extractor(deps.clients, understanding.rewriter.reader, understanding.facts, prompt)
+    return Learner(deps.bus, deps.clients, record, facts, deps.telemetry.log)
 
 
 class PlannerServicer:

@@ -27,7 +27,7 @@ def export(
     memory: Url = "",
 ) -> None:
     """Write all that memory holds of a user or a tenant; what is computed from it, such as vectors, is left out."""
-    from fathom.cli import memory_records
+    from fathom.cli.records import memory as memory_records
 
     memory_records.export(target, memory_records.make_scope(tenant, user, everybody=everybody), home, memory)
 
@@ -49,7 +49,7 @@ def erase(
     memory: Url = "",
 ) -> None:
     """Delete all that memory holds of a user or a tenant, and the records of the runs; may be repeated."""
-    from fathom.cli import memory_records
+    from fathom.cli.records import memory as memory_records
 
     if not yes:
         typer.confirm("Delete it all? Nothing but a backup brings it back.", abort=True)
@@ -59,7 +59,7 @@ def erase(
 @app.command()
 def facts(home: Home = HOME, memory: Url = "") -> None:
     """List what is remembered of the caller: id, kind, value, day and sentence."""
-    from fathom.cli import fact_records
+    from fathom.cli.records import facts as fact_records
 
     fact_records.show(home, memory)
 
@@ -71,6 +71,6 @@ def forget(
     memory: Url = "",
 ) -> None:
     """Delete facts; the questions that they were learnt from do not bring them back."""
-    from fathom.cli import fact_records
+    from fathom.cli.records import facts as fact_records
 
     fact_records.forget(fact, home, memory)

@@ -407,14 +407,7 @@ class Worker:
         return replace(task, depth=header.depth, instructions=request.instructions, recording=recording)
 
     async def finish(
-        self,
-        played: PlayedLeg,
-        header: Header,
-        leg: Leg,
-        lane: Lane,
-        events: EventLog,
-        *,
-        is_learning: bool = False,
+        self, played: PlayedLeg, header: Header, leg: Leg, lane: Lane, events: EventLog, *, is_learning: bool = False
     ) -> None:
         """Record the trajectory, publish the end, stop sub-runs; in this order, each step idempotent."""
         episode, outcome = played.play.episode, played.play.outcome

@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from fathom.api.memory.v1 import memory_pb2 as pb
-from fathom.cli.memory_records import with_memory
+from fathom.cli.records.memory import with_memory
 from fathom.clients import Clients
 
 
