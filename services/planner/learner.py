@@ -48,9 +48,11 @@ class Learner:
 
     async def _handle(self, delivery: Delivery) -> None:
         lesson = Lesson.parse(delivery.payload)
+        # A lane behind people's: vectors and models serve questions first.
         origin = Call.from_headers(delivery.headers)
         call = Call.new(lane=Lane.TRAINING, tenant=origin.tenant, timeout_s=TIMEOUT_S, traceparent=origin.traceparent)
         try:
+            # Who asked stands in the header, and only then can memory be called for them.
             with calling(call):
                 header = await self.record.get_header(lesson.run_id)
             with calling(replace(call, principal=header.principal)):
@@ -65,9 +67,11 @@ class Learner:
         """Store the views and facts of a run; raise ``FathomError``."""
         for place, view in enumerate(lesson.views):
             made = view_to_proto(replace(view, run=lesson.run_id, day="", tolerance=0.0))
+            # When it was told: a lesson may be learnt much later.
             made.create_time.FromMicroseconds(int(header.start_time * 1e6))
             request_id = f"{lesson.run_id}-view-{place}"
             await self.clients.memory.record_stance(pb.RecordStanceRequest(request_id=request_id, stance=made))
+        # From the user's own words: an answer or a document says nothing about its reader.
         learnt = await self.extractor.extract(header.question, header.model)
         for one, request in zip(learnt, make_requests(learnt, header), strict=True):
             await self.clients.memory.put_fact(request)

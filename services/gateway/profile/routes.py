@@ -31,6 +31,7 @@ def add_profile(app: FastAPI, clients: Clients) -> None:
     @app.post("/v1/facts", status_code=201, response_model=None, responses={201: one})
     async def add_fact(fact: NewFact) -> JSONResponse:
         """Add a fact; a preference takes the place of the one that is there."""
+        # 201 also where a preference was replaced: the caller has one more statement in force.
         return respond(await clients.memory.put_fact(fact.request()), 201)
 
     @app.put("/v1/facts/{fact_id}", response_model=None, responses={200: one})

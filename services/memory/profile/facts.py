@@ -81,6 +81,7 @@ class Facts:
         owner = (current_tenant(), current_principal())
 
         def work(db: Connection) -> Fact:
+            # The first outcome is repeated, whatever the repetition says.
             known = db.execute(select(*COLUMNS).where(is_of(*owner), FACTS.c.request == request_id)).first()
             if known is not None:
                 return parse_fact(known)
@@ -89,6 +90,7 @@ class Facts:
             standing = find_standing(db, owner, fact)
             if standing is None:
                 return add(db, owner, request_id, fact, self._clock())
+            # Deliveries may overtake each other; the user's order counts.
             if standing.updated > fact.updated:
                 return standing
             return write(db, owner, request_id, replace(fact, id=standing.id), standing.version)
@@ -124,6 +126,7 @@ def find_standing(db: Connection, owner: tuple[str, str], fact: Fact) -> Fact | 
 
     A deleted row counts as well: what was said before the deletion does not come back by it.
     """
+    # One of each preference; of statements only the same sentence is the same.
     same = [FACTS.c.kind == fact.kind.value]
     if fact.kind is Kind.STATEMENT:
         same += [FACTS.c.subject == fact.subject, func.lower(FACTS.c.text) == fact.text.lower()]
@@ -133,6 +136,7 @@ def find_standing(db: Connection, owner: tuple[str, str], fact: Fact) -> Fact | 
 
 def add(db: Connection, owner: tuple[str, str], request_id: str, fact: Fact, now: float) -> Fact:
     """Insert a fact; raise ``FailedPrecondition`` where there are too many."""
+    # Rows of deleted facts do not count: they are empty.
     held = db.execute(select(func.count()).select_from(FACTS).where(is_of(*owner), holds_at(now))).scalar_one()
     if held >= MAX_FACTS:
         raise FailedPrecondition(f"{MAX_FACTS} facts are held already: delete some first")
@@ -148,6 +152,7 @@ def edit(db: Connection, owner: tuple[str, str], request_id: str, fact: Fact) ->
     if row is None:
         raise NotFound("fact", fact.id[:MAX_SUBJECT_CHARS])
     current = parse_fact(row)
+    # Its value would be one of another kind.
     if fact.kind is not current.kind:
         raise InvalidField("fact.kind", f"is {current.kind}, and stays so: delete the fact and add another one")
     # Where it came from stays; who edits it says it on purpose.

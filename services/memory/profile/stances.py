@@ -60,6 +60,7 @@ class Stances:
 
         def work(db: Connection) -> Stance:
             known = db.execute(select(*COLUMNS).where(is_of(*owner), STANCES.c.request == request_id)).first()
+            # Within the transaction: of two equal requests one inserts, and the other finds it.
             if known is None:
                 values = {"tenant": owner[0], "principal": owner[1], "request": request_id, **asdict(made)}
                 db.execute(insert(STANCES).values(**values))
@@ -92,6 +93,7 @@ def is_of(tenant: str, principal: str) -> ColumnElement[bool]:
 def drop_oldest(db: Connection, owner: tuple[str, str]) -> None:
     """Delete what a user has beyond ``MAX_STANCES``."""
     first = select(STANCES.c.number).where(is_of(*owner)).order_by(STANCES.c.number.desc()).offset(MAX_STANCES).limit(1)
+    # By number and not by time: runs end in another order than they began.
     oldest = db.execute(first).scalar_one_or_none()
     if oldest is not None:
         db.execute(delete(STANCES).where(is_of(*owner), STANCES.c.number <= oldest))

@@ -32,6 +32,7 @@ def find_contradictions(now: Sequence[View], earlier: Sequence[View]) -> list[Co
     """Return the views that say otherwise than the newest earlier one of the same thing, those newest first."""
     found = []
     for view in now:
+        # The newest: what it corrected is settled.
         same = next((one for one in earlier if is_same_thing(view, one)), None)
         if same is not None and differs(view, same):
             found.append(Contradiction(view, same))
@@ -40,15 +41,18 @@ def find_contradictions(now: Sequence[View], earlier: Sequence[View]) -> list[Co
 
 def is_same_thing(left: View, right: View) -> bool:
     """Return whether two views are of one measure of one entity in one period, in comparable units."""
+    # Another measure of the same company is another thing, however near the numbers.
     if (left.entity, left.measure) != (right.entity, right.measure):
         return False
     if not all(is_near(*pair) for pair in ((left.first, right.first), (left.last, right.last))):
         return False
+    # Amounts in two currencies cannot be compared without a rate and a day.
     return left.unit == right.unit or DIRECTION in (left.unit, right.unit)
 
 
 def is_near(left: str, right: str) -> bool:
     first, second = parse_day(left), parse_day(right)
+    # An open end equals only an open end: "so far" moves on with the data.
     if first is None or second is None:
         return first is second
     return abs((first - second).days) <= WINDOW_DAYS
@@ -56,6 +60,7 @@ def is_near(left: str, right: str) -> bool:
 
 def differs(left: View, right: View) -> bool:
     """Return whether two values of one thing exclude each other: by their signs, or beyond their roundings."""
+    # Of a direction and a value only the signs can exclude each other.
     if DIRECTION in (left.unit, right.unit):
         values = [0.0 if abs(view.value) < FLAT and view.unit != DIRECTION else view.value for view in (left, right)]
         return values[0] * values[1] < 0
@@ -69,6 +74,7 @@ def write_notes(found: Sequence[Contradiction], language: str) -> str:
 
 
 def write_note(one: Contradiction, words: dict[str, object]) -> str:
+    # Newer data are the usual reason; without them one of the answers was wrong.
     if one.now.as_of and one.then.as_of and one.now.as_of != one.then.as_of:
         why = str(words["data"]).format(now=one.now.as_of, then=one.then.as_of)
     else:

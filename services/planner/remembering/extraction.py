@@ -58,6 +58,7 @@ class Extractor:
 
     async def extract(self, text: str, model: str = "") -> list[Learnt]:
         """Return the facts of a message in its order; of each preference the last one."""
+        # A language model reads context that single sentences lack.
         found = await self._ask(text, model)
         if found is None:
             found = await self._classify(split_sentences(text))
@@ -71,8 +72,10 @@ class Extractor:
         parts = [part for sentence in sentences for part in (sentence, *split_clauses(sentence))]
         verdicts = dict(zip(parts, await self._judge(parts), strict=True))
         for sentence in sentences:
+            # A list of names would fall apart at its conjunctions, so the whole sentence comes first.
             of_whole = await self._read(sentence, verdicts[sentence])
             of_clauses = [one for part in split_clauses(sentence) for one in await self._read(part, verdicts[part])]
+            # A clause of the same kind repeats its sentence, and a part of a statement is none.
             kinds = {one.kind for one in of_whole} | ({Kind.STATEMENT} if of_whole else set())
             found += of_whole + [one for one in of_clauses if one.kind not in kinds]
         return found
@@ -85,9 +88,11 @@ class Extractor:
 
     async def _read(self, sentence: str, verdict: Verdict) -> list[Learnt]:
         """Return the fact of a text, if its verdict is a sure one."""
+        # Unsure is none: a fact that nobody said is worse than one said again.
         if not verdict.is_sure or verdict.label == NO_FACT:
             return []
         kind = kind_of(verdict.label)
+        # For names of a watch-list, for the entity of a statement, for a currency in words.
         read = await self.reader.read(sentence)
         learnt = make_fact(kind, read_value_of(kind, verdict.label, sentence, read), sentence, read)
         return [] if learnt is None else [replace(learnt, confidence=verdict.probability)]
@@ -102,6 +107,7 @@ class Extractor:
                 said = read_object(await complete(self.clients, name, self.prompt, quote(text), MAX_TOKENS))
         except (FathomError, TimeoutError):
             return None
+        # A reply in another form counts as none, and the classifier is asked.
         listed = said.get("facts") if said else None
         return (
             None if not isinstance(listed, list) else [one for item in listed if (one := await self._check(item, text))]
@@ -153,5 +159,6 @@ def make_fact(kind: Kind, value: str, text: str, read: ReadText | None) -> Learn
         checked = check_value(kind, value)
     except InvalidField:
         return None
+    # A statement about one thing can be shown with questions about that thing.
     entities = [slot.value for slot in read.of(ENTITY) if slot.value] if read and kind is Kind.STATEMENT else []
     return Learnt(kind, checked, text, entities[0] if len(entities) == 1 else "")

@@ -27,6 +27,8 @@ class Lesson:
 
 async def submit_lesson(bus: Bus, lesson: Lesson, tenant: str, traceparent: str) -> None:
     """Queue a lesson of a tenant's run, once per run."""
+    # The views were read for the note already; the question is in the run's record.
     payload = json.dumps(asdict(lesson), ensure_ascii=False).encode()
+    # Its consumer may be any planner, and finds the record by the tenant alone.
     origin = Call.new(tenant=tenant, traceparent=traceparent).origin()
     await bus.publish(LESSON_SUBJECT, payload, message_id=f"lesson:{bind(lesson.run_id)}", headers=origin)

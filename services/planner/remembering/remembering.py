@@ -63,6 +63,7 @@ class Remembering:
 
     async def recall(self, run_id: str) -> Memory:
         """Return what the run was given when it began, else all facts that its user's memory holds."""
+        # A later attempt must not see what was learnt meanwhile: its prompt would differ from the recorded one.
         stored = await self.record.get_remembered(run_id)
         return Memory(await self._list_facts()) if stored is None else memory_from_proto(stored)
 
@@ -75,6 +76,7 @@ class Remembering:
         every attempt is given the same.
         """
         stored = await self.record.get_remembered(run_id)
+        # Chosen by the first attempt alone.
         if stored is None:
             held = await self._choose(held.facts, reading, as_of, is_whole=is_whole)
             if held != Memory():
@@ -82,17 +84,21 @@ class Remembering:
         return held, complete(reading, held)
 
     async def _choose(self, facts: Sequence[Fact], reading: Reading, as_of: Any, *, is_whole: bool) -> Memory:
+        # Neither used nor, by the worker, fed.
         if not is_on(facts):
             return Memory()
+        # A follow-up has been read already.
         read = reading.read or await self.reader.read(reading.question, as_of)
         watched = next((fact for fact in facts if fact.kind is Kind.WATCH_LIST), None)
         named = name_watched(reading.question, read, watched.value) if watched and is_whole else ""
         entities = [slot.value for slot in read.of(ENTITY)] if read else []
+        # Earlier views are those on what the question now names.
         if named and watched:
             entities = watched.value.split(",")
         statements = await rank_statements(facts, reading.question, self.classifier)
         chosen = [fact for fact in facts if fact.kind is not Kind.STATEMENT] + statements
         held = fit(chosen, await self._list_views(entities[:MAX_ENTITIES]), self.tokens)
+        # The page marks what has changed the run itself, beside what was only shown.
         depth = held.find(Kind.DEPTH)
         applied = [fact.id for fact in (depth, watched if named else None) if fact is not None]
         return replace(held, applied=tuple(applied), question=named)
@@ -127,6 +133,7 @@ class Remembering:
         return tuple(fact_from_proto(one) for one in response.facts)
 
     async def _list_views(self, entities: Sequence[str]) -> list[View]:
+        # Everything would be listed, and little of it is about this question.
         if not entities:
             return []
         try:
@@ -141,6 +148,7 @@ class Remembering:
 def choose_effort(request: RunRequest, held: Memory) -> Effort:
     """Return the effort that a request asks for, else the one that its user prefers."""
     depth = held.find(Kind.DEPTH)
+    # What somebody asks for now goes before what they usually want.
     if request.effort or depth is None:
         return request.effort
     return Effort.Value(f"EFFORT_{depth.value.upper()}")
@@ -148,6 +156,7 @@ def choose_effort(request: RunRequest, held: Memory) -> Effort:
 
 def complete(reading: Reading, held: Memory) -> Reading:
     """Return the reading with the question that memory has completed."""
+    # The reading of the shorter question no longer fits the longer one.
     if not held.question or held.question == reading.question:
         return reading
     return replace(reading, question=held.question, method=reading.method or REMEMBERED, read=None)

@@ -34,6 +34,7 @@ def read_value(kind: Kind, label: str, text: str, read: ReadText | None) -> str:
 
     ``label`` is the classifier's, which for the depth of answers is the value itself.
     """
+    # No word states it; the classifier has one label per value.
     if kind is Kind.DEPTH:
         return label.removeprefix("depth_")
     if kind is Kind.CURRENCY:
@@ -64,10 +65,12 @@ def find_first(text: str, choices: dict[str, list[str]]) -> str:
 
 def find_currency(text: str, read: ReadText | None) -> str:
     """Return the ISO code of the first currency of a text; "" for none."""
+    # datafetch reads "in euros" as a form of output, with the code.
     for slot in read.slots if read else ():
         if slot.kind is SlotKind.OUTPUT and ISO.fullmatch(slot.value):
             return slot.value
     names = {**{word: code for word, code in CURRENCIES.items() if word != "元"}, **NAMES, "元": "CNY"}
+    # Three capitals may be any abbreviation.
     known = {code for code in names.values() if len(code) == 3}
     codes = [(match.start(), -3, match.group()) for match in ISO.finditer(text) if match.group() in known]
     for word, code in names.items():
@@ -81,6 +84,7 @@ def find_currency(text: str, read: ReadText | None) -> str:
 def find_colours(text: str) -> str:
     """Return which colour rises, by the first colour with the first direction; "" where one is not named."""
     words = load_words()
+    # "Red up, green down" and "losses green, gains red" say the same by their first pair.
     colour, direction = find_first(text, words["colour"]), find_first(text, words["direction"])
     if not colour or not direction:
         return ""
@@ -89,10 +93,12 @@ def find_colours(text: str) -> str:
 
 def find_decimals(text: str) -> str:
     """Return the mark before decimals, by an example number or by the mark that is named nearest to "decimal"."""
+    # A number written the wanted way leaves no doubt.
     example = EXAMPLE.search(text)
     if example:
         return "comma" if example[1] == "," else "point"
     words = load_words()
+    # Both marks may be named: "points for thousands, a comma before decimals".
     near = find_words(text, words["decimal"])
     places = {mark: find_words(text, names) for mark, names in words["mark"].items()}
     distances = {

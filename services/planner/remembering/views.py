@@ -51,12 +51,15 @@ class ViewReader:
 
         ``cited_only`` leaves out sentences that cite nothing.
         """
+        # Cells of a table are many values of one thing, and a heading claims nothing.
         sentences = [one for one in parse_sentences(markdown) if not one.row and not one.heading]
+        # What cites nothing was not checked against anything, so it must not contradict anything later.
         chosen = [one for one in sentences if one.cited or not cited_only][:MAX_SENTENCES]
         gate = asyncio.Semaphore(AT_ONCE)
 
         async def read_one(sentence: Sentence) -> list[View]:
             text = " ".join(sentence.text.split())
+            # Other runs read questions at the same time.
             async with gate:
                 read = await self.reader.read(text, as_of)
             if read is None:
@@ -74,13 +77,16 @@ class ViewReader:
         read = drop_units(read, text)
         entities = list_values(read, ENTITY) or (list_values(question, ENTITY) if question else [])
         measure = name_measure(read) or (name_measure(question) if question else "")
+        # The period decides whether two figures are of the same thing at all.
         first, last = find_window(read, question)
         numbers = [number for number in sentence.numbers if not is_taken(number, sentence.text, read)]
         if not entities or not measure:
             return []
+        # "fell by 12%" is a change of -12, written without a sign.
         sign = await self._find_sign(text, measure)
         cut = text[:MAX_TEXT_CHARS]
         made = View("", measure, first, last, 0.0, "", cut, as_of)
+        # Without a number a clear rise or fall is still a view.
         if not numbers:
             direct = list_values(read, ENTITY)
             return [replace(made, entity=direct[0], value=sign, unit=DIRECTION)] if sign and len(direct) == 1 else []
@@ -120,6 +126,7 @@ def name_measure(read: ReadText) -> str:
     computed = [slot.value for slot in read.slots if slot.is_measure and slot.value]
     if not indicators and not computed:
         return ""
+    # "close" names a price and a level at once; only what is computed distinguishes views.
     how = next((value for value in computed if value not in LEVELS), "")
     # A price is what a computation without an indicator is made on.
     return f"{indicators[0] if indicators else IMPLIED}/{how}"
@@ -127,6 +134,7 @@ def name_measure(read: ReadText) -> str:
 
 def find_window(read: ReadText, question: ReadText | None) -> tuple[str, str]:
     """Return the first and last day of a text, of its question where it names none; "" for open ends."""
+    # The sentence binds; its question fills what it leaves out.
     for one in (read, question):
         slots: Sequence[Slot] = one.of(PERIOD) if one else ()
         if one is not None and len(slots) == 1:
@@ -140,9 +148,11 @@ def find_window(read: ReadText, question: ReadText | None) -> tuple[str, str]:
 
 def is_taken(number: Number, text: str, read: ReadText) -> bool:
     """Return whether a number is a part of a period or a name."""
+    # The reader has seen the text with single blanks, the numbers have their places in the original.
     before = " ".join(text[: number.start].split())
     start = len(before) + (1 if before and text[: number.start][-1:].isspace() else 0)
     end = start + len(number.text)
+    # Year numbers are parts of periods, and "S&P 500" has one in its name.
     # Parameters are the values themselves.
     named = (SlotKind.PERIOD, SlotKind.ENTITY, SlotKind.INDICATOR, SlotKind.FREQUENCY)
     return any(slot.start < end and start < slot.end for slot in read.slots if slot.kind in named)
@@ -176,6 +186,7 @@ def drop_units(read: ReadText, text: str) -> ReadText:
 
 def find_date(cited: Sequence[int], material: Sequence[Material]) -> str:
     """Return the last day of the data of the cited tables as an ISO date; "" where none says."""
+    # By number for citations, by name for what a computed sheet was made from.
     by_number: Mapping[int, Material] = {item.number: item for item in material}
     by_name = {item.variable: item for item in material if item.variable}
     chosen = [by_number[number] for number in cited if number in by_number]

@@ -25,12 +25,14 @@ def name_watched(question: str, read: ReadText | None, watched: str) -> str:
 
     The words that name the list give way to its entities; a price or a computation of nothing in particular gets them.
     """
+    # Ids are names that datafetch reads in both languages.
     names = ", ".join(watched.split(","))
     for words in load_wording().values():
         for name in words["watch_list"]:  # type: ignore[attr-defined]
             start = question.lower().find(name)
             if start >= 0:
                 return f"{question[:start]}{names}{question[start + len(name) :]}"
+    # Without a reading nobody knows whether the question names something.
     if read is None or read.of(ENTITY) or not needs_name(read):
         return ""
     return str(load_wording()[language_of(question)]["of"]).format(question=question, names=names)
@@ -38,6 +40,7 @@ def name_watched(question: str, read: ReadText | None, watched: str) -> str:
 
 def needs_name(read: ReadText) -> bool:
     """Return whether a question asks for a price, or a computation on one, of something that it does not name."""
+    # Unemployment or a rate belongs to an economy that the data assume; only a price needs a name.
     indicators = [slot.value for slot in read.slots if slot.kind is SlotKind.INDICATOR]
     has_unknown = any(slot.kind is SlotKind.UNKNOWN for slot in read.slots)
     if has_unknown:

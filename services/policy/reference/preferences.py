@@ -31,10 +31,12 @@ def ask_preferred(question: str, lines: Sequence[Line], reading: Reading, sheets
     """
     if reading.texts(OUTPUT):
         return ""
+    # The tables say whether there is anything to convert: a rate in per cent is in no currency.
     units = [str(column.get("unit", "")) for sheet in sheets for column in list_columns(sheet)]
     currency, unit = find_value(lines, Kind.CURRENCY), find_value(lines, Kind.UNITS)
     if currency and any(CODE.fullmatch(one) and one != currency for one in units):
         return f"{question} in {currency}"
+    # Only where the source counts in thousands or more; a share price is no large amount.
     if unit and any(SCALED.search(one) for one in units):
         return f"{question} {UNITS[unit]}"
     return ""
@@ -45,6 +47,7 @@ def list_used(question: str, lines: Sequence[Line], is_zh: bool, *, is_converted
     used = []
     if is_converted:
         used += [line.value for line in lines if line.kind in (Kind.CURRENCY, Kind.UNITS)]
+    # The planner has put all its names into a question that left them out.
     watched = find_value(lines, Kind.WATCH_LIST)
     if watched and all(name in question for name in watched.split(",")):
         used.append(say("memory_list", is_zh, watched.replace(",", ", ")))

@@ -57,6 +57,7 @@ async def test_a_fact_is_stored_once_per_request_and_listed_newest_first(engine:
 async def test_of_two_contradictory_preferences_the_later_one_holds_in_whatever_order_they_arrive(
     engine: Engine,
 ) -> None:
+    # Delivered in the wrong order.
     await engine.facts.put("later", learnt("Show me pounds from now on.", Kind.CURRENCY, "gbp", updated=20.0))
     standing = await engine.facts.put("earlier", learnt("Always use euros.", Kind.CURRENCY, "EUR", updated=10.0))
     assert (standing.value, standing.text) == ("GBP", "Show me pounds from now on.")
@@ -67,6 +68,7 @@ async def test_of_two_contradictory_preferences_the_later_one_holds_in_whatever_
 
 async def test_two_tabs_cannot_overwrite_each_other(engine: Engine) -> None:
     made = await engine.facts.put("r1", Fact("I hold Nvidia."))
+    # Both tabs have seen version 1.
     edit = Fact("I hold Nvidia and AMD.", id=made.id, version=1)
     other = Fact("I sold Nvidia.", id=made.id, version=1)
     results = await asyncio.gather(

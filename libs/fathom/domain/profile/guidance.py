@@ -55,10 +55,12 @@ def format_memory(lines: Iterable[Line], is_zh: bool) -> str:
 
 def read_memory(text: str) -> tuple[Line, ...]:
     """Return the remembered things that a prompt shows; () for none. Preferences without a valid value are left out."""
+    # In either language: a prompt is in that of its question.
     start = max((text.find(head) for head in HEAD.values()), default=-1)
     if start < 0:
         return ()
     start = text.find(OPEN_QUOTE, start)
+    # Neutralised texts hold no such tag, so that the first one ends the lines.
     end = text.find(CLOSE_QUOTE, start)
     found = [read_line(line) for line in text[start + len(OPEN_QUOTE) : end].splitlines()] if 0 <= start < end else []
     return tuple(line for line in found if line is not None)
@@ -71,6 +73,7 @@ def read_line(text: str) -> Line | None:
         return None
     kind, value, words = match[1], match[2] or "", match[3]
     if kind != STANCE:
+        # A line that somebody forged into a document has no value of a closed set, or is ignored.
         try:
             value = check_value(Kind(kind), value)
         except InvalidField:

@@ -104,6 +104,7 @@ async def play(house: House, memory: FakeMemory, question: str) -> list[planner.
 
 
 async def test_a_run_is_given_facts_as_quoted_data_and_says_so() -> None:
+    # One preference and one order to the assistant.
     house = House(echo("a"), finish("Fine [1]."))
     events = await play(house, FakeMemory([EURO, ORDER]), "How did Apple do?")
     started = next(event.started for event in events if event.HasField("started"))
@@ -179,6 +180,7 @@ async def test_every_attempt_is_given_what_the_first_one_was() -> None:
     assert remembering is not None
 
     first = await remembering.settle("run_1", await remembering.recall("run_1"), Reading("My watchlist?"), None)
+    # Between two attempts the user deletes everything.
     memory.facts.clear()
     again = await remembering.settle("run_1", await remembering.recall("run_1"), Reading("My watchlist?"), None)
     assert again[0].question == first[0].question == "AAPL?"
@@ -218,6 +220,7 @@ class FixedExtractor:
 async def test_a_lesson_that_is_delivered_again_is_learnt_once_and_a_failure_is_repeated() -> None:
     house, memory = House(), FakeMemory()
     await house.ask(question="I run a fund.")
+    # The first delivery fails and returns to the queue.
     memory.failures.append(DependencyFailed("memory", "is away"))
     extractor: Any = FixedExtractor()
     clients: Any = SimpleNamespace(memory=memory)
@@ -231,6 +234,7 @@ async def test_a_lesson_that_is_delivered_again_is_learnt_once_and_a_failure_is_
     finally:
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
+    # Delivered once more after it was learnt.
     await learner.learn(lesson, header)
     assert list(memory.put) == ["run_1-fact-0"]
     fact = memory.put["run_1-fact-0"]

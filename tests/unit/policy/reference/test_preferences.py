@@ -18,7 +18,7 @@ TOOLS = ("data", "search", "fetch", "catalogue", "python", "finish")
 PRICE = "What was Apple's closing price on 30 December 2020?"
 
 
-def held(*lines: tuple[str, str]) -> tuple[Line, ...]:
+def remember(*lines: tuple[str, str]) -> tuple[Line, ...]:
     return tuple(Line(kind, value, "as I said") for kind, value in lines)
 
 
@@ -42,9 +42,9 @@ EUROS = step(f"{PRICE} in EUR", "EUR", "107.28", "sheet_2")
 
 
 def test_an_amount_is_asked_for_once_more_in_the_preferred_currency() -> None:
-    tool, arguments = call(held(("currency", "EUR")), DOLLARS)
+    tool, arguments = call(remember(("currency", "EUR")), DOLLARS)
     assert (tool, arguments["question"]) == ("data", f"{PRICE} in EUR")
-    tool, arguments = call(held(("currency", "EUR")), DOLLARS, EUROS)
+    tool, arguments = call(remember(("currency", "EUR")), DOLLARS, EUROS)
     assert tool == "finish"
     assert "107.28 EUR" in arguments["answer"]
     assert "131.75" not in arguments["answer"]
@@ -55,11 +55,11 @@ def test_an_amount_is_asked_for_once_more_in_the_preferred_currency() -> None:
     ("memory", "first"),
     [
         ((), DOLLARS),
-        (held(("currency", "USD")), DOLLARS),
-        (held(("currency", "EUR")), step(PRICE, "%", "3.8", "sheet_1")),
+        (remember(("currency", "USD")), DOLLARS),
+        (remember(("currency", "EUR")), step(PRICE, "%", "3.8", "sheet_1")),
         # What the question itself asks for binds.
-        (held(("currency", "EUR")), step(PRICE, "USD", "131.75", "sheet_1", ("output", "in dollars", "USD"))),
-        (held(("units", "billion")), DOLLARS),
+        (remember(("currency", "EUR")), step(PRICE, "USD", "131.75", "sheet_1", ("output", "in dollars", "USD"))),
+        (remember(("units", "billion")), DOLLARS),
     ],
 )
 def test_nothing_is_converted_that_needs_no_conversion(memory: tuple[Line, ...], first: Step) -> None:
@@ -70,7 +70,7 @@ def test_nothing_is_converted_that_needs_no_conversion(memory: tuple[Line, ...],
 
 def test_where_the_currency_cannot_be_had_the_first_table_stays() -> None:
     failed = step(f"{PRICE} in EUR", "EUR", "0", "sheet_2", status="empty")
-    tool, arguments = call(held(("currency", "EUR")), DOLLARS, failed)
+    tool, arguments = call(remember(("currency", "EUR")), DOLLARS, failed)
     assert tool == "finish"
     assert "131.75 USD" in arguments["answer"]
     assert "From memory" not in arguments["answer"]
@@ -78,19 +78,19 @@ def test_where_the_currency_cannot_be_had_the_first_table_stays() -> None:
 
 def test_large_amounts_are_asked_for_in_the_preferred_unit() -> None:
     large = step("US GDP in 2019", "Bil. of $ (SAAR)", "21433.2", "sheet_1")
-    _, arguments = call(held(("units", "yi")), large, question="US GDP in 2019")
+    _, arguments = call(remember(("units", "yi")), large, question="US GDP in 2019")
     assert arguments["question"] == "US GDP in 2019 单位：亿"
 
 
 def test_the_answer_is_in_the_preferred_language() -> None:
-    _, arguments = call(held(("language", "zh")), DOLLARS)
+    _, arguments = call(remember(("language", "zh")), DOLLARS)
     assert "没有预测或建议" in arguments["answer"]
     _, arguments = call((), DOLLARS)
     assert "no forecast" in arguments["answer"]
 
 
 def test_the_watch_list_is_named_where_the_question_was_completed_by_it() -> None:
-    memory = held(("watch_list", "AAPL,NVDA"))
+    memory = remember(("watch_list", "AAPL,NVDA"))
     asked = "How did AAPL, NVDA do in 2020?"
     _, arguments = call(memory, step(asked, "USD", "131.75", "sheet_1"), question=asked)
     assert "your watch-list AAPL, NVDA" in arguments["answer"]
