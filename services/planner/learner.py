@@ -14,7 +14,7 @@ from fathom.api.memory.v1 import memory_pb2 as pb
 from fathom.clients import Clients
 from fathom.core.call import Call, Lane, calling
 from fathom.core.errors import NON_RETRYABLE, FathomError
-from fathom.services.planner.proto.memory import VALUES, view_to_proto
+from fathom.services.planner.proto.memory import NAMES, view_to_proto
 from fathom.services.planner.remembering.extraction import Extractor, Learnt
 from fathom.services.planner.remembering.lessons import Lesson
 from fathom.services.planner.runs.parking import PAUSES
@@ -84,7 +84,7 @@ def make_requests(learnt: Sequence[Learnt], header: Header) -> list[pb.PutFactRe
     for place, one in enumerate(learnt):
         fact = pb.Fact(
             text=one.text,
-            kind=VALUES[one.kind],
+            kind=NAMES[one.kind],
             value=one.value,
             subject=one.subject,
             run_id=header.run_id,

@@ -25,7 +25,7 @@ class NewFact(Body):
         fact = memory.Fact(
             id=fact_id,
             text=self.text,
-            kind=memory.FactKind.Value(f"FACT_KIND_{self.kind.upper()}"),
+            kind=f"FACT_KIND_{self.kind.upper()}",
             value=self.value,
             subject=self.subject,
             version=version,

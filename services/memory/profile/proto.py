@@ -8,8 +8,10 @@ from fathom.domain.profile.kinds import Kind
 from fathom.services.memory.profile.facts import LEARNT, STATED, Fact
 from fathom.services.memory.profile.stances import Stance
 
-KINDS = {kind: pb.FactKind.Value(f"FACT_KIND_{kind.name}") for kind in Kind}
-KINDS_BACK = {value: kind for kind, value in KINDS.items()} | {pb.FACT_KIND_UNSPECIFIED: Kind.STATEMENT}
+KINDS = {kind: f"FACT_KIND_{kind.name}" for kind in Kind}
+KINDS_BACK = {pb.FactKind.Value(name): kind for kind, name in KINDS.items()} | {
+    pb.FACT_KIND_UNSPECIFIED: Kind.STATEMENT
+}
 ORIGINS = {STATED: pb.FACT_ORIGIN_STATED, LEARNT: pb.FACT_ORIGIN_LEARNT}
 
 

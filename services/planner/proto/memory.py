@@ -13,7 +13,7 @@ from fathom.services.planner.model.memory import Fact, Memory, View
 KINDS = {memory.FactKind.Value(f"FACT_KIND_{kind.name}"): kind for kind in Kind} | {
     memory.FACT_KIND_UNSPECIFIED: Kind.STATEMENT
 }
-VALUES = {kind: value for value, kind in KINDS.items() if value}
+NAMES = {kind: f"FACT_KIND_{kind.name}" for kind in Kind}
 
 
 def fact_from_proto(message: memory.Fact, field: str = "fact") -> Fact:
@@ -26,7 +26,7 @@ def fact_from_proto(message: memory.Fact, field: str = "fact") -> Fact:
 
 
 def fact_to_proto(fact: Fact) -> memory.Fact:
-    made = memory.Fact(id=fact.id, kind=VALUES[fact.kind], value=fact.value, text=fact.text, subject=fact.subject)
+    made = memory.Fact(id=fact.id, kind=NAMES[fact.kind], value=fact.value, text=fact.text, subject=fact.subject)
     if fact.day:
         made.update_time.FromJsonString(f"{fact.day}T00:00:00Z")
     return made

@@ -41,8 +41,9 @@ def fit(facts: Sequence[Fact], views: Sequence[View], tokens: int) -> Memory:
     preferences = [fact for fact in facts if fact.kind not in (Kind.STATEMENT, Kind.MEMORY)]
     statements = [fact for fact in facts if fact.kind is Kind.STATEMENT]
     kept: list[Fact | View] = []
+    offered: list[Fact | View] = [*preferences, *views[:MAX_VIEWS], *statements]
     # A preference changes every answer, a view contradictions, a statement at best the tone.
-    for item in (*preferences, *views[:MAX_VIEWS], *statements):
+    for item in offered:
         need = estimate_tokens(format_line(item.line)) + 1
         # One long line leaves room to the shorter ones behind it.
         if need <= tokens:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from fathom.api.memory.v1 import memory_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
@@ -151,7 +151,8 @@ def choose_effort(request: RunRequest, held: Memory) -> Effort:
     # What somebody asks for now goes before what they usually want.
     if request.effort or depth is None:
         return request.effort
-    return Effort.Value(f"EFFORT_{depth.value.upper()}")
+    # The stubs give enum values as plain ints.
+    return cast(Effort, Effort.Value(f"EFFORT_{depth.value.upper()}"))
 
 
 def complete(reading: Reading, held: Memory) -> Reading:
