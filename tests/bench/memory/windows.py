@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from fathom.services.memory.engine import Engine, Turn
 
-CONVERSATIONS, TURNS, ROUNDS, ALONE = 100, 12, 5, 500
+CONVERSATIONS, TURNS, ROUNDS = 100, 12, 10
 ANSWER = "Revenue rose by 5.5% to 12.3 billion. " * 40
 
 
@@ -25,6 +26,12 @@ def find_p99(seconds: Sequence[float]) -> float:
     return sorted(seconds)[int(len(seconds) * 0.99)]
 
 
+async def converse(ask: Callable[[int], Awaitable[float]], conversation: int, number: int) -> float:
+    """Ask once within a second: a hundred users do not ask in one moment, since each reads before the next question."""
+    await asyncio.sleep(random.Random(f"{conversation} {number}").random())
+    return await ask(conversation)
+
+
 async def measure(place: Path | str) -> tuple[float, float, float]:
     """Return the p99 of a caller alone and of one among a hundred, and windows per second of the hundred."""
     engine = Engine(place)
@@ -37,20 +44,17 @@ async def measure(place: Path | str) -> tuple[float, float, float]:
             await engine.get_window(f"c{conversation}", 2, 10)
             return time.perf_counter() - began
 
-        alone = [await ask(number % CONVERSATIONS) for number in range(ALONE)]
-
-        async def converse(conversation: int) -> list[float]:
-            # A user reads an answer before the next question: the hundred do not ask in one moment, but soon after.
-            found = []
-            for _ in range(ROUNDS):
-                await asyncio.sleep(hash((conversation, len(found))) % 1000 / 1000)
-                found.append(await ask(conversation))
-            return found
-
-        began = time.perf_counter()
-        together = await asyncio.gather(*(converse(number) for number in range(CONVERSATIONS)))
-        took = time.perf_counter() - began
-        every = [one for part in together for one in part]
+        # Connections are made once, by the first who ask together.
+        await asyncio.gather(*(ask(number) for number in range(CONVERSATIONS)))
+        alone: list[float] = []
+        every: list[float] = []
+        took = 0.0
+        for number in range(ROUNDS):
+            # In turns, so that whatever else the machine does meets both.
+            alone += [await ask(other) for other in range(CONVERSATIONS)]
+            began = time.perf_counter()
+            every += await asyncio.gather(*(converse(ask, other, number) for other in range(CONVERSATIONS)))
+            took += time.perf_counter() - began
         return find_p99(alone), find_p99(every), len(every) / took
     finally:
         await engine.close()
