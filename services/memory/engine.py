@@ -18,6 +18,9 @@ from fathom.core.ids import checked_id
 from fathom.core.paging import page_size, read_token, write_token
 from fathom.services.memory.database import Database
 from fathom.services.memory.points import extract_points
+from fathom.services.memory.profile.derived import delete_derived
+from fathom.services.memory.profile.facts import Facts
+from fathom.services.memory.profile.stances import Stances
 from fathom.services.memory.schema import CONVERSATIONS, FEEDBACK, TURNS
 from fathom.services.memory.segments.storage import delete_turns
 
@@ -87,6 +90,7 @@ class Engine:
     def __init__(self, place: Path | str, connections: int = 8, clock: Callable[[], float] = time.time) -> None:
         """Take the path of a SQLite file, or a URL of PostgreSQL and the most connections to it."""
         self.database, self._clock = Database(place, connections), clock
+        self.facts, self.stances = Facts(self.database, clock), Stances(self.database, clock)
 
     async def start(self) -> None:
         """Open or create the database; raise ``CorruptData``, ``FailedPrecondition`` and ``DependencyFailed``."""
@@ -253,6 +257,7 @@ class Engine:
             # feedback.
             runs = select(TURNS.c.run).where(*of_conversation, TURNS.c.run != "")
             db.execute(delete(FEEDBACK).where(FEEDBACK.c.tenant == tenant, FEEDBACK.c.run.in_(runs)))
+            delete_derived(db, tenant, conversation, runs)
             turns = delete_turns(db, tenant, *of_conversation)
             db.execute(
                 delete(CONVERSATIONS).where(CONVERSATIONS.c.tenant == tenant, CONVERSATIONS.c.id == conversation)

@@ -13,6 +13,7 @@ from fathom.hosting.deps import Deps
 from fathom.services.memory.config import Config
 from fathom.services.memory.engine import Conversation, Engine, Judgement, Turn
 from fathom.services.memory.feedback import Feedback, Judged
+from fathom.services.memory.profile.proto import fact_from_proto, fact_to_proto, stance_from_proto, stance_to_proto
 from fathom.services.memory.retaining.erasing import Eraser, Keeping
 from fathom.services.memory.retaining.exporting import Exporter
 from fathom.services.memory.retaining.messages import (
@@ -66,10 +67,7 @@ def make_middle_term(config: Config, deps: Deps, engine: Engine, report: Callabl
 class MemoryServicer:
     """Answers the RPCs of the memory service."""
 
-    unimplemented: ClassVar = {
-        name: "facts and stances are not implemented"
-        for name in ("ListFacts", "PutFact", "DeleteFact", "RecordStance", "ListStances")
-    }
+    unimplemented: ClassVar[dict[str, str]] = {}
 
     def __init__(
         self,
@@ -143,6 +141,27 @@ class MemoryServicer:
         chosen, with_turn = filter_from_proto(request), request.with_turn
         page, token = await self._feedback.list(chosen, request.page_size, request.page_token, with_turn=with_turn)
         return pb.ListFeedbackResponse(feedback=[judged_to_proto(item) for item in page], next_page_token=token)
+
+    async def ListFacts(self, request: pb.ListFactsRequest, call: Call) -> pb.ListFactsResponse:
+        page, token = await self._engine.facts.list(request.page_size, request.page_token)
+        return pb.ListFactsResponse(facts=map(fact_to_proto, page), next_page_token=token)
+
+    async def PutFact(self, request: pb.PutFactRequest, call: Call) -> pb.PutFactResponse:
+        stored = await self._engine.facts.put(request.request_id or new_id("put"), fact_from_proto(request.fact))
+        return pb.PutFactResponse(fact=fact_to_proto(stored))
+
+    async def DeleteFact(self, request: pb.DeleteFactRequest, call: Call) -> pb.DeleteFactResponse:
+        await self._engine.facts.delete(request.fact_id)
+        return pb.DeleteFactResponse()
+
+    async def RecordStance(self, request: pb.RecordStanceRequest, call: Call) -> pb.RecordStanceResponse:
+        request_id = request.request_id or new_id("stance")
+        stored = await self._engine.stances.record(request_id, stance_from_proto(request.stance))
+        return pb.RecordStanceResponse(stance=stance_to_proto(stored))
+
+    async def ListStances(self, request: pb.ListStancesRequest, call: Call) -> pb.ListStancesResponse:
+        found = await self._engine.stances.list(tuple(request.entities), request.page_size)
+        return pb.ListStancesResponse(stances=map(stance_to_proto, found))
 
     async def ExportMemory(self, request: pb.ExportMemoryRequest, call: Call) -> pb.ExportMemoryResponse:
         scope = scope_from_proto(request.scope, call)

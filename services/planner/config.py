@@ -153,6 +153,8 @@ class Config(Settings):
     # A currency is not named anywhere: prices and limit only have to agree.
     max_cost: float = Field(default=0.0, ge=0)
     """Cost limit per episode in the currency of the prices; 0 sets no limit."""
+    memory_tokens: int = Field(default=500, ge=0, le=8_000)
+    """Most tokens of a prompt for what is remembered of its user, by an upper estimate; 0 uses no memory."""
     concurrent_runs: int = Field(default=8, ge=1)
     """Concurrent runs of this process."""
     max_queued_runs: int = Field(default=1_000, ge=1)

@@ -35,7 +35,7 @@ def list_all(
     home: Home = HOME,
 ) -> None:
     """List judgements, oldest first, each with its question and its run."""
-    from fathom.cli import feedback_records
+    from fathom.cli.records import feedback as feedback_records
 
     chosen = feedback_records.make_request(helpful, tag, run, since, edited=edited)
     feedback_records.list_judgements(chosen, limit, gateway, tenant, home)
@@ -55,6 +55,6 @@ def export(
 
     Only of runs whose users have consented to training.
     """
-    from fathom.cli import feedback_records
+    from fathom.cli.records import feedback as feedback_records
 
     feedback_records.export(target, feedback_records.make_request(helpful, tag, "", since, edited=edited), tenant, home)

@@ -1,4 +1,4 @@
-"""Commands of ``fathom memory``: export and erase what is held of a user or a tenant."""
+"""Commands of ``fathom memory``: facts about the caller; export and erasure of what is held of a user or a tenant."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from fathom.cli.options import HOME, Home
 
-app = typer.Typer(help="Export and erase what is remembered of a user or a tenant.", no_args_is_help=True)
+app = typer.Typer(help="List, forget, export and erase what is remembered.", no_args_is_help=True)
 
 Tenant = Annotated[str, typer.Option(help="Tenant; by default the token's. Another one is for operators.")]
 User = Annotated[str, typer.Option(help="User as identities name it, e.g. user:anne; by default the caller.")]
@@ -27,7 +27,7 @@ def export(
     memory: Url = "",
 ) -> None:
     """Write all that memory holds of a user or a tenant; what is computed from it, such as vectors, is left out."""
-    from fathom.cli import memory_records
+    from fathom.cli.records import memory as memory_records
 
     memory_records.export(target, memory_records.make_scope(tenant, user, everybody=everybody), home, memory)
 
@@ -49,8 +49,28 @@ def erase(
     memory: Url = "",
 ) -> None:
     """Delete all that memory holds of a user or a tenant, and the records of the runs; may be repeated."""
-    from fathom.cli import memory_records
+    from fathom.cli.records import memory as memory_records
 
     if not yes:
         typer.confirm("Delete it all? Nothing but a backup brings it back.", abort=True)
     memory_records.erase(memory_records.make_scope(tenant, user, everybody=everybody), store, home, memory)
+
+
+@app.command()
+def facts(home: Home = HOME, memory: Url = "") -> None:
+    """List what is remembered of the caller: id, kind, value, day and sentence."""
+    from fathom.cli.records import facts as fact_records
+
+    fact_records.show(home, memory)
+
+
+@app.command()
+def forget(
+    fact: Annotated[list[str], typer.Argument(help="Ids, as `fathom memory facts` lists them.")],
+    home: Home = HOME,
+    memory: Url = "",
+) -> None:
+    """Delete facts; the questions that they were learnt from do not bring them back."""
+    from fathom.cli.records import facts as fact_records
+
+    fact_records.forget(fact, home, memory)

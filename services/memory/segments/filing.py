@@ -79,7 +79,7 @@ class Filer:
         return len(turns)
 
     async def _read(self, turns: Sequence[FiledTurn]) -> list[NewPage]:
-        texts = [read_turn(turn.asked, turn.answer) for turn in turns]
+        texts = [read_turn(turn.whole_question, turn.answer) for turn in turns]
         encoded = await self._vectors.encode([passage for text in texts for passage in text.passages])
         if encoded is None:
             return [NewPage(turn, text) for turn, text in zip(turns, texts, strict=True)]
@@ -98,7 +98,7 @@ class Filer:
         )
         if not lacking:
             return 0
-        texts = [read_turn(turn.asked, turn.answer) for _, turn in lacking]
+        texts = [read_turn(turn.whole_question, turn.answer) for _, turn in lacking]
         encoded = await self._vectors.encode([passage for text in texts for passage in text.passages])
         if encoded is None or encoded.encoder != probe.encoder:
             return 0

@@ -183,7 +183,7 @@ def last_key(found: Found) -> tuple[float, str, int]:
 def find_passage(turns: dict[tuple[str, int], FiledTurn], page: Page, number: int) -> str:
     """Return the passage of a turn by its number, as it was when its vector was made."""
     turn = turns[page.conversation, page.number]
-    passages = read_turn(turn.asked, turn.answer).passages
+    passages = read_turn(turn.whole_question, turn.answer).passages
     return passages[number] if number < len(passages) else passages[0]
 
 

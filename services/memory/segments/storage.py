@@ -41,7 +41,7 @@ class FiledTurn:
     bullets: tuple[str, ...] = ()
 
     @property
-    def asked(self) -> str:
+    def whole_question(self) -> str:
         """Return the question as it was made whole."""
         return self.rewritten or self.question
 

@@ -104,7 +104,7 @@ class Summariser:
 
 def format_dialogue(turns: Sequence[FiledTurn]) -> str:
     """Return the turns as text, each answer cut to its beginning."""
-    return "\n\n".join(f"Q: {turn.asked[:TURN_CHARS]}\nA: {turn.answer[:TURN_CHARS]}" for turn in turns)
+    return "\n\n".join(f"Q: {turn.whole_question[:TURN_CHARS]}\nA: {turn.answer[:TURN_CHARS]}" for turn in turns)
 
 
 def choose_sentences(turns: Sequence[FiledTurn]) -> str:
@@ -112,7 +112,7 @@ def choose_sentences(turns: Sequence[FiledTurn]) -> str:
     lines: list[str] = []
     for turn in reversed(turns):
         points = turn.bullets or tuple(extract_points(turn.answer))
-        line = f"{shorten(' '.join(turn.asked.split()))}{f' — {shorten(points[0])}' if points else ''}"
+        line = f"{shorten(' '.join(turn.whole_question.split()))}{f' — {shorten(points[0])}' if points else ''}"
         if sum(map(len, lines)) + len(line) + len(lines) > MAX_SUMMARY_CHARS and lines:
             break
         lines.append(line[:MAX_SUMMARY_CHARS])

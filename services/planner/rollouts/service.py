@@ -38,9 +38,11 @@ from fathom.services.planner.model.episode import Step, StopReason, Task, ToolRe
 from fathom.services.planner.prompts.data_summary import DataSummary
 from fathom.services.planner.proto.effort import asked_from_proto
 from fathom.services.planner.proto.episode import step_to_proto, trajectory_to_proto
+from fathom.services.planner.proto.memory import memory_from_proto
 from fathom.services.planner.proto.recording import recording_from_proto
 from fathom.services.planner.proto.window import settings_from_proto
 from fathom.services.planner.questions.routing import Form, Route
+from fathom.services.planner.remembering.remembering import complete
 from fathom.services.planner.rollouts.storage import Place, format_key, format_trajectory_key, load_stored
 from fathom.services.planner.runs.conversation import load_trained_conversation, read_history
 from fathom.services.planner.runs.repository import RunRepository
@@ -150,6 +152,9 @@ class Rollouts:
             for name in ("sheets", "history", "conversation_id"):
                 if getattr(task, name) and protocol.tags:
                     raise InvalidField(f"tasks[{place}].{name}", "is for protocols with tools")
+            if task.HasField("remembered") and protocol.tags:
+                raise InvalidField(f"tasks[{place}].remembered", "is for protocols with tools")
+            memory_from_proto(task.remembered, f"tasks[{place}].remembered")
             check_conversation(task, f"tasks[{place}]")
             protocol.prompts(question, request.prompts, window.tokens)
 
@@ -212,9 +217,11 @@ class Rollouts:
         value = await self._route(request, asked, question, words, as_of)
         protocol = self._choose_protocol(request) if value == request.protocol else self.protocols[value]
         reading = await read_follow_up(self.rewriter, self.clients, question, history, name, protocol, as_of)
+        held = memory_from_proto(asked.remembered, f"tasks[{index}].remembered")
         if reading.asks_back:
             # A run would ask its user, whom a rollout does not have: nothing would be sampled.
             reading = Reading(question, STAGE)
+        reading = complete(reading, held)
         form = ""
         if self.find_form is not None and not protocol.tags and "answer" not in request.prompts:
             form = (await self.find_form(question)).value
@@ -236,6 +243,7 @@ class Rollouts:
             as_of=as_of,
             start_time=time.time(),
             tools=tuple(request.tools),
+            memory=held,
         )
         task = replace(
             await self._maker.make(wanted, model),

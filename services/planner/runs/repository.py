@@ -325,6 +325,17 @@ class RunRepository:
         except NotFound:
             return None
 
+    async def put_remembered(self, run_id: str, held: pb.Remembered) -> None:
+        """Store what of its user's memory the run is given."""
+        await self._store.put(remembered_key(run_id), held.SerializeToString(), PROTOBUF)
+
+    async def get_remembered(self, run_id: str) -> pb.Remembered | None:
+        """Return what of its user's memory the run is given; None when nothing was chosen yet."""
+        try:
+            return pb.Remembered.FromString(await self._store.get(remembered_key(run_id)))
+        except NotFound:
+            return None
+
     async def put_trajectory(self, trajectory: pb.Trajectory, key: str = "", epoch: int = 0) -> StoredObject:
         """Write the complete trajectory."""
         where = key or trajectory_key(trajectory.run_id, epoch)
@@ -404,6 +415,10 @@ def run_of_entry(key: str) -> str:
 
 def given_key(run_id: str) -> str:
     return f"runs/given/{run_id}.pb"
+
+
+def remembered_key(run_id: str) -> str:
+    return f"runs/remembered/{run_id}.pb"
 
 
 def header_key(run_id: str) -> str:

@@ -106,7 +106,7 @@ async def test_a_server_ahead_is_refused_and_left_alone(two: tuple[Engine, Engin
             await Engine(postgres).start()
         assert server.execute(f"select version_num from {REVISION_TABLE}").fetchall() == [("99",)]
         # The tables serve the tests that follow.
-        server.execute(f"update {REVISION_TABLE} set version_num = '4'")
+        server.execute(f"update {REVISION_TABLE} set version_num = '5'")
 
 
 @pytest.mark.parametrize("place", ["mysql://host/db", "postgresql://host", "no url", "sqlite:///x"])

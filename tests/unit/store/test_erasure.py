@@ -36,7 +36,7 @@ async def read_all(store: ObjectStore) -> bytes:
     return b"\n".join([key.encode() + await store.get(key) for key in await store.keys("")])
 
 
-async def test_nothing_that_a_run_said_is_left(said: list[str]) -> None:
+async def test_nothing_that_a_run_said_is_left(report: list[str]) -> None:
     whole = open_store("memory://")
     store = TenantStore(whole)
     with calling(Call.new(tenant="fund-7")):
@@ -46,19 +46,19 @@ async def test_nothing_that_a_run_said_is_left(said: list[str]) -> None:
     with calling(Call.new(tenant="fund-8")):
         await write_run(store, "run_1", "of another tenant")
     with calling(Call.new(tenant="fund-7")):
-        done = await erase_runs(store, ["run_1", "run_gone"], said.append)
+        done = await erase_runs(store, ["run_1", "run_gone"], report.append)
         left = await read_all(store)
-        again = await erase_runs(store, ["run_1"], said.append)
+        again = await erase_runs(store, ["run_1"], report.append)
     assert (done.runs, done.objects > 16) == (3, True)
     assert SECRET.encode() not in left
     assert b"run_1/" not in left
     assert b"of Bert" in left
     assert again.objects == 0
     assert b"of another tenant" in await read_all(whole)
-    assert "none left" in said[0]
+    assert "none left" in report[0]
 
 
-async def test_a_run_that_writes_on_is_named(said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_run_that_writes_on_is_named(report: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     store = open_store("memory://")
     await write_run(store, "run_1", SECRET)
 
@@ -67,9 +67,9 @@ async def test_a_run_that_writes_on_is_named(said: list[str], monkeypatch: pytes
 
     monkeypatch.setattr(store, "delete", keep)
     with pytest.raises(Conflict, match="stop the runs first"):
-        await erase_runs(store, ["run_1"], said.append)
+        await erase_runs(store, ["run_1"], report.append)
 
 
 @pytest.fixture
-def said() -> list[str]:
+def report() -> list[str]:
     return []

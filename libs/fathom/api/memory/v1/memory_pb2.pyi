@@ -13,9 +13,41 @@ class RecallMethod(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RECALL_METHOD_UNSPECIFIED: _ClassVar[RecallMethod]
     RECALL_METHOD_MEANING_AND_WORDS: _ClassVar[RecallMethod]
     RECALL_METHOD_WORDS: _ClassVar[RecallMethod]
+
+class FactKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FACT_KIND_UNSPECIFIED: _ClassVar[FactKind]
+    FACT_KIND_STATEMENT: _ClassVar[FactKind]
+    FACT_KIND_CURRENCY: _ClassVar[FactKind]
+    FACT_KIND_UNITS: _ClassVar[FactKind]
+    FACT_KIND_LANGUAGE: _ClassVar[FactKind]
+    FACT_KIND_DEPTH: _ClassVar[FactKind]
+    FACT_KIND_COLOURS: _ClassVar[FactKind]
+    FACT_KIND_DECIMALS: _ClassVar[FactKind]
+    FACT_KIND_WATCH_LIST: _ClassVar[FactKind]
+    FACT_KIND_MEMORY: _ClassVar[FactKind]
+
+class FactOrigin(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FACT_ORIGIN_UNSPECIFIED: _ClassVar[FactOrigin]
+    FACT_ORIGIN_STATED: _ClassVar[FactOrigin]
+    FACT_ORIGIN_LEARNT: _ClassVar[FactOrigin]
 RECALL_METHOD_UNSPECIFIED: RecallMethod
 RECALL_METHOD_MEANING_AND_WORDS: RecallMethod
 RECALL_METHOD_WORDS: RecallMethod
+FACT_KIND_UNSPECIFIED: FactKind
+FACT_KIND_STATEMENT: FactKind
+FACT_KIND_CURRENCY: FactKind
+FACT_KIND_UNITS: FactKind
+FACT_KIND_LANGUAGE: FactKind
+FACT_KIND_DEPTH: FactKind
+FACT_KIND_COLOURS: FactKind
+FACT_KIND_DECIMALS: FactKind
+FACT_KIND_WATCH_LIST: FactKind
+FACT_KIND_MEMORY: FactKind
+FACT_ORIGIN_UNSPECIFIED: FactOrigin
+FACT_ORIGIN_STATED: FactOrigin
+FACT_ORIGIN_LEARNT: FactOrigin
 
 class Turn(_message.Message):
     __slots__ = ("number", "question", "rewritten_question", "answer", "run_id", "end_time", "bullets")
@@ -250,18 +282,32 @@ class ListFactsRequest(_message.Message):
     def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class Fact(_message.Message):
-    __slots__ = ("id", "text", "run_id", "update_time", "confidence")
+    __slots__ = ("id", "text", "run_id", "update_time", "confidence", "kind", "value", "subject", "origin", "expire_time", "version", "conversation_id")
     ID_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
     CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
     id: str
     text: str
     run_id: str
     update_time: _timestamp_pb2.Timestamp
     confidence: float
-    def __init__(self, id: _Optional[str] = ..., text: _Optional[str] = ..., run_id: _Optional[str] = ..., update_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., confidence: _Optional[float] = ...) -> None: ...
+    kind: FactKind
+    value: str
+    subject: str
+    origin: FactOrigin
+    expire_time: _timestamp_pb2.Timestamp
+    version: int
+    conversation_id: str
+    def __init__(self, id: _Optional[str] = ..., text: _Optional[str] = ..., run_id: _Optional[str] = ..., update_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., confidence: _Optional[float] = ..., kind: _Optional[_Union[FactKind, str]] = ..., value: _Optional[str] = ..., subject: _Optional[str] = ..., origin: _Optional[_Union[FactOrigin, str]] = ..., expire_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., version: _Optional[int] = ..., conversation_id: _Optional[str] = ...) -> None: ...
 
 class ListFactsResponse(_message.Message):
     __slots__ = ("facts", "next_page_token")
@@ -296,16 +342,30 @@ class DeleteFactResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class Stance(_message.Message):
-    __slots__ = ("entity", "view", "run_id", "create_time")
+    __slots__ = ("entity", "view", "run_id", "create_time", "id", "measure", "start_date", "end_date", "value", "unit", "as_of")
     ENTITY_FIELD_NUMBER: _ClassVar[int]
     VIEW_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    MEASURE_FIELD_NUMBER: _ClassVar[int]
+    START_DATE_FIELD_NUMBER: _ClassVar[int]
+    END_DATE_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    UNIT_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_FIELD_NUMBER: _ClassVar[int]
     entity: str
     view: str
     run_id: str
     create_time: _timestamp_pb2.Timestamp
-    def __init__(self, entity: _Optional[str] = ..., view: _Optional[str] = ..., run_id: _Optional[str] = ..., create_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    id: str
+    measure: str
+    start_date: str
+    end_date: str
+    value: float
+    unit: str
+    as_of: str
+    def __init__(self, entity: _Optional[str] = ..., view: _Optional[str] = ..., run_id: _Optional[str] = ..., create_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., id: _Optional[str] = ..., measure: _Optional[str] = ..., start_date: _Optional[str] = ..., end_date: _Optional[str] = ..., value: _Optional[float] = ..., unit: _Optional[str] = ..., as_of: _Optional[str] = ...) -> None: ...
 
 class RecordStanceRequest(_message.Message):
     __slots__ = ("request_id", "stance")
@@ -322,10 +382,12 @@ class RecordStanceResponse(_message.Message):
     def __init__(self, stance: _Optional[_Union[Stance, _Mapping]] = ...) -> None: ...
 
 class ListStancesRequest(_message.Message):
-    __slots__ = ("entities",)
+    __slots__ = ("entities", "page_size")
     ENTITIES_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     entities: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, entities: _Optional[_Iterable[str]] = ...) -> None: ...
+    page_size: int
+    def __init__(self, entities: _Optional[_Iterable[str]] = ..., page_size: _Optional[int] = ...) -> None: ...
 
 class ListStancesResponse(_message.Message):
     __slots__ = ("stances",)

@@ -174,35 +174,38 @@ class MemoryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListFacts(self, request, context):
-        """Lists what is held about a user.
+        """Lists what is held about the caller, the newest first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PutFact(self, request, context):
-        """Adds or changes a fact about a user.
+        """Adds or changes a fact about the caller. A preference that is there is replaced, unless it was learnt later.
+        Errors: INVALID_ARGUMENT (fact.…), NOT_FOUND, CONFLICT (fact.version: edited meanwhile), FAILED_PRECONDITION (full).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteFact(self, request, context):
-        """Deletes a fact.
+        """Deletes a fact; the turn that it came from does not bring it back.
+        Errors: NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RecordStance(self, request, context):
-        """Records a view that an answer took.
+        """Records a view that an answer took; the same request_id records once.
+        Errors: INVALID_ARGUMENT (stance.…), CONFLICT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListStances(self, request, context):
-        """Lists views taken earlier on an entity.
+        """Lists views that answers to the caller took earlier on entities.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
