@@ -85,10 +85,10 @@ def test_any_release_name_works(release: str) -> None:
         ("grading.grader=em", "grader"),
         ("grading.enabled=perhaps", "enabled"),
         ("grading.calls[0]=sandbox", "calls"),
-        ("services.memory.replicas=2", "replicas"),  # on SQLite
-        ("memory.databaseUrl=postgresql://u:p@h/d", "databaseUrl"),  # a password belongs into a Secret
         ("shadow.replicas=2", "replicas"),
         ("shadow.calls[0]=policy", "calls"),
+        ("services.memory.replicas=2", "replicas"),  # on SQLite
+        ("memory.databaseUrl=postgresql://u:p@h/d", "databaseUrl"),  # a password belongs into a Secret
     ],
 )
 @pytest.mark.parametrize("helm", ["helm3", "helm4"])

@@ -248,7 +248,7 @@ class Worker:
             if reading.asks_back:
                 asked = Outcome(StopReason.FINISHED, make_clarification(reading))
                 play = Play(rebuild_episode(task, (), ()), asked)
-                await self.finish(PlayedLeg(play, [], None), header, leg, turn.lane, events)
+                await self.finish(PlayedLeg(play, [], None), header, leg, turn.lane, events, fold)
                 return
             started = time.monotonic()
             played = await self._play(task, header, leg, turn.losses, events, history)
@@ -256,7 +256,7 @@ class Worker:
             if outcome.is_house_failure:
                 error = NotReady(outcome.error, metadata={"culprit": outcome.culprit})
                 await park(events, fold, self.config.outage_s, error)
-            await self.finish(played, header, leg, turn.lane, events, is_learning=allowed)
+            await self.finish(played, header, leg, turn.lane, events, fold, is_learning=allowed)
             self.pace.note(turn.lane, time.monotonic() - started)
 
     def _may_learn(self, header: Header, *, is_on: bool) -> bool:
@@ -407,9 +407,17 @@ class Worker:
         return replace(task, depth=header.depth, instructions=request.instructions, recording=recording)
 
     async def finish(
-        self, played: PlayedLeg, header: Header, leg: Leg, lane: Lane, events: EventLog, *, is_learning: bool = False
+        self,
+        played: PlayedLeg,
+        header: Header,
+        leg: Leg,
+        lane: Lane,
+        events: EventLog,
+        fold: StepFold,
+        *,
+        is_learning: bool = False,
     ) -> None:
-        """Record the trajectory, publish the end, stop sub-runs; in this order, each step idempotent."""
+        """Record turn and trajectory, publish the end, stop sub-runs; in this order, each step idempotent."""
         episode, outcome = played.play.episode, played.play.outcome
         views: Sequence[View] = ()
         if outcome.answer is not None:
@@ -419,7 +427,7 @@ class Worker:
                 answer, views = await self.remembering.note(answer, episode)
             outcome = replace(outcome, answer=answer)
         await events.confirm()  # raises when another planner has acquired the run, which then ends it
-        await self._remember(header, replace(played.play, outcome=outcome))
+        await self._remember(header, replace(played.play, outcome=outcome), events, fold)
         trajectory = trajectory_to_proto(episode, outcome, header.protocol_value, LANES[lane], played.steps)
         trajectory.leg, trajectory.parent_run_id = leg.number, header.parent_run_id
         await note_asker(self.record, header, trajectory)
@@ -466,8 +474,11 @@ class Worker:
             with suppress(NotFound):  # a worker was lost before it had written the header
                 await self.stop(child)
 
-    async def _remember(self, header: Header, play: Play) -> None:
-        """Append the turn to the conversation; a failure of memory is logged and does not fail the run."""
+    async def _remember(self, header: Header, play: Play, events: EventLog, fold: StepFold) -> None:
+        """Append the turn to the conversation; raise ``Parked`` while memory is away, since follow-ups need the turn.
+
+        Any other failure of memory, and one that outlasts what runs wait for services, is logged and fails no run.
+        """
         if play.outcome.stop is not StopReason.FINISHED or play.outcome.answer is None or header.parent_run_id:
             return
         turn = memory.Turn(
@@ -480,6 +491,8 @@ class Worker:
         try:
             await self.clients.memory.append_turn(request)
         except FathomError as error:
+            if is_outage(error):
+                await park(events, fold, self.config.outage_s, error)
             self.log.error("turn was not remembered", run_id=header.run_id, error=error.message)
 
 
