@@ -23,6 +23,8 @@ START_S = 60.0
 # What a RayJob does with a driver that ended: status 75 asks for it, a signal is a pod that was lost.
 TRANSIENT = 75
 BACKOFF_S = 1.0
+# Of all nodes and drivers alike: the cluster is on the loopback address and lives for minutes.
+OPEN = {"RAY_AUTH_MODE": "disabled"}
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -86,8 +88,10 @@ class RayNodes:
     async def running(self) -> AsyncIterator[RayNodes]:
         disk, port = self._folder / "disk", self._stack.enter_context(reserved_port())
         disk.mkdir()
-        # Without priority of background work, and without a worker for each place that may never get work.
+        # Without priority of background work, and without a worker for each place that may never get work; a head
+        # alone would ask for the token that an earlier Ray of this user has left in the home folder.
         environ = {
+            **OPEN,
             "TMPDIR": str(disk), "RAY_worker_niceness": "0", "RAY_prestart_worker_first_driver": "0",
             "OMP_NUM_THREADS": "1",
         }  # fmt: skip
