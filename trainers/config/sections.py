@@ -157,6 +157,12 @@ class RolloutConfig(Settings):
     """Strings that end a completion; empty uses the protocol's own."""
     system_prompt: str = ""
     """Search-R1: replaces the protocol's instruction."""
+    instruction_file: Path | None = None
+    """Search-R1: text file that replaces the first message, with {question} in the place of the question, so that a
+    checkpoint of elsewhere is shown what it was trained with.
+    """
+    invalid_action_file: Path | None = None
+    """Search-R1: text file that replaces what the model is told after a text without an action."""
     publish_lanes: tuple[Literal["interactive", "evaluation", "training"], ...] = ()
     """Lanes that new weights serve; empty means all."""
     publish_timeout_s: float = Field(default=600.0, gt=0)

@@ -51,6 +51,9 @@ def describe_training(algorithm: str, config: TrainConfig) -> dict[str, Any]:
     # Paths differ between pods, and a file may be written anew under its path.
     kept["data.train_files"] = [hash_file(path) for path in config.data.train_files]
     kept.pop("data.val_files")
+    for name in ("instruction_file", "invalid_action_file"):
+        path = getattr(config.rollout, name)
+        kept[f"rollout.{name}"] = path if path is None else hash_file(path)
     return kept | {"algorithm": algorithm}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -114,6 +115,8 @@ def rollout_request(
         grader_parameters=config.reward.parameters if graded else {},
         concurrency=rollout.concurrency,
         system_prompt=rollout.system_prompt,
+        instruction=read_text("rollout.instruction_file", rollout.instruction_file),
+        invalid_action=read_text("rollout.invalid_action_file", rollout.invalid_action_file),
         tools=rollout.tools if rollout.protocol == "research" else (),
     )
     # The id covers name and content: a resumed training asks again for the very episodes that were already played, and
@@ -121,6 +124,19 @@ def rollout_request(
     digest = sha256(f"{name}\n".encode() + request.SerializeToString(deterministic=True))[:32]
     request.request_id = f"rollout-{digest}"
     return request
+
+
+def read_text(setting: str, path: Path | None) -> str:
+    """Return the text of a file to the byte, "" without one; raises ``InvalidField`` naming the setting."""
+    if path is None:
+        return ""
+    try:
+        text = path.read_bytes().decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidField(setting, f"{path} cannot be read: {error}") from error
+    if not text:
+        raise InvalidField(setting, f"{path} is empty")
+    return text
 
 
 def history_of(row: Row, protocol: str) -> list[Message]:

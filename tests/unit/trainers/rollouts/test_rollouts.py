@@ -192,6 +192,24 @@ def test_the_same_prompts_give_the_same_request_and_different_rows_different_see
     assert one.grader_parameters["structure_weight"] == pytest.approx(0.1)
 
 
+def test_the_texts_of_a_protocol_with_tags_come_from_files_to_the_byte(tmp_path: Path) -> None:
+    (tmp_path / "instruction").write_bytes(b"Answer. Question: {question}\r\n")
+    (tmp_path / "invalid").write_bytes(b"\nAgain.\n")
+    given = [
+        f"rollout.instruction_file={tmp_path / 'instruction'}",
+        f"rollout.invalid_action_file={tmp_path / 'invalid'}",
+    ]
+    rows = [{"uid": "a", "question": "q"}]
+    asked = rollout_request(load_config(overrides=given), "t", rows, SamplingSettings(4, 100), 0)
+    assert (asked.instruction, asked.invalid_action) == ("Answer. Question: {question}\r\n", "\nAgain.\n")
+    missing = load_config(overrides=[f"rollout.instruction_file={tmp_path / 'none'}"])
+    with pytest.raises(InvalidField, match=r"rollout\.instruction_file: .* cannot be read"):
+        rollout_request(missing, "t", rows, SamplingSettings(4, 100), 0)
+    (tmp_path / "invalid").write_bytes(b"")
+    with pytest.raises(InvalidField, match=r"rollout\.invalid_action_file: .* is empty"):
+        rollout_request(load_config(overrides=given), "t", rows, SamplingSettings(4, 100), 0)
+
+
 def test_an_episode_of_an_effort_has_productions_limits() -> None:
     rows = [{"uid": "a", "question": "q"}]
     config = load_config(overrides=["rollout.protocol=auto", "rollout.effort=deep"])
