@@ -150,7 +150,7 @@ class RolloutConfig(Settings):
     episodes_per_s: float = Field(default=0.0, ge=0)
     """Maximum rate of episode starts per second; 0 is unlimited."""
     attempts: int = Field(default=5, ge=1)
-    """Consecutive attempts without progress before a rollout fails."""
+    """Consecutive attempts without progress before a rollout fails, and at least a minute without any."""
     final_turn: bool = True
     """Search-R1: add a final round without search after ``max_turns``."""
     stop: tuple[str, ...] = ()

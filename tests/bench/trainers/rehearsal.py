@@ -80,9 +80,11 @@ class Rehearsal:
     async def enter(self, contexts: AsyncExitStack) -> None:
         """Start everything that trainings need, until ``contexts`` is closed."""
         contexts.enter_context(environment({**SERVICES, "OMP_NUM_THREADS": "1"}))
+        if not (self.folder / "home").exists():
+            lay_out(self.folder / "home", HOME)
         url, self.s3 = await contexts.enter_async_context(s3_store(self.folder))
         settings = LocalSettings(
-            home=lay_out(self.folder / "home", HOME), processes=True, gateway_port=0, store=url,
+            home=self.folder / "home", processes=True, gateway_port=0, store=url,
             models={"rules": {"engine": "rules"}}, ready_timeout_s=180,
         )  # fmt: skip
         self.stack = LocalStack(settings)
@@ -217,9 +219,10 @@ PARTS: dict[str, Callable[[Rehearsal], Awaitable[None]]] = {
 ALL = "all at once"
 
 
-def plan_strikes(steps: int, parts: Sequence[str] = (*PARTS, ALL)) -> list[Strike]:
-    """Spread one strike per part evenly over the steps."""
-    return [Strike(part, steps * (place + 1) // (len(parts) + 1)) for place, part in enumerate(parts)]
+def plan_strikes(steps: int, parts: Sequence[str] = (*PARTS, ALL), begun: int = 0) -> list[Strike]:
+    """Spread one strike per part evenly over the steps that are left."""
+    left = steps - begun
+    return [Strike(part, begun + left * (place + 1) // (len(parts) + 1)) for place, part in enumerate(parts)]
 
 
 def find_differences(quiet: Result, struck: Result) -> list[str]:
@@ -283,19 +286,32 @@ def print_strikes(strikes: Sequence[Strike]) -> None:
             print(f"| {one.part} | {one.at['a']}, {one.at['b']} | {again} | {one.seconds:.1f} |", flush=True)
 
 
+def count_steps(place: Path) -> int:
+    """Return how many steps the struck trainings of an earlier rehearsal have finished, the one that is ahead."""
+    steps = [0]
+    for log in place.glob("struck-*.log"):
+        lines = (line for line in log.read_text(errors="replace").splitlines() if line.startswith('{"step": '))
+        steps += [int(json.loads(line)["step"]) for line in lines]
+    return max(steps)
+
+
 async def run(folder: str = "") -> None:
     """Needs the bundled data under ``.fathom`` (``make data``), and the right to mount.
 
     With a ``folder`` logs stay there, and the trainings that were undisturbed are not played again by the next
-    rehearsal in it, which must be of the same source and on the same machine.
+    rehearsal in it, which must be of the same source and on the same machine. ``REHEARSAL_PARTS`` names the parts to
+    kill, between commas; ``REHEARSAL_RESUME`` is the place in ``folder`` of a rehearsal that was broken off, whose
+    struck trainings go on from their checkpoints.
     """
     steps, named = int(os.environ.get("REHEARSAL_STEPS", "200")), os.environ.get("REHEARSAL_PARTS", "")
-    strikes = plan_strikes(steps, named.split(",") if named else (*PARTS, ALL))
+    broken_off = os.environ.get("REHEARSAL_RESUME", "")
+    begun = count_steps(Path(folder) / broken_off) if broken_off else 0
+    strikes = plan_strikes(steps, named.split(",") if named else (*PARTS, ALL), begun)
     quiet_file = Path(folder) / f"quiet-{steps}.json" if folder else None
     with ExitStack() as contexts:
         if folder:
             os.makedirs(folder, exist_ok=True)
-            place = Path(tempfile.mkdtemp(prefix="", dir=folder))
+            place = Path(folder) / broken_off if broken_off else Path(tempfile.mkdtemp(prefix="", dir=folder))
         else:
             # Sockets of Ray lie below, whose names may have about 100 characters.
             place = Path(contexts.enter_context(tempfile.TemporaryDirectory(prefix="rehearse-", dir="/tmp")))

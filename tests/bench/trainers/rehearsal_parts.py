@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import shlex
+import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -60,7 +61,7 @@ class Machine:
 @asynccontextmanager
 async def s3_store(folder: Path) -> AsyncIterator[tuple[str, Machine]]:
     """Run an S3 server over a folder; yield the URL of its bucket, and the server."""
-    (folder / "s3" / BUCKET).mkdir(parents=True)
+    (folder / "s3" / BUCKET).mkdir(parents=True, exist_ok=True)
     with reserved_port() as port:
         command = [
             str(RCLONE), "--config", str(folder / "rclone.conf"), "serve", "s3", "--auth-key", f"{KEY},{SECRET}",
@@ -87,11 +88,14 @@ class RayNodes:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[RayNodes]:
         disk, port = self._folder / "disk", self._stack.enter_context(reserved_port())
+        # Of an earlier rehearsal that is taken up: a pod that comes again has an empty disk.
+        shutil.rmtree(disk, ignore_errors=True)
         disk.mkdir()
         # Without priority of background work, and without a worker for each place that may never get work; a head
-        # alone would ask for the token that an earlier Ray of this user has left in the home folder.
+        # alone would ask for the token that an earlier Ray of this user has left in the home folder; and nobody is
+        # killed because other programs of this machine use its memory.
         environ = {
-            **OPEN,
+            **OPEN, "RAY_memory_monitor_refresh_ms": "0",
             "TMPDIR": str(disk), "RAY_worker_niceness": "0", "RAY_prestart_worker_first_driver": "0",
             "OMP_NUM_THREADS": "1",
         }  # fmt: skip

@@ -140,6 +140,14 @@ async def test_an_episode_that_no_attempt_would_mend_is_fatal_at_once_and_names_
 
 
 @simulate_time
+async def test_a_service_that_is_away_for_longer_than_a_few_attempts_is_waited_for() -> None:
+    planner = ScriptedPlanner()
+    planner.trouble = [(0, make_failure())] * 9
+    patience = Patience(10.0, 3, QUICK.retry, outage_s=5.0)
+    assert len(await collect(cast(Any, planner), request(), patience)) == 4
+
+
+@simulate_time
 async def test_the_deadline_bounds_all_attempts_together() -> None:
     # The first sample of each prompt comes at once, the second after a minute, against a deadline of 0.2 s.
     planner = ScriptedPlanner(lambda uid, sample: 60.0 if sample else 0.0)
