@@ -137,6 +137,8 @@ READERS: tuple[Reader, ...] = (
     Reader("rollouts/source.py", below("rollout", "staleness group_versions max_restarts"), "rollout.mode async",
            is_ahead),
     Reader("objectives/old_policy.py", ("algorithm.bypass_mode",), "RL", plays),
+    Reader("objectives/old_policy.py", ("algorithm.old_log_probs",), "algorithm.bypass_mode false",
+           lambda name, config: plays(name, config) and not config.algorithm.bypass_mode),
     Reader("objectives/old_policy.py", ("rollout.importance_cap",), "algorithm.bypass_mode false",
            lambda name, config: plays(name, config) and not config.algorithm.bypass_mode),
     Reader("objectives/old_policy.py", below("rollout", "importance_floor importance_level importance_mode"),

@@ -256,6 +256,11 @@ class AlgorithmConfig(Settings):
     sampler in float32, some tokens are outside the clip range before any step. A warning is given when more than 2 %
     are: use float32, or ``bypass_mode: false`` with ``rollout.importance_cap``.
     """
+    old_log_probs: Literal["recomputed", "update"] = "recomputed"
+    """Where the policy's log-probabilities before its update come from: a forward pass of their own, or with
+    ``update`` the update's own pass, before which nothing has changed. The same ratios for a quarter less work, where a
+    step makes one update; ``mismatch/*`` is then measured in that pass, and ``actor/entropy`` is not.
+    """
     no_think_rl: bool = False
     """Search-R1: keep only the action's text."""
     state_masking: bool = True

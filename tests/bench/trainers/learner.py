@@ -4,7 +4,8 @@ Random models of SmolLM2's width and vocabulary, with four of its layers and wit
 on one thread; rows as rollouts are: prompts and responses of many lengths. TRL's loss, gradient and AdamW step are
 driven on prepared rows, without its generation. Both sides clip the ratio with the same bounds and divide by all tokens
 of the batch. A step of Fathom's is what ``fathom train`` does by default: a forward pass for the old log-probabilities
-and their entropies, which TRL's default does without, then the update. ``BENCH_LAYERS=30`` measures one size alone.
+and their entropies, which TRL's default does without, then the update; with "one
+pass" the old log-probabilities are those of the update (``algorithm.old_log_probs``). ``BENCH_LAYERS=30`` measures one size alone.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import torch
 from fathom.trainers.batch import DataProto
 from fathom.trainers.config import load_config
 from fathom.trainers.learners.actor import Actor
+from fathom.trainers.objectives.mismatch import OLD_IS_FIRST_PASS
 
 PROMPT, RESPONSE, VOCABULARY, GROUP = 32, 64, 49_152, 4
 Side = tuple[torch.optim.Optimizer, Callable[[], object]]
@@ -106,6 +108,9 @@ def sides(size: Size, data: DataProto) -> dict[str, Side]:
     made["Fathom, whole step"] = fathom_step(size, data)
     by_tokens = ("actor.use_dynamic_bsz=true", f"actor.ppo_max_token_len_per_gpu={3 * (PROMPT + RESPONSE)}")
     made["Fathom, whole step, packed"] = fathom_step(size, data, *by_tokens, "actor.use_remove_padding=true")
+    once = ("algorithm.old_log_probs=update",)
+    made["Fathom, one pass"] = fathom_step(size, data, *once)
+    made["Fathom, one pass, packed"] = fathom_step(size, data, *once, *by_tokens, "actor.use_remove_padding=true")
     if size.more:
         made["Fathom, whole step, entropy in loss"] = fathom_step(size, data, "actor.entropy_coeff=0.001")
         made["Fathom, whole step, by tokens"] = fathom_step(size, data, *by_tokens)
@@ -159,6 +164,8 @@ def fathom_step(size: Size, data: DataProto, *overrides: str, is_whole: bool = T
     actor = Actor(config.actor, network(size.layers))
 
     def add_old() -> DataProto:
+        if config.algorithm.old_log_probs == "update":
+            return data.with_meta(**{OLD_IS_FIRST_PASS: True})
         return data.union(actor.compute_log_prob(data).select(["old_log_probs"]))
 
     known = None if is_whole else add_old()

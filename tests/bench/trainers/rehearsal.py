@@ -21,7 +21,7 @@ from fathom.services.local import Endpoints, LocalSettings, LocalStack
 from fathom.trainers.rollouts.publisher import CLAIM
 from fathom.transport.store import ObjectStore, open_store
 from tests.bench.chaos.chaos import HOME, SERVICES, environment, lay_out
-from tests.bench.trainers.rehearsal_parts import OPEN, START_S, Driver, RayNodes, find_below, kill, s3_store
+from tests.bench.trainers.rehearsal_parts import OPEN, START_S, Driver, RayNodes, find_below, kill, s3_store, start_node
 from tests.support.waiting import eventually
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "train" / "grpo.yaml"
@@ -182,7 +182,7 @@ async def kill_node(rehearsal: Rehearsal) -> None:
         kill(pid)
     assert node.process is not None
     await node.process.wait()
-    await node.start()
+    await start_node(node)
 
 
 async def kill_store(rehearsal: Rehearsal) -> None:

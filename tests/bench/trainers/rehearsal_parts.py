@@ -26,6 +26,7 @@ TRANSIENT = 75
 BACKOFF_S = 1.0
 # Of all nodes and drivers alike: the cluster is on the loopback address and lives for minutes.
 OPEN = {"RAY_AUTH_MODE": "disabled"}
+NODE_ATTEMPTS, NODE_STARTED = 5, b"Ray runtime started"
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -76,6 +77,24 @@ async def s3_store(folder: Path) -> AsyncIterator[tuple[str, Machine]]:
             await server.stop()
 
 
+async def start_node(machine: Machine) -> None:
+    """Start a Ray node and wait until it says so; raises ``RuntimeError`` when it does not in several attempts.
+
+    Ray gives a node 30 s to start, which a crowded machine does not always keep.
+    """
+    for _ in range(NODE_ATTEMPTS):
+        begun = machine.log.stat().st_size if machine.log.exists() else 0
+        await machine.start()
+        assert machine.process is not None
+        ended = asyncio.create_task(machine.process.wait())
+        while not ended.done():
+            if NODE_STARTED in machine.log.read_bytes()[begun:]:
+                ended.cancel()
+                return
+            await asyncio.wait({ended}, timeout=0.5)
+    raise RuntimeError(f"no Ray node after {NODE_ATTEMPTS} attempts: {machine.log}")
+
+
 class RayNodes:
     """A head without places for learners, and nodes that have some, each with a disk and processes of its own."""
 
@@ -111,10 +130,8 @@ class RayNodes:
             machine = Machine(["unshare", *NAMESPACES, "sh", "-c", script], self._folder / f"node{number}.log", environ)
             self.nodes.append(machine)
         try:
-            await self._head.start()
-            await until_listening("127.0.0.1", port, within_s=START_S)
-            for node in self.nodes:
-                await node.start()
+            await start_node(self._head)
+            await asyncio.gather(*(start_node(node) for node in self.nodes))
             yield self
         finally:
             for node in [*self.nodes, self._head]:
