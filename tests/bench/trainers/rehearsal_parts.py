@@ -26,6 +26,12 @@ TRANSIENT = 75
 BACKOFF_S = 1.0
 # Of all nodes and drivers alike: the cluster is on the loopback address and lives for minutes.
 OPEN = {"RAY_AUTH_MODE": "disabled"}
+AGENT_PORTS = (
+    "dashboard-agent-grpc-port",
+    "dashboard-agent-listen-port",
+    "runtime-env-agent-port",
+    "metrics-export-port",
+)
 NODE_ATTEMPTS, NODE_STARTED = 5, b"Ray runtime started"
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -120,13 +126,19 @@ class RayNodes:
         }  # fmt: skip
         self.address = f"127.0.0.1:{port}"
         common = ["--block", "--disable-usage-stats", "--object-store-memory=80000000"]
+
+        def reserve_ports() -> list[str]:
+            # Named, since a node does not wait long for its agents to say which ones they have taken.
+            return [f"--{name}={self._stack.enter_context(reserved_port())}" for name in AGENT_PORTS]
+
         ray = [sys.executable, str(Path(sys.executable).parent / "ray"), "start"]
-        head = [*ray, "--head", f"--port={port}", "--node-ip-address=127.0.0.1", "--num-cpus=0", *common]
+        head = [*ray, "--head", f"--port={port}", "--node-ip-address=127.0.0.1", "--num-cpus=0", *common,
+                *reserve_ports()]  # fmt: skip
         self._head = Machine([*head, "--include-dashboard=false"], self._folder / "head.log", environ)
         mount = f"mount -t tmpfs tmpfs {shlex.quote(str(disk))} && exec "
         for number, count in enumerate(self._places, 1):
             node = [*ray, f"--address={self.address}", f"--node-ip-address=127.0.0.{number + 1}", f"--num-cpus={count}"]
-            script = mount + shlex.join([*node, *common])
+            script = mount + shlex.join([*node, *common, *reserve_ports()])
             machine = Machine(["unshare", *NAMESPACES, "sh", "-c", script], self._folder / f"node{number}.log", environ)
             self.nodes.append(machine)
         try:
