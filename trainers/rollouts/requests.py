@@ -21,6 +21,7 @@ from fathom.api.policy.v1.policy_pb2 import ROLE_ASSISTANT, ROLE_USER, Message, 
 from fathom.core.errors import InvalidField
 from fathom.core.ids import sha256
 from fathom.trainers.config import TrainConfig
+from fathom.trainers.config.sections import RolloutConfig
 
 # Prompts per request, the planner's own bound.
 MAX_TASKS = 1024
@@ -114,9 +115,7 @@ def rollout_request(
         grader=config.reward.grader if graded and config.reward.grader != OWN else "",
         grader_parameters=config.reward.parameters if graded else {},
         concurrency=rollout.concurrency,
-        system_prompt=rollout.system_prompt,
-        instruction=read_text("rollout.instruction_file", rollout.instruction_file),
-        invalid_action=read_text("rollout.invalid_action_file", rollout.invalid_action_file),
+        **texts_of(rollout),
         tools=rollout.tools if rollout.protocol == "research" else (),
     )
     # The id covers name and content: a resumed training asks again for the very episodes that were already played, and
@@ -124,6 +123,15 @@ def rollout_request(
     digest = sha256(f"{name}\n".encode() + request.SerializeToString(deterministic=True))[:32]
     request.request_id = f"rollout-{digest}"
     return request
+
+
+def texts_of(rollout: RolloutConfig) -> dict[str, str]:
+    """Return the texts that take the place of the protocol's own, as fields of a request."""
+    return {
+        "system_prompt": rollout.system_prompt,
+        "instruction": read_text("rollout.instruction_file", rollout.instruction_file),
+        "invalid_action": read_text("rollout.invalid_action_file", rollout.invalid_action_file),
+    }
 
 
 def read_text(setting: str, path: Path | None) -> str:

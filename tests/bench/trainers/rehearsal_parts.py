@@ -120,7 +120,8 @@ class RayNodes:
         # alone would ask for the token that an earlier Ray of this user has left in the home folder; and nobody is
         # killed because other programs of this machine use its memory.
         environ = {
-            **OPEN, "RAY_memory_monitor_refresh_ms": "0",
+            **OPEN, "RAY_memory_monitor_refresh_ms": "0", "RAY_agent_register_timeout_ms": "300000",
+            "RAY_raylet_start_wait_time_s": "300",
             "TMPDIR": str(disk), "RAY_worker_niceness": "0", "RAY_prestart_worker_first_driver": "0",
             "OMP_NUM_THREADS": "1",
         }  # fmt: skip
