@@ -193,10 +193,12 @@ async def kill_store(rehearsal: Rehearsal) -> None:
 
 
 async def kill_driver(rehearsal: Rehearsal) -> None:
-    """Kill the driver of the training that is ahead."""
-    machine = rehearsal.drivers[max(rehearsal.drivers, key=rehearsal.steps_of)].machine
-    assert machine is not None
-    kill(machine.pid)
+    """Kill the driver of the training that is ahead, of those that have not ended."""
+    running = [name for name, driver in rehearsal.drivers.items() if driver.status != 0]
+    machine = rehearsal.drivers[max(running, key=rehearsal.steps_of)].machine if running else None
+    # Of one that has ended and is about to begin again, the process id may be somebody else's by now.
+    if machine is not None and machine.process is not None and machine.process.returncode is None:
+        kill(machine.pid)
 
 
 def kill_service(name: str) -> Callable[[Rehearsal], Awaitable[None]]:
