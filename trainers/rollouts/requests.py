@@ -115,9 +115,9 @@ def rollout_request(
         grader=config.reward.grader if graded and config.reward.grader != OWN else "",
         grader_parameters=config.reward.parameters if graded else {},
         concurrency=rollout.concurrency,
-        **texts_of(rollout),
         tools=rollout.tools if rollout.protocol == "research" else (),
     )
+    add_texts(request, rollout)
     # The id covers name and content: a resumed training asks again for the very episodes that were already played, and
     # a changed setting never gets those of the old one. Deterministic serialisation orders the maps.
     digest = sha256(f"{name}\n".encode() + request.SerializeToString(deterministic=True))[:32]
@@ -125,13 +125,11 @@ def rollout_request(
     return request
 
 
-def texts_of(rollout: RolloutConfig) -> dict[str, str]:
-    """Return the texts that take the place of the protocol's own, as fields of a request."""
-    return {
-        "system_prompt": rollout.system_prompt,
-        "instruction": read_text("rollout.instruction_file", rollout.instruction_file),
-        "invalid_action": read_text("rollout.invalid_action_file", rollout.invalid_action_file),
-    }
+def add_texts(request: pb.RolloutRequest, rollout: RolloutConfig) -> None:
+    """Set the texts that take the place of the protocol's own."""
+    request.system_prompt = rollout.system_prompt
+    request.instruction = read_text("rollout.instruction_file", rollout.instruction_file)
+    request.invalid_action = read_text("rollout.invalid_action_file", rollout.invalid_action_file)
 
 
 def read_text(setting: str, path: Path | None) -> str:
