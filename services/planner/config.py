@@ -168,6 +168,10 @@ class Config(Settings):
     # A missed beat must not cost the run its delivery, so at least two fit into the queue's ack_wait.
     heartbeat_s: float = Field(default=3.0, gt=0)
     """Seconds between heartbeats of a running run to the queue; well below the queue's ack_wait."""
+    recall_tokens: int = Field(default=600, ge=0, le=8_000)
+    """Most tokens of a prompt for turns of the conversation that are older than its window; 0 recalls none."""
+    recall_timeout_s: float = Field(default=5.0, gt=0)
+    """Seconds that a run waits for memory before it goes on without."""
     mcp_servers: tuple[McpServer, ...] = ()
     """External tool servers, each with the tools that are allowed."""
     # A program runs with the planner's rights, so naming one among the servers is not enough.

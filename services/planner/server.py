@@ -35,6 +35,7 @@ from fathom.services.planner.runs.branching import branch_run
 from fathom.services.planner.runs.consent import get_consent, set_consent
 from fathom.services.planner.runs.control import request_edit
 from fathom.services.planner.runs.dead import DeadRuns
+from fathom.services.planner.runs.earlier.reminders import Recaller
 from fathom.services.planner.runs.log.events import follow
 from fathom.services.planner.runs.repository import RunRepository
 from fathom.services.planner.runs.worker import LANES, Worker
@@ -87,6 +88,7 @@ def build(config: Config, deps: Deps) -> Service:
     record = RunRepository(deps.store)
     summary = DataSummary(deps.clients)
     worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log, summary, understanding.rewriter)
+    worker.recaller = Recaller(deps.clients, record, config.recall_tokens, config.recall_timeout_s, log)
     rollouts = Rollouts(
         config,
         engine,

@@ -157,6 +157,10 @@ class Task:
     """The user's own words, of which ``question`` is the whole form; "" where they are the same."""
     read: ReadText | None = None
     """The question as datafetch has read it for a follow-up; None reads it beside the first sampling."""
+    conversation_id: str = ""
+    """Conversation of the run; "" for none."""
+    has_memory: bool = False
+    """True offers the tools for earlier turns: whoever asks has some."""
     is_compared: bool = True
     """False leaves out the comparison of the answer with the question, as in training by default."""
 

@@ -290,6 +290,17 @@ class RunRepository:
         except NotFound:
             return None
 
+    async def put_recalled(self, run_id: str, recalled: Mapping[str, Any]) -> None:
+        """Store what the run is reminded of, so that each attempt and resumption sees the same."""
+        await self._put_json(f"runs/recalled/{run_id}.json", dict(recalled))
+
+    async def get_recalled(self, run_id: str) -> Mapping[str, Any] | None:
+        """Return what the run is reminded of; None before its first attempt."""
+        try:
+            return await self._get_json(f"runs/recalled/{run_id}.json")
+        except NotFound:
+            return None
+
     async def put_edit(self, run_id: str, edit: planner.TodoChanged) -> None:
         """Store the user's latest todo list, until a step shows that the model has seen it."""
         await self._store.put(f"runs/edits/{run_id}.pb", edit.SerializeToString(), PROTOBUF)

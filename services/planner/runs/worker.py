@@ -20,6 +20,7 @@ from fathom.core.errors import FathomError, NotFound, NotReady
 from fathom.domain.chat.messages import Message as ChatMessage
 from fathom.domain.chat.pipeline import REWRITE
 from fathom.domain.chat.proto import sampling_from_proto
+from fathom.domain.text.language import language_of
 from fathom.services.planner.config import Config
 from fathom.services.planner.coverage.wording import open_with_notice
 from fathom.services.planner.engine import AnyProtocol, Engine, Play
@@ -36,6 +37,7 @@ from fathom.services.planner.questions.routing import Form
 from fathom.services.planner.runs.consent import note_asker
 from fathom.services.planner.runs.control import RunControl, request_stop
 from fathom.services.planner.runs.conversation import Conversation, load_conversation
+from fathom.services.planner.runs.earlier.reminders import Recaller, Reminder
 from fathom.services.planner.runs.log.events import EventLog, send_heartbeats
 from fathom.services.planner.runs.log.fold import History, StepFold, load_history
 from fathom.services.planner.runs.parking import PAUSES, AttemptsSpent, Parked, is_outage, park
@@ -103,6 +105,8 @@ class Worker:
     """Summary of the data for the system prompt; None leaves it out."""
     rewriter: Rewriter | None = None
     """Makes follow-ups whole; without one each question is played in its own words."""
+    recaller: Recaller | None = None
+    """Reminds runs of older turns; without one they know their window alone."""
     pace: Pace = field(default_factory=Pace)
     _verifying: set[asyncio.Task[None]] = field(default_factory=set)
     _consumer: Consumer = field(default_factory=Consumer)
@@ -213,12 +217,17 @@ class Worker:
         # Half a minute more than the run may take, for recording its end; waits for services do not count.
         timeout_s = granted.limits.max_run_ms / 1000 + self.config.tool_patience_s + 30
         call = Call.new(lane=turn.lane, tenant=header.tenant, timeout_s=timeout_s, traceparent=header.traceparent)
-        with calling(call):
+        # Services are called for whoever asked: memory recalls nobody else's turns.
+        with calling(replace(call, principal=header.principal)):
             request = header.run_request()
             is_first = not fold.takeovers and not leg.number
             conversation = await load_conversation(self.clients, self.record, run_id, request, is_first)
+            reminder = await self._recall(header, request)
+            # Before the window, as they were said before it.
+            conversation = replace(conversation, history=(*reminder.messages, *conversation.history))
             reading = await self._understand(header, conversation.history)
             task = await self._make_task(header, request, leg, granted, conversation, reading, fold.worked_s)
+            task = replace(task, conversation_id=header.conversation_id, has_memory=reminder.has_memory)
             history = await load_history(self.record, run_id, fold, None if ended is None else ended[0])
             # Without an earlier planner there is no late end that would have to be told from this one's.
             if not history.is_new:
@@ -228,7 +237,7 @@ class Worker:
             if reading.asks_back:
                 asked = Outcome(StopReason.FINISHED, make_clarification(reading))
                 play = Play(rebuild_episode(task, (), ()), asked)
-                await self.finish(PlayedLeg(play, [], None), header, leg, turn.lane, events)
+                await self.finish(PlayedLeg(play, [], None), header, leg, turn.lane, events, fold)
                 return
             started = time.monotonic()
             played = await self._play(task, header, leg, turn.losses, events, history)
@@ -236,7 +245,7 @@ class Worker:
             if outcome.is_house_failure:
                 error = NotReady(outcome.error, metadata={"culprit": outcome.culprit})
                 await park(events, fold, self.config.outage_s, error)
-            await self.finish(played, header, leg, turn.lane, events)
+            await self.finish(played, header, leg, turn.lane, events, fold)
             self.pace.note(turn.lane, time.monotonic() - started)
 
     async def _play(
@@ -270,6 +279,12 @@ class Worker:
             # The last delivery is for an end that the reader sees, instead of silence.
             return Outcome(StopReason.FAILED, None, f"planner: {describe_losses(losses)}", "planner")
         return None
+
+    async def _recall(self, header: Header, request: pb.RunRequest) -> Reminder:
+        """Return what the run is reminded of; a delegated one of nothing."""
+        if self.recaller is None or header.parent_run_id:
+            return Reminder()
+        return await self.recaller.recall(header.run_id, request, language_of(header.question))
 
     async def _understand(self, header: Header, chat: Sequence[ChatMessage]) -> Reading:
         """Return the question as it is understood after the conversation, the same for each attempt."""
@@ -355,14 +370,16 @@ class Worker:
         recording = recording_from_proto(request.recording)
         return replace(task, depth=header.depth, instructions=request.instructions, recording=recording)
 
-    async def finish(self, played: PlayedLeg, header: Header, leg: Leg, lane: Lane, events: EventLog) -> None:
-        """Record the trajectory, publish the end, stop sub-runs; in this order, each step idempotent."""
+    async def finish(
+        self, played: PlayedLeg, header: Header, leg: Leg, lane: Lane, events: EventLog, fold: StepFold
+    ) -> None:
+        """Record turn and trajectory, publish the end, stop sub-runs; in this order, each step idempotent."""
         episode, outcome = played.play.episode, played.play.outcome
         if outcome.answer is not None:
             # Here and not in the ending: graders of rollouts read the answer as the model wrote it.
             outcome = replace(outcome, answer=open_with_notice(outcome.answer))
         await events.confirm()  # raises when another planner has acquired the run, which then ends it
-        await self._remember(header, replace(played.play, outcome=outcome))
+        await self._remember(header, replace(played.play, outcome=outcome), events, fold)
         trajectory = trajectory_to_proto(episode, outcome, header.protocol_value, LANES[lane], played.steps)
         trajectory.leg, trajectory.parent_run_id = leg.number, header.parent_run_id
         await note_asker(self.record, header, trajectory)
@@ -406,8 +423,11 @@ class Worker:
             with suppress(NotFound):  # a worker was lost before it had written the header
                 await self.stop(child)
 
-    async def _remember(self, header: Header, play: Play) -> None:
-        """Append the turn to the conversation; a failure of memory is logged and does not fail the run."""
+    async def _remember(self, header: Header, play: Play, events: EventLog, fold: StepFold) -> None:
+        """Append the turn to the conversation; raise ``Parked`` while memory is away, since follow-ups need the turn.
+
+        Any other failure of memory, and one that outlasts what runs wait for services, is logged and fails no run.
+        """
         if play.outcome.stop is not StopReason.FINISHED or play.outcome.answer is None or header.parent_run_id:
             return
         turn = memory.Turn(
@@ -420,6 +440,8 @@ class Worker:
         try:
             await self.clients.memory.append_turn(request)
         except FathomError as error:
+            if is_outage(error):
+                await park(events, fold, self.config.outage_s, error)
             self.log.error("turn was not remembered", run_id=header.run_id, error=error.message)
 
 

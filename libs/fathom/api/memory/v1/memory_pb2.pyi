@@ -1,11 +1,21 @@
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class RecallMethod(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RECALL_METHOD_UNSPECIFIED: _ClassVar[RecallMethod]
+    RECALL_METHOD_MEANING_AND_WORDS: _ClassVar[RecallMethod]
+    RECALL_METHOD_WORDS: _ClassVar[RecallMethod]
+RECALL_METHOD_UNSPECIFIED: RecallMethod
+RECALL_METHOD_MEANING_AND_WORDS: RecallMethod
+RECALL_METHOD_WORDS: RecallMethod
 
 class Turn(_message.Message):
     __slots__ = ("number", "question", "rewritten_question", "answer", "run_id", "end_time", "bullets")
@@ -156,28 +166,80 @@ class DeleteConversationResponse(_message.Message):
     def __init__(self, turns: _Optional[int] = ...) -> None: ...
 
 class SearchMemoryRequest(_message.Message):
-    __slots__ = ("question", "top_k")
+    __slots__ = ("question", "top_k", "page_token", "conversation_id", "through", "after", "before")
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     TOP_K_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    THROUGH_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
     question: str
     top_k: int
-    def __init__(self, question: _Optional[str] = ..., top_k: _Optional[int] = ...) -> None: ...
+    page_token: str
+    conversation_id: str
+    through: int
+    after: _timestamp_pb2.Timestamp
+    before: _timestamp_pb2.Timestamp
+    def __init__(self, question: _Optional[str] = ..., top_k: _Optional[int] = ..., page_token: _Optional[str] = ..., conversation_id: _Optional[str] = ..., through: _Optional[int] = ..., after: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., before: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class MemoryPage(_message.Message):
-    __slots__ = ("conversation_id", "turn", "score")
+    __slots__ = ("conversation_id", "turn", "score", "segment", "continues", "chain", "passage")
     CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
     TURN_FIELD_NUMBER: _ClassVar[int]
     SCORE_FIELD_NUMBER: _ClassVar[int]
+    SEGMENT_FIELD_NUMBER: _ClassVar[int]
+    CONTINUES_FIELD_NUMBER: _ClassVar[int]
+    CHAIN_FIELD_NUMBER: _ClassVar[int]
+    PASSAGE_FIELD_NUMBER: _ClassVar[int]
     conversation_id: str
     turn: Turn
     score: float
-    def __init__(self, conversation_id: _Optional[str] = ..., turn: _Optional[_Union[Turn, _Mapping]] = ..., score: _Optional[float] = ...) -> None: ...
+    segment: int
+    continues: int
+    chain: int
+    passage: str
+    def __init__(self, conversation_id: _Optional[str] = ..., turn: _Optional[_Union[Turn, _Mapping]] = ..., score: _Optional[float] = ..., segment: _Optional[int] = ..., continues: _Optional[int] = ..., chain: _Optional[int] = ..., passage: _Optional[str] = ...) -> None: ...
+
+class TurnId(_message.Message):
+    __slots__ = ("conversation_id", "number")
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    conversation_id: str
+    number: int
+    def __init__(self, conversation_id: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
+
+class MemorySegment(_message.Message):
+    __slots__ = ("id", "summary", "written_by", "sources", "score", "heat", "first_time", "last_time")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    WRITTEN_BY_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    HEAT_FIELD_NUMBER: _ClassVar[int]
+    FIRST_TIME_FIELD_NUMBER: _ClassVar[int]
+    LAST_TIME_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    summary: str
+    written_by: str
+    sources: _containers.RepeatedCompositeFieldContainer[TurnId]
+    score: float
+    heat: float
+    first_time: _timestamp_pb2.Timestamp
+    last_time: _timestamp_pb2.Timestamp
+    def __init__(self, id: _Optional[int] = ..., summary: _Optional[str] = ..., written_by: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[TurnId, _Mapping]]] = ..., score: _Optional[float] = ..., heat: _Optional[float] = ..., first_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., last_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class SearchMemoryResponse(_message.Message):
-    __slots__ = ("pages",)
+    __slots__ = ("pages", "segments", "method", "next_page_token")
     PAGES_FIELD_NUMBER: _ClassVar[int]
+    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    METHOD_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     pages: _containers.RepeatedCompositeFieldContainer[MemoryPage]
-    def __init__(self, pages: _Optional[_Iterable[_Union[MemoryPage, _Mapping]]] = ...) -> None: ...
+    segments: _containers.RepeatedCompositeFieldContainer[MemorySegment]
+    method: RecallMethod
+    next_page_token: str
+    def __init__(self, pages: _Optional[_Iterable[_Union[MemoryPage, _Mapping]]] = ..., segments: _Optional[_Iterable[_Union[MemorySegment, _Mapping]]] = ..., method: _Optional[_Union[RecallMethod, str]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class ListFactsRequest(_message.Message):
     __slots__ = ("page_size", "page_token")
@@ -292,28 +354,46 @@ class RecordFeedbackResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class ListFeedbackRequest(_message.Message):
-    __slots__ = ("page_size", "page_token")
+    __slots__ = ("page_size", "page_token", "helpful", "tag", "run_id", "edited", "after", "before", "with_turn")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    HELPFUL_FIELD_NUMBER: _ClassVar[int]
+    TAG_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EDITED_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    WITH_TURN_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    helpful: bool
+    tag: str
+    run_id: str
+    edited: bool
+    after: _timestamp_pb2.Timestamp
+    before: _timestamp_pb2.Timestamp
+    with_turn: bool
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., helpful: bool = ..., tag: _Optional[str] = ..., run_id: _Optional[str] = ..., edited: bool = ..., after: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., before: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., with_turn: bool = ...) -> None: ...
 
 class Feedback(_message.Message):
-    __slots__ = ("run_id", "helpful", "tags", "comment", "edited_answer", "create_time")
+    __slots__ = ("run_id", "helpful", "tags", "comment", "edited_answer", "create_time", "conversation_id", "turn")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     HELPFUL_FIELD_NUMBER: _ClassVar[int]
     TAGS_FIELD_NUMBER: _ClassVar[int]
     COMMENT_FIELD_NUMBER: _ClassVar[int]
     EDITED_ANSWER_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     helpful: bool
     tags: _containers.RepeatedScalarFieldContainer[str]
     comment: str
     edited_answer: str
     create_time: _timestamp_pb2.Timestamp
-    def __init__(self, run_id: _Optional[str] = ..., helpful: bool = ..., tags: _Optional[_Iterable[str]] = ..., comment: _Optional[str] = ..., edited_answer: _Optional[str] = ..., create_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    conversation_id: str
+    turn: Turn
+    def __init__(self, run_id: _Optional[str] = ..., helpful: bool = ..., tags: _Optional[_Iterable[str]] = ..., comment: _Optional[str] = ..., edited_answer: _Optional[str] = ..., create_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., conversation_id: _Optional[str] = ..., turn: _Optional[_Union[Turn, _Mapping]] = ...) -> None: ...
 
 class ListFeedbackResponse(_message.Message):
     __slots__ = ("feedback", "next_page_token")
@@ -322,3 +402,63 @@ class ListFeedbackResponse(_message.Message):
     feedback: _containers.RepeatedCompositeFieldContainer[Feedback]
     next_page_token: str
     def __init__(self, feedback: _Optional[_Iterable[_Union[Feedback, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class MemoryScope(_message.Message):
+    __slots__ = ("tenant", "principal", "everybody")
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    EVERYBODY_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
+    principal: str
+    everybody: bool
+    def __init__(self, tenant: _Optional[str] = ..., principal: _Optional[str] = ..., everybody: bool = ...) -> None: ...
+
+class ExportMemoryRequest(_message.Message):
+    __slots__ = ("scope", "page_size", "page_token")
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    scope: MemoryScope
+    page_size: int
+    page_token: str
+    def __init__(self, scope: _Optional[_Union[MemoryScope, _Mapping]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ExportedRow(_message.Message):
+    __slots__ = ("table", "row_json")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    ROW_JSON_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    row_json: str
+    def __init__(self, table: _Optional[str] = ..., row_json: _Optional[str] = ...) -> None: ...
+
+class ExportMemoryResponse(_message.Message):
+    __slots__ = ("rows", "next_page_token")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    rows: _containers.RepeatedCompositeFieldContainer[ExportedRow]
+    next_page_token: str
+    def __init__(self, rows: _Optional[_Iterable[_Union[ExportedRow, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class EraseMemoryRequest(_message.Message):
+    __slots__ = ("request_id", "scope")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    scope: MemoryScope
+    def __init__(self, request_id: _Optional[str] = ..., scope: _Optional[_Union[MemoryScope, _Mapping]] = ...) -> None: ...
+
+class ErasedTable(_message.Message):
+    __slots__ = ("table", "rows")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    rows: int
+    def __init__(self, table: _Optional[str] = ..., rows: _Optional[int] = ...) -> None: ...
+
+class EraseMemoryResponse(_message.Message):
+    __slots__ = ("tables", "has_more")
+    TABLES_FIELD_NUMBER: _ClassVar[int]
+    HAS_MORE_FIELD_NUMBER: _ClassVar[int]
+    tables: _containers.RepeatedCompositeFieldContainer[ErasedTable]
+    has_more: bool
+    def __init__(self, tables: _Optional[_Iterable[_Union[ErasedTable, _Mapping]]] = ..., has_more: bool = ...) -> None: ...
