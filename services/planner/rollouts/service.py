@@ -23,7 +23,7 @@ from fathom.domain.grading.episodes import tool_steps
 from fathom.services.planner.answering.rendering.citations import resolve_citations
 from fathom.services.planner.config import Config
 from fathom.services.planner.engine import AnyProtocol, Engine, Play
-from fathom.services.planner.episode.dialogue import SearchR1
+from fathom.services.planner.episode.dialogue import SearchR1, TagTexts
 from fathom.services.planner.episode.limits import (
     cap_cost,
     cap_limit,
@@ -53,6 +53,9 @@ from fathom.services.planner.workflow.rewriting import STAGE, Reading, Rewriter
 from fathom.transport.bus.base import Bus
 from fathom.transport.bus.streams import trajectory_subject
 from fathom.transport.store.refs import to_ref
+
+# Fields of a request that are texts of a protocol with tags.
+TAG_TEXTS = ("system_prompt", "instruction", "invalid_action")
 
 # Bounds of what one request makes a planner hold; trainers split larger batches.
 MAX_TASKS, MAX_GROUP = 1024, 64
@@ -182,10 +185,11 @@ class Rollouts:
         """Return the protocol of a request; of one that is routed, that of the agent."""
         routed = request.protocol == trajectory.PROTOCOL_AUTO
         protocol = self.protocols.get(trajectory.PROTOCOL_RESEARCH if routed else request.protocol)
-        if isinstance(protocol, SearchR1) and request.system_prompt:
-            return protocol.with_system_prompt(request.system_prompt)
-        if request.system_prompt:
-            raise InvalidField("system_prompt", "only PROTOCOL_SEARCH_R1 takes another system prompt")
+        own = {name: text for name in TAG_TEXTS if (text := getattr(request, name))}
+        if isinstance(protocol, SearchR1) and own:
+            return protocol.with_texts(TagTexts(**own))
+        if own:
+            raise InvalidField(next(iter(own)), "only PROTOCOL_SEARCH_R1 takes texts of the caller's")
         if protocol is None:
             raise InvalidField("protocol", f"{request.protocol} is no protocol of this planner")
         return protocol

@@ -622,7 +622,7 @@ class RolloutTask(_message.Message):
     def __init__(self, id: _Optional[str] = ..., question: _Optional[str] = ..., references: _Optional[_Iterable[str]] = ..., sheets: _Optional[_Iterable[_Union[_datafetch_pb2.Sheet, _Mapping]]] = ..., grader: _Optional[str] = ..., grader_parameters: _Optional[_Mapping[str, float]] = ..., expected_tools: _Optional[_Iterable[str]] = ..., history: _Optional[_Iterable[_Union[_policy_pb2.Message, _Mapping]]] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., conversation_id: _Optional[str] = ..., conversation_turns: _Optional[int] = ..., remembered: _Optional[_Union[_trajectory_pb2.Remembered, _Mapping]] = ...) -> None: ...
 
 class RolloutRequest(_message.Message):
-    __slots__ = ("request_id", "tasks", "group_size", "protocol", "model", "policy_version", "sampling", "budget", "effort", "grader", "grader_parameters", "concurrency", "as_of", "system_prompt", "window", "prompts", "tools", "recording")
+    __slots__ = ("request_id", "tasks", "group_size", "protocol", "model", "policy_version", "sampling", "budget", "effort", "grader", "grader_parameters", "concurrency", "as_of", "system_prompt", "window", "prompts", "tools", "instruction", "invalid_action", "recording")
     class GraderParametersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -654,6 +654,8 @@ class RolloutRequest(_message.Message):
     WINDOW_FIELD_NUMBER: _ClassVar[int]
     PROMPTS_FIELD_NUMBER: _ClassVar[int]
     TOOLS_FIELD_NUMBER: _ClassVar[int]
+    INSTRUCTION_FIELD_NUMBER: _ClassVar[int]
+    INVALID_ACTION_FIELD_NUMBER: _ClassVar[int]
     RECORDING_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     tasks: _containers.RepeatedCompositeFieldContainer[RolloutTask]
@@ -672,8 +674,10 @@ class RolloutRequest(_message.Message):
     window: _trajectory_pb2.Window
     prompts: _containers.ScalarMap[str, str]
     tools: _containers.RepeatedScalarFieldContainer[str]
+    instruction: str
+    invalid_action: str
     recording: Recording
-    def __init__(self, request_id: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[RolloutTask, _Mapping]]] = ..., group_size: _Optional[int] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., policy_version: _Optional[int] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., effort: _Optional[_Union[Effort, str]] = ..., grader: _Optional[str] = ..., grader_parameters: _Optional[_Mapping[str, float]] = ..., concurrency: _Optional[int] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., system_prompt: _Optional[str] = ..., window: _Optional[_Union[_trajectory_pb2.Window, _Mapping]] = ..., prompts: _Optional[_Mapping[str, str]] = ..., tools: _Optional[_Iterable[str]] = ..., recording: _Optional[_Union[Recording, _Mapping]] = ...) -> None: ...
+    def __init__(self, request_id: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[RolloutTask, _Mapping]]] = ..., group_size: _Optional[int] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., policy_version: _Optional[int] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., effort: _Optional[_Union[Effort, str]] = ..., grader: _Optional[str] = ..., grader_parameters: _Optional[_Mapping[str, float]] = ..., concurrency: _Optional[int] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., system_prompt: _Optional[str] = ..., window: _Optional[_Union[_trajectory_pb2.Window, _Mapping]] = ..., prompts: _Optional[_Mapping[str, str]] = ..., tools: _Optional[_Iterable[str]] = ..., instruction: _Optional[str] = ..., invalid_action: _Optional[str] = ..., recording: _Optional[_Union[Recording, _Mapping]] = ...) -> None: ...
 
 class RolloutResponse(_message.Message):
     __slots__ = ("trajectory",)
