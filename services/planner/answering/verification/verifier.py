@@ -13,9 +13,10 @@ from dataclasses import replace
 from itertools import groupby, pairwise
 
 from fathom.services.planner.answering.verification.checking.arithmetic import is_derived, lacks_points
+from fathom.services.planner.answering.verification.checking.bases import find_false_bases
 from fathom.services.planner.answering.verification.checking.cells import CellCheck
 from fathom.services.planner.answering.verification.checking.material import CheckedMaterial
-from fathom.services.planner.answering.verification.checking.numbers import NumberCheck
+from fathom.services.planner.answering.verification.checking.numbers import NumberCheck, find_times
 from fathom.services.planner.answering.verification.checking.periods import verify_date
 from fathom.services.planner.answering.verification.checking.statements import StatementCheck
 from fathom.services.planner.answering.verification.checking.verdict import Verdict, make_finding
@@ -67,6 +68,7 @@ class Verifier:
                 verdict = Verdict(False, detail="the difference of two percentages is in percentage points")
             if not verdict.accepted and not (verdict.kind is not FindingKind.EVENT and made):
                 marks.append(make_finding(sentence, number.start, number.end, verdict))
+        marks += find_false_bases(sentence, cited, find_times(sentence))
         marks += self._statements.verify_claims(sentence, read)
         marked = {(mark.start, mark.end) for mark in marks}
         passages = [source for source in cited if source.kind is MaterialKind.PASSAGE]

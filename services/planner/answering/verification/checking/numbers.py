@@ -31,6 +31,8 @@ from fathom.services.planner.model.episode import FindingKind, MaterialKind
 
 # Integers up to a dozen are counts ("three quarters", "12 months"), which occur in any material by chance.
 SMALL = 12
+# "1982-84".
+YEARS = re.compile(r"\b(?:1[89]|20)\d\d[-–/]?$")
 # "131 in June": the date directly behind a number binds it.
 # Behind a bracket the next value begins: "in May (133) than in June (137)".
 BOUND = re.compile(r"^[^,;.，；。)）]{0,24}?\b(?:in|on|at|as of|of|for)\s+(?:early |late |the )?$", re.IGNORECASE)
@@ -78,6 +80,10 @@ class NumberCheck:
             near = near if near and near.accepted else self._derive_number(number, sentence, read, wider)
             if near is not None and near.accepted:
                 return replace(near, derived=True)
+        if held is not None and held.kind is FindingKind.TIME and (span := self._find_span(number, sentence, times)):
+            near = self._judge_found(number, sentence, found, [span])
+            if near.accepted:
+                return near
         bounds = [one for one in sentence.numbers if one is not number]
         if is_count(number, sentence) and any(has_count(number, bounds, source, times) for source in read):
             return Verdict(True, held=number.value)
@@ -111,6 +117,8 @@ class NumberCheck:
         plain = not number.kind and not number.scaled and number.decimals == 0 and not number.signed
         around = sentence.text[max(0, number.start - 1) : number.start]
         if plain and abs(number.value) <= SMALL and around not in "$¥€£":
+            return True
+        if not number.kind and not number.scaled and YEARS.search(sentence.text[: number.start]):
             return True
         if any(compare_numbers(number, held) is not None for held in self._material.asked.numbers):
             return True
@@ -149,7 +157,7 @@ class NumberCheck:
         """Return the verdict of a number by the entity, time and direction of its occurrences."""
         subjects = self._find_subjects(number, sentence)
         # Entity, then time, then direction: the first that does not fit says best what is wrong.
-        of_subject = [m for m in found if not subjects or not m.entities or m.entities & subjects]
+        of_subject = [m for m in found if not subjects or not m.entities or self._is_about(m.entities, subjects)]
         if not of_subject:
             owner = ", ".join(sorted({entity for match in found for entity in match.entities}))
             return Verdict(False, FindingKind.EVENT, f"this is the value of {owner}", collect_sources(found))
@@ -166,11 +174,28 @@ class NumberCheck:
             )
         return Verdict(True, held=in_time[0].value)
 
+    def _find_span(self, number: Number, sentence: Sentence, times: Sequence[Moment]) -> Moment | None:
+        """Return the time between the first and the last date of a sentence for a number whose clause has none.
+
+        "It fell to 91.52, then recovered to 69.2 on 27 February, above its level of October."
+        """
+        start, end = find_clause(sentence.text, number.start)
+        dated = [one for one in times if one.first and one.last]
+        if len({one.first for one in dated}) < 2 or any(start <= one.start < end for one in dated):
+            return None
+        first = min(one.first for one in dated if one.first)
+        last = max(one.last for one in dated if one.last)
+        return Moment(-1, -1, "", first, last)
+
+    def _is_about(self, entities: frozenset[str], subjects: frozenset[str]) -> bool:
+        """Return whether a value's entities are subjects, or parts of one by their names: "Acme" has "Acme digital"."""
+        names = {name.casefold() for one in subjects for name in (one, *self._material.known.get(one, ()))}
+        own = {name.casefold() for one in entities for name in (one, *self._material.known.get(one, ()))}
+        return bool(entities & subjects) or any(part.startswith(f"{name} ") for name in names for part in own)
+
     def _find_subjects(self, number: Number, sentence: Sentence) -> frozenset[str]:
         """Return the entities that a number may belong to: the one of its clause, else all of the sentence."""
-        cuts = [0, *(match.end() for match in CLAUSE.finditer(sentence.text)), len(sentence.text)]
-        start = max(cut for cut in cuts if cut <= number.start)
-        end = min(cut for cut in cuts if cut > number.start)
+        start, end = find_clause(sentence.text, number.start)
         # "of the two shares about 47% against about 44%": the other one is not named.
         if OF_THEM.search(sentence.text):
             return frozenset()
@@ -196,6 +221,12 @@ class NumberCheck:
             pairs = [(moment, held) for moment in wanted for held in match.moments]
             return any(m.meets(held) or (m.first or date.min) >= (held.last or date.min) for m, held in pairs)
         return any(moment.meets(held) for moment in wanted for held in match.moments)
+
+
+def find_clause(text: str, place: int) -> tuple[int, int]:
+    """Return the span of the clause of a place."""
+    cuts = [0, *(match.end() for match in CLAUSE.finditer(text)), len(text)]
+    return max(cut for cut in cuts if cut <= place), min(cut for cut in cuts if cut > place)
 
 
 def is_count(number: Number, sentence: Sentence) -> bool:
