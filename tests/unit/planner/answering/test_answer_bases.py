@@ -89,3 +89,24 @@ def test_another_unit_or_base_is_found_and_the_right_one_is_not(series: Series, 
 )  # fmt: skip
 def test_what_follows_from_the_columns_is_not_marked(series: tuple[Series, ...], text: str) -> None:
     assert verify(text, *series) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # Another column's share, a part of a group, a currency's own price, a fall that is not that of the period.
+        "Acme took a smaller share of the market than Beta in September 2023 [1].",
+        "Two of the three grew in 2023Q3; Beta shrank [1].",
+        "Acme's worst fall was deeper than Beta's in September 2023 [1].",
+        # What stands behind the comma has a date of its own.
+        "In 2023Q2 Acme closed higher than Beta, which was at 5 in 2022Q3 [1].",
+    ],
+)
+def test_what_no_column_holds_is_not_compared(text: str) -> None:
+    acme = quarterly("Acme", "million EUR", [9.0, 8, 9, 20, 30], scale=1e6)
+    beta = quarterly("Beta", "million EUR", [5.0, 4, 5, 6, 5], scale=1e6)
+    assert verify(text, acme, beta) == []
+
+
+def test_a_currency_rises_where_its_own_price_falls() -> None:
+    assert verify("The dollar was weaker in September 2023 than in June 2023 [1].", PRICE) == []
