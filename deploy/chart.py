@@ -16,6 +16,9 @@ import yaml
 
 CHART = Path(__file__).parents[1] / "charts" / "fathom"
 
+WATCHES = ("grading", "shadow")
+"""Blocks beside the services that are shaped like them."""
+
 FREE = {
     "image.digests": {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"},
     "gateway.ingress.annotations": {"type": "string"},
@@ -131,7 +134,7 @@ def service_schema(values: dict[str, Any]) -> dict[str, Any]:
 
 def make_schema(values: dict[str, Any]) -> dict[str, Any]:
     """Return the chart's values.schema.json."""
-    found = schema_of({k: v for k, v in values.items() if k not in ("services", "defaults", "grading")}, "")
+    found = schema_of({k: v for k, v in values.items() if k not in ("services", "defaults", *WATCHES)}, "")
     one = service_schema(values)
     found["properties"]["defaults"] = {**one, "properties": {k: one["properties"][k] for k in values["defaults"]}}
     found["properties"]["services"] = {
@@ -139,8 +142,11 @@ def make_schema(values: dict[str, Any]) -> dict[str, Any]:
         "additionalProperties": False,
         "properties": {name: one for name in values["services"]},
     }
-    watch = {**one["properties"], "enabled": {"type": "boolean"}, "calls": {"enum": [values["grading"]["calls"]]}}
-    found["properties"]["grading"] = {**one, "properties": watch}
+    for name in WATCHES:
+        watch = {**one["properties"], "enabled": {"type": "boolean"}, "calls": {"enum": [values[name]["calls"]]}}
+        found["properties"][name] = {**one, "properties": watch}
+    # The experiment has one place in the store, which its one pod writes.
+    found["properties"]["shadow"]["properties"] |= {"replicas": {"enum": [1]}, "kind": {"enum": ["Deployment"]}}
     job = found["properties"]["training"]["properties"]["job"]
     found["properties"]["training"]["properties"]["jobs"] = {
         "type": "object",

@@ -8,9 +8,10 @@ from datetime import date, datetime, timedelta
 
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
 from fathom.core.call import DEFAULT_TENANT, Call, calling
-from fathom.core.errors import InvalidField, NotFound, PayloadTooLarge
+from fathom.core.errors import InvalidField, NotFound
 from fathom.core.ids import checked_id
 from fathom.domain import frames
+from fathom.domain.decoding import Decoder, DecodingLimits
 from fathom.hosting.deps import Deps
 from fathom.services.datafetch.catalog.frameworks.rpc import list_frameworks
 from fathom.services.datafetch.config import Config
@@ -55,6 +56,8 @@ MAX_EARLIER = 3
 MAX_SQL_SHEETS = 16
 # Sheets whose columns a program may name, and up to which decoded size: their dates are read for each new question.
 MAX_SHEETS, MAX_OWN_BYTES = 16, 64 << 20
+# A file of 64 MiB is many times larger as cells, and as large again as the table that is written of it.
+IMPORT_LIMITS = DecodingLimits(memory_bytes=2 << 30, processor_s=60)
 
 
 def build(config: Config, deps: Deps) -> Service:
@@ -67,13 +70,14 @@ def build(config: Config, deps: Deps) -> Service:
     vendors = connect(config.connectors, quotas) if config.connectors.enabled else None
     outside = GapFiller(vendors, config.connectors, engine.is_us_company)
 
-    # The vendors first: their calls ask the engine which companies are listed.
+    servicer = DatafetchServicer(engine, TenantStore(deps.store), config, outside)
+
     async def close() -> None:
+        servicer.close()
+        # The vendors first: their calls ask the engine which companies are listed.
         await outside.close()
         await quotas.close()
         await engine.close()
-
-    servicer = DatafetchServicer(engine, TenantStore(deps.store), config, outside)
 
     async def start() -> None:
         await wait_for_store(deps.store, deps.telemetry.log)
@@ -111,6 +115,11 @@ class DatafetchServicer:
         self._outside = outside or GapFiller(None, config.connectors)
         self._texts = TextEncoder(config, engine.encoders)
         self._lifetimes = Lifetimes(store, config.max_imported_bytes)
+        self._decoder = Decoder(IMPORT_LIMITS)
+
+    def close(self) -> None:
+        """End the processes that read imported files."""
+        self._decoder.close()
 
     async def sweep(self) -> None:
         """Delete the imported sheets whose lifetime is over."""
@@ -218,7 +227,7 @@ class DatafetchServicer:
             await self._lifetimes.admit(request.data.size_bytes)
         data = await read_ref(self._store, request.data)
         kind, title = request.data.content_type, request.title
-        sheet, issues = await asyncio.to_thread(import_table, data, kind, title, request.worksheet)
+        sheet, issues = await self._decoder.run("data", import_table, data, kind, title, request.worksheet)
         if request.lifetime_s:
             # Before the sheet: one that is written and never noted would stay for ever.
             await self._lifetimes.note(sheet.id, len(data), request.lifetime_s)
@@ -296,7 +305,7 @@ class DatafetchServicer:
         try:
             kept = await self._store.get(f"tables/{sheet_id}.parquet")
             table = await asyncio.to_thread(frames.read_parquet, kept, "sheet_ids", MAX_OWN_BYTES)
-        except PayloadTooLarge:
+        except frames.TableTooLarge:
             return []
         return list_own_series(sheet_id, sheet.title, table)
 

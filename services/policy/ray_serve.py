@@ -22,15 +22,15 @@ from ray.serve.request_router import FIFOMixin, PendingRequest, RequestRouter, R
 
 from fathom.api.policy.v1 import policy_pb2 as pb
 from fathom.core.config import Settings, load
-from fathom.core.errors import FathomError, NotReady
+from fathom.core.errors import FathomError, NotReady, PayloadTooLarge
 from fathom.domain.chat.affinity import generation_key, rendezvous_weight
 from fathom.hosting.host import Runtime, dependencies
 from fathom.services.policy.config import Config
 from fathom.services.policy.server import build
-from fathom.transport.rpc.contract import Method, contract, once
+from fathom.transport.rpc.contract import MAX_MESSAGE_BYTES, Method, contract
 from fathom.transport.rpc.dispatch import Dispatcher
 from fathom.transport.rpc.door import OpenDoor, TokenDoor
-from fathom.transport.rpc.server import headers, within_limit
+from fathom.transport.rpc.server import headers
 from fathom.transport.status import to_status
 
 NAME = "policy"
@@ -144,7 +144,10 @@ class Replica:
         """
         try:
             call = self._dispatcher.admit(headers(grpc_context))
-            async with aclosing(self._dispatcher.handle(method, once(request), call, "serve")) as responses:
+            if not method.server_streaming:
+                yield within_limit(await self._dispatcher.answer(method, request, call, "serve"))
+                return
+            async with aclosing(self._dispatcher.stream(method, request, call, "serve")) as responses:
                 async for response in responses:
                     yield within_limit(response)
         except FathomError as error:
@@ -156,6 +159,13 @@ class Replica:
             # carries, but only with a response: hence an empty one, of which a unary call shows the status alone and a
             # stream the response as well.
             yield method.response_type()
+
+
+def within_limit(message: Message) -> Message:
+    """Return the message; raise ``PayloadTooLarge`` before the transport refuses it with an untyped error."""
+    if (size := message.ByteSize()) > MAX_MESSAGE_BYTES:
+        raise PayloadTooLarge(size, MAX_MESSAGE_BYTES)
+    return message
 
 
 def build_rpc_method(method: Method) -> Callable[..., Any]:

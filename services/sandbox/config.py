@@ -84,7 +84,8 @@ class Config(Settings):
     """Seconds after its opening when a session is closed, unless a cell runs."""
     drain_s: float = Field(default=0.0, ge=0)
     """Seconds that open sessions get to end at shutdown, within the grace period; new ones go to other replicas."""
-    interrupt_grace_s: float = Field(default=1.0, gt=0)
+    # Time that counts on a busy machine: a worker that only waits for a processor must not lose its variables.
+    interrupt_grace_s: float = Field(default=5.0, gt=0)
     """Seconds between the interrupt of a cell and the kill of its worker."""
     keep_alive_s: float = Field(default=5.0, gt=0)
     """Seconds without output of a running cell after which its caller gets a keep-alive message."""

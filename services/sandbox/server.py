@@ -17,7 +17,7 @@ from fathom.hosting.deps import Deps
 from fathom.services.sandbox.config import Config
 from fathom.services.sandbox.front.checks import validate_code, validate_columns
 from fathom.services.sandbox.front.supervisor_client import SupervisorClient
-from fathom.services.sandbox.front.tables import read_table
+from fathom.services.sandbox.front.tables import make_decoder, read_table
 from fathom.services.sandbox.metrics import Metrics
 from fathom.transport.rpc.service import Service
 from fathom.transport.store import ObjectStore
@@ -37,11 +37,16 @@ def build(config: Config, deps: Deps) -> Service:
     """Return the sandbox service; this is its only constructor."""
     supervisor = SupervisorClient(config, deps.telemetry.log, Metrics.register(deps.telemetry.registry).note)
     servicer = SandboxServicer(supervisor, TenantStore(deps.store), config)
+
+    async def close() -> None:
+        servicer.close()
+        await supervisor.close()
+
     return Service(
         "sandbox",
         servicer,
         supervisor.start,
-        supervisor.close,
+        close,
         supervisor.list_isolation_facts,
         supervisor.watch_changes,
         servicer.drain,
@@ -53,7 +58,12 @@ class SandboxServicer:
 
     def __init__(self, supervisor: SupervisorClient, store: ObjectStore, config: Config) -> None:
         self._supervisor, self._store, self._config = supervisor, store, config
+        self._decoder = make_decoder(config)
         self._draining = False
+
+    def close(self) -> None:
+        """End the processes that decode tables."""
+        self._decoder.close()
 
     async def drain(self) -> None:
         """Refuse new sessions; return when the last open one is closed, or after ``drain_s`` seconds."""
@@ -80,7 +90,8 @@ class SandboxServicer:
         if source == "ref" and not self._config.objects:
             raise InvalidField("ref", "this sandbox reaches no object store (objects is false): send arrow")
         data = request.arrow if source == "arrow" else await read_ref(self._store, request.ref)
-        table = await read_table(request.name, data, request.ref.content_type, request.description, self._config)
+        kind = request.ref.content_type
+        table = await read_table(self._decoder, request.name, data, kind, request.description, self._config)
         # Without the data: the table goes as a memory file, which the worker maps without another copy.
         injected = pb.PutFrameRequest(
             session_id=request.session_id, name=request.name, lazy=request.lazy, columns=request.columns

@@ -21,7 +21,7 @@ from fathom.transport.rpc.server import HEALTH_NAMES
 from tests.chart.rendering import ROOT, Document, by_key, containers, pods
 
 SERVICES = ("gateway", "planner", "policy", "retrieval", "datafetch", "sandbox", "memory", "reward")
-WATCH = "grading"
+WATCHES = {"grading": "monitoring", "shadow": "shadow"}
 
 
 def environments(documents: tuple[Document, ...]) -> dict[str, dict[str, str]]:
@@ -30,7 +30,7 @@ def environments(documents: tuple[Document, ...]) -> dict[str, dict[str, str]]:
     for _, labels, spec in pods(documents):
         component = labels["app.kubernetes.io/component"]
         for container in spec["containers"]:
-            if container["name"] not in (*SERVICES, WATCH):
+            if container["name"] not in (*SERVICES, *WATCHES):
                 continue
             source = container["envFrom"][0]["configMapRef"]["name"]
             # The container's own entries go over those of the ConfigMap, as Kubernetes merges them.
@@ -47,7 +47,8 @@ def test_the_services_take_their_environment(documents: tuple[Document, ...]) ->
     for name, environ in checked.items():
         runtime = load(Runtime, "runtime", environ=environ)
         assert runtime.host == "0.0.0.0"
-        module = "fathom.operations.monitoring.config" if name == WATCH else f"fathom.services.{name}.config"
+        room = f"operations.{WATCHES[name]}" if name in WATCHES else f"services.{name}"
+        module = f"fathom.{room}.config"
         config: Any = importlib.import_module(module).Config
         load(config, name, environ=environ)
         sections = {"RUNTIME", name.upper(), "GATEWAY" if name == "gateway" else name.upper()}
@@ -70,7 +71,10 @@ def test_ports_are_those_that_the_services_listen_on(documents: tuple[Document, 
 def test_probes_ask_for_names_that_health_knows(documents: tuple[Document, ...]) -> None:
     doors = {
         "gateway": (ROOT / "services" / "gateway" / "app.py").read_text(),
-        WATCH: (ROOT / "libs" / "fathom" / "operations" / "monitoring" / "host.py").read_text(),
+        **{
+            name: (ROOT / "libs" / "fathom" / "operations" / room / "host.py").read_text()
+            for name, room in WATCHES.items()
+        },
     }
     asked = 0
     for name, container in containers(documents):

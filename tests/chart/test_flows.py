@@ -129,7 +129,7 @@ def test_calls_that_the_values_do_not_name_are_stopped(documents: tuple[Document
 def test_bus_store_and_names_are_reached_by_whoever_needs_them(documents: tuple[Document, ...]) -> None:
     found = ends(documents)
     dns = End((("k8s-app", "kube-dns"),), "kube-system")
-    for name in (*SERVICES, "grading", "trainer", "backup", "tests"):
+    for name in (*SERVICES, "grading", "shadow", "trainer", "backup", "tests"):
         if name not in found:
             continue
         # Long answers of the name server come over TCP. The sandbox needs no names: it calls nobody.
@@ -174,22 +174,24 @@ def test_scrapes_scaling_and_operators_reach_what_they_watch(documents: tuple[Do
             assert not allows(documents, found["trainer"], found[peer], 50051), peer
 
 
-def test_the_watch_over_production_reaches_what_its_code_calls_and_nobody_calls_it(
+def test_the_watches_over_production_reach_what_their_code_calls_and_nobody_calls_them(
     documents: tuple[Document, ...], values: Path
 ) -> None:
     found = ends(documents)
     assert ("grading" in found) == (values.stem != "external-nats-values")
-    if "grading" not in found:
-        return
-    code = find_callees(ROOT / "libs" / "fathom" / "operations" / "monitoring")
-    assert code == {"planner", "reward"}
-    for name in SERVICES:
-        reached = allows(documents, found["grading"], found[name], port_of(documents, name))
-        # The gateway's port is open to all in some examples, to nobody inside in the others; grading may not go there.
-        assert reached == (name in code), name
-        assert not allows(documents, found[name], found["grading"], 9090), name
-    assert allows(documents, End(namespace="monitoring"), found["grading"], 9090)
-    assert not allows(documents, End(namespace="default"), found["grading"], 9090)
+    assert ("shadow" in found) == (values.stem == "full-values")
+    for watch, room in (("grading", "monitoring"), ("shadow", "shadow")):
+        if watch not in found:
+            continue
+        code = find_callees(ROOT / "libs" / "fathom" / "operations" / room)
+        assert code == {"planner", "reward"}
+        for name in SERVICES:
+            reached = allows(documents, found[watch], found[name], port_of(documents, name))
+            # The gateway's port is open to all in some examples, to nobody inside in the others; no watch goes there.
+            assert reached == (name in code), (watch, name)
+            assert not allows(documents, found[name], found[watch], 9090), (watch, name)
+        assert allows(documents, End(namespace="monitoring"), found[watch], 9090)
+        assert not allows(documents, End(namespace="default"), found[watch], 9090)
 
 
 def test_helm_test_reaches_every_service(documents: tuple[Document, ...]) -> None:

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry
 from fathom.services.planner.metrics import Metrics as PlannerMetrics
 from fathom.services.policy.metrics import PolicyMetrics
 from tests.chart.rendering import CHART, ROOT, by_key, render
-from tests.chart.test_against_the_code import SERVICES, WATCH, parses
+from tests.chart.test_against_the_code import SERVICES, WATCHES, parses
 
 SUFFIXES = ("_total", "_bucket", "_count", "_sum")
 OTHERS = {
@@ -113,7 +113,7 @@ def test_absence_is_noticed_for_every_service() -> None:
     assert set(re.findall(r'component="(\w+)"', rule["expr"])) == set(SERVICES)
 
 
-def test_prometheus_scrapes_every_service_and_the_watch_over_production() -> None:
+def test_prometheus_scrapes_every_service_and_watch() -> None:
     documents = by_key(render("helm4", CHART / "ci" / "full-values.yaml"))
     (monitor,) = [document["spec"] for (kind, _), document in documents.items() if kind == "ServiceMonitor"]
     wanted, ports = monitor["selector"]["matchLabels"].items(), {one["port"] for one in monitor["endpoints"]}
@@ -123,7 +123,7 @@ def test_prometheus_scrapes_every_service_and_the_watch_over_production() -> Non
         if kind == "Service" and wanted <= document["metadata"]["labels"].items()
         and ports & {port["name"] for port in document["spec"]["ports"]}
     }  # fmt: skip
-    assert {*SERVICES, WATCH} <= scraped
+    assert {*SERVICES, *WATCHES} <= scraped
 
 
 def test_the_runbooks_may_lie_elsewhere() -> None:

@@ -84,6 +84,8 @@ def test_any_release_name_works(release: str) -> None:
         ("grading.grader=em", "grader"),
         ("grading.enabled=perhaps", "enabled"),
         ("grading.calls[0]=sandbox", "calls"),
+        ("shadow.replicas=2", "replicas"),
+        ("shadow.calls[0]=policy", "calls"),
     ],
 )
 @pytest.mark.parametrize("helm", ["helm3", "helm4"])
@@ -107,6 +109,7 @@ def test_a_typing_error_in_the_values_is_refused_by_name(helm: str, setting: str
             ("nats.enabled=false", "nats.external.servers=a:4222", "services.planner.keda.enabled=true"),
             "the lag is read from the NATS of this release",
         ),
+        (("shadow.enabled=true", "shadow.env.candidate=tiny@2"), "shadow.env.baseline is needed"),
         (("training.jobs.a-name-of-21-letters.workers=1", "nameOverride=x"), "nameOverride"),
     ],
 )
@@ -131,6 +134,20 @@ def test_production_is_graded_unless_it_is_said_otherwise() -> None:
     found = by_key(render("helm4", MINIMAL, "demo", *settings))
     assert found["ConfigMap", "demo-fathom-grading"]["data"]["FATHOM_GRADING_SHARE"] == "0.25"
     assert ("PodDisruptionBudget", "demo-fathom-grading") in found
+
+
+def test_new_weights_are_compared_only_where_it_is_said_and_by_one_pod() -> None:
+    before = by_key(render("helm4", MINIMAL))
+    settings = ("enabled=true", "env.candidate=tiny@2", "env.baseline=tiny@1", "env.share=0.05")
+    after = by_key(render("helm4", MINIMAL, "demo", *(f"shadow.{setting}" for setting in settings)))
+    kinds = ("ConfigMap", "Deployment", "NetworkPolicy", "Service", "ServiceAccount")
+    assert after.keys() - before.keys() == {(kind, "demo-fathom-shadow") for kind in kinds}
+    spec = after["Deployment", "demo-fathom-shadow"]["spec"]
+    # While it rolls, too: two of them would play each question twice.
+    assert (spec["replicas"], spec["strategy"]["rollingUpdate"]["maxSurge"]) == (1, 0)
+    assert spec["template"]["spec"]["containers"][0]["command"] == ["fathom", "shadow", "watch"]
+    # A pod that ended with its decision would be started again for ever.
+    assert after["ConfigMap", "demo-fathom-shadow"]["data"]["FATHOM_SHADOW_STAYS"] == "true"
 
 
 def test_a_change_of_a_setting_rolls_its_pods() -> None:

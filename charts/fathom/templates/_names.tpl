@@ -44,10 +44,18 @@ app.kubernetes.io/managed-by: {{ (index . 0).Release.Service | quote }}
 {{- if $image.digest -}}{{ $path }}@{{ $image.digest }}{{- else -}}{{ $path }}:{{ $image.tag }}{{- end -}}
 {{- end -}}
 
-{{/* The services, and the watch over production that is run as one, by name as YAML. */}}
+{{/* Names of what is run like a service, and has no door but that of metrics: watches over what users ask for. */}}
+{{- define "fathom.watches" -}}
+[grading, shadow]
+{{- end -}}
+
+{{/* The services, and the watches that are run as such, by name as YAML. */}}
 {{- define "fathom.services" -}}
 {{- $found := deepCopy .Values.services -}}
-{{- if .Values.grading.enabled }}{{ $_ := set $found "grading" (omit .Values.grading "enabled") }}{{ end -}}
+{{- range $name := include "fathom.watches" . | fromYamlArray -}}
+{{- $watch := index $.Values $name -}}
+{{- if $watch.enabled }}{{ $_ := set $found $name (omit $watch "enabled") }}{{ end -}}
+{{- end -}}
 {{- $found | toYaml -}}
 {{- end -}}
 

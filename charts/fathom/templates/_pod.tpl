@@ -51,7 +51,8 @@
 {{- $root := index . 0 -}}{{- $name := index . 1 -}}{{- $service := include "fathom.service" . | fromYaml -}}
 FATHOM_RUNTIME_HOST: "0.0.0.0"
 FATHOM_RUNTIME_IDENTITY_FILE: /etc/fathom/identity/keys.pem
-{{- if ne $name "grading" }}
+{{- $isWatch := has $name (include "fathom.watches" $root | fromYamlArray) }}
+{{- if not $isWatch }}
 FATHOM_RUNTIME_PORT: {{ ternary "8080" "50051" (eq $service.http true) | quote }}
 {{- end }}
 {{- if not $service.http }}
@@ -61,7 +62,7 @@ FATHOM_RUNTIME_METRICS_PORT: "9090"
 FATHOM_RUNTIME_TLS_DIR: /etc/fathom/tls
 # Ray Serve's own door speaks no TLS: with it calls to policy stay in plain text.
 FATHOM_RUNTIME_TLS_REQUIRED: {{ not $root.Values.policyRayService.enabled | quote }}
-{{- if not (or $service.http (eq $name "grading")) }}
+{{- if not (or $service.http $isWatch) }}
 FATHOM_RUNTIME_HEALTH_PORT: "50052"
 {{- end }}
 {{- end }}
@@ -94,6 +95,13 @@ FATHOM_GATEWAY_OIDC_AUDIENCE: {{ .audience | quote }}
 FATHOM_GATEWAY_OIDC_JWKS_URL: {{ .jwksUrl | quote }}
 FATHOM_GATEWAY_OIDC_TENANT_CLAIM: {{ .tenantClaim | quote }}
 {{- end }}
+{{- end }}
+{{- end }}
+{{- if eq $name "shadow" }}
+# It stays when it has decided: a pod that ends is started again.
+FATHOM_SHADOW_STAYS: "true"
+{{- range $key := list "candidate" "baseline" "share" }}
+{{- $_ := required (printf "shadow.env.%s is needed" $key) (get $service.env $key) }}
 {{- end }}
 {{- end }}
 {{- range $key, $value := $service.env }}
@@ -217,7 +225,9 @@ spec:
     - name: {{ $name }}
       image: {{ include "fathom.image" (list $root $service.image) | quote }}
       imagePullPolicy: {{ $root.Values.image.pullPolicy }}
-      command: {{ ternary "[fathom, eval, watch]" (printf "[python3, -m, fathom.services.%s]" $name) (eq $name "grading") }}
+      {{- $isWatch := has $name (include "fathom.watches" $root | fromYamlArray) }}
+      {{- $commands := dict "grading" "[fathom, eval, watch]" "shadow" "[fathom, shadow, watch]" }}
+      command: {{ get $commands $name | default (printf "[python3, -m, fathom.services.%s]" $name) }}
       envFrom:
         - configMapRef:
             name: {{ include "fathom.name" $root }}-{{ $name }}
@@ -236,10 +246,10 @@ spec:
         {{- with $service.extraEnv }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
-      {{- if or $service.http (eq $name "grading") }}
-      {{- $door := ternary "metrics" "http" (eq $name "grading") }}
+      {{- if or $service.http $isWatch }}
+      {{- $door := ternary "metrics" "http" $isWatch }}
       ports:
-        - {name: {{ $door }}, containerPort: {{ ternary 9090 8080 (eq $name "grading") }}}
+        - {name: {{ $door }}, containerPort: {{ ternary 9090 8080 $isWatch }}}
       startupProbe:
         httpGet: {path: /healthz/live, port: {{ $door }}}
         periodSeconds: 2

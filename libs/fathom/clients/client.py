@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from google.protobuf.message import Message
@@ -61,8 +61,8 @@ class Client:
 
     async def unary(self, method: Method, request: Message, timeout_s: float) -> Message:
         """Call a unary method and retry transient errors; raise ``FathomError`` only."""
-        call, request = self._call(timeout_s), with_request_id(method, request)
-        span, call = self._span(method, call)
+        request = with_request_id(method, request)
+        span, call = self._begin(method, timeout_s)
         try:
             retries = Retries(self._policy)
             while True:
@@ -88,10 +88,9 @@ class Client:
         Responses that are only notices may come again in a further attempt. A request stream is sent once only, so such
         calls are never retried. Raises ``FathomError`` only.
         """
-        call = self._call(timeout_s)
         if isinstance(requests, Message):
             requests = with_request_id(method, requests)
-        span, call = self._span(method, call)
+        span, call = self._begin(method, timeout_s)
         retries, begun = Retries(self._policy), isinstance(requests, AsyncIterator)
         try:
             while True:
@@ -112,17 +111,21 @@ class Client:
         finally:
             span.end()
 
-    def _call(self, timeout_s: float) -> Call:
+    def _begin(self, method: Method, timeout_s: float) -> tuple[Span, Call]:
+        """Return the span and the context of a call that begins now."""
         current, token = current_call(), self._credentials.token(self.service) if self._credentials else ""
-        if current is None:
-            return replace(Call.new(lane=self._lane, tenant=self._tenant, timeout_s=timeout_s), token=token)
+        span, traceparent = self._telemetry.start_call(method.path, current.traceparent if current else "")
+        deadline = time.monotonic() + timeout_s
         # A request id per call: the handler's own would make its second call to a service look like a repetition of
         # the first.
-        return replace(current.with_timeout(timeout_s), request_id=new_id("req"), token=token)
-
-    def _span(self, method: Method, call: Call) -> tuple[Span, Call]:
-        span, traceparent = self._telemetry.start_call(method.path, call.traceparent)
-        return span, replace(call, traceparent=traceparent)
+        if current is None:
+            call = Call(new_id("req"), self._lane, self._tenant, deadline, traceparent, token=token)
+        else:
+            if current.deadline is not None:
+                deadline = min(deadline, current.deadline)
+            who = current.principal, current.is_operator
+            call = Call(new_id("req"), current.lane, current.tenant, deadline, traceparent, *who, token)
+        return span, call
 
     async def _pause(self, method: Method, call: Call, retries: Retries, error: FathomError) -> None:
         """Wait before the next attempt; raise the error when no further attempt is allowed.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 import grpc
@@ -12,11 +12,11 @@ from google.protobuf.message import Message
 from google.rpc.status_pb2 import Status
 
 from fathom.core.call import Call
-from fathom.core.errors import DependencyFailed, FathomError, PayloadTooLarge
+from fathom.core.errors import DependencyFailed, FathomError
 from fathom.core.extras import name_missing_extra
 from fathom.transport.bus.base import Bus
 from fathom.transport.bus.streams import rpc_subject
-from fathom.transport.rpc.contract import MAX_MESSAGE_BYTES, Method
+from fathom.transport.rpc.contract import MAX_MESSAGE_BYTES, Method, encode
 from fathom.transport.status import STATUS_HEADER, from_grpc, from_status, to_status
 from fathom.transport.tls import Certificates, Material, channel_credentials
 
@@ -70,11 +70,6 @@ class StreamsNeedGrpc(FathomError):
     code, reason = "UNIMPLEMENTED", "NOT_IMPLEMENTED"
 
 
-def check_size(message: Message) -> None:
-    if (size := message.ByteSize()) > MAX_MESSAGE_BYTES:
-        raise PayloadTooLarge(size, MAX_MESSAGE_BYTES)
-
-
 class GrpcTransport:
     """Transport over one gRPC channel to one target, with mutual TLS where it has certificates."""
 
@@ -112,10 +107,10 @@ class GrpcTransport:
         self._stubs = {}
 
     async def unary(self, method: Method, request: Message, call: Call) -> Message:
-        check_size(request)
+        data = encode(request)
         try:
             response: Message = await self._stub(method)(
-                request, timeout=call.remaining_s(), metadata=tuple(call.headers().items())
+                data, timeout=call.remaining_s(), metadata=tuple(call.headers().items())
             )
         except grpc.aio.AioRpcError as error:
             raise from_grpc(error, method.service, method.name) from None
@@ -124,9 +119,7 @@ class GrpcTransport:
     async def stream(
         self, method: Method, requests: AsyncIterator[Message], call: Call
     ) -> AsyncGenerator[Message, None]:
-        argument: Any = requests if method.client_streaming else await anext(requests)
-        if not method.client_streaming:
-            check_size(argument)
+        argument: Any = requests if method.client_streaming else encode(await anext(requests))
         stub = self._stub(method)
         running = stub(argument, timeout=call.remaining_s(), metadata=tuple(call.headers().items()))
         try:
@@ -160,7 +153,8 @@ class GrpcTransport:
             make = getattr(channel, kinds[method.client_streaming, method.server_streaming])
             self._stubs[method.path] = make(
                 method.path,
-                request_serializer=method.request_type.SerializeToString,
+                # A single request is encoded before, for its size; the items of a stream as they are sent.
+                request_serializer=method.request_type.SerializeToString if method.client_streaming else None,
                 response_deserializer=method.response_type.FromString,
             )
         return self._stubs[method.path]
@@ -180,11 +174,10 @@ class BusTransport:
         self._bus = bus
 
     async def unary(self, method: Method, request: Message, call: Call) -> Message:
-        check_size(request)
-        remaining = call.remaining_s()
+        data, remaining = encode(request), call.remaining_s()
         reply = await self._bus.request(
             rpc_subject(method.service, method.name),
-            request.SerializeToString(),
+            data,
             headers=call.headers(),
             # A request over the bus must end at some time, even for a caller without a deadline.
             timeout_s=60.0 if remaining is None else remaining,
@@ -214,24 +207,27 @@ class InprocTransport:
         self._dispatcher = dispatcher
 
     async def unary(self, method: Method, request: Message, call: Call) -> Message:
-        check_size(request)
-        async with aclosing(self.stream(method, copies(request), call)) as responses:
-            return await anext(responses)
+        with passing_errors():
+            return await self._answer(method, copy_message(request), call)
 
     async def stream(
         self, method: Method, requests: AsyncIterator[Message], call: Call
     ) -> AsyncGenerator[Message, None]:
-        headers = call.headers()
-        try:
-            arrived = self._dispatcher.admit(headers)
-            async with aclosing(self._dispatcher.handle(method, requests, arrived, "inproc")) as responses:
+        argument = requests if method.client_streaming else await anext(requests)
+        with passing_errors():
+            if isinstance(argument, Message):
+                argument = copy_message(argument)
+            if not method.server_streaming:
+                yield await self._answer(method, argument, call)
+                return
+            arrived = self._dispatcher.admit(call.headers())
+            async with aclosing(self._dispatcher.stream(method, argument, arrived, "inproc")) as responses:
                 async for response in responses:
-                    check_size(response)
-                    yield method.response_type.FromString(response.SerializeToString())
-        except FathomError as error:
-            # Through the status, as over a network: a caller sees the same class, message and metadata on every
-            # transport.
-            raise from_status(to_status(error)) from None
+                    yield copy_message(response)
+
+    async def _answer(self, method: Method, request: Message | AsyncIterator[Message], call: Call) -> Message:
+        arrived = self._dispatcher.admit(call.headers())
+        return copy_message(await self._dispatcher.answer(method, request, arrived, "inproc"))
 
     async def ready(self, service: str, timeout_s: float) -> None:
         if not self._dispatcher.ready:
@@ -241,6 +237,15 @@ class InprocTransport:
         """Do nothing: there is no channel to close."""
 
 
-async def copies(message: Message) -> AsyncGenerator[Message, None]:
-    """Yield a copy of one message."""
-    yield type(message).FromString(message.SerializeToString())
+def copy_message(message: Message) -> Message:
+    """Return a copy of a message; raise ``PayloadTooLarge`` where a network would."""
+    return type(message).FromString(encode(message))
+
+
+@contextmanager
+def passing_errors() -> Iterator[None]:
+    """Pass errors through their status, as over a network: of the same class, message and metadata."""
+    try:
+        yield
+    except FathomError as error:
+        raise from_status(to_status(error)) from None

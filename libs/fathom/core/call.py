@@ -79,6 +79,26 @@ class Call:
         limit = time.monotonic() + timeout_s
         return replace(self, deadline=limit if self.deadline is None else min(limit, self.deadline))
 
+    # Every call to a service passes these two: the constructor takes a third of the time of ``dataclasses.replace``.
+    def with_trace(self, traceparent: str) -> Call:
+        """Return the call as a part of another span."""
+        return Call(
+            self.request_id,
+            self.lane,
+            self.tenant,
+            self.deadline,
+            traceparent,
+            self.principal,
+            self.is_operator,
+            self.token,
+        )
+
+    def with_caller(self, principal: str, tenant: str, *, is_operator: bool) -> Call:
+        """Return the call as one of a caller that is known."""
+        return Call(
+            self.request_id, self.lane, tenant, self.deadline, self.traceparent, principal, is_operator, self.token
+        )
+
     def headers(self) -> dict[str, str]:
         """Return the context as string headers for any transport."""
         headers = {REQUEST_ID_HEADER: self.request_id, LANE_HEADER: self.lane.value, TENANT_HEADER: self.tenant}
@@ -113,14 +133,15 @@ class Call:
             if not text.isdigit():
                 raise InvalidField(DEADLINE_HEADER, "must be a number of milliseconds")
             timeout_s = int(text) / 1000
-        lane = headers.get(LANE_HEADER, Lane.INTERACTIVE.value)
-        if lane not in set(Lane):
-            raise InvalidField(LANE_HEADER, f"must be one of {', '.join(Lane)}")
-        request_id = headers.get(REQUEST_ID_HEADER)
+        try:
+            lane = Lane(headers.get(LANE_HEADER, Lane.INTERACTIVE))
+        except ValueError:
+            raise InvalidField(LANE_HEADER, f"must be one of {', '.join(Lane)}") from None
+        request_id, tenant = headers.get(REQUEST_ID_HEADER), headers.get(TENANT_HEADER)
         return cls(
             checked_id(REQUEST_ID_HEADER, request_id) if request_id else new_id("req"),
-            Lane(lane),
-            checked_id(TENANT_HEADER, headers.get(TENANT_HEADER, DEFAULT_TENANT)),
+            lane,
+            DEFAULT_TENANT if tenant is None else checked_id(TENANT_HEADER, tenant),
             None if timeout_s is None else time.monotonic() + timeout_s,
             headers.get(TRACE_HEADER, ""),
         )
@@ -166,14 +187,26 @@ def current_origin() -> dict[str, str]:
     return {} if call is None else call.origin()
 
 
-@contextmanager
-def calling(call: Call) -> Iterator[Call]:
+def calling(call: Call) -> CurrentCall:
     """Make ``call`` the current one within the block."""
-    token = _current.set(call)
-    try:
-        yield call
-    finally:
-        _current.reset(token)
+    return CurrentCall(call)
+
+
+# A class and not a generator, as every call passes it.
+class CurrentCall:
+    """Context of ``calling``."""
+
+    __slots__ = ("_call", "_token")
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+    def __enter__(self) -> Call:
+        self._token = _current.set(self._call)
+        return self._call
+
+    def __exit__(self, *failure: object) -> None:
+        _current.reset(self._token)
 
 
 @contextmanager

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from types import TracebackType
 
 from fathom.core.errors import DeadlineExceeded
 
@@ -23,20 +22,36 @@ def remaining_s(deadline: float | None, culprit: str) -> float | None:
     return left
 
 
-@asynccontextmanager
-async def time_limit(timeout_s: float | None, culprit: str = "", message: str = "") -> AsyncIterator[None]:
+def time_limit(timeout_s: float | None, culprit: str = "", message: str = "") -> TimeLimit:
     """Cancel the block after ``timeout_s`` seconds and raise ``DeadlineExceeded`` naming ``culprit``, if one is given.
 
     Without ``timeout_s`` there is no limit. A ``TimeoutError`` of the block's own, e.g. of a socket, passes unchanged.
     """
-    limit = asyncio.timeout(timeout_s)
-    try:
-        async with limit:
-            yield
-    except TimeoutError as error:
+    return TimeLimit(asyncio.timeout(timeout_s), culprit, message)
+
+
+# A class and not a generator: every call that a service answers passes through one.
+class TimeLimit:
+    """Asynchronous context of ``time_limit``."""
+
+    __slots__ = ("_culprit", "_limit", "_message")
+
+    def __init__(self, limit: asyncio.Timeout, culprit: str, message: str) -> None:
+        self._limit, self._culprit, self._message = limit, culprit, message
+
+    async def __aenter__(self) -> None:
+        await self._limit.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._limit.__aexit__(kind, error, trace)
+        except TimeoutError as expired:
+            error = expired
         # Both look the same from outside: only the limit itself knows whether it was the one that fired.
-        if not limit.expired():
-            raise
-        metadata = {"culprit": culprit} if culprit else {}
-        said = message or (f"{culprit} did not answer in time" if culprit else "the time limit was reached")
-        raise DeadlineExceeded(said, metadata=metadata) from error
+        if isinstance(error, TimeoutError) and self._limit.expired():
+            culprit = self._culprit
+            metadata = {"culprit": culprit} if culprit else {}
+            said = self._message or (f"{culprit} did not answer in time" if culprit else "the time limit was reached")
+            raise DeadlineExceeded(said, metadata=metadata) from error

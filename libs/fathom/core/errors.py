@@ -29,9 +29,9 @@ This module knows no transport; ``fathom.transport.status`` turns an error into 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class FathomError(Exception):
@@ -57,6 +57,17 @@ class FathomError(Exception):
 
     def __str__(self) -> str:
         return self.message
+
+    def __reduce__(self) -> tuple[Callable[..., FathomError], tuple[object, ...]]:
+        """Return how to make a copy in another process; classes have constructors of their own."""
+        return copy_error, (type(self), self.args, {**self.__dict__, "metadata": dict(self.metadata)})
+
+
+def copy_error(kind: type[FathomError], args: tuple[object, ...], fields: dict[str, Any]) -> FathomError:
+    """Return an error with the arguments and fields of one from another process."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(fields, metadata=MappingProxyType(fields["metadata"]))
+    return error
 
 
 class InvalidField(FathomError):

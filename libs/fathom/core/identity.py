@@ -47,6 +47,15 @@ class Principal:
     role: str
 
 
+@dataclass(frozen=True)
+class Verified:
+    """What a token with a right signature says: whose it is, and for which time, in seconds since the epoch."""
+
+    principal: Principal
+    issued: int
+    ends: int
+
+
 class Tokens:
     """Signs and verifies tokens with a set of keys."""
 
@@ -58,7 +67,7 @@ class Tokens:
         self.lifetime_s, self._clock = lifetime_s, clock
         self._signing, self._public = read_keys(pem)
         # A program shows one token for minutes: it is verified once.
-        self._verified = BoundedCache[tuple[str, str], Mapping[str, Any]](
+        self._verified = BoundedCache[tuple[str, str], Verified](
             max_entries=MAX_VERIFIED, max_bytes=MAX_VERIFIED * CLAIMS_BYTES, ttl_s=lifetime_s
         )
 
@@ -103,25 +112,16 @@ class Tokens:
         Raises ``Unauthenticated`` for a token that is malformed, signed by others, expired, for another audience, or
         valid for longer than tokens may be.
         """
-        claims = self._decode(token, audience)
-        issued, ends, now = claims["iat"], claims["exp"], self._clock()
-        if not (isinstance(issued, int) and isinstance(ends, int)) or ends - issued > MAX_LIFETIME_S:
-            raise Unauthenticated(f"the token is valid for more than {MAX_LIFETIME_S / 86_400:g} days")
-        if issued > now + LEEWAY_S or ends + LEEWAY_S < now:
-            raise Unauthenticated("the token has expired, or is not valid yet")
-        role, tenant = claims.get("role"), claims.get("tenant", "")
-        if role not in ROLES or not isinstance(tenant, str) or (role != SERVICE and not tenant):
-            raise Unauthenticated("the token names no role and tenant")
-        return Principal(str(claims["sub"]), checked_id("tenant", tenant) if tenant else "", str(role))
-
-    def _decode(self, token: str, audience: str) -> Mapping[str, Any]:
-        """Return the claims of a token that one of the keys has signed for ``audience``."""
+        # By its hash: what a program shows is not held.
         name = (sha256(token.encode()), audience)
-        claims = self._verified.get(name)
-        if claims is None:
-            claims = self._check_signature(token, audience)
-            self._verified.put(name, claims, CLAIMS_BYTES)
-        return claims
+        verified = self._verified.get(name)
+        if verified is None:
+            verified = read_claims(self._check_signature(token, audience))
+            self._verified.put(name, verified, CLAIMS_BYTES)
+        now = self._clock()
+        if verified.issued > now + LEEWAY_S or verified.ends + LEEWAY_S < now:
+            raise Unauthenticated("the token has expired, or is not valid yet")
+        return verified.principal
 
     def _check_signature(self, token: str, audience: str) -> Mapping[str, Any]:
         import jwt
@@ -142,6 +142,18 @@ class Tokens:
                 reason = error
                 break
         raise Unauthenticated("the token is not valid") from reason
+
+
+def read_claims(claims: Mapping[str, Any]) -> Verified:
+    """Return what a token's claims say; raise ``Unauthenticated`` when they name no principal or no bounded time."""
+    issued, ends = claims["iat"], claims["exp"]
+    if not (isinstance(issued, int) and isinstance(ends, int)) or ends - issued > MAX_LIFETIME_S:
+        raise Unauthenticated(f"the token is valid for more than {MAX_LIFETIME_S / 86_400:g} days")
+    role, tenant = claims.get("role"), claims.get("tenant", "")
+    if role not in ROLES or not isinstance(tenant, str) or (role != SERVICE and not tenant):
+        raise Unauthenticated("the token names no role and tenant")
+    principal = Principal(str(claims["sub"]), checked_id("tenant", tenant) if tenant else "", str(role))
+    return Verified(principal, issued, ends)
 
 
 def make_keys() -> tuple[str, str]:

@@ -6,6 +6,8 @@ Metric names are ``fathom_rpc_*``; labels come from closed sets only (service, m
 from __future__ import annotations
 
 import logging
+import random
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,12 +22,15 @@ with name_missing_extra():
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
-    from opentelemetry.trace import Span, SpanKind, Tracer
+    from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, Tracer
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, make_wsgi_app
 
 # From one millisecond, a call in this process, to five minutes, a research run.
 SECONDS_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+# Of version 00, which is what is sent: neither id is all zeros; the last field has the flags.
+TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})")
+SAMPLED = 0x01
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,8 @@ class Telemetry:
         # register the same names twice.
         self.registry = CollectorRegistry()
         self.rpc = RpcMetrics.register(self.registry)
-        # Likewise a provider of its own; spans are recorded for their ids even where no exporter is set.
+        # Likewise a provider of its own.
+        self._exports_spans = bool(otlp_endpoint)
         self._provider = TracerProvider(resource=Resource.create({"service.name": f"fathom-{service}"}))
         if otlp_endpoint:
             from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
@@ -80,7 +86,16 @@ class Telemetry:
         self._metrics_server: WsgiThread | None = None
 
     def span(self, name: str, traceparent: str, kind: SpanKind) -> tuple[Span, str]:
-        """Start a span under ``traceparent`` ("" for a new trace); return it and its own traceparent."""
+        """Start a span under ``traceparent`` ("" for a new trace); return it and the traceparent of what it does.
+
+        Where nothing is exported, or the trace is not sampled, no span is recorded, and the trace is passed on as it
+        is.
+        """
+        known = TRACEPARENT.fullmatch(traceparent)
+        if not self._exports_spans:
+            return INVALID_SPAN, traceparent if known else make_traceparent()
+        if known and not int(known[1], 16) & SAMPLED:
+            return INVALID_SPAN, traceparent
         parent = self._propagator.extract({"traceparent": traceparent}) if traceparent else Context()
         span = self._tracer.start_span(name, context=parent, kind=kind)
         context = span.get_span_context()
@@ -109,6 +124,12 @@ class Telemetry:
             self._metrics_server.close()
             self._metrics_server = None
         self._provider.shutdown()
+
+
+def make_traceparent() -> str:
+    """Return the traceparent of a new, sampled trace."""
+    ids = f"{random.getrandbits(192):048x}"
+    return f"00-{ids[:32]}-{ids[32:]}-{SAMPLED:02x}"
 
 
 def make_logger(service: str, level: str, log_format: str, stream: TextIO) -> Any:

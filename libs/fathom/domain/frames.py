@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from fathom.core.errors import CorruptData, InvalidField, MissingExtra
@@ -17,6 +18,10 @@ ZSTD_LEVEL = 1
 MAX_COLUMNS = 12
 MAX_CELL = 24
 MAX_NAME = 64
+
+
+class TableTooLarge(CorruptData):
+    """A table holds more bytes than it may."""
 
 
 def arrow() -> Any:
@@ -38,13 +43,19 @@ def write_table(table: Any) -> bytes:
     return bytes(sink.getvalue())
 
 
-def read_table(data: bytes, key: str = "table") -> Any:
-    """Read and fully validate the Arrow table of an IPC stream; raise ``CorruptData`` naming ``key``."""
+def read_table(data: bytes, key: str = "table", max_bytes: int = MAX_TABLE_BYTES) -> Any:
+    """Read and fully validate the Arrow table of an IPC stream; raise ``CorruptData`` naming ``key``.
+
+    Raise its kind ``TableTooLarge`` for a table of more than ``max_bytes`` bytes. A single batch may unpack to any
+    size before it is measured: bytes from outside are read in a child process (``fathom.domain.decoding``).
+    """
     pa = arrow()
     try:
         with pa.ipc.open_stream(data) as reader:
-            table = reader.read_all()
+            table = pa.Table.from_batches(take_batches(reader, key, max_bytes), schema=reader.schema)
         table.validate(full=True)
+    except MemoryError:  # also an ArrowException, and no word on the bytes
+        raise
     except (pa.ArrowException, OSError, ValueError) as error:
         raise CorruptData(key, f"no Arrow IPC stream: {error}") from error
     return table.replace_schema_metadata(None)
@@ -72,22 +83,30 @@ def write_parquet(table: Any) -> bytes:
 def read_parquet(data: bytes, key: str = "table", max_bytes: int = MAX_TABLE_BYTES) -> Any:
     """Read and fully validate the Arrow table of a parquet file; raise ``CorruptData`` naming ``key``.
 
-    Also raises it for a table of more than ``max_bytes`` bytes.
+    Raise its kind ``TableTooLarge`` for a table of more than ``max_bytes`` bytes.
     """
     pa, parquet = arrow(), parquet_module()
     try:
-        file, batches, size = parquet.ParquetFile(pa.BufferReader(data)), [], 0
-        # In batches, so that a small file that expands enormously is abandoned at the limit.
-        for batch in file.iter_batches(use_threads=False):
-            size += batch.nbytes
-            if size > max_bytes:
-                raise CorruptData(key, f"holds more than {max_bytes:,} bytes of table")
-            batches.append(batch)
+        file = parquet.ParquetFile(pa.BufferReader(data))
+        batches = take_batches(file.iter_batches(use_threads=False), key, max_bytes)
         table = pa.Table.from_batches(batches, schema=file.schema_arrow)
         table.validate(full=True)
+    except MemoryError:  # also an ArrowException, and no word on the bytes
+        raise
     except (pa.ArrowException, OSError, ValueError) as error:
         raise CorruptData(key, f"no parquet file: {error}") from error
     return table.replace_schema_metadata(None)
+
+
+def take_batches(batches: Iterable[Any], key: str, max_bytes: int) -> list[Any]:
+    """Return all batches; raise ``TableTooLarge`` naming ``key`` as soon as they hold more than ``max_bytes`` bytes."""
+    taken, size = [], 0
+    for batch in batches:
+        size += batch.nbytes
+        if size > max_bytes:
+            raise TableTooLarge(key, f"holds more than {max_bytes:,} bytes of table")
+        taken.append(batch)
+    return taken
 
 
 def parquet_module() -> Any:
@@ -107,7 +126,7 @@ def decode_table(data: bytes, content_type: str, key: str = "table", max_bytes: 
         return read_parquet(data, key, max_bytes)
     if content_type not in ARROW_TYPES:
         raise InvalidField("data", f"content type {content_type[:80]!r} is neither {ARROW_STREAM} nor {PARQUET}")
-    return read_table(data, key)
+    return read_table(data, key, max_bytes)
 
 
 def from_arrow(data: bytes, key: str = "table") -> pd.DataFrame:

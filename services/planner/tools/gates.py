@@ -39,7 +39,7 @@ class GateMetrics:
         """Do nothing: the call that is refused is counted where it ends."""
 
     def record_change(self, admission: Admission) -> None:
-        self._waiting.set(sum(admission.waiting.values()))
+        self._waiting.set(admission.queued)
 
 
 @dataclass(eq=False)
@@ -97,42 +97,38 @@ class Gates:
         if not most:
             yield
             return
-        async with self._hold_tenant(run, waits), self._hold_tool(tool, most, run, waits, key):
-            yield
-
-    @asynccontextmanager
-    async def _hold_tenant(self, run: str, waits: Waits) -> AsyncIterator[None]:
-        """Hold a place of the current tenant's quota, if it has one; before the tool's, which others could use."""
-        claimant = Claimant.current(run)
-        gate = self._quotas.find_tenant(claimant.tenant) if self._quotas is not None else None
-        if gate is None:
-            yield
-            return
-        with waits.waiting():
-            place = await gate.acquire(claimant)
+        quota = await self._take_quota(run, waits)
         try:
-            yield
-        finally:
-            place.release()
-
-    @asynccontextmanager
-    async def _hold_tool(self, tool: str, most: int, run: str, waits: Waits, key: str) -> AsyncIterator[None]:
-        # Made on first use: names of external tools are known only when their servers have been listed.
-        gate = self._gates.get(tool) or self._gates.setdefault(tool, self._open(tool, most))
-        if key:
-            async with self._share(gate, (tool, key), run, waits):
+            # Made on first use: names of external tools are known only when their servers have been listed.
+            gate = self._gates.get(tool) or self._gates.setdefault(tool, self._open(tool, most))
+            if key:
+                async with self._share(gate, (tool, key), run, waits):
+                    yield
+                return
+            with waits.waiting():
+                place = await gate.acquire(Claimant.current(run))
+            is_dropped = False
+            try:
                 yield
-            return
-        with waits.waiting():
-            place = await gate.acquire(Claimant.current(run))
-        is_dropped = False
-        try:
-            yield
-        except FathomError as error:
-            is_dropped = is_retryable(error) and not isinstance(error, SourceFailed)
-            raise
+            except FathomError as error:
+                is_dropped = is_retryable(error) and not isinstance(error, SourceFailed)
+                raise
+            finally:
+                place.release(is_dropped=is_dropped)
         finally:
-            place.release(is_dropped=is_dropped)
+            if quota is not None:
+                quota.release()
+
+    async def _take_quota(self, run: str, waits: Waits) -> Place | None:
+        """Take a place of the current tenant's quota, if it has one; before the tool's, which others could use."""
+        if self._quotas is None:
+            return None
+        claimant = Claimant.current(run)
+        gate = self._quotas.find_tenant(claimant.tenant)
+        if gate is None:
+            return None
+        with waits.waiting():
+            return await gate.acquire(claimant)
 
     @asynccontextmanager
     async def _share(self, gate: Admission, key: tuple[str, str], run: str, waits: Waits) -> AsyncIterator[None]:

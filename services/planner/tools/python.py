@@ -29,6 +29,8 @@ OUTPUT_CHARS = 6_000
 NO_TEXT = "whose repr failed"
 # Four parts of the output, and as much again for tables.
 BODY_CHARS = 8 * OUTPUT_CHARS
+# Characters of a figure's title that a run's record holds.
+MAX_TITLE = 300
 
 
 @dataclass
@@ -126,13 +128,19 @@ class Python:
         """Store a figure of the run; its data must be JSON whatever media type the kernel claims."""
         data = display.data or await read_ref(self.store, display.ref)
         # A cell can claim any media type for its bytes, and the page would render them: only JSON is stored.
-        content = json.loads(data)
+        text = read_title(json.loads(data))
         self.figures += 1
-        title = content.get("layout", {}).get("title", {})
-        text = title.get("text", "") if isinstance(title, dict) else str(title)
         key = f"figures/{self.run_id}/fig_{self.figures}.json"
         stored = await self.store.put(key, data, "application/json")
         return Figure(id=f"fig_{self.figures}", title=text, ref=to_ref(stored))
+
+
+def read_title(figure: object) -> str:
+    """Return the title in a figure's JSON; "" without one, and for a layout that plotly would not draw."""
+    layout = figure.get("layout") if isinstance(figure, dict) else None
+    title = layout.get("title") if isinstance(layout, dict) else None
+    text = title.get("text") if isinstance(title, dict) else title
+    return text[:MAX_TITLE] if isinstance(text, str) else ""
 
 
 def is_plotly(event: pb.ExecuteResponse) -> bool:

@@ -94,6 +94,8 @@ class Registry:
         self._known = {result.call.id: result for result in known}
         self._tools = {tool.name: tool for tool in tools}
         self._checkers = {tool.name: make_validator(tool.name, tool.parameters) for tool in tools}
+        # Asked once: to look at a protocol's methods takes longer than to pass the gates.
+        self._sharing = {tool.name: tool for tool in tools if isinstance(tool, SharingTool)}
         self._material = material
         self._bounds, self._report = bounds or CallLimits(), report
         self.waits = Waits()
@@ -194,13 +196,12 @@ class Registry:
     async def _run_gated(self, call_id: str, tool: Tool, arguments: Mapping[str, object]) -> Reply | NumberedReply:
         if self._bounds.gates is None:
             return await self._run_within_deadline(call_id, tool, arguments)
-        if isinstance(tool, SharingTool):
-            held = tool.find_held(call_id, arguments)
+        sharing, key = self._sharing.get(tool.name), ""
+        if sharing is not None:
+            held = sharing.find_held(call_id, arguments)
             if held is not None:
                 return held
-            key = tool.make_key(arguments)
-        else:
-            key = ""
+            key = sharing.make_key(arguments)
         async with self._bounds.gates.hold(tool.name, self._bounds.run, self.waits, key):
             return await self._run_within_deadline(call_id, tool, arguments)
 

@@ -25,10 +25,10 @@ from fathom.services.sandbox.ipc.frames import MAX_DISPLAY_BYTES, MAX_DISPLAYS, 
 MAX_TEXT, MAX_TRACEBACK = 32 * 1024, 32 * 1024
 OWN_FOLDERS = (str(Path(IPython.__file__).parent), str(Path(__file__).parent))
 DUMP = json.JSONEncoder().encode
-Send = Callable[[dict[str, Any]], None]
+Send = Callable[[dict[str, Any], bytes], None]
 
 
-def discard_display(message: dict[str, Any]) -> None:
+def discard_display(message: dict[str, Any], data: bytes) -> None:
     """Discard a display; there is no session yet."""
 
 
@@ -68,16 +68,17 @@ class DisplayCapture:
         kind = next((kind for kind in MEDIA_TYPES if bundle.get(kind)), None)
         if kind is None:
             return False
-        data = bundle[kind]
-        encoded = data if isinstance(data, str) and kind == "image/png" else to_base64(data)
+        content = bundle[kind]
+        # Images come as base64 from the formatters of their libraries.
+        data = decode_image(content) if isinstance(content, str) and kind == "image/png" else to_bytes(content)
         self._count += 1
-        if self._count > MAX_DISPLAYS or self._bytes + len(encoded) > MAX_DISPLAY_BYTES:
+        if self._count > MAX_DISPLAYS or self._bytes + len(data) > MAX_DISPLAY_BYTES:
             limit = f"{MAX_DISPLAYS} displays and {MAX_DISPLAY_BYTES:,} bytes"
             print(f"a display was left out: a cell may have {limit}", file=sys.stderr)
             return True
-        self._bytes += len(encoded)
+        self._bytes += len(data)
         flush()
-        self.send({"kind": "display", "media_type": kind, "data": encoded})
+        self.send({"kind": "display", "media_type": kind}, data)
         return True
 
 
@@ -164,11 +165,19 @@ def to_plotly_bundle(figure: Any, include: Any = None, exclude: Any = None) -> d
     return {PLOTLY: figure.to_json()}
 
 
-def to_base64(data: Any) -> str:
-    if isinstance(data, dict):
-        data = DUMP(data)
-    raw = data if isinstance(data, bytes) else str(data).encode("utf-8", "replace")
-    return base64.b64encode(raw).decode("ascii")
+def to_bytes(content: Any) -> bytes:
+    """Return the content of a display as bytes, that of plotly as JSON."""
+    if isinstance(content, dict):
+        content = DUMP(content)
+    return content if isinstance(content, bytes) else str(content).encode("utf-8", "replace")
+
+
+def decode_image(encoded: str) -> bytes:
+    """Return the bytes of an image in base64; no bytes for what is none, which the supervisor drops."""
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except ValueError:
+        return b""
 
 
 def truncate(text: str, limit: int) -> str:

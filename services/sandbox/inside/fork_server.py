@@ -30,9 +30,9 @@ class ForkServer:
         self._control = control
         self._paths = rootfs.list_runtime_paths()
         self._programs = {
-            "namespace": seccomp.compile_filter(sockets=True),
-            "landlock": seccomp.compile_filter(sockets=False),
-            "seccomp": seccomp.compile_filter(sockets=False),
+            (walls, has_group): seccomp.compile_filter(sockets=walls == "namespace", memory_files=has_group)
+            for walls in ("namespace", "landlock", "seccomp")
+            for has_group in (True, False)
         }
         self._worker = Worker()
         self._wake_end, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from fathom.services.sandbox.ipc.frames import HEADER, pack, read_length, unpack
+from fathom.services.sandbox.ipc.frames import HEADER, pack, read_lengths, unpack
 
 # Listed for a model, which cannot use longer lists; the supervisor drops what is beyond.
 MAX_VARIABLES = 200
@@ -56,18 +56,18 @@ class Channel:
         sock = socket.socket(fileno=fd)
         self._recv, self._sendall = sock.recv, sock.sendall
         self._sock, self._recv_fds = sock, socket.recv_fds
-        self._pack, self._unpack, self._length, self._header = pack, unpack, read_length, HEADER.size
+        self._pack, self._unpack, self._lengths, self._header = pack, unpack, read_lengths, HEADER.size
         self.nonce = ""
 
-    def send(self, message: dict[str, Any]) -> None:
-        self._sendall(self._pack({**message, "nonce": self.nonce}))
+    def send(self, message: dict[str, Any], data: bytes = b"") -> None:
+        self._sendall(self._pack({**message, "nonce": self.nonce}, data))
 
     def receive(self) -> tuple[dict[str, Any] | None, list[int]]:
         """Return the next request and the descriptors that came with it; None when the supervisor is gone."""
         # Descriptors come with the first byte of a message, and only a call that asks for them takes them along.
         first, descriptors, _, _ = self._recv_fds(self._sock, self._header, 1)
         header = self._read(self._header, first) if first else None
-        body = None if header is None else self._read(self._length(header))
+        body = None if header is None else self._read(self._lengths(header)[0])
         return (None if body is None else self._unpack(body)), descriptors
 
     def _read(self, size: int, first: bytes = b"") -> bytes | None:
@@ -142,7 +142,7 @@ class Worker:
             request, descriptors = channel.receive()
             if request is None:
                 return
-            # Echoed in every frame; the supervisor skips frames with any other.
+            # Echoed in every frame; the supervisor ends a session that sends any other.
             channel.nonce = request["nonce"]
             try:
                 try:

@@ -1,6 +1,6 @@
-"""Frames between supervisor and worker, used by both: four bytes of length, then a JSON object.
+"""Frames between supervisor and worker, used by both: two lengths, a JSON object, and the bytes of a display.
 
-The supervisor takes its peer as hostile.
+The supervisor takes its peer as hostile: what a frame may hold is bounded before it is decoded.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ import json
 import struct
 from typing import Any
 
-HEADER = struct.Struct(">I")
-# A display of ``MAX_DISPLAY_BYTES`` in base64 with the JSON around it; bounds what a hostile worker makes us
-# allocate.
-MAX_FRAME = 12 * 1024 * 1024
+# Bytes of the JSON and of the data behind it.
+HEADER = struct.Struct(">II")
+# The longest texts of an answer, each character written as twelve, and its variables.
+MAX_JSON = 3 * 1024 * 1024
+# Opening brackets, those in texts too: each list costs many times the two bytes that it takes in JSON.
+MAX_BRACKETS = 200_000
 # Bound once: in a worker a cell may replace what the module ``json`` holds.
 ENCODE = json.JSONEncoder().encode
 DECODE = json.JSONDecoder().decode
@@ -31,22 +33,25 @@ class BadFrame(ValueError):
     """Error of bytes that are no frame of this protocol."""
 
 
-def pack(message: dict[str, Any]) -> bytes:
-    """Return the message as one frame."""
+def pack(message: dict[str, Any], data: bytes = b"") -> bytes:
+    """Return message and data as one frame."""
     body = ENCODE(message).encode("ascii")
-    return HEADER.pack(len(body)) + body
+    return HEADER.pack(len(body), len(data)) + body + data
 
 
-def read_length(header: bytes) -> int:
-    """Return the length of the body in bytes; raise ``BadFrame`` when it is over ``MAX_FRAME``."""
-    (size,) = HEADER.unpack(header)
-    if size > MAX_FRAME:
-        raise BadFrame(f"a frame of {size:,} bytes is over the limit of {MAX_FRAME:,}")
-    return int(size)
+def read_lengths(header: bytes) -> tuple[int, int]:
+    """Return the bytes of the JSON and of the data; raise ``BadFrame`` when one of them is over its limit."""
+    size, data_size = HEADER.unpack(header)
+    for what, found, limit in (("JSON", size, MAX_JSON), ("data", data_size, MAX_DISPLAY_BYTES)):
+        if found > limit:
+            raise BadFrame(f"a frame with {found:,} bytes of {what} is over the limit of {limit:,}")
+    return size, data_size
 
 
 def unpack(body: bytes) -> dict[str, Any]:
-    """Return the message in a body; raise ``BadFrame`` for anything but a JSON object."""
+    """Return the message in the JSON of a frame; raise ``BadFrame`` for no JSON object, and for too many brackets."""
+    if body.count(b"[") + body.count(b"{") > MAX_BRACKETS:
+        raise BadFrame(f"more than {MAX_BRACKETS:,} brackets")
     try:
         message = DECODE(body.decode("utf-8"))
     except (ValueError, RecursionError) as error:

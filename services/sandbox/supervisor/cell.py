@@ -26,8 +26,6 @@ WATCH_S = 0.1
 FIRST_WATCH_S = 0.02
 # A worker that has ended may still have its answer in the socket's buffer.
 ANSWER_GRACE_S = 0.5
-# Displays are bounded to ``MAX_DISPLAYS``; a worker that sends many more frames floods us on purpose.
-MAX_FRAMES = 1_000
 
 
 class Cell:
@@ -116,30 +114,26 @@ class Cell:
             ended.cancel()
 
     async def _ask(self, code: str) -> WorkerResult:
-        """Send the cell and read frames up to its end, skipping those of other cells.
-
-        Raise ``BadFrame`` for a wrong frame, and for more than ``MAX_FRAMES``.
-        """
+        """Send the cell, and read frames up to its end; raise ``BadFrame`` for a wrong one, or too many displays."""
         await self._worker.send({"kind": "execute", "nonce": self._nonce, "cell": self._number, "code": code})
-        for _ in range(MAX_FRAMES):
-            frame = await self._worker.receive()
-            if frame.get("nonce") != self._nonce:
-                continue
-            if frame.get("kind") == "done":
-                return reports.parse_result(frame)
-            if frame.get("kind") != "display":
+        while True:
+            frame = await self._worker.receive(self._nonce)
+            kind = frame.message.get("kind")
+            if kind == "done":
+                return reports.parse_result(frame.message)
+            if kind != "display":
                 raise BadFrame("a frame of an unknown kind")
-            self._show(await asyncio.to_thread(reports.parse_display, frame))
-        raise BadFrame(f"more than {MAX_FRAMES:,} frames")
+            # Counted before they are read, whatever they are: a cell that floods us ends.
+            self._displays += 1
+            self._display_bytes += len(frame.data)
+            if self._displays > MAX_DISPLAYS or self._display_bytes > MAX_DISPLAY_BYTES:
+                raise BadFrame("more displays than a cell may have")
+            self._show(await asyncio.to_thread(reports.parse_display, frame.message, frame.data))
 
     def _show(self, display: Display | None) -> None:
-        """Emit a display after the output printed before it; raise ``BadFrame`` for more than a cell may have."""
+        """Emit a display after the output printed before it."""
         if display is None:
             return
-        self._displays += 1
-        self._display_bytes += len(display.data)
-        if self._displays > MAX_DISPLAYS or self._display_bytes > MAX_DISPLAY_BYTES:
-            raise BadFrame("more displays than a cell may have")
         # What was printed before the figure may still be in the pipes.
         for pipe in (self._worker.stdout, self._worker.stderr):
             pipe.drain()
@@ -168,11 +162,7 @@ class Cell:
         await asyncio.sleep(FIRST_WATCH_S)
         while True:
             usage = await self._usage_reader.usage(self._worker.init_pid, started)
-            memory, cpu_s = usage.resident_bytes, usage.cpu_s
-            if memory > config.memory_bytes:
-                # Forked children share most pages with their parent, and all with the fork server: counted in
-                # parts, or nothing could be forked.
-                memory = await asyncio.to_thread(procfs.read_pss_bytes, usage.pids)
+            memory, cpu_s = await procfs.measure_memory(usage, config.memory_bytes), usage.cpu_s
             self._peak = max(self._peak, memory)
             if memory > config.memory_bytes:
                 self.stop(Status.OOM, f"{memory:,} bytes are over {config.memory_bytes:,}", kill=True)

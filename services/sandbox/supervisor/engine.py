@@ -33,6 +33,9 @@ RESERVE_S = 600.0
 # Sessions close every few seconds under load: a refused caller has a chance soon.
 RETRY_S = 1.0
 
+# Interval of the watch of sessions without a cell: what a cell leaves behind holds the machine no longer than that.
+IDLE_WATCH_S = 1.0
+
 
 class Engine:
     """Pool of sessions by id; ``note`` receives the measurements."""
@@ -62,6 +65,7 @@ class Engine:
         self._usage_reader = UsageReader()
         self._refilling: asyncio.Task[None] | None = None
         self._reaper: asyncio.Task[None] | None = None
+        self._watcher: asyncio.Task[None] | None = None
 
     @property
     def report(self) -> Report:
@@ -82,6 +86,7 @@ class Engine:
             await self.close()
             raise
         self._reaper = asyncio.create_task(self._reap())
+        self._watcher = asyncio.create_task(self._watch_idle())
 
     async def _build_walls(self) -> None:
         config = self._config
@@ -328,9 +333,16 @@ class Engine:
                     self._log.info("session reaped", session_id=session.id, why="idle" if idle else "lifetime")
                     await self._end(session)
 
+    async def _watch_idle(self) -> None:
+        """Look at the sessions in which no cell runs, once a second; all share one reading of /proc."""
+        while True:
+            await asyncio.sleep(IDLE_WATCH_S)
+            for session in list(self._sessions.values()):
+                await session.check_idle()
+
     async def close(self) -> None:
         """End every worker and the fork server."""
-        for task in (self._reaper, self._refilling):
+        for task in (self._reaper, self._watcher, self._refilling):
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)

@@ -18,6 +18,7 @@ from fathom.services.sandbox.ipc.frames import BadFrame
 from fathom.services.sandbox.ipc.memfd import SealedMemory
 from fathom.services.sandbox.supervisor.cell import Cell, describe_exit
 from fathom.services.sandbox.supervisor.events import Event, Outcome, Status, Variable
+from fathom.services.sandbox.supervisor.host import procfs
 from fathom.services.sandbox.supervisor.host.procfs import UsageReader
 from fathom.services.sandbox.supervisor.recording import Recording
 from fathom.services.sandbox.supervisor.worker import reports
@@ -31,6 +32,8 @@ EXCHANGE_S = 30.0
 QUEUE = 8
 # Retries come soon after a cell; the bytes bound what a session that prints much keeps in memory.
 KEPT_RECORDS, KEPT_BYTES = 64, 32 * 1024 * 1024
+# Seconds of processor time that what cells have left running may use between two cells: enough to tidy up.
+IDLE_CPU_S = 5.0
 
 
 @dataclass
@@ -57,6 +60,8 @@ class Session:
     _waiting: dict[Recording, asyncio.Task[None]] = field(default_factory=dict)
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _running: tuple[Recording, Cell] | None = None
+    _rested: tuple[int, float] | None = None
+    """Number of cells at the first look after one of them, and the processor time of all processes then."""
     _closed: bool = False
 
     @property
@@ -118,6 +123,29 @@ class Session:
             self.lost_cause = describe_exit(self.worker.returncode)
         if self.lost_cause:
             raise SessionLost(self.id, self.lost_cause)
+
+    async def check_idle(self) -> None:
+        """End the worker when what its cells have left running takes more than a session may have between cells.
+
+        Without a control group nothing else bounds the memory of such processes, and nothing their processor time.
+        """
+        if self.is_busy or self.lost_cause or self.worker.exited.is_set():
+            return
+        cells = self.cells
+        usage = await self.usage_reader.usage(self.worker.init_pid, self.last_used_at)
+        memory = await procfs.measure_memory(usage, self.config.memory_bytes)
+        # A cell that began meanwhile has a watch of its own.
+        if self.is_busy or self.lost_cause or self.cells != cells:
+            return
+        if self._rested is None or self._rested[0] != cells:
+            self._rested = (cells, usage.cpu_s)
+        used_s = usage.cpu_s - self._rested[1]
+        if memory > self.config.memory_bytes:
+            await self._lose(f"between two cells it held {memory:,} bytes, over {self.config.memory_bytes:,}")
+        elif len(usage.pids) > self.config.processes:
+            await self._lose(f"between two cells it had more than {self.config.processes} processes")
+        elif used_s > IDLE_CPU_S:
+            await self._lose(f"between two cells it used more than {IDLE_CPU_S:g} s of CPU")
 
     def _check_cells(self) -> None:
         self.check_alive()
@@ -223,9 +251,7 @@ class Session:
             async with asyncio.timeout(EXCHANGE_S):
                 message = {**request, "nonce": nonce}
                 await (self.worker.send(message) if descriptor < 0 else self.worker.send_with(message, descriptor))
-                while (frame := await self.worker.receive()).get("nonce") != nonce:
-                    continue
-                return reports.parse_result(frame)
+                return reports.parse_result((await self.worker.receive(nonce)).message)
         except (TimeoutError, BadFrame, asyncio.IncompleteReadError, OSError) as error:
             await self._lose(describe_exit(self.worker.returncode))
             raise SessionLost(self.id, self.lost_cause) from error

@@ -167,7 +167,8 @@ async def session(engine: Engine) -> AsyncIterator[Session]:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def lasting() -> AsyncIterator[Session]:
     """One session for all tests of a module that must leave it alive."""
-    engine = make_engine(max_sessions=1, spares=0)
+    # No test here waits for the grace to end, so it may be long enough for any machine.
+    engine = make_engine(max_sessions=1, spares=0, interrupt_grace_s=120.0)
     await engine.start()
     yield await engine.create()
     await engine.close()

@@ -208,19 +208,19 @@ ATTACKS = [
         says="refused",
     ),
     Attack(
-        # The channel to the supervisor is in the worker's memory, so code can find it; what it cannot know is the
-        # nonce.
+        # The channel to the supervisor is in the worker's memory, so code can find it; a frame with another nonce than
+        # the cell's is an attack and ends the session.
         "forged messages",
         "import gc, os, struct, json\nchannel = next(o for o in gc.get_objects() if type(o).__name__ == 'Channel')\n"
         "body = json.dumps(dict(kind='done', nonce='guess', result='forged')).encode()\n"
-        "for _ in range(5): os.write(channel._sock.fileno(), struct.pack('>I', len(body)) + body)\nprint('went on')",
-        says="went on",
+        "for _ in range(5): os.write(channel._sock.fileno(), struct.pack('>II', len(body), 0) + body)\nimport time; time.sleep(30)",
+        (Status.KILLED,), "", True,
     ),
     Attack(
         "a frame longer than may be",
         "import gc, os, struct\nchannel = next(o for o in gc.get_objects() if type(o).__name__ == 'Channel')\n"
         # A length of 2 GiB: a reader that believed it would allocate or wait for ever.
-        "os.write(channel._sock.fileno(), struct.pack('>I', 2**31))\nimport time; time.sleep(30)",
+        "os.write(channel._sock.fileno(), struct.pack('>II', 2**31, 0))\nimport time; time.sleep(30)",
         (Status.KILLED,), "", True,
     ),
     Attack(

@@ -161,7 +161,7 @@ channel = next(o for o in gc.get_objects() if type(o).__name__ == 'Channel')
 sock = socket.socket(fileno=channel._sock.fileno())
 import struct
 body = {body!r}
-sock.sendall(struct.pack('>I', {size}) + body)
+sock.sendall(struct.pack('>II', {size}, 0) + body)
 sock.detach()
 print('went on')
 """

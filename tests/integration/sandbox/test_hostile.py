@@ -128,9 +128,9 @@ async def test_a_worker_that_hangs_up_is_ended(session: Session) -> None:
 # Finds the worker's channel and nonce in its own memory, as hostile code can.
 FORGER = """
 import json, os, struct, sys, base64, gc
-def send(**frame):
+def send(data=b'', **frame):
     body = json.dumps(frame).encode()
-    os.write(channel._sock.fileno(), struct.pack('>I', len(body)) + body)
+    channel._sendall(struct.pack('>II', len(body), len(data)) + body + data)
 channel = next(o for o in gc.get_objects() if type(o).__name__ == 'Channel')
 nonce = channel.nonce
 """
@@ -154,7 +154,8 @@ async def test_forged_outcomes_change_no_fact(session: Session) -> None:
         "kind='x', nonce=nonce",
         "kind='done', nonce=nonce, result=1",
         "kind='done', nonce=nonce, variables=[1]",
-        "kind='display', nonce=nonce, media_type='application/javascript', data=''",
+        "kind='display', nonce=nonce, media_type='application/javascript'",
+        "kind='done', nonce='of another cell'",
     ],
 )
 async def test_frames_of_a_wrong_shape_end_the_session(session: Session, frame: str) -> None:
@@ -164,19 +165,32 @@ async def test_frames_of_a_wrong_shape_end_the_session(session: Session, frame: 
     assert "broke the protocol" in outcome.cause
 
 
-async def test_a_flood_of_frames_ends_the_session_and_not_the_supervisor(session: Session) -> None:
-    # A nonce of another cell is dropped, but counted, else a flood of them would cost the supervisor its time.
-    _, outcome = await run(session, FORGER + "while True: send(kind='x', nonce='stale')")
-    assert outcome.status is Status.KILLED
-    assert "frames" in outcome.cause
+@pytest.mark.parametrize(
+    ("body", "cause"),
+    [
+        # A million empty lists in three megabytes take twenty times as much in the memory of who decodes them.
+        ("b'[' + b'[],' * 1_000_000 + b'[]]'", "more than 200,000 brackets"),
+        ("b'x' * (4 << 20)", "4,194,304 bytes of JSON"),
+    ],
+)
+async def test_frames_that_would_fill_the_supervisor_end_the_session(session: Session, body: str, cause: str) -> None:
+    send = f"body = {body}\nchannel._sendall(struct.pack('>II', len(body), 0) + body)\nimport time; time.sleep(60)"
+    _, outcome = await run(session, FORGER + send)
+    assert (outcome.status, outcome.session_lost) == (Status.KILLED, True)
+    assert cause in outcome.cause
 
 
-async def test_more_displays_than_allowed_cannot_be_forged(session: Session) -> None:
-    # Thirty of at most twenty.
-    code = "for _ in range(30): send(kind='display', nonce=nonce, media_type='text/html', data='YQ==')"
+# Thirty of at most twenty; the second ones are no figures and are shown to nobody.
+@pytest.mark.parametrize(
+    ("media_type", "data", "shown"), [("text/html", b"a", 20), ("application/vnd.plotly.v1+json", b"no figure", 0)]
+)
+async def test_more_displays_than_allowed_cannot_be_forged(
+    session: Session, media_type: str, data: bytes, shown: int
+) -> None:
+    code = f"for _ in range(30): send({data!r}, kind='display', nonce=nonce, media_type={media_type!r})"
     events, outcome = await run(session, FORGER + code)
-    assert outcome.status is Status.KILLED
-    assert len([event for event in events if isinstance(event, Display)]) == 20
+    assert (outcome.status, outcome.session_lost) == (Status.KILLED, True)
+    assert len([event for event in events if isinstance(event, Display)]) == shown
 
 
 async def test_a_flood_leaves_the_supervisor_free(engine: Engine, session: Session) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
@@ -21,6 +22,7 @@ from fathom.services.sandbox.server import SandboxServicer
 from fathom.transport.store import open_store
 from fathom.transport.store.refs import read_ref, to_ref
 from tests.integration.sandbox.conftest import FIGURE, make_front, open_session
+from tests.support.bombs import make_arrow_bomb
 from tests.support.tables import to_arrow
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -68,6 +70,22 @@ async def test_rpcs_from_create_to_close(rpc: SandboxServicer) -> None:
     await rpc.CloseSession(pb.CloseSessionRequest(session_id=sid), call)
     with pytest.raises(errors.NotFound):
         await rpc.ListVariables(pb.ListVariablesRequest(session_id=sid), call)
+
+
+async def test_a_table_that_unpacks_to_gigabytes_costs_the_front_nothing(rpc: SandboxServicer) -> None:
+    call = Call.new()
+    sid = (await rpc.CreateSession(pb.CreateSessionRequest(), call)).session_id
+    bomb = make_arrow_bomb(2 << 30)
+    assert len(bomb) < 512 * 1024
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(errors.InvalidField, match="data: cannot be decoded within"):
+        await rpc.PutFrame(pb.PutFrameRequest(session_id=sid, name="sheet_1", arrow=bomb), call)
+    grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown_kib < 256 * 1024
+    arrow = to_arrow(pd.DataFrame({"a": [1]}))
+    assert (await rpc.PutFrame(pb.PutFrameRequest(session_id=sid, name="sheet_1", arrow=arrow), call)).rows == 1
+    await rpc.CloseSession(pb.CloseSessionRequest(session_id=sid), call)
+    rpc.close()
 
 
 async def test_files_by_rpc(rpc: SandboxServicer) -> None:

@@ -202,8 +202,9 @@ async def test_readers_never_see_a_half_written_object(tmp_path: Path) -> None:
 
 async def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(DependencyFailed, match="object store"):
+    with pytest.raises(DependencyFailed, match="object store") as refused:
         await open_store(f"file://{tmp_path}/file").put("a", b"")
+    assert str(tmp_path) not in refused.value.message, "callers are told no path of the server"
 
 
 @pytest.mark.parametrize(
@@ -234,5 +235,6 @@ async def test_a_folder_that_cannot_be_read_is_no_empty_folder(tmp_path: Path) -
     (tmp_path / "objects").rename(tmp_path / "away")
     (tmp_path / "objects").write_text("the disk is elsewhere")
     for ask in (store.keys("runs/"), store.list("runs/"), store.list("")):
-        with pytest.raises(DependencyFailed):
+        with pytest.raises(DependencyFailed) as refused:
             await ask
+        assert str(tmp_path) not in refused.value.message

@@ -166,6 +166,11 @@ class Admission:
         return self._units
 
     @property
+    def queued(self) -> int:
+        """Return the number of queued requests."""
+        return len(self._queue)
+
+    @property
     def waiting(self) -> Mapping[Lane, int]:
         """Return the number of queued requests by lane."""
         return self._queue.sizes
@@ -217,10 +222,13 @@ class Admission:
         reserved = min(max(units, 1), self.limits.units) if self.limits.units else max(units, 1)
         started = asyncio.get_running_loop().time()
         self._note_person(claimant.lane)
-        within_s = min(within_s, self.limits.wait_s)
-        self._refuse_late(claimant.lane, within_s)
-        turn = Turn(claimant, reserved, started)
-        await self._take_turn(turn, within_s)
+        if self.must_wait(claimant.lane, reserved):
+            within_s = min(within_s, self.limits.wait_s)
+            self._refuse_late(claimant.lane, within_s)
+            await self._take_turn(Turn(claimant, reserved, started), within_s)
+        else:
+            self._let_in(claimant, reserved)
+            self._show()
         now = asyncio.get_running_loop().time()
         if self._observer is not None:
             self._observer.record_admission(claimant.lane, now - started)
@@ -364,17 +372,22 @@ class Admission:
             # Its caller was cancelled in the same step of the event loop and has not removed the turn yet.
             if turn.granted.done():
                 continue
-            if self.per_second:
-                self._next_start = max(now, self._next_start) + 1 / self.per_second
-            self._running, self.started_at = self._running + 1, now
-            self._people += turn.claimant.lane is Lane.INTERACTIVE
-            self._units += turn.units
-            self._held.update(keys_of(turn.claimant))
-            self._idle.clear()
+            self._let_in(turn.claimant, turn.units)
             turn.granted.set_result(None)
         # Nothing else tells those who wait that no places are kept any more.
         if turn is not None and not self.people and self._is_reserving() and math.isfinite(self.limits.reserve_s):
             self._grant_later(max(LEAST_DELAY_S, self._find_reserve_end_s()))
+
+    def _let_in(self, claimant: Claimant, units: int) -> None:
+        now = asyncio.get_running_loop().time()
+        if self.per_second:
+            self._next_start = max(now, self._next_start) + 1 / self.per_second
+        self._running, self.started_at = self._running + 1, now
+        self._people += claimant.lane is Lane.INTERACTIVE
+        self._units += units
+        for key in keys_of(claimant):
+            self._held[key] += 1
+        self._idle.clear()
 
     def _grant_later(self, seconds: float) -> None:
         if self._later is not None:

@@ -37,6 +37,9 @@ class Config(Settings):
     waiting: int = Field(default=16, ge=1)
     """Questions that wait for that; of more that come meanwhile, none is mirrored."""
 
+    stays: bool = False
+    """Keep running once it has ended, for whoever reads its metrics; a pod that ended would be started again."""
+
     @property
     def experiment(self) -> Experiment:
         """Return what is compared; raise ``InvalidField`` for a side that is no model."""

@@ -16,13 +16,16 @@ NAME = "shadow"
 
 
 async def serve(config: Config, runtime: Runtime, say: Callable[[Verdict], None]) -> Decision:
-    """Mirror until the gate decides, or SIGTERM or SIGINT comes; return the decision, and raise ``FathomError``."""
+    """Mirror until the gate decides, or SIGTERM or SIGINT comes; return the decision, and raise ``FathomError``.
+
+    With ``config.stays`` only a signal ends it.
+    """
     async with dependencies(NAME, runtime, lane=Lane.TRAINING) as deps:
         mirror = LiveMirror(
             config, deps.clients, deps.store, deps.bus, deps.telemetry.registry, deps.telemetry.log, say
         )
         opened = runtime.metrics_port >= 0
-        door = Door(deps.telemetry.registry, {"/healthz/live": lambda: True})
+        door = Door(deps.telemetry.registry, {"/healthz/live": lambda: True, "/healthz/ready": lambda: mirror.ready})
         if opened:
             door.open(NAME, runtime.host, runtime.metrics_port)
         duty = asyncio.create_task(mirror.run(), name="live mirror")
@@ -31,6 +34,8 @@ async def serve(config: Config, runtime: Runtime, say: Callable[[Verdict], None]
             await asyncio.wait({duty, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if duty.done():
                 duty.result()
+                if config.stays:
+                    await stopping
         finally:
             for task in (duty, stopping):
                 task.cancel()

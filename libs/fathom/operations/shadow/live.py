@@ -99,6 +99,8 @@ class LiveMirror:
         self._ends: asyncio.Queue[End] = asyncio.Queue(config.waiting)
         self._outcomes: list[Outcome] = []
         self._read = 0
+        self.ready = False
+        """Whether it knows the outcomes of an earlier process, and follows or has decided."""
         self._over = asyncio.Event()
         self._writing = asyncio.Lock()
 
@@ -111,6 +113,7 @@ class LiveMirror:
         """Mirror until it is decided; raise ``FathomError`` for what concerns the whole experiment."""
         await self._restore()
         self._tell()
+        self.ready = True
         duties = [asyncio.create_task(self._over.wait()), asyncio.create_task(self._follow())]
         duties += [asyncio.create_task(self._play()) for _ in range(self._config.in_flight)]
         try:

@@ -7,8 +7,7 @@ by operators only. Writes and refusals are logged as ``audit``.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -19,8 +18,8 @@ from google.protobuf.message import Message
 from fathom.core import errors
 from fathom.core.call import Call
 from fathom.core.telemetry import Telemetry
-from fathom.transport.rpc.contract import Method, once
-from fathom.transport.rpc.interceptors import Handler
+from fathom.transport.rpc.contract import Method
+from fathom.transport.rpc.interceptors import Exchange, find_code
 
 # Outcomes that are logged of reads too: somebody asked for what is not his, or not there.
 REFUSALS = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED", "NOT_FOUND"})
@@ -174,31 +173,19 @@ class Gate:
 
     telemetry: Telemetry
 
-    def __call__(self, handler: Handler) -> Handler:
-        async def guard(method: Method, requests: AsyncIterator[Message], call: Call) -> AsyncGenerator[Message, None]:
-            access, resource, code = access_of(method), "", "CANCELLED"
-            try:
-                if not method.client_streaming:
-                    request = await anext(requests)
-                    resource, requests = name_resource(request, access.resource), once(request)
-                if access.scope is Scope.OPERATOR and not call.is_operator:
-                    raise errors.PermissionDenied(
-                        f"{method.service}.{method.name} changes what all tenants share; only operators may call it"
-                    )
-                async with aclosing(handler(method, requests, call)) as responses:
-                    async for response in responses:
-                        # Who takes the only response does not come back for the end.
-                        code = code if method.server_streaming else "OK"
-                        yield response
-                code = "OK"
-            except errors.FathomError as error:
-                code = error.code
-                raise
-            finally:
-                if access.writes or code in REFUSALS:
-                    log_audit(self.telemetry, method, call, resource, code)
+    def begin(self, exchange: Exchange) -> None:
+        method = exchange.method
+        if access_of(method).scope is Scope.OPERATOR and not exchange.call.is_operator:
+            raise errors.PermissionDenied(
+                f"{method.service}.{method.name} changes what all tenants share; only operators may call it"
+            )
 
-        return guard
+    def end(self, exchange: Exchange, error: BaseException | None) -> BaseException | None:
+        access, code = access_of(exchange.method), find_code(error)
+        if access.writes or code in REFUSALS:
+            resource = name_resource(exchange.request, access.resource)
+            log_audit(self.telemetry, exchange.method, exchange.call, resource, code)
+        return error
 
 
 def log_audit(telemetry: Telemetry, method: Method, call: Call, resource: str, outcome: str) -> None:
@@ -214,9 +201,9 @@ def log_audit(telemetry: Telemetry, method: Method, call: Call, resource: str, o
     )
 
 
-def name_resource(request: Message, path: str) -> str:
-    """Return the value of a dotted field, those of a repeated one joined; "" for no path."""
-    if not path:
+def name_resource(request: Message | AsyncIterator[Message], path: str) -> str:
+    """Return the value of a dotted field, those of a repeated one joined; "" for no path and for a stream."""
+    if not path or not isinstance(request, Message):
         return ""
     value: Any = request
     for name in path.split("."):

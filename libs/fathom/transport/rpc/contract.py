@@ -8,13 +8,13 @@ from __future__ import annotations
 import importlib
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from types import MappingProxyType
 
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from fathom.core.errors import NotFound
+from fathom.core.errors import NotFound, PayloadTooLarge
 from fathom.core.ids import sha256
 
 # The largest message that is sent, whatever carries it.
@@ -35,12 +35,12 @@ class Method:
     client_streaming: bool
     server_streaming: bool
 
-    @property
+    @cached_property
     def unary(self) -> bool:
         """True for one request and one response, the only kind that NATS carries too."""
         return not self.client_streaming and not self.server_streaming
 
-    @property
+    @cached_property
     def acts(self) -> bool:
         return "request_id" in self.request_type.DESCRIPTOR.fields_by_name
 
@@ -98,6 +98,14 @@ def proto_hash() -> str:
                 files.add((descriptor.name, descriptor.serialized_pb))
                 pending.extend(descriptor.dependencies)
     return sha256(b"".join(content for _, content in sorted(files)))
+
+
+def encode(message: Message) -> bytes:
+    """Return the bytes of a message; raise ``PayloadTooLarge`` before a transport refuses it with an untyped error."""
+    data = message.SerializeToString()
+    if len(data) > MAX_MESSAGE_BYTES:
+        raise PayloadTooLarge(len(data), MAX_MESSAGE_BYTES)
+    return data
 
 
 async def once(message: Message) -> AsyncGenerator[Message, None]:

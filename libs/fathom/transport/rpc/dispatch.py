@@ -1,4 +1,4 @@
-"""Dispatch of a call to the servicer's method through the interceptor chain."""
+"""Dispatch of a call to the servicer's method through the interceptors."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from fathom.core.call import TENANT_HEADER, Call
+from fathom.core.call import TENANT_HEADER, Call, calling
+from fathom.core.deadline import TimeLimit, time_limit
 from fathom.core.errors import Internal, NotImplementedYet, NotReady, PermissionDenied, Unauthenticated
 from fathom.core.telemetry import Telemetry
 from fathom.transport.rpc.access import Gate, access_of
 from fathom.transport.rpc.contract import Contract, Method, contract
 from fathom.transport.rpc.door import Door, OpenDoor
 from fathom.transport.rpc.idempotency import MAX_BYTES, Idempotency
-from fathom.transport.rpc.interceptors import Deadline, Errors, Handler, Metrics, Trace, chain
-from fathom.transport.rpc.requests import check_each
+from fathom.transport.rpc.interceptors import Errors, Exchange, Interception, Metrics, Trace
+from fathom.transport.rpc.requests import check_request
 from fathom.transport.rpc.service import Service
 
 # Seconds that a caller waits before it asks a service again that is starting; warm-ups take seconds.
@@ -41,9 +42,9 @@ class Dispatcher:
             access_of(method)
         self._door: Door = door or OpenDoor()
         self._telemetry = telemetry
+        self._interceptors = (Trace(telemetry), Metrics(telemetry), Errors(telemetry), Gate(telemetry))
         held_bytes = telemetry.rpc.held_bytes.labels(service.name)
         self._idempotency = Idempotency(held_bytes, max_bytes=idempotency_bytes)
-        self._handlers: dict[str, Handler] = {}
 
     def admit(self, headers: Mapping[str, str], timeout_s: float | None = None) -> Call:
         """Return the call of a caller that may enter, from its headers.
@@ -64,47 +65,60 @@ class Dispatcher:
             )
             raise
 
-    def handle(
-        self, method: Method, requests: AsyncIterator[Message], call: Call, transport: str
-    ) -> AsyncGenerator[Message, None]:
-        """Yield the responses of one call: exactly one unless the method streams them.
+    async def answer(
+        self, method: Method, request: Message | AsyncIterator[Message], call: Call, transport: str
+    ) -> Message:
+        """Return the response of a call to a method that has one; raise ``FathomError`` only.
 
-        Raises ``FathomError`` only.
+        ``request`` is an iterator where the method takes a stream of requests.
         """
-        return self._handler(transport)(method, check_each(requests), call)
+        exchange = Exchange(method, request, call, transport)
+        with Interception(self._interceptors, exchange):
+            exchange.request = check_request(request)
+            return await self._idempotency.answer(exchange, self._respond)
 
-    def _handler(self, transport: str) -> Handler:
-        if transport not in self._handlers:
-            telemetry = self._telemetry
-            self._handlers[transport] = chain(
-                self._invoke,
-                Trace(telemetry),
-                Metrics(telemetry, transport),
-                Errors(telemetry),
-                Gate(telemetry),
-                self._idempotency,
-                Deadline(),
-            )
-        return self._handlers[transport]
-
-    async def _invoke(
-        self, method: Method, requests: AsyncIterator[Message], call: Call
+    async def stream(
+        self, method: Method, request: Message | AsyncIterator[Message], call: Call, transport: str
     ) -> AsyncGenerator[Message, None]:
+        """Yield the responses of a call to a method that streams them; raise ``FathomError`` only."""
+        exchange = Exchange(method, request, call, transport)
+        with Interception(self._interceptors, exchange):
+            exchange.request = check_request(request)
+            implementation, call = self._find_implementation(method), exchange.call
+            async with aclosing(implementation(exchange.request, call)) as responses:
+                while True:
+                    try:
+                        # The limit and the current call hold while the handler runs, not while the consumer does.
+                        with calling(call):
+                            async with limit_time(exchange):
+                                response = await anext(responses)
+                    except StopAsyncIteration:
+                        return
+                    yield check_type(response, method)
+
+    async def _respond(self, exchange: Exchange) -> Message:
+        method, call = exchange.method, exchange.call
+        implementation = self._find_implementation(method)
+        with calling(call):
+            # A timeout of the handler's own, e.g. of a socket, passes: ``Errors`` reports it.
+            async with limit_time(exchange):
+                return check_type(await implementation(exchange.request, call), method)
+
+    def _find_implementation(self, method: Method) -> Any:
+        """Return the servicer's method: a coroutine function for one response, an async generator's for many."""
         if not self.ready:
             raise NotReady(f"{self.service.name} is warming up or draining", retry_after_s=RETRY_WHILE_WARMING_S)
         implementation: Any = getattr(self.service.servicer, method.name, None)
         if implementation is None:
             plans: dict[str, str] = getattr(self.service.servicer, "unimplemented", {})
             raise NotImplementedYet(f"{method.service}.{method.name}", plans.get(method.name, "not planned"))
-        argument: Any = requests if method.client_streaming else await anext(requests)
-        # A coroutine for one response, an async generator for many.
-        result = implementation(argument, call)
-        if not method.server_streaming:
-            yield check_type(await result, method)
-            return
-        async with aclosing(result) as responses:
-            async for response in responses:
-                yield check_type(response, method)
+        return implementation
+
+
+def limit_time(exchange: Exchange) -> TimeLimit:
+    """Return the time limit of a call's handler: its caller's deadline."""
+    service, name = exchange.method.service, exchange.method.name
+    return time_limit(exchange.call.remaining_s(), service, f"{service}.{name} was stopped at its deadline")
 
 
 def check_type(response: Any, method: Method) -> Message:

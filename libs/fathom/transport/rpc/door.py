@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from fathom.core.call import AUTHORIZATION_HEADER, DEFAULT_TENANT, PRINCIPAL_HEADER, TENANT_HEADER, Call
@@ -30,7 +30,7 @@ class OpenDoor:
     def admit(self, headers: Mapping[str, str], timeout_s: float | None = None) -> Call:
         call = Call.from_headers(headers, timeout_s)
         principal = headers.get(PRINCIPAL_HEADER, "")[:MAX_PRINCIPAL_CHARS]
-        return replace(call, principal=principal, is_operator=call.tenant == DEFAULT_TENANT)
+        return call.with_caller(principal, call.tenant, is_operator=call.tenant == DEFAULT_TENANT)
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ class TokenDoor:
         if principal.role == SERVICE:
             # On behalf of whom it acts, a user or another program, for the audit log.
             behalf = headers.get(PRINCIPAL_HEADER, "")[:MAX_PRINCIPAL_CHARS]
-            return replace(call, principal=behalf or principal.name)
+            return call.with_caller(behalf or principal.name, call.tenant, is_operator=False)
         if headers.get(TENANT_HEADER, principal.tenant) not in (principal.tenant, DEFAULT_TENANT):
             raise PermissionDenied(f"{principal.name} is not of tenant {call.tenant!r}")
-        return replace(call, tenant=principal.tenant, principal=principal.name, is_operator=principal.role == OPERATOR)
+        return call.with_caller(principal.name, principal.tenant, is_operator=principal.role == OPERATOR)
 
 
 def read_bearer(headers: Mapping[str, str]) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from google.protobuf.message import Message
@@ -13,11 +12,11 @@ from prometheus_client import Gauge
 
 from fathom.core import errors
 from fathom.core.cache import BoundedCache
-from fathom.core.call import Call
 from fathom.core.ids import content_hash, sha256
-from fathom.transport.rpc.contract import Method, once
-from fathom.transport.rpc.interceptors import Handler
+from fathom.transport.rpc.contract import Method
+from fathom.transport.rpc.interceptors import Exchange
 
+Handler = Callable[[Exchange], Awaitable[Message]]
 # Ten minutes are longer than clients retry; 4,096 requests in that time are about seven a second. Beyond either, a
 # repetition is carried out again.
 MAX_REQUESTS, TTL_S = 4096, 600.0
@@ -69,29 +68,18 @@ class Idempotency:
         """Bytes of the known requests and replies; calls under way are not counted."""
         return self._requests.size_bytes + self._replies.size_bytes
 
-    def __call__(self, handler: Handler) -> Handler:
-        async def deduplicate(
-            method: Method, requests: AsyncIterator[Message], call: Call
-        ) -> AsyncGenerator[Message, None]:
-            if not (method.unary and method.acts):
-                async with aclosing(handler(method, requests, call)) as responses:
-                    async for response in responses:
-                        yield response
-                return
-            request = await anext(requests)
-            request_id: str = getattr(request, "request_id")  # noqa: B009 - the field exists: method.acts
-            if not request_id:
-                yield await run_unary(handler, method, request, call)
-                return
-            # Hashed too: whoever chooses the id chooses its length.
-            key = content_hash([method.path, call.tenant, request_id])
-            # Deterministic: maps would otherwise be written in any order, and an equal request would look like another
-            # one.
-            digest = sha256(request.SerializeToString(deterministic=True))
-            known = await self._find_earlier_outcome(key, digest, method)
-            yield await self._first(key, digest, handler, method, request, call) if known is None else known
-
-        return deduplicate
+    async def answer(self, exchange: Exchange, handle: Handler) -> Message:
+        """Return the response of a unary call: the first outcome of its request, or what the handler returns now."""
+        method, request = exchange.method, exchange.request
+        request_id: str = getattr(request, "request_id", "") if method.acts else ""
+        if not request_id or not isinstance(request, Message):
+            return await handle(exchange)
+        # Hashed too: whoever chooses the id chooses its length.
+        key = content_hash([method.path, exchange.call.tenant, request_id])
+        # Deterministic: maps would otherwise be written in any order, and an equal request would look like another one.
+        digest = sha256(request.SerializeToString(deterministic=True))
+        known = await self._find_earlier_outcome(key, digest, method)
+        return await self._first(key, digest, exchange, handle) if known is None else known
 
     async def _find_earlier_outcome(self, key: str, digest: str, method: Method) -> Message | None:
         """Return the outcome of an earlier call under this key, None when there is none."""
@@ -117,14 +105,12 @@ class Idempotency:
             )
         return method.response_type.FromString(reply)
 
-    async def _first(
-        self, key: str, digest: str, handler: Handler, method: Method, request: Message, call: Call
-    ) -> Message:
+    async def _first(self, key: str, digest: str, exchange: Exchange, handle: Handler) -> Message:
         outcome: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         outcome.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody may be waiting
         self._running[key] = Running(digest, outcome)
         try:
-            response = await run_unary(handler, method, request, call)
+            response = await handle(exchange)
         # A cancellation too must settle the future: duplicates of the request wait for it.
         except BaseException as error:
             if isinstance(error, errors.FathomError):
@@ -147,9 +133,3 @@ class Idempotency:
 
     def _show(self) -> None:
         self._gauge.set(self.held_bytes)
-
-
-async def run_unary(handler: Handler, method: Method, request: Message, call: Call) -> Message:
-    """Return the one response of a unary call."""
-    async with aclosing(handler(method, once(request), call)) as responses:
-        return await anext(responses)

@@ -1,40 +1,78 @@
-"""Interceptor chain around every handler, the same on gRPC, NATS and in process and for all four method kinds.
+"""What surrounds every call, the same on gRPC, NATS and in process and for all four method kinds.
 
-A handler takes and returns async iterators of messages whatever the kind of the method, so each interceptor is written
-once. Order, outermost first: trace, metrics, errors, gate (``access``), idempotency (``idempotency``), deadline.
+An interceptor acts before and after a call, not around its messages: it is written once, and costs a call of one
+response no generator. Order, outermost first: trace, metrics, errors, gate (``access``). Within them come idempotency
+(``idempotency``) and the deadline.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing
-from dataclasses import dataclass, replace
-from typing import Protocol
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Protocol
 
 from google.protobuf.message import Message
-from opentelemetry.trace import SpanKind, StatusCode
+from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, StatusCode
+from prometheus_client import Counter, Gauge, Histogram
 
 from fathom.core import errors
-from fathom.core.call import Call, calling
-from fathom.core.deadline import time_limit
+from fathom.core.call import Call
 from fathom.core.telemetry import Telemetry
 from fathom.transport.rpc.contract import Method
 
-Handler = Callable[[Method, AsyncIterator[Message], Call], AsyncGenerator[Message, None]]
+
+@dataclass(slots=True)
+class Exchange:
+    """One call under way, with what interceptors remember of it; they may replace its context."""
+
+    method: Method
+    request: Message | AsyncIterator[Message]
+    """An iterator where the method takes a stream of requests."""
+    call: Call
+    transport: str
+    started: float = field(default_factory=time.perf_counter)
+    span: Span = INVALID_SPAN
 
 
 class Interceptor(Protocol):
-    """Wraps a handler; must not hold state of a call outside the generator."""
+    """Acts before and after calls; what it remembers of one is in the exchange."""
 
-    def __call__(self, handler: Handler) -> Handler: ...
+    def begin(self, exchange: Exchange) -> None:
+        """Act before the call; an error that is raised here ends it."""
+        ...
+
+    def end(self, exchange: Exchange, error: BaseException | None) -> BaseException | None:
+        """Act after the call, also when ``begin`` raised; return the error with which it ends, None without one."""
+        ...
 
 
-def chain(handler: Handler, *interceptors: Interceptor) -> Handler:
-    """Wrap ``handler`` in all interceptors; the first one is outermost."""
-    for interceptor in reversed(interceptors):
-        handler = interceptor(handler)
-    return handler
+class Interception:
+    """Context in which a call is handled: the interceptors begin in their order, and end in the reverse one."""
+
+    __slots__ = ("_begun", "_exchange", "_interceptors")
+
+    def __init__(self, interceptors: Sequence[Interceptor], exchange: Exchange) -> None:
+        self._interceptors, self._exchange, self._begun = interceptors, exchange, 0
+
+    def __enter__(self) -> None:
+        try:
+            for interceptor in self._interceptors:
+                self._begun += 1
+                interceptor.begin(self._exchange)
+        except Exception as error:
+            self.__exit__(type(error), error, error.__traceback__)
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        ended = error
+        for interceptor in reversed(self._interceptors[: self._begun]):
+            ended = interceptor.end(self._exchange, ended)
+        if ended is not None and ended is not error:
+            raise ended from error
 
 
 @dataclass(frozen=True)
@@ -43,56 +81,66 @@ class Trace:
 
     telemetry: Telemetry
 
-    def __call__(self, handler: Handler) -> Handler:
-        async def trace(method: Method, requests: AsyncIterator[Message], call: Call) -> AsyncGenerator[Message, None]:
-            span, traceparent = self.telemetry.span(method.path, call.traceparent, SpanKind.SERVER)
+    def begin(self, exchange: Exchange) -> None:
+        call = exchange.call
+        span, traceparent = self.telemetry.span(exchange.method.path, call.traceparent, SpanKind.SERVER)
+        if traceparent != call.traceparent:
+            exchange.call = call.with_trace(traceparent)
+        if span is not INVALID_SPAN:
             span.set_attribute("fathom.request_id", call.request_id)
             span.set_attribute("fathom.lane", call.lane.value)
-            try:
-                async with aclosing(handler(method, requests, replace(call, traceparent=traceparent))) as responses:
-                    async for response in responses:
-                        yield response
-            except errors.FathomError as error:
-                span.set_status(StatusCode.ERROR, error.reason)
-                raise
-            finally:
-                span.end()
+            exchange.span = span
 
-        return trace
+    def end(self, exchange: Exchange, error: BaseException | None) -> BaseException | None:
+        if isinstance(error, errors.FathomError):
+            exchange.span.set_status(StatusCode.ERROR, error.reason)
+        exchange.span.end()
+        return error
 
 
 @dataclass(frozen=True)
+class Series:
+    """The metrics of one method on one transport."""
+
+    in_flight: Gauge
+    seconds: Histogram
+    handled: dict[str, Counter]
+    """By canonical code; those that have occurred."""
+
+
 class Metrics:
     """Counts and times calls by method, transport and canonical code."""
 
-    telemetry: Telemetry
-    transport: str
+    def __init__(self, telemetry: Telemetry) -> None:
+        self._metrics = telemetry.rpc
+        # Looking a labelled metric up takes longer than counting with it.
+        self._series: dict[tuple[str, str], Series] = {}
 
-    def __call__(self, handler: Handler) -> Handler:
-        metrics = self.telemetry.rpc
+    def begin(self, exchange: Exchange) -> None:
+        self._find_series(exchange.method, exchange.transport).in_flight.inc()
 
-        async def measure(
-            method: Method, requests: AsyncIterator[Message], call: Call
-        ) -> AsyncGenerator[Message, None]:
-            labels = (method.service, method.name, self.transport)
-            started, code = time.perf_counter(), "CANCELLED"
-            metrics.in_flight.labels(method.service).inc()
-            try:
-                async with aclosing(handler(method, requests, call)) as responses:
-                    async for response in responses:
-                        # Who takes the only response does not come back for the end.
-                        code = code if method.server_streaming else "OK"
-                        yield response
-                code = "OK"
-            except errors.FathomError as error:
-                code = error.code
-                raise
-            finally:
-                metrics.in_flight.labels(method.service).dec()
-                metrics.handled.labels(*labels, code).inc()
-                metrics.seconds.labels(*labels).observe(time.perf_counter() - started)
+    def end(self, exchange: Exchange, error: BaseException | None) -> BaseException | None:
+        series, code = self._find_series(exchange.method, exchange.transport), find_code(error)
+        series.in_flight.dec()
+        counter = series.handled.get(code)
+        if counter is None:
+            method = exchange.method
+            labels = (method.service, method.name, exchange.transport, code)
+            counter = series.handled[code] = self._metrics.handled.labels(*labels)
+        counter.inc()
+        series.seconds.observe(time.perf_counter() - exchange.started)
+        return error
 
-        return measure
+    def _find_series(self, method: Method, transport: str) -> Series:
+        series = self._series.get((method.path, transport))
+        if series is None:
+            metrics = self._metrics
+            series = self._series[method.path, transport] = Series(
+                metrics.in_flight.labels(method.service),
+                metrics.seconds.labels(method.service, method.name, transport),
+                {},
+            )
+        return series
 
 
 @dataclass(frozen=True)
@@ -101,48 +149,32 @@ class Errors:
 
     telemetry: Telemetry
 
-    def __call__(self, handler: Handler) -> Handler:
-        async def guard(method: Method, requests: AsyncIterator[Message], call: Call) -> AsyncGenerator[Message, None]:
-            log = self.telemetry.log.bind(method=method.name, request_id=call.request_id, tenant=call.tenant)
-            try:
-                async with aclosing(handler(method, requests, call)) as responses:
-                    async for response in responses:
-                        yield response
-            except errors.FathomError as error:
-                log.info("call failed", reason=error.reason, error=error.message)
-                raise
-            except Exception as error:
-                # The type names the cause; the text stays in the log, for it may hold secrets and paths.
-                cause = type(error).__name__
-                log.exception("handler failed", error=cause)
-                message = (
-                    f"{method.service}.{method.name} failed inside ({cause}); see its log for request {call.request_id}"
-                )
-                metadata = {"request_id": call.request_id, "culprit": method.service, "cause": cause}
-                raise errors.Internal(message, metadata=metadata) from error
+    def begin(self, exchange: Exchange) -> None:
+        """Do nothing: what fails is looked at in the end."""
 
-        return guard
+    def end(self, exchange: Exchange, error: BaseException | None) -> BaseException | None:
+        # A cancellation is no failure.
+        if not isinstance(error, Exception):
+            return error
+        method, call = exchange.method, exchange.call
+        log: Any = self.telemetry.log.bind(
+            method=method.name, request_id=call.request_id, tenant=call.tenant, traceparent=call.traceparent
+        )
+        if isinstance(error, errors.FathomError):
+            log.info("call failed", reason=error.reason, error=error.message)
+            return error
+        # The type names the cause; the text stays in the log, for it may hold secrets and paths.
+        cause = type(error).__name__
+        log.error("handler failed", error=cause, exc_info=error)
+        message = f"{method.service}.{method.name} failed inside ({cause}); see its log for request {call.request_id}"
+        metadata = {"request_id": call.request_id, "culprit": method.service, "cause": cause}
+        return errors.Internal(message, metadata=metadata)
 
 
-@dataclass(frozen=True)
-class Deadline:
-    """Runs the handler with the call as the current one and stops it at the caller's deadline."""
-
-    def __call__(self, handler: Handler) -> Handler:
-        async def enforce(
-            method: Method, requests: AsyncIterator[Message], call: Call
-        ) -> AsyncGenerator[Message, None]:
-            message = f"{method.service}.{method.name} was stopped at its deadline"
-            async with aclosing(handler(method, requests, call)) as responses:
-                while True:
-                    try:
-                        # The limit and the current call hold while the handler runs, not while the consumer does.
-                        # A timeout of the handler's own, e.g. of a socket, passes: ``Errors`` reports it.
-                        with calling(call):
-                            async with time_limit(call.remaining_s(), method.service, message):
-                                response = await anext(responses)
-                    except StopAsyncIteration:
-                        return
-                    yield response
-
-        return enforce
+def find_code(error: BaseException | None) -> str:
+    """Return the canonical code with which a call ends."""
+    if error is None:
+        return "OK"
+    if isinstance(error, errors.FathomError):
+        return error.code
+    return errors.Internal.code if isinstance(error, Exception) else errors.Cancelled.code

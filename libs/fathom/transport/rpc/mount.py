@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
 
 from fathom.core.errors import FathomError
 from fathom.transport.bus.base import Bus, Closable, Message
 from fathom.transport.bus.streams import rpc_subject
-from fathom.transport.rpc.contract import Method, once
+from fathom.transport.rpc.contract import Method
 from fathom.transport.rpc.dispatch import Dispatcher
 from fathom.transport.rpc.requests import decode
 from fathom.transport.status import STATUS_HEADER, to_status
@@ -33,9 +32,7 @@ def reply(dispatcher: Dispatcher, method: Method) -> Callable[[Message], Awaitab
     async def handler(message: Message) -> Message:
         try:
             call = dispatcher.admit(message.headers)
-            request = decode(method, message.payload)
-            async with aclosing(dispatcher.handle(method, once(request), call, "nats")) as responses:
-                response = await anext(responses)
+            response = await dispatcher.answer(method, decode(method, message.payload), call, "nats")
             return Message(message.subject, response.SerializeToString(), {})
         except FathomError as error:
             # The code is in the header for tools that look at the traffic; callers read the status.

@@ -32,8 +32,16 @@ async def decode_each(method: Method, items: AsyncIterator[bytes]) -> AsyncGener
         yield decode(method, item)
 
 
+def check_request(request: Message | AsyncIterator[Message]) -> Message | AsyncIterator[Message]:
+    """Return the request, or those of a stream; raise ``InvalidField`` for one with a time that is none."""
+    if isinstance(request, Message):
+        check_times(request)
+        return request
+    return check_each(request)
+
+
 async def check_each(requests: AsyncIterator[Message]) -> AsyncGenerator[Message, None]:
-    """Yield the requests; raise ``InvalidField`` for one with a time that is none."""
+    """Yield the requests of a stream; raise ``InvalidField`` for one with a time that is none."""
     async for request in requests:
         check_times(request)
         yield request

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from typing import Any
+from typing import Any, NoReturn
 
 import grpc
 from google.protobuf.message import Message
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from fathom.core.errors import FathomError, PayloadTooLarge
-from fathom.transport.rpc.contract import MAX_MESSAGE_BYTES, Method, once
+from fathom.core.errors import FathomError
+from fathom.transport.rpc.contract import MAX_MESSAGE_BYTES, Method, encode
 from fathom.transport.rpc.dispatch import Dispatcher
 from fathom.transport.rpc.requests import decode, decode_each
 from fathom.transport.sockets import PortInUse
@@ -116,24 +116,25 @@ def generic_handler(dispatcher: Dispatcher) -> grpc.GenericRpcHandler:
 def method_handler(dispatcher: Dispatcher, method: Method) -> grpc.RpcMethodHandler:
     """Return the gRPC handler of one method; its kind decides which of gRPC's four shapes is used."""
 
-    async def stream(argument: Any, context: Any) -> AsyncGenerator[Message, None]:
-        try:
-            # Decoded here: bytes that are no request get a typed error, where gRPC itself would answer UNKNOWN.
-            requests = decode_each(method, argument) if method.client_streaming else once(decode(method, argument))
-            call = dispatcher.admit(headers(context), context.time_remaining())
-            async with aclosing(dispatcher.handle(method, requests, call, "grpc")) as responses:
-                async for response in responses:
-                    yield within_limit(response)
-        except FathomError as error:
-            status = to_status(error)
-            trailer = (("grpc-status-details-bin", status.SerializeToString()),)
-            # The trailer carries the whole google.rpc.Status, as gRPC's own libraries read it; code and message alone
-            # are for other clients.
-            await context.abort(grpc.StatusCode[error.code], error.message, trailer)
+    def read(argument: Any) -> Message | AsyncIterator[Message]:
+        # Decoded here: bytes that are no request get a typed error, where gRPC itself would answer UNKNOWN.
+        return decode_each(method, argument) if method.client_streaming else decode(method, argument)
 
-    async def single(argument: Any, context: Any) -> Message:
-        async with aclosing(stream(argument, context)) as responses:
-            return await anext(responses)
+    async def answer(argument: Any, context: Any) -> bytes:
+        try:
+            request, call = read(argument), dispatcher.admit(headers(context), context.time_remaining())
+            return encode(await dispatcher.answer(method, request, call, "grpc"))
+        except FathomError as error:
+            await abort(context, error)
+
+    async def stream(argument: Any, context: Any) -> AsyncGenerator[bytes, None]:
+        try:
+            request, call = read(argument), dispatcher.admit(headers(context), context.time_remaining())
+            async with aclosing(dispatcher.stream(method, request, call, "grpc")) as responses:
+                async for response in responses:
+                    yield encode(response)
+        except FathomError as error:
+            await abort(context, error)
 
     kind = {
         (False, False): grpc.unary_unary_rpc_method_handler,
@@ -141,19 +142,15 @@ def method_handler(dispatcher: Dispatcher, method: Method) -> grpc.RpcMethodHand
         (True, False): grpc.stream_unary_rpc_method_handler,
         (True, True): grpc.stream_stream_rpc_method_handler,
     }[method.client_streaming, method.server_streaming]
-    behaviour = stream if method.server_streaming else single
-    return kind(
-        behaviour,
-        request_deserializer=None,
-        response_serializer=method.response_type.SerializeToString,
-    )
+    return kind(stream if method.server_streaming else answer)
 
 
-def within_limit(message: Message) -> Message:
-    """Return the message; raise ``PayloadTooLarge`` before the transport refuses it with an untyped error."""
-    if (size := message.ByteSize()) > MAX_MESSAGE_BYTES:
-        raise PayloadTooLarge(size, MAX_MESSAGE_BYTES)
-    return message
+async def abort(context: Any, error: FathomError) -> NoReturn:
+    """End a call with an error: code and message for any client, and in a trailer the whole ``google.rpc.Status``."""
+    # As gRPC's own libraries read it.
+    trailer = (("grpc-status-details-bin", to_status(error).SerializeToString()),)
+    await context.abort(grpc.StatusCode[error.code], error.message, trailer)
+    raise error  # not reached: gRPC ends the handler with an exception of its own
 
 
 def headers(context: Any) -> dict[str, str]:

@@ -34,13 +34,14 @@ class SessionInputs:
     """Inputs of one session's init process.
 
     ``runtime`` holds the mounts at ``paths`` where the fork server had to open them, ``programs`` the seccomp filters
-    by walls; ``channel`` is the status channel, ``socket`` the worker's own, over which ``serve`` does its work.
+    by walls and by whether the session has a control group; ``channel`` is the status channel, ``socket`` the worker's
+    own, over which ``serve`` does its work.
     """
 
     plan: SessionPlan
     paths: tuple[str, ...]
     runtime: Mapping[str, int]
-    programs: Mapping[str, bytes]
+    programs: Mapping[tuple[str, bool], bytes]
     channel: socket.socket
     socket: int
     serve: Callable[[], None]
@@ -149,7 +150,7 @@ def start_worker(session: SessionInputs) -> NoReturn:
                 kernel.call("close_range", first, last, 0)
         stage = "seccomp"
         if plan.walls != "none":
-            seccomp.install(session.programs[plan.walls])
+            seccomp.install(session.programs[plan.walls, bool(plan.cgroups)])
         channel.close()
     except BaseException as error:  # without this wall the worker must not run
         report_failure(channel, stage, error)

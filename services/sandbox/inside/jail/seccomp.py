@@ -45,6 +45,7 @@ for flag in (*kernel.NAMESPACES.values(), kernel.CLONE_NEWTIME):
 # TIOCSTI and TIOCLINUX type into a terminal as if its user did.
 AF_UNIX, TIOCSTI, TIOCLINUX, PR_SET_DUMPABLE = 1, 0x5412, 0x541C, 4
 NETWORKED = frozenset({"bind", "listen", "accept", "accept4", "connect"})
+MEMORY_FILES = frozenset({"memfd_create"})
 
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 KILL, ALLOW, ERRNO = 0x80000000, 0x7FFF0000, 0x00050000
@@ -81,8 +82,12 @@ def build_argument_rule(name: str, argument_at: int, tests: list[tuple[int, int]
     return [encode_instruction(EQUAL, number, 0, len(body)) + b"".join(body) for number in find_numbers((name,))]
 
 
-def compile_filter(*, sockets: bool) -> bytes:
-    """Return the filter; with ``sockets`` local sockets may be made, bound and connected, others never."""
+def compile_filter(*, sockets: bool, memory_files: bool) -> bytes:
+    """Return the filter; with ``sockets`` local sockets may be made, bound and connected, others never.
+
+    Without ``memory_files`` files in memory cannot be made: only a control group counts what they hold while nobody
+    has them mapped.
+    """
     start = [
         # First of all: under another architecture the same number is another call.
         encode_instruction(LOAD, ARCH_AT),
@@ -101,7 +106,8 @@ def compile_filter(*, sockets: bool) -> bytes:
         rules += build_argument_rule("socket", FIRST_ARGUMENT_AT, [(EQUAL, AF_UNIX)], allow_match=True)
     for number in find_numbers(ABSENT):
         rules.append(encode_instruction(EQUAL, number, 0, 1) + encode_refusal(errno.ENOSYS))
-    plain = [name for name in ALLOWED if sockets or name not in NETWORKED]
+    left_out = (frozenset() if sockets else NETWORKED) | (frozenset() if memory_files else MEMORY_FILES)
+    plain = [name for name in ALLOWED if name not in left_out]
     for number in sorted(find_numbers(plain)):
         rules.append(encode_instruction(EQUAL, number, 0, 1) + encode_instruction(RETURN, ALLOW))
     return b"".join((*start, *rules, encode_refusal(errno.EPERM)))

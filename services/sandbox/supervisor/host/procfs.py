@@ -134,6 +134,17 @@ def read_pss_bytes(pids: list[int]) -> int:
     return total
 
 
+async def measure_memory(usage: Usage, limit: int) -> int:
+    """Return the memory of a session's processes in bytes: resident, or as PSS where that is over ``limit``.
+
+    Forked children share most pages with their parent, and all with the fork server: counted as a whole for each,
+    nothing could be forked.
+    """
+    if usage.resident_bytes <= limit:
+        return usage.resident_bytes
+    return await asyncio.to_thread(read_pss_bytes, usage.pids)
+
+
 def reset_peak(pid: int) -> None:
     """Reset the kernel's measure of a process's peak memory, where that is allowed."""
     try:

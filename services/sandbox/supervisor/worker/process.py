@@ -13,7 +13,7 @@ from typing import Any
 
 from fathom.core.errors import DependencyFailed
 from fathom.services.sandbox.config import Config
-from fathom.services.sandbox.ipc.frames import HEADER, BadFrame, pack, read_length, unpack
+from fathom.services.sandbox.ipc.frames import HEADER, BadFrame, pack, read_lengths, unpack
 from fathom.services.sandbox.ipc.plan import SessionPlan
 from fathom.services.sandbox.supervisor.files import remove_tree
 from fathom.services.sandbox.supervisor.host import procfs
@@ -52,6 +52,14 @@ class JailResources:
     walls: str
     cgroups: Cgroups | None
     uids: UidPool
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A message of the worker with the bytes of its display."""
+
+    message: dict[str, Any]
+    data: bytes = b""
 
 
 class WorkerProcess:
@@ -190,11 +198,16 @@ class WorkerProcess:
             return
         raise OSError("the worker does not read")
 
-    async def receive(self) -> dict[str, Any]:
-        """Return the next frame; raise ``BadFrame`` or ``IncompleteReadError``."""
-        size = read_length(await self._reader.readexactly(HEADER.size))
+    async def receive(self, nonce: str = "") -> Frame:
+        """Return the next frame; raise ``BadFrame``, also for one with another nonce, or ``IncompleteReadError``."""
+        size, data_size = read_lengths(await self._reader.readexactly(HEADER.size))
         body = await self._reader.readexactly(size)
-        return unpack(body) if size < LARGE_FRAME else await asyncio.to_thread(unpack, body)
+        data = await self._reader.readexactly(data_size) if data_size else b""
+        message = unpack(body) if size < LARGE_FRAME else await asyncio.to_thread(unpack, body)
+        # What ran before knows another nonce: its answer must not be taken for this one's, nor may it cost us more.
+        if message.get("nonce") != nonce:
+            raise BadFrame("a frame that belongs to no request")
+        return Frame(message, data)
 
     def limit_memory(self, memory_bytes: int) -> None:
         """Tighten the limit of the control group, if there is one, to this number of bytes."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 from dataclasses import dataclass
 from typing import Any
 
-from fathom.services.sandbox.ipc.frames import MEDIA_TYPES, PLOTLY, TABLE, BadFrame
+from fathom.services.sandbox.ipc.frames import MAX_BRACKETS, MEDIA_TYPES, PLOTLY, TABLE, BadFrame
 from fathom.services.sandbox.supervisor.events import Display, Variable
 
 PNG = b"\x89PNG\r\n\x1a\n"
 # Twice the worker's own limits for texts, so that only a worker that ignores them is cut here.
 NAME, TEXT, VARIABLES = 200, 64 * 1024, 200
+# Values of a figure: as many as its bytes can hold when they are numbers of eight characters.
+MAX_VALUES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -50,21 +50,14 @@ def parse_variable(item: object) -> Variable:
     )
 
 
-def parse_display(frame: dict[str, Any]) -> Display | None:
+def parse_display(message: dict[str, Any], data: bytes) -> Display | None:
     """Return the display in a frame of kind ``display``, None when its content is not of its media type.
 
     Raise ``BadFrame`` for a wrong shape or a media type that is not allowed.
     """
-    media_type = read_text_field(frame, "media_type")
+    media_type = read_text_field(message, "media_type")
     if media_type not in MEDIA_TYPES:
         raise BadFrame(f"media type {media_type[:NAME]!r} is not allowed")
-    encoded = frame.get("data", "")
-    if not isinstance(encoded, str):
-        raise BadFrame("data is not text")
-    try:
-        data = base64.b64decode(encoded, validate=True)
-    except (binascii.Error, ValueError):
-        return None
     return Display(media_type, data) if is_valid(media_type, data) else None
 
 
@@ -74,10 +67,16 @@ def is_valid(media_type: str, data: bytes) -> bool:
         return data.startswith(PNG)
     try:
         content = data.decode("utf-8")
-        return media_type not in (PLOTLY, TABLE) or isinstance(json.loads(content), dict)
+        return media_type not in (PLOTLY, TABLE) or (is_moderate(data) and isinstance(json.loads(content), dict))
     # RecursionError is what the parser raises for brackets nested a few thousand deep.
     except (ValueError, RecursionError):
         return False
+
+
+def is_moderate(content: bytes) -> bool:
+    """Return whether JSON takes a bounded multiple of its size in memory, here and wherever it is read later."""
+    brackets = content.count(b"[") + content.count(b"{")
+    return brackets <= MAX_BRACKETS and content.count(b",") <= MAX_VALUES
 
 
 def read_text_field(frame: dict[str, Any], field: str, limit: int = TEXT) -> str:

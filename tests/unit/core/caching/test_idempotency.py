@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
 from google.protobuf.message import Message
@@ -12,8 +11,9 @@ from prometheus_client import CollectorRegistry, Gauge
 from fathom.api.sandbox.v1 import sandbox_pb2 as sandbox
 from fathom.core.call import Call
 from fathom.core.errors import Conflict, FailedPrecondition, Overloaded
-from fathom.transport.rpc.contract import Method, contract, once
+from fathom.transport.rpc.contract import Method, contract
 from fathom.transport.rpc.idempotency import REQUEST_BYTES, Idempotency
+from fathom.transport.rpc.interceptors import Exchange
 from tests.support.waiting import eventually
 
 PUT = contract("sandbox").methods["PutFile"]
@@ -32,20 +32,16 @@ class Service:
         self.idempotency = Idempotency(self.gauge, max_bytes=max_bytes, ttl_s=600, clock=lambda: self.now)
         self.refusal: Exception | None = None
 
-    async def handle(
-        self, method: Method, requests: AsyncIterator[Message], call: Call
-    ) -> AsyncGenerator[Message, None]:
-        await anext(requests)
+    async def handle(self, exchange: Exchange) -> Message:
         self.acted += 1
         await self.gate.wait()
         if self.refusal is not None:
             raise self.refusal
-        yield sandbox.CreateSessionResponse(session_id=f"{self.acted}" + "x" * self.reply_bytes)
+        return sandbox.CreateSessionResponse(session_id=f"{self.acted}" + "x" * self.reply_bytes)
 
     async def ask(self, request: Message, tenant: str = "default", method: Method = OPEN) -> Message:
-        answers = self.idempotency(self.handle)(method, once(request), Call("r", tenant=tenant))
-        (answer,) = [answer async for answer in answers]
-        return answer
+        exchange = Exchange(method, request, Call("r", tenant=tenant), "inproc")
+        return await self.idempotency.answer(exchange, self.handle)
 
 
 def opening(name: str, cells: int = 0) -> sandbox.CreateSessionRequest:

@@ -24,6 +24,7 @@ from fathom.services.datafetch.sources.cells import make_price_table, make_price
 from fathom.services.datafetch.sources.sheet import import_table, to_missing, to_sheet
 from fathom.transport.store.memory import MemoryStore
 from fathom.transport.store.refs import to_ref
+from tests.support.bombs import make_arrow_bomb
 
 CALL = Call("req_1")
 REQUEST = DataRequest(Kind.PRICES, "600519", start=date(2024, 1, 1), end=date(2024, 1, 31))
@@ -77,7 +78,10 @@ async def ask(data: bytes, content_type: str, **fields: Any) -> tuple[pb.ImportT
     stored = await store.put("uploads/mine", data, content_type)
     config = Config()
     servicer = DatafetchServicer(Engine(config), store, config)
-    return await servicer.ImportTable(pb.ImportTableRequest(data=to_ref(stored), **fields), CALL), store
+    try:
+        return await servicer.ImportTable(pb.ImportTableRequest(data=to_ref(stored), **fields), CALL), store
+    finally:
+        servicer.close()
 
 
 async def test_a_csv_with_a_broken_row_is_imported_and_the_row_is_told() -> None:
@@ -115,6 +119,12 @@ async def test_arrow_is_imported_as_before_and_other_types_are_refused() -> None
         await ask(b"x", "image/png")
     with pytest.raises(FathomError, match="corrupt"):
         await ask(b"x", "")
+
+
+async def test_a_file_that_unpacks_to_more_than_an_import_may_take_is_refused_by_name() -> None:
+    # Three gigabytes of zeros in some kilobytes; the process that reads them has two.
+    with pytest.raises(InvalidField, match="data: cannot be decoded within 2,147,483,648 bytes of memory"):
+        await ask(make_arrow_bomb(3 << 30), frames.ARROW_STREAM)
 
 
 def test_a_sheet_of_a_workbook_is_chosen() -> None:

@@ -13,7 +13,7 @@ from fathom.api.sandbox.v1 import sandbox_pb2 as pb
 from fathom.core.errors import DeadlineExceeded, NotFound
 from fathom.domain.chat.messages import ToolCall
 from fathom.services.planner.model.episode import ToolStatus
-from fathom.services.planner.tools.python import PLOTLY, Python
+from fathom.services.planner.tools.python import PLOTLY, Python, read_title
 from fathom.services.planner.tools.registry import CallLimits, Registry
 from fathom.services.planner.tools.session import Session
 from fathom.services.planner.tools.tables.results import ResultTables
@@ -68,6 +68,23 @@ async def test_a_figure_without_a_text_form_says_nothing_to_the_model() -> None:
     reply = (await tool("call", {"code": GOOD}))(1)
     assert "repr failed" not in reply.body
     assert reply.head["figures"] == ["fig_1"]
+
+
+@pytest.mark.parametrize(
+    ("figure", "title"),
+    [
+        ({"layout": {"title": {"text": "Prices"}}}, "Prices"),
+        ({"layout": {"title": "Prices"}}, "Prices"),
+        # What a cell writes by hand; it cost the whole reply, output and tables included.
+        ({"layout": None}, ""),
+        ({"layout": []}, ""),
+        ({"layout": {"title": 7}}, ""),
+        ({"layout": {"title": {"text": None}}}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_figure_of_any_shape_has_a_title_or_none(figure: dict[str, Any], title: str) -> None:
+    assert read_title(figure) == title
 
 
 async def test_a_cell_that_was_stopped_with_its_planner_runs_again_in_a_session_of_its_own() -> None:

@@ -1,0 +1,55 @@
+"""Tables that unpack to far more than they weigh, and functions that decode without end."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+import pyarrow as pa
+
+from fathom.core.errors import NotFound
+from fathom.domain import frames
+
+COLUMN_NUMBERS, NUMBER_BYTES = 131_072, 8
+
+
+def make_arrow_bomb(unpacked_bytes: int) -> bytes:
+    """Return a compressed Arrow stream whose only batch takes so many bytes, some thousand times its own.
+
+    All columns are one array of zeros here, and each an array of its own for the reader.
+    """
+    column = pa.array([0] * COLUMN_NUMBERS, pa.int64())
+    count = unpacked_bytes // (COLUMN_NUMBERS * NUMBER_BYTES)
+    table = pa.table([column] * count, names=[str(number) for number in range(count)])
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def make_parquet_bomb(rows: int, text_bytes: int) -> bytes:
+    """Return a parquet file of some hundred bytes with the same text in every row."""
+    return frames.write_parquet(pa.table({"text": pa.repeat(pa.scalar("x" * text_bytes), rows)}))
+
+
+def decode_for_ever(*_: Any) -> None:
+    """Use the processor without end."""
+    while True:
+        pass
+
+
+def end_like_a_crash() -> None:
+    """End the process as a defect of a decoder in C would."""
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def find_nothing() -> None:
+    """Raise an error whose constructor is unlike that of its base."""
+    raise NotFound("series", "GOLD", ["XAU"])
+
+
+def read_pid() -> int:
+    """Return the id of the process that decodes."""
+    return os.getpid()
