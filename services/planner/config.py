@@ -195,8 +195,9 @@ class Config(Settings):
     """True returns an answer that leaves parts of the question open to the model, once; they are named either way."""
     rollout_coverage: bool = False
     """True compares answers with their questions in rollouts too, which adds a round to some episodes of a training."""
-    judge_events: bool = False
-    """True asks the role ``judge`` which events of an answer the material does not support; one call per text."""
+    judge_claims: bool = False
+    """True asks the role ``judge`` to read the statements of an answer as typed claims, which are then computed and
+    looked up; one call per text."""
     answer_material_tokens: int = Field(default=3_000, ge=200)
     """Tokens of the material list in a correction, by an upper estimate."""
     workflow_widening: frozenset[str] = frozenset({"frameworks", "indicators", "association"})

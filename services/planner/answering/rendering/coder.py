@@ -1,4 +1,4 @@
-"""Model calls that repair figures and judge events, through the policy service."""
+"""Model calls that repair figures and read statements as typed claims, through the policy service."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from fathom.core.errors import InvalidField
 from fathom.domain.chat.messages import Completion, Message, Role, Sampling, ToolSpec
 from fathom.domain.chat.tolerant import read_object
 from fathom.services.planner.answering.rendering.material import list_material
+from fathom.services.planner.answering.verification.typed.claim import TypedClaim, read_claims
 from fathom.services.planner.model.episode import Episode
 from fathom.services.planner.model.interfaces import Policy
 from fathom.services.planner.model.view import View
 
-# A figure's cell and a list of indices are short; the limits stop a model that rambles.
-CODE_TOKENS, JUDGE_TOKENS = 1_500, 800
+# A figure's cell and the claims of an answer are short; the limits stop a model that rambles.
+CODE_TOKENS, JUDGE_TOKENS = 1_500, 4_000
 # Enough for titles, columns and units, which is what a repair needs; rows would only cost time.
 MATERIAL_TOKENS = 2_000
 # The code block of a reply; models also write prose around it, which is ignored.
@@ -42,29 +44,25 @@ class PolicyCoder:
 
 @dataclass(frozen=True)
 class PolicyJudge:
-    """Judge of the role ``judge`` that finds statements not supported by the material."""
+    """Judge of the role ``judge`` that translates statements into typed claims."""
 
     policy: Policy
     prompt: str
+    material_tokens: int = MATERIAL_TOKENS
 
-    async def find_unsupported(self, episode: Episode, statements: Sequence[str]) -> frozenset[int]:
-        """Return the indices of unsupported statements; empty when the reply cannot be parsed.
-
-        Raises ``FathomError``.
-        """
+    async def read_claims(self, episode: Episode, statements: Sequence[str]) -> list[TypedClaim]:
+        """Return the claims of statements that there are; [] when the reply cannot be read. Raises ``FathomError``."""
         numbered = "\n".join(f"{index}. {statement}" for index, statement in enumerate(statements, start=1))
-        said = f"# Material\n{list_material(episode.material, MATERIAL_TOKENS).text}\n\n# Statements\n{numbered}"
+        said = f"# Material\n{list_material(episode.material, self.material_tokens).text}\n\n# Statements\n{numbered}"
         request_id = f"{episode.task.run_id}-judge-{len(episode.steps)}"
         completion = await complete_as_role(
             self.policy, request_id, episode, "judge", (self.prompt, said), JUDGE_TOKENS
         )
-        named = (read_object(completion.text) or {}).get("unsupported", ())
-        return frozenset(
-            number - 1
-            for number in (named if isinstance(named, list) else ())
-            # JSON's true is an int in Python, and a model may name statements that do not exist.
-            if isinstance(number, int) and not isinstance(number, bool) and 1 <= number <= len(statements)
-        )
+        try:
+            claims = read_claims(read_object(completion.text) or {})
+        except InvalidField:
+            return []
+        return [claim for claim in claims if 1 <= claim.statement <= len(statements)]
 
 
 async def complete_as_role(

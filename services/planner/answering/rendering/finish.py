@@ -22,8 +22,8 @@ from fathom.services.planner.answering.rendering.missing import append_missing
 from fathom.services.planner.answering.rendering.report import find_missing_sections, is_report
 from fathom.services.planner.answering.rendering.skeleton import Skeleton, place_omissions
 from fathom.services.planner.answering.verification.causes import label_answer
-from fathom.services.planner.answering.verification.claims import parse_sentences
-from fathom.services.planner.answering.verification.evidence import Evidence
+from fathom.services.planner.answering.verification.claims import Sentence, parse_sentences
+from fathom.services.planner.answering.verification.evidence import Evidence, Source
 from fathom.services.planner.answering.verification.review import (
     find_repeated,
     find_uncited,
@@ -31,6 +31,8 @@ from fathom.services.planner.answering.verification.review import (
     mark_unchecked,
     render_markdown,
 )
+from fathom.services.planner.answering.verification.typed.claim import TypedClaim
+from fathom.services.planner.answering.verification.typed.judge import ClaimJudge
 from fathom.services.planner.answering.verification.verifier import Verifier
 from fathom.services.planner.classification.classifier import Classifier
 from fathom.services.planner.model.episode import Answer, Episode, Finding, FindingKind, Material, MaterialKind
@@ -73,7 +75,7 @@ class CheckedEnding:
     evidence: Evidence
     figures: Figures | None = None
     judge: PolicyJudge | None = None
-    """Optional model that also judges events; without it verification calls no model."""
+    """Optional model that reads statements as typed claims; without it verification calls no model."""
     correct: bool = True
     material_tokens: int = 3_000
     classifier: Classifier | None = None
@@ -146,10 +148,12 @@ class CheckedEnding:
         # Pure computation, in a thread: other episodes must stream meanwhile.
         found = list(await asyncio.to_thread(verifier.verify, markdown))
         found += [*find_uncited(markdown, known, labels), *find_repeated(markdown), *mark_unchecked(markdown, labels)]
-        return [*found, *await self._judge_events(markdown, episode, found)]
+        return [*found, *await self._judge_claims(markdown, episode, found, sources)]
 
-    async def _judge_events(self, markdown: str, episode: Episode, found: Sequence[Finding]) -> tuple[Finding, ...]:
-        """Return events that the judge model does not find in the material.
+    async def _judge_claims(
+        self, markdown: str, episode: Episode, found: Sequence[Finding], sources: Sequence[Source]
+    ) -> tuple[Finding, ...]:
+        """Return findings for statements whose claims, as the judge model reads them, the material contradicts.
 
         Asked once per text, empty when the judge fails.
         """
@@ -160,17 +164,31 @@ class CheckedEnding:
             cited = [s for s in parse_sentences(markdown) if s.own and not s.heading and not s.row]
             clean = [s for s in cited if not any(s.start <= mark.start < s.end for mark in found)]
             try:
-                positions = await self.judge.find_unsupported(episode, [s.text.strip() for s in clean])
+                claims = (
+                    await self.judge.read_claims(
+                        episode, [markdown[s.start : s.start + len(s.text)].strip() for s in clean]
+                    )
+                    if clean
+                    else []
+                )
             # The judge is an extra: an answer must not fail because of it.
             except FathomError:
-                positions = frozenset()
-            self._judged[markdown] = tuple(
-                Finding(s.start, s.start + len(s.text.rstrip()), FindingKind.EVENT,
-                     markdown[s.start : s.start + len(s.text.rstrip())],
-                     "a second model does not find this event in the material", s.cited)
-                for index, s in enumerate(clean) if index in positions
-            )  # fmt: skip
+                claims = []
+            self._judged[markdown] = tuple(await asyncio.to_thread(mark_false_claims, markdown, clean, claims, sources))
         return self._judged[markdown]
+
+
+def mark_false_claims(
+    markdown: str, statements: Sequence[Sentence], claims: Sequence[TypedClaim], sources: Sequence[Source]
+) -> list[Finding]:
+    """Return a finding for each statement with a false claim, with the reason of the first one."""
+    judge, out = ClaimJudge(sources), []
+    for number, sentence in enumerate(statements, start=1):
+        reasons = (judge.explain(claim, sentence.cited) for claim in claims if claim.statement == number)
+        if why := next((reason for reason in reasons if reason), ""):
+            place = sentence.start, sentence.start + len(sentence.text.rstrip())
+            out.append(Finding(*place, FindingKind.EVENT, markdown[slice(*place)], why, sentence.cited))
+    return out
 
 
 def find_omissions(markdown: str, episode: Episode) -> list[Finding]:

@@ -28,6 +28,9 @@ UNTIL = re.compile(
     r"(?:until|till|through|before|by|up to|as of|截至|截止|直到|到)\s*(?:early|late|the end of)?\s*$", re.IGNORECASE
 )
 
+# A number behind a month that counts a currency.
+PRICED = re.compile(r"(?<=月)\d{1,2}(?=[^\d，。；日号]{0,4}元|英镑|卢布|里拉|瑞郎)")
+
 
 @dataclass(frozen=True)
 class Moment:
@@ -73,6 +76,8 @@ class Moment:
 def find_moments(text: str) -> list[Moment]:
     """Return all dates of the text in order of position; those in no calendar are left out."""
     out = []
+    # 2022年9月1美元: a rate in that month, no day of it.
+    text = PRICED.sub(lambda match: " " * len(match.group()), text)
     for start, stop, found in find_dates(text):
         words = text[start:stop]
         if isinstance(found, Date) and not found.year:

@@ -15,11 +15,11 @@ from fathom.services.planner.model.episode import MaterialKind
 
 UP = (
     r"(?:rose|risen?|rises|rising|gain(?:ed|s)?|increas(?:e|ed|es|ing)|climb(?:ed|s)?|grew|grown|grows|jumped|surged|soared|"
-    r"advanced|appreciated|(?<!gave )(?<!give )(?<!given )(?<!giving )up|higher|上涨|上升|增长|增加|攀升|走高|提高|涨)"
+    r"advanced|appreciated|up(?=\s+(?:by\s+)?[$€£¥]?\d|\s+(?:on|from|to|in)\b)|(?<=[\d%]\s)up|higher|上涨|上升|增长|增加|攀升|走高|提高|涨)"
 )
 DOWN = (
     r"(?:fell|fallen?|falls|falling|declin(?:e|ed|es|ing)|drop(?:ped|s)?|decreas(?:e|ed|es|ing)|lost|loses|slid|sank|slumped|contracted|"
-    r"plunged|shrank|tumbled|depreciated|down|lower|cut|下跌|下降|减少|回落|走低|降低|跌)"
+    r"plunged|shrank|tumbled|depreciated|down(?=\s+(?:by\s+)?[$€£¥]?\d|\s+(?:on|from|to|in)\b)|(?<=[\d%]\s)down|lower|cut|下跌|下降|减少|回落|走低|降低|跌)"
 )
 # Word boundaries for Latin letters only: Chinese has none.
 DIRECTIONS = tuple(

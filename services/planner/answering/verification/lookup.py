@@ -12,6 +12,7 @@ from fathom.services.planner.answering.verification.evidence import Line, Series
 from fathom.services.planner.answering.verification.numbers import Number, is_close
 from fathom.services.planner.answering.verification.units import (
     PERCENT,
+    find_denominator,
     find_kind,
     has_unit,
     may_be_same,
@@ -63,11 +64,21 @@ def match_lines(number: Number, source: Source, known: dict[str, tuple[str, ...]
     for line in (source.about, *source.lines):
         for held in line.numbers:
             same = compare_printed(number, held, line)
-            if same is None:
+            if same is None or not is_counted_alike(number, held, line):
                 continue
             key = re.split(r"[,;{，；。]", line.text[max(0, held.start - 60) : held.start])[-1]
             named = frozenset(find_mentions(line.text, known))
             yield Match(source.number, line.moments, named, same, line, key, value=held.value)
+
+
+def is_counted_alike(said: Number, held: Number, line: Line) -> bool:
+    """Return whether a number of a text and one of a line may count the same thing per the same: no watts are hours."""
+    if said.noun and held.noun and said.noun != held.noun:
+        return False
+    # A change by 0.25 percentage points is none by 0.25 %.
+    if said.kind == held.kind == "%" and held.is_difference and not said.is_difference:
+        return False
+    return not said.per or may_share_denominator(said.per, find_denominator(line.text, held))
 
 
 def compare_printed(said: Number, held: Number, line: Line) -> bool | None:

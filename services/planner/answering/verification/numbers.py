@@ -20,15 +20,30 @@ CURRENCIES = {
     "us$": "USD", "usd": "USD", "dollar": "$", "dollars": "$", "$": "$", "hk$": "HKD", "hkd": "HKD", "a$": "AUD",
     "aud": "AUD", "c$": "CAD", "cad": "CAD", "€": "EUR", "eur": "EUR", "euro": "EUR", "euros": "EUR", "£": "GBP",
     "gbp": "GBP", "pound": "GBP", "pounds": "GBP", "¥": "¥", "jpy": "JPY", "yen": "JPY", "cny": "CNY", "rmb": "CNY",
-    "yuan": "CNY", "chf": "CHF", "美元": "USD", "港元": "HKD", "欧元": "EUR", "英镑": "GBP", "日元": "JPY",
-    "人民币": "CNY", "元": "CNY",
+    "yuan": "CNY", "chf": "CHF", "swiss francs": "CHF", "sek": "SEK", "kronor": "SEK", "kroner": "kr", "nok": "NOK",
+    "dkk": "DKK",
+    "inr": "INR", "rupee": "INR", "rupees": "INR", "krw": "KRW", "rub": "RUB", "rouble": "RUB", "roubles": "RUB",
+    "ruble": "RUB", "rubles": "RUB", "try": "TRY", "lira": "TRY", "zar": "ZAR", "brl": "BRL", "mxn": "MXN",
+    "sgd": "SGD", "twd": "TWD", "nzd": "NZD", "pln": "PLN", "zloty": "PLN", "thb": "THB", "baht": "THB",
+    "美元": "USD", "港元": "HKD", "港币": "HKD", "欧元": "EUR", "英镑": "GBP", "日元": "JPY", "人民币": "CNY",
+    "元": "CNY", "瑞郎": "CHF", "瑞士法郎": "CHF", "卢布": "RUB", "里拉": "TRY", "卢比": "INR", "韩元": "KRW",
+    "澳元": "AUD", "加元": "CAD",
+    "新台币": "TWD", "泰铢": "THB", "瑞典克朗": "SEK", "挪威克朗": "NOK", "丹麦克朗": "DKK",
 }  # fmt: skip
-DOLLARS, YENS = frozenset(("$", "USD", "HKD", "AUD", "CAD")), frozenset(("¥", "JPY", "CNY"))
+DOLLARS, YENS = frozenset(("$", "USD", "HKD", "AUD", "CAD", "NZD", "SGD")), frozenset(("¥", "JPY", "CNY"))
+CROWNS = frozenset(("kr", "SEK", "NOK", "DKK"))
+# As codes, which may stand before a number; in lower case some are words ("try").
+CODES = "|".join(sorted({code for code in CURRENCIES.values() if len(code) == 3 and code.isupper()}))
 CURRENCY_WORDS = "|".join(re.escape(word) for word in sorted(CURRENCIES, key=len, reverse=True))
 CURRENCY_AFTER = re.compile(
-    rf"\s?(?:of\s)?(?-i:(?:[A-Z][A-Za-z.]*\s){{0,2}})({CURRENCY_WORDS})(?![A-Za-z])", re.IGNORECASE
+    rf"\s?(?:of\s)?(?-i:(?:[A-Z][A-Za-z.]*\s){{0,2}})((?-i:{CODES})|(?!try\b)(?:{CURRENCY_WORDS}))(?![A-Za-z])",
+    re.IGNORECASE,
 )
 CURRENCY_IN_UNIT = re.compile(rf"(?<![A-Za-z])({CURRENCY_WORDS})(?![A-Za-z])", re.IGNORECASE)
+# Multiples of watts: their name, sign and the rest of its name, and the Chinese word.
+WATTS = (
+    ("kilowatts", "k", "ilo", "千"), ("megawatts", "m", "ega", "兆"), ("gigawatts", "g", "iga", "吉"),
+)  # fmt: skip
 # Nouns behind a number that say what it counts, by kind of unit.
 NOUNS = {
     "points": re.compile(r"\s(?:index\s)?points?\b|(?:指数)?点", re.IGNORECASE),
@@ -36,6 +51,18 @@ NOUNS = {
     "hours": re.compile(r"\shours?\b|个?小时|工时", re.IGNORECASE),
     "barrels": re.compile(r"\sbarrels?\b|\sbbl\b|桶", re.IGNORECASE),
     "ounces": re.compile(r"\sounces?\b|\soz\b|盎司", re.IGNORECASE),
+    "kilograms": re.compile(r"\s(?:kilograms?|kilos?|kg)\b|公斤|千克", re.IGNORECASE),
+    "gallons": re.compile(r"\sgallons?\b|加仑", re.IGNORECASE),
+    "grams": re.compile(r"\sgram(?:me)?s?\b|(?<![公毫])克(?![朗])", re.IGNORECASE),
+    "litres": re.compile(r"\slit(?:re|er)s?\b|(?<!公)升(?![至到幅值降高])", re.IGNORECASE),
+    **{
+        f"{name}-hours": re.compile(rf"\s?{sign}(?:{rest})?w(?:att)?[- ]?h(?:ours?)?\b|{word}瓦时", re.IGNORECASE)
+        for name, sign, rest, word in WATTS
+    },
+    **{
+        name: re.compile(rf"\s?{sign}(?:{rest})?w(?:atts?)?\b|{word}瓦(?!时)", re.IGNORECASE)
+        for name, sign, rest, word in WATTS
+    },
     "tonnes": re.compile(r"\s(?:metric\s)?tonn?e?s?\b|吨", re.IGNORECASE),
 }
 PER_MILLE = ("‰", "per mille", "per mil")
@@ -48,7 +75,7 @@ WORDS = "|".join(
 # Verbose pattern: brackets (accountants' minus), sign, currency, digits with or without separators, exponent, unit.
 NUMBER = re.compile(
     rf"""(?P<open>[(（]\s?)?(?P<sign>(?<![\w.)\]])[-−–+±])?
-    (?:(?P<currency>(?:US|HK|A|C)?[$¥€£])\s?)?(?P<sign2>[-−])?
+    (?:(?P<currency>(?:US|HK|A|C)?[$¥€£]|(?<![A-Za-z])(?-i:{CODES}))\s?)?(?P<sign2>[-−])?
     (?P<digits>\d{{1,3}}(?:[,，]\d{{3}})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?P<exponent>[eE][-+]?\d{{1,3}})?
     (?:[ \u00a0\u202f-]?(?P<unit>{WORDS}))?(?P<close>\s?[)）])?""",
     re.VERBOSE | re.IGNORECASE,
@@ -135,7 +162,9 @@ def parse_western(match: re.Match[str], text: str) -> Number | None:
         return None
     after = text[match.end("digits") : match.end("digits") + 1]
     unit = (match.group("unit") or "").lower()
-    if not unit and not match.group("exponent") and after.isascii() and (after.isalpha() or after == "_"):
+    is_word = after.isascii() and (after.isalpha() or after == "_")
+    # "11.5GW" is no word but a number with its unit.
+    if not unit and not match.group("exponent") and is_word and not find_noun(text, match.end("digits")):
         return None
     named = match.group("currency") or find_currency_after(text, match.end("unit") if unit else match.end("digits"))
     digits = re.sub("[,，]", "", match.group("digits"))

@@ -7,8 +7,10 @@ import re
 from fathom.domain.text.scripts import HAN
 from fathom.domain.text.stop_words import FUNCTION_WORDS
 from fathom.services.planner.answering.verification.numbers import (
+    CROWNS,
     CURRENCIES,
     CURRENCY_IN_UNIT,
+    CURRENCY_WORDS,
     DOLLARS,
     NOUNS,
     YENS,
@@ -18,7 +20,7 @@ from fathom.services.planner.answering.verification.numbers import (
 PERCENT, MONEY, POINTS = "percent", "money", "points"
 IN_PERCENT = re.compile(r"%|％|percent|per cent|(?<![a-z])pct(?![a-z])|百分", re.IGNORECASE)
 # What stands before these is what a value is counted in: dollars in "USD per barrel".
-PER = re.compile(r"\bper\b(?!\s*cent)|/|每", re.IGNORECASE)
+PER = re.compile(r"\bper\b(?!\s*cent)|/|每|\ban?\b(?=\s(?:hour|day|week|month|quarter|year)\b)", re.IGNORECASE)
 # An index has a base, as in "1982-1984=100".
 INDEX = re.compile(r"=\s*100\b|\bindex\b|指数", re.IGNORECASE)
 # Units of time, as words and as adjectives, from short to long.
@@ -35,8 +37,13 @@ BEHIND = re.compile(
     rf"^(?:\s?[A-Za-z$€£¥]+|[{HAN}]{{1,3}}){{0,2}}?\s?(?:\b(?P<article>an?)\b|\b(?:per|each)\b|/|每)\s*"
     rf"(?P<word>[A-Za-z]+|[{HAN}]{{1,2}})(?P<rest>[^\n]{{0,12}})",
 )
-# Before a number: 每盎司1,514美元, 平均每周工作41.4小时.
-BEFORE = re.compile(r"每(?P<word>[^\d，。；、每]{1,7})$")
+# Before a number: 每盎司1,514美元, 平均每周工作41.4小时, 日均揽收1260万件.
+BEFORE = re.compile(r"(?:每(?P<word>[^\d，。；、每]{1,7})|(?<!按)(?P<time>[日周月季年])均[^\d，。；、每]{0,7})$")
+# What is priced or exchanged, as the subject: "A litre of regular cost 4.93 dollars", 1美元兑7.5元.
+SUBJECT = re.compile(r"\b(?:an?|one|each|every)\s+(?P<word>[a-z]+)\s+of\b[^,;.]*$", re.IGNORECASE)
+EXCHANGED = re.compile(rf"(?P<word>{CURRENCY_WORDS})(?:可?兑换?|可换|合)[^\d，。；]{{0,4}}$")
+# What counts the year even where it is measured by the month: "Thous. of Units (SAAR)".
+ANNUAL_RATE = re.compile(r"\bSAAR\b|\bannual rate\b|年率", re.IGNORECASE)
 # "8.3% a year earlier" tells a date.
 DISTANCE = re.compile(r"^\s*(?:earlier|later|before|after|ago|on\b(?!\s+average)|prior|previously)", re.IGNORECASE)
 
@@ -76,8 +83,9 @@ def has_unit(number: Number, unit: str) -> bool:
 
 def may_be_same(left: str, right: str) -> bool:
     """Return whether two currencies may be one: "$" may be any dollar and "¥" yen or yuan."""
-    if "$" in (left, right):
-        return {left, right} <= DOLLARS
+    for sign, family in (("$", DOLLARS), ("kr", CROWNS)):
+        if sign in (left, right):
+            return {left, right} <= family
     return {left, right} <= YENS if "¥" in (left, right) else left == right
 
 
@@ -94,6 +102,8 @@ def name_denominator(words: str) -> str:
 def find_column_denominator(unit: str, label: str) -> str:
     """Return what a column is counted per, from its unit, or of hours from its label; "" where neither says."""
     _, *behind = PER.split(unit)
+    if ANNUAL_RATE.search(unit):
+        return "year"
     if behind:
         words = behind[0].partition("(")[0]
         return name_denominator(words) or words.strip().lower()
@@ -112,8 +122,14 @@ def find_denominator(text: str, number: Number) -> str:
         following = re.match(r"\s+([A-Za-z]+)", rest)
         ends = following is None or following.group(1).lower() in FUNCTION_WORDS
         return name_denominator(word) or (word if ends and number.currency else "")
-    found = BEFORE.search(text[: number.start])
-    return name_denominator(found.group("word")) if found else ""
+    before = text[: number.start]
+    if found := EXCHANGED.search(before):
+        return CURRENCIES[found.group("word").lower()]
+    if found := BEFORE.search(before):
+        return name_denominator(found.group("word") or found.group("time"))
+    # Of whatever else a sentence speaks, only a measure of quantity is what a price is for.
+    found = SUBJECT.search(before) if number.currency else None
+    return next((kind for kind, one in NOUNS.items() if found and one.search(f" {found.group('word')}")), "")
 
 
 def may_share_denominator(said: str, held: str) -> bool:

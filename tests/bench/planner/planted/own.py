@@ -76,7 +76,9 @@ class OwnMaterial:
         frame = frames.to_frame(table)
         shown = next(one for one in sheet.columns if one.indicator == column.indicator)
         days = [day.date() for day in pd.to_datetime(frame[DATE])]
-        if column.first and days[0] > date.fromisoformat(column.first) + timedelta(days=6):
+        # Markets close for days, and a quarter ends up to three months behind the day that an author names.
+        pause = max(timedelta(days=6), days[1] - days[0] if len(days) > 1 else timedelta())
+        if column.first and days[0] > date.fromisoformat(column.first) + pause:
             raise ValueError(f"{column.entity} {column.indicator} begins on {days[0]}")
         entity, _, measured = sheet.title.partition(":")
         values = pd.Series(frame[shown.name].to_numpy(), index=days, name=shown.name)

@@ -194,7 +194,7 @@ def test_names_with_digits_are_no_numbers() -> None:
 
 def test_an_event_that_only_a_document_can_tell_is_no_matter_of_a_table() -> None:
     text = "When hotels took guests again, payrolls rose to 137 million in June 2020 [1]."
-    labels = ClauseLabels({"When hotels took guests again": Verdict("explained", 0.9, True)})
+    labels = ClauseLabels({"When hotels took guests again": Verdict("explained", 0.97, True)})
     (finding,) = Verifier("", [make_sheet()], labels).verify(text)
     assert (finding.text, "cannot show a cause" in finding.detail) == ("When hotels took guests again", True)
 
@@ -202,7 +202,7 @@ def test_an_event_that_only_a_document_can_tell_is_no_matter_of_a_table() -> Non
 def test_a_list_of_names_is_no_cause_whatever_the_classifier_makes_of_it() -> None:
     text = "Shops of Ulm: 137 million in June 2020 [1]."
     # The classifier is wrong here on purpose: the rules around it must hold whatever it says.
-    labels = ClauseLabels({"Shops of Ulm": Verdict("explained", 0.9, True)})
+    labels = ClauseLabels({"Shops of Ulm": Verdict("explained", 0.97, True)})
     assert [finding.text for finding in Verifier("", [make_sheet()], labels).verify(text)] == ["Shops of Ulm"]
     assert Verifier("How many people work in the shops of Ulm?", [make_sheet()], labels).verify(text) == ()
 
@@ -210,7 +210,7 @@ def test_a_list_of_names_is_no_cause_whatever_the_classifier_makes_of_it() -> No
 def test_what_a_missing_item_says_is_no_cause() -> None:
     lack = Source(2, MaterialKind.MISSING, index_line("energy prices"))
     text = "Missing: energy prices; nearest: petrol in towns [2]."
-    labels = ClauseLabels({"petrol in towns": Verdict("explained", 0.9, True)})
+    labels = ClauseLabels({"petrol in towns": Verdict("explained", 0.97, True)})
     assert Verifier("", [make_sheet(), lack], labels).verify(text) == ()
 
 
@@ -229,7 +229,7 @@ def test_a_clause_is_judged_whole_with_gaps_for_its_numbers_and_dates() -> None:
 
 def test_a_part_of_a_clause_is_no_cause_by_itself() -> None:
     text = "Payrolls came to 137 million people in June 2020 [1]."
-    event = Verdict("explained", 0.9, True)
+    event = Verdict("explained", 0.97, True)
     assert Verifier("", [make_sheet()], ClauseLabels({"people in": event})).verify(text) == ()
     labels = ClauseLabels({"people in": event, "Payrolls came to … people in …": event})
     assert [finding.text for finding in Verifier("", [make_sheet()], labels).verify(text)] == ["people in"]

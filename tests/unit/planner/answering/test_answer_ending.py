@@ -317,12 +317,16 @@ async def test_the_coder_gets_code_and_traceback_and_its_fenced_block_counts() -
     assert await PolicyCoder(Said("no code"), "mend it").mend("r", episode(), "x", "y") == ""
 
 
-async def test_a_judge_marks_events_once_and_a_broken_one_marks_nothing() -> None:
-    policy = Said('Well {"unsupported": [1]}')
+async def test_a_judge_marks_false_claims_once_and_a_broken_one_marks_nothing() -> None:
+    said = "The bank raised its rate to 4 per cent [4]. Tencent."
+    unquoted = '{"claims": [{"statement": 1, "relation": "stated", "document": 4, "quote": ""}]}'
+    policy = Said(f"Well {unquoted}")
     made = ending(correct=False, judge=PolicyJudge(policy, "judge them"))
-    answer = await made.finish("The bank raised its rate to 4 per cent [4]. Tencent.", episode(), False)
+    answer = await made.finish(said, episode(), False)
     assert isinstance(answer, Answer)
     assert [kind for kind, _ in doubts(answer)] == [FindingKind.EVENT]
     assert [model for _, model, _ in policy.asked] == ["judge"]
-    made = ending(correct=False, judge=PolicyJudge(Said("{nonsense"), "judge them"))
-    assert (await final("The bank raised its rate to 4 per cent [4]. Tencent.", made)).findings == ()
+    # Nonsense, a statement that there is not, a relation that there is not.
+    for reply in ("{nonsense", unquoted.replace("1,", "7,"), unquoted.replace("stated", "guessed")):
+        made = ending(correct=False, judge=PolicyJudge(Said(reply), "judge them"))
+        assert (await final(said, made)).findings == ()

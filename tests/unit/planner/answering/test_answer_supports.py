@@ -53,7 +53,7 @@ def verifier() -> Verifier:
     ("text", "per"),
     [
         ("Gold closed at 1,520 dollars an ounce.", "ounces"),
-        ("Gold closed at 1,520 dollars a gram.", "gram"),
+        ("Gold closed at 1,520 dollars a gram.", "grams"),
         ("It paid 27.67 dollars a week on average.", "week"),
         ("金价报每盎司1,520美元。", "ounces"),
         ("员工平均每天工作41.4小时。", "day"),

@@ -82,6 +82,7 @@ from fathom.services.planner.answering.verification.dates import Moment
 from fathom.services.planner.answering.verification.events import DIRECTIONS, NEGATION
 from fathom.services.planner.answering.verification.evidence import Series
 from fathom.services.planner.answering.verification.lookup import find_mentions
+from fathom.services.planner.answering.verification.numbers import CURRENCIES
 from fathom.services.planner.answering.verification.units import PERCENT, find_kind, has_unit
 
 OPPOSITE = "the numbers say the opposite"
@@ -130,6 +131,16 @@ RELATIVE_CLAUSE = re.compile(r"\b(?:that|which)\s+", re.IGNORECASE)
 EXCEPTION = re.compile(r"\b(?:except|apart from|other than|save for|but for|excluding)\b|除|以外", re.IGNORECASE)
 
 
+# Shares of several columns, their sums, and parts of a group.
+BEYOND = re.compile(
+    r"\b(?:share|proportion|ratio|part) of\b|\brelative to\b|\bper (?:head|capita)\b|"
+    r"\b(?:combined|together|in total)\b|"
+    r"\b(?:one|two|three|four|five|\d+) of (?:the |its )?(?:two|three|four|five|six|\d+)\b|"
+    rf"占比|比重|份额|之和|合计|总和|人均|[{ONE_TO_TEN}两]者都",
+    re.IGNORECASE,
+)
+
+
 class ComparisonCheck:
     """Check of the comparisons of sentences that cite some sources."""
 
@@ -145,7 +156,7 @@ class ComparisonCheck:
             if len(key) <= len(name):
                 sentence = replace(sentence, text=sentence.text.replace(name, key.ljust(len(name))))
         for clause in split_clauses(sentence):
-            if EXCEPTION.search(clause.text):
+            if EXCEPTION.search(clause.text) or self._is_beyond(clause):
                 continue
             if place := find_disorder(clause):
                 yield Falsehood(clause.start + place[0], clause.start + place[1], "the dates are in the other order")
@@ -165,12 +176,34 @@ class ComparisonCheck:
             # Of several comparisons each has a part of its own; an extreme may also be one side: "the largest rise
             # exceeded the largest fall".
             comparing = [align_merit(one, relations) for one in relations if not one.is_superlative]
-            if len(relations) > len(comparing) == 1 and (found := self._judge_relation(clause, comparing[0], sentence)):
-                yield found
-                continue
+            if len(relations) > len(comparing) == 1:
+                if found := self._judge_stated(clause, comparing[0]):
+                    yield found
+                    continue
+                # "Its worst fall was deeper than theirs": which fall is meant, a change of the period does not say.
+                if relations[0].start < comparing[0].start:
+                    continue
             parts = cut(clause, PART) if len(relations) > 1 else [clause]
             parts = [one for part in parts for one in (cut(part, JOINT) if len(list_relations(part)) > 1 else [part])]
             yield from [found for part in parts if (found := self._judge_clause(part, sentence))][:1]
+
+    def _is_beyond(self, clause: Clause) -> bool:
+        """Return whether a clause compares what is no value of a column: shares, sums, parts of a group, currencies.
+
+        A currency rises where the price of another one in it falls.
+        """
+        named = self.tables.find_series(clause.text) or self.tables.series
+        return BEYOND.search(clause.text) is not None or any(one.per in CURRENCIES.values() for one in named)
+
+    def _judge_stated(self, clause: Clause, relation: Relation) -> Falsehood | None:
+        """Return the words of a comparison that the two numbers beside it contradict."""
+        spans = split_operands(clause.text, relation)
+        if spans is None:
+            return None
+        one, other = pick_pair(*(clause.inside(span) for span in spans), clause, relation)
+        if one is None or other is None or not contradicts(one, other, relation, is_decline(clause, relation)):
+            return None
+        return Falsehood(clause.start + relation.start, clause.start + relation.end, OPPOSITE)
 
     def _hide(self, text: str, relations: Sequence[Relation]) -> str:
         """Return a text with blanks in place of words of comparison: some hold a negation, as 未及 does."""
@@ -266,6 +299,7 @@ class ComparisonCheck:
         if spans is None and not every:
             return ""
         left, right = (clause.inside(span) for span in spans or ((0, relation.start), (0, 0)))
+        right = cut_statement(right)
         left, right = self._turn_relative(clause, left, right, relation)
         if every and ONE_BEFORE.search(right.text):
             return self._judge_steps(left, relation)
@@ -573,3 +607,11 @@ def pair_periods(
         # Months of two years go together in order, those of one by their name.
         if scopes[0] != scopes[1] or one.text == other.text:
             yield one, other
+
+
+def cut_statement(side: Clause) -> Clause:
+    """Return the side of a comparison without a further statement behind a comma that has a date of its own."""
+    for border in re.finditer(r"[,，;；]", side.text):
+        if any(moment.start >= border.end() for moment in side.moments):
+            return side.inside((0, border.start())) if side.text[: border.start()].strip() else side
+    return side

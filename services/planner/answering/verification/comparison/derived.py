@@ -30,6 +30,10 @@ DAYS_A_YEAR = 365.25
 FREQUENCIES = (252, 52, 12, 4, 1)
 # Among the pairs of many columns some difference equals any number.
 MOST_COLUMNS = 6
+# A year of months; daily values are not added.
+MOST_ADDED = 12
+# Units of time by the days that a change over one has, at most.
+SPANS = {"day": 4, "week": 9, "month": 35, "quarter": 100, "year": 380}
 # Fewer changes give no standard deviation worth the name.
 FEWEST = 3
 
@@ -72,6 +76,9 @@ def find_derived(
         # A change of prices may be a percentage; an amount of money follows from no column of percentages.
         if name_kind(number) not in ("", PERCENT) and not is_stateable(number, series):
             continue
+        # A change in percent may be one a year, an amount is counted per what its column is.
+        if not number.kind and not may_share_denominator(number.per, series.per):
+            continue
         in_percent = find_kind(series.unit) == PERCENT
         scales = list_scales(number, series)
         windows = list_windows(series, times)
@@ -105,8 +112,20 @@ def compare_columns(
     """
     chosen = {id(one) for one in named}
     columns = [one for one in source.series if one.days][:MOST_COLUMNS]
+    yield from find_share_of_all(number, source, columns, times)
     for left, right in permutations(columns, 2):
-        if left.unit != right.unit or (left.entity != right.entity and not {id(left), id(right)} <= chosen):
+        # Of two columns the one can only be compared with the other.
+        is_apart = left.entity != right.entity and not {id(left), id(right)} <= chosen and len(columns) > 2
+        if is_apart or (left.unit != right.unit and len(columns) > 2):
+            continue
+        if left.unit != right.unit:
+            ratios = [
+                Measure(one * left.scale / (other * right.scale))
+                for one, other in pair_levels(left, right, times)
+                if other
+            ]
+            if not number.kind and find_measure(number, ratios, {1.0}, False) is not None:
+                yield Match(source.number, (), find_entity(left), False, None, "", True, number.value)
             continue
         in_percent = find_kind(left.unit) == PERCENT
         for one, other in pair_levels(left, right, times):
@@ -118,6 +137,24 @@ def compare_columns(
                 measures += [Measure(one - other), Measure(one + other)]
             if (hit := find_measure(number, measures, list_scales(number, left), in_percent)) is not None:
                 yield Match(source.number, (), find_entity(left), False, None, "", True, hit.value)
+
+
+def find_share_of_all(
+    number: Number, source: Source, columns: Sequence[Series], times: Sequence[Moment]
+) -> Iterator[Match]:
+    """Yield the column whose share in the sum of all columns of a source a percentage states, on a named day."""
+    is_sum = len(columns) > 2 and len({one.unit for one in columns}) == 1 and find_kind(columns[0].unit) != PERCENT
+    if number.kind != "%" or number.is_difference or not is_sum:
+        return
+    for moment in dict.fromkeys(times):
+        held = [
+            [float(value) for day, value in zip(one.days or (), one.values, strict=True) if moment.covers(day)][-1:]
+            for one in columns
+        ]
+        total = sum(one[0] for one in held if one)
+        for series, own in zip(columns, held, strict=True):
+            if all(held) and total > 0 and is_close(own[0] / total * 100, [(number.value, number.tolerance)]):
+                yield Match(source.number, (), find_entity(series), False, None, "", True, number.value)
 
 
 def pair_levels(left: Series, right: Series, times: Sequence[Moment]) -> Iterator[tuple[float, float]]:
@@ -177,10 +214,14 @@ def compute_measures(series: Series, window: Window, number: Number, in_percent:
     percent = number.kind == "%"
     factor = 100 if percent else 1
     differences = [Measure(last - first, True)]
-    relative = [Measure((last / first - 1) * factor, True)] if first else []
-    levels: list[Measure] = []
+    relative = [Measure((last / first - 1) * factor, True, name_span(series, window))] if first else []
+    # "2.8 times what it had been".
+    levels = [Measure(last / first)] if first and not number.kind else []
     if window.is_period:
         levels.append(Measure(float(part.mean())))
+        # A year of months, or of quarters, adds up.
+        if 1 < len(part) <= MOST_ADDED and len(part) < len(series.values) + 1:
+            levels.append(Measure(float(part.sum())))
         differences.append(Measure(float(part.max() - part.min())))
         differences += [Measure(one, True) for one in find_extremes(np.diff(part))]
     # Rates in percent have changes, but neither drawdowns nor annual rates of growth.
@@ -192,6 +233,14 @@ def compute_measures(series: Series, window: Window, number: Number, in_percent:
     if number.is_difference:
         return [*differences, *levels] if number.kind == "bp" else differences
     return [*levels, *relative] if percent else [*differences, *levels, *relative]
+
+
+def name_span(series: Series, window: Window) -> str:
+    """Return the unit of time that a change over a window is one of; another word for a longer one, "" without days."""
+    if series.days is None:
+        return ""
+    span = (series.days[window.high - 1] - series.days[window.low]).days
+    return next((unit for unit, most in SPANS.items() if span <= most), "several years")
 
 
 def compute_risk(series: Series, window: Window, factor: float) -> list[Measure]:

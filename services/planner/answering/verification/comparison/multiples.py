@@ -13,7 +13,7 @@ from fathom.services.planner.answering.verification.comparison.relations import 
 # "five times", "2.5-fold", 三倍; "three times a year" counts and compares nothing.
 TIMES = re.compile(
     rf"(?P<en>\d+(?:\.\d+)?|{'|'.join(NUMBER_WORDS)})(?:\s+times|[- ]?fold)\b(?!\s+(?:a|per|in|during|since)\b)|"
-    rf"(?P<zh>\d+(?:\.\d+)?|[两{ONE_TO_TEN}])倍",
+    rf"(?P<zh>\d+(?:\.\d+)?|[两{ONE_TO_TEN}])倍(?P<half>半)?",
     re.IGNORECASE,
 )
 # Words right before a multiple that make it a bound, in this order; any other multiple is meant roughly.
@@ -25,6 +25,8 @@ UNDER = re.compile(r"(?:less than|under|below|short of|not even|fewer than|不�
 CHINESE_BOUND = re.compile(r"(?:将近|接近|超过|逾|不止|高于|不到|不足|未及|低于)(?=[^，,；;]*$)")
 # What separates both sides of a Chinese multiple: 苹果的涨幅约为微软的两倍.
 COPULA = re.compile(r"为|是|相当于|达到?")
+# Where what follows a multiple speaks of something else.
+END = re.compile(r"[,;，；]")
 # "About five times" is also 5.4 times; "nearly double" is also 1.75 times, and "more than twice" may be rounded down.
 ROUGHLY, NEARLY, ROUNDING = 0.18, 0.2, 0.02
 
@@ -65,7 +67,13 @@ def find_multiple(text: str) -> Multiple | None:
     # A Chinese bound stands before what is multiplied: 不到10月的一半.
     if not text[start:end].isascii() and (bound := list(CHINESE_BOUND.finditer(before))):
         before = before[: bound[-1].end()]
-    if NEAR.search(before):
+    # "More than halved" leaves less than a half.
+    shrinks = is_verb and factor < 1
+    if shrinks and OVER.search(before):
+        bounds = 0.0, factor * (1 + ROUNDING)
+    elif shrinks and (NEAR.search(before) or UNDER.search(before)):
+        bounds = factor * (1 - ROUNDING), factor * (1 + NEARLY)
+    elif NEAR.search(before):
         bounds = factor * (1 - NEARLY), factor * (1 + ROUNDING)
     elif OVER.search(before):
         bounds = factor * (1 - ROUNDING), float("inf")
@@ -112,19 +120,22 @@ def parse_fraction(match: re.Match[str]) -> float:
 def parse_times(match: re.Match[str]) -> float:
     """Return the factor of "five times" or 2.5倍; 0 for what is no number."""
     word = match["en"] or match["zh"]
-    return float(word) if word[0].isdigit() else float(parse_number(word) or 0)
+    half = 0.5 if match["half"] else 0.0
+    return half + (float(word) if word[0].isdigit() else float(parse_number(word) or 0))
 
 
 def split_sides(clause: Clause, multiple: Multiple) -> tuple[Clause, Clause] | None:
     """Return what is a multiple, and of what; None when one of them is not in the clause."""
-    before, after = clause.inside((0, multiple.start)), clause.inside((multiple.end, len(clause.text)))
+    border = END.search(clause.text, multiple.end)
+    before = clause.inside((0, multiple.start))
+    after = clause.inside((multiple.end, border.start() if border else len(clause.text)))
     if any(char.isalnum() and char.isascii() for char in clause.text[multiple.end :].split(",")[0]):
         return before, after
-    borders = list(COPULA.finditer(before.text))
-    if not borders:
+    joints = list(COPULA.finditer(before.text))
+    if not joints:
         return None
-    border = borders[-1]
-    return clause.inside((0, border.start())), clause.inside((border.end(), multiple.start))
+    joint = joints[-1]
+    return clause.inside((0, joint.start())), clause.inside((joint.end(), multiple.start))
 
 
 def compare_stated(clause: Clause, multiple: Multiple) -> bool | None:

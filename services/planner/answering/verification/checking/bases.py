@@ -1,0 +1,104 @@
+"""The check of what a number is based on: the period that a growth is measured against, and the prices of an amount.
+
+Both are said in closed sets of words. Only what the table decides is false: a growth that has the stated value against
+the other base, and an amount whose only column is in prices of the other kind.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import date, timedelta
+
+from fathom.services.planner.answering.verification.checking.verdict import Verdict, make_finding
+from fathom.services.planner.answering.verification.claims import Sentence
+from fathom.services.planner.answering.verification.dates import Moment
+from fathom.services.planner.answering.verification.evidence import Series, Source
+from fathom.services.planner.answering.verification.numbers import Number, is_close
+from fathom.services.planner.model.episode import Finding, FindingKind
+
+YEAR, PREVIOUS = "a year before", "the period before"
+GROWTH_BASES = {
+    YEAR: re.compile(
+        r"同比|\byear[- ](?:on|over)[- ]year\b|\byoy\b|\bfrom a year (?:earlier|before|ago)\b|"
+        r"\bthan a year (?:earlier|before|ago)\b|\bon the year\b",
+        re.IGNORECASE,
+    ),
+    PREVIOUS: re.compile(
+        r"环比|\b(?:quarter|month)[- ](?:on|over)[- ](?:quarter|month)\b|\b[qm]o[qm]\b|\bon the (?:quarter|month)\b|"
+        r"\bfrom the (?:previous|preceding) (?:quarter|month)\b|\bfrom the (?:quarter|month) before\b",
+        re.IGNORECASE,
+    ),
+}
+# Prices of a fixed year, and those of each period.
+CONSTANT, CURRENT = "constant prices", "current prices"
+PRICES = {
+    CONSTANT: re.compile(r"\bchained\b|\bchn\b|\b(?:constant|\d{4}) (?:prices|dollars)\b|不变价|可比价", re.IGNORECASE),
+    CURRENT: re.compile(r"\bcurrent (?:prices|dollars)\b|\bnominal\b|现价|名义|当年价格", re.IGNORECASE),
+}
+# A year of daily to quarterly data has a value at most so many days off.
+NEAREST = 10
+LONGEST = 100
+CLAUSE = re.compile(r"[,;，；。]")
+
+
+def find_false_bases(sentence: Sentence, read: Sequence[Source], times: Sequence[Moment]) -> Iterator[Finding]:
+    """Yield the words for a base that the only column of the cited sources does not have."""
+    columns = [series for source in read for series in source.series]
+    if len(columns) != 1:
+        return
+    (series,) = columns
+    for number in sentence.numbers:
+        if number.kind == "%" and not number.is_difference and (found := find_base(sentence.text, number)):
+            base, place = found
+            if contradicts_base(number, series, times, base):
+                why = f"the table has this change against {YEAR if base is PREVIOUS else PREVIOUS}"
+                yield make_finding(sentence, *place, Verdict(False, FindingKind.NUMBER, why))
+    said = PRICES[CURRENT].search(sentence.text)
+    if said and PRICES[CONSTANT].search(series.unit) and not PRICES[CONSTANT].search(sentence.text):
+        why = f"the material is in {series.unit}, which are {CONSTANT}"
+        yield make_finding(sentence, *said.span(), Verdict(False, FindingKind.NUMBER, why))
+
+
+def find_base(text: str, number: Number) -> tuple[str, tuple[int, int]] | None:
+    """Return the only base that the clause of a number names, and its place."""
+    cuts = [0, *(match.end() for match in CLAUSE.finditer(text)), len(text)]
+    start = max(cut for cut in cuts if cut <= number.start)
+    end = min((cut for cut in cuts if cut >= number.end), default=len(text))
+    found = [
+        (base, match.span())
+        for base, pattern in GROWTH_BASES.items()
+        for match in pattern.finditer(text)
+        if start <= match.start() < end
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def contradicts_base(number: Number, series: Series, times: Sequence[Moment], base: str) -> bool:
+    """Return whether a growth at the named dates has the stated value against the other base only."""
+    days = series.days or ()
+    named = [place for place, day in enumerate(days) if any(moment.covers(day) for moment in times)]
+    if not named:
+        return False
+    has = {one: any(grows_by(number, series, place, one) for place in named) for one in GROWTH_BASES}
+    other = YEAR if base is PREVIOUS else PREVIOUS
+    return has[other] and not has[base]
+
+
+def grows_by(number: Number, series: Series, place: int, base: str) -> bool:
+    """Return whether the change of a value against a base is the stated one, in percent."""
+    days = series.days or ()
+    before = place - 1 if base is PREVIOUS else find_day(days, days[place] - timedelta(days=365))
+    if before is None or before < 0 or not series.values[before]:
+        return False
+    if base is PREVIOUS and (days[place] - days[before]).days > LONGEST:
+        return False
+    growth = float(series.values[place] / series.values[before] - 1) * 100
+    return is_close(abs(growth), [(abs(number.value), number.tolerance)])
+
+
+def find_day(days: Sequence[date], wanted: date) -> int | None:
+    """Return the place of the day that is nearest to a wanted one; None where none is near."""
+    near = [(abs((day - wanted).days), place) for place, day in enumerate(days)]
+    distance, place = min(near, default=(NEAREST + 1, 0))
+    return place if distance <= NEAREST else None
