@@ -14,6 +14,7 @@ KIND = f"^({'|'.join(Kind)})$"
 class NewFact(Body):
     """A fact that the caller states."""
 
+    # Lengths are checked by memory, which names the same fields.
     text: str = Field(description="One sentence of 1 to 500 characters.")
     kind: str = Field(Kind.STATEMENT.value, pattern=KIND, description="What it is about; a preference has a value.")
     value: str = Field("", max_length=2_000, description="Value of a preference; empty for a statement.")
@@ -36,4 +37,5 @@ class NewFact(Body):
 class FactEdit(NewFact):
     """A fact as the caller would have it."""
 
+    # What the page has shown; without it the last writer would win.
     version: int = Field(0, ge=0, le=MAX_INT32, description="Only if it is still of this version; 0 edits any.")

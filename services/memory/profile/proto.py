@@ -38,6 +38,7 @@ def fact_from_proto(message: pb.Fact) -> Fact:
     """Return a fact of a request; raise ``InvalidField`` for a kind that is not known here."""
     if message.kind not in KINDS_BACK:
         raise InvalidField("fact.kind", f"{message.kind} is no kind of fact")
+    # Only what was learnt brings its own time and confidence.
     learnt = message.origin == pb.FACT_ORIGIN_LEARNT
     return Fact(
         message.text,
@@ -74,6 +75,7 @@ def stance_to_proto(stance: Stance) -> pb.Stance:
 
 
 def stance_from_proto(message: pb.Stance) -> Stance:
+    # When the answer was given, if its caller says so.
     created = message.create_time.ToMicroseconds() / 1e6 if message.HasField("create_time") else 0.0
     return Stance(
         message.entity,

@@ -26,6 +26,7 @@ def fact_from_proto(message: memory.Fact, field: str = "fact") -> Fact:
 
 
 def fact_to_proto(fact: Fact) -> memory.Fact:
+    # Version and origin are left out: a prompt needs neither, and a record is no place to edit from.
     made = memory.Fact(id=fact.id, kind=NAMES[fact.kind], value=fact.value, text=fact.text, subject=fact.subject)
     if fact.day:
         made.update_time.FromJsonString(f"{fact.day}T00:00:00Z")
@@ -87,4 +88,5 @@ def memory_to_proto(held: Memory) -> pb.Remembered:
 
 def find_day(message: memory.Fact | memory.Stance, name: str) -> str:
     """Return the ISO date of a time of a message; "" where it is unset."""
+    # Days are what a reader is told; the time stays with memory.
     return getattr(message, name).ToDatetime(UTC).date().isoformat() if message.HasField(name) else ""

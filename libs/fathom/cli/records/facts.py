@@ -17,6 +17,7 @@ def show(home: Path, memory: str) -> None:
 
     async def work(clients: Clients) -> None:
         async for fact in list_facts(clients):
+            # As the gateway names kinds, and not as the contract does.
             kind = pb.FactKind.Name(fact.kind).removeprefix("FACT_KIND_").lower()
             day = fact.update_time.ToDatetime().date()
             typer.echo("\t".join((fact.id, kind, fact.value or "-", str(day), fact.text)))
@@ -28,6 +29,7 @@ def forget(ids: list[str], home: Path, memory: str) -> None:
     """Delete facts; raise ``NotFound``."""
 
     async def work(clients: Clients) -> None:
+        # One after the other, so that the first unknown id ends it with those before it deleted.
         for fact_id in ids:
             await clients.memory.delete_fact(pb.DeleteFactRequest(fact_id=fact_id))
             typer.echo(f"{fact_id} is deleted")

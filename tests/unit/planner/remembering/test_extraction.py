@@ -80,6 +80,7 @@ def test_depth_is_the_label_itself() -> None:
 
 
 async def test_a_message_in_two_languages_gives_the_facts_of_each_sentence() -> None:
+    # A question stands between the facts.
     message = "I run a pension fund. 以后都用人民币。What was Apple's close in 2020?\nI hold Nvidia."
     labels = {"pension": "statement", "人民币": "currency", "hold": "statement"}
     assert await extractor(labels).extract(message) == [
@@ -110,6 +111,7 @@ def test_sentences_end_at_marks_and_lines_and_not_in_numbers() -> None:
 
 async def test_a_language_models_facts_are_checked_against_the_message(monkeypatch: pytest.MonkeyPatch) -> None:
     said = {
+        # One that holds, and five that a careless model might write.
         "facts": [
             {"kind": "currency", "value": "EUR", "text": "Always euros."},
             {"kind": "currency", "value": "euro", "text": "Always euros."},

@@ -69,6 +69,7 @@ def test_nothing_is_converted_that_needs_no_conversion(memory: tuple[Line, ...],
 
 
 def test_where_the_currency_cannot_be_had_the_first_table_stays() -> None:
+    # The rate for that day is missing.
     failed = step(f"{PRICE} in EUR", "EUR", "0", "sheet_2", status="empty")
     tool, arguments = call(remember(("currency", "EUR")), DOLLARS, failed)
     assert tool == "finish"

@@ -59,9 +59,11 @@ async def measure_facts(extractor: Extractor, cases: Sequence[dict[str, Any]]) -
     counts: Counter[str] = Counter()
     for case in cases:
         said = [turn["content"] for turn in case["turns"] if turn["role"] == "user"]
+        # What memory holds at the end: a later message replaces what an earlier one said.
         learnt = keep_last([one for text in said for one in await extractor.extract(text)])
         wanted = list(case["facts"])
         for one in learnt:
+            # Each expected fact counts once, however often it was learnt.
             hit = next((fact for fact in wanted if is_same(one, fact)), None)
             counts["right" if hit else "wrong"] += 1
             if hit:
@@ -82,6 +84,7 @@ def keep_last(learnt: Sequence[Learnt]) -> list[Learnt]:
 def is_same(one: Learnt, fact: dict[str, Any]) -> bool:
     """Return whether a learnt fact is one of a case: of its kind, with its words."""
     kind = KINDS.get(fact["kind"]) or Kind(fact["kind"])
+    # The words of a case may be a part of the sentence that was learnt, or the other way round.
     said, wanted = (" ".join(text.casefold().split()) for text in (one.text, fact["text"]))
     return one.kind is kind and (said in wanted or wanted in said)
 
@@ -99,11 +102,13 @@ async def read_fields(views: ViewReader, side: dict[str, Any]) -> list[View]:
     read = await views.reader.read(asked)
     if read is None:
         return []
+    # Invented names are no entities of the data, and are compared as they are written.
     entities = [slot.value for slot in read.of(ENTITY) if slot.value] or [str(side["entity"]).casefold()]
     measure = name_measure(read) or str(side["measure"]).casefold()
     first, last = find_window(read, None)
     made = View(",".join(sorted(entities)), measure, first, last, 0.0, "", side["text"])
     sign = SIGNS.get(str(side.get("direction")), 0.0)
+    # A comparison of two things has no direction of its own.
     if side.get("value") is None:
         return [replace(made, value=sign, unit=DIRECTION)] if sign else []
     said = find_numbers(f"{side['value']} {side.get('unit') or ''}")
@@ -129,6 +134,7 @@ async def compare_sides(views: ViewReader, cases: Sequence[dict[str, Any]], name
     unread = 0
     for case in cases:
         earlier, later = [await read(views, case[side]) for side in ("earlier", "later")]
+        # A side without a view can neither contradict nor alarm.
         unread += (not earlier) + (not later)
         counts[bool(case["contradicts"]), bool(find_contradictions(later, earlier))] += 1
     if cases:
