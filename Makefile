@@ -7,6 +7,9 @@ STATE := $(shell test -w . && echo . || echo "$${XDG_STATE_HOME:-$$HOME/.local/s
 VENV ?= $(STATE)/.venv
 HOME_DIR ?= $(STATE)/.fathom
 BIN := $(VENV)/bin
+# Version of Python on the machine that has the GPU, where there is no environment of ours.
+GPU_PYTHON ?= 3.12
+GPU_RUN = $(if $(wildcard $(BIN)/python),"$(BIN)/python",$(PYTHON)) deploy/gpu.py
 # A file is always whole on one worker. Three for two cores, since tests of real processes wait a third of their time.
 WORKERS ?= 3
 PYTEST := "$(BIN)/pytest" -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 60
@@ -15,7 +18,7 @@ FLOOR_LIBS := 76
 FLOOR_SERVICES := 79
 QUESTION ?= Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020
 
-.PHONY: help run demo test coverage test-latest unit lint workflows fmt types proto proto-check chart manifests images kind-up kind-down deploy smoke bench house docs settings data setup dev doctor clean locks sbom release-check
+.PHONY: help run demo test coverage test-latest unit lint workflows fmt types proto proto-check chart manifests images kind-up kind-down deploy smoke bench test-gpu bench-gpu gpu-wheels house docs settings data setup dev doctor clean locks sbom release-check
 
 help: ## Lists the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-13s %s\n", $$1, $$2}'
@@ -118,6 +121,15 @@ docs: dev ## Builds the site into dist/site, with mkdocs in an environment of it
 
 bench: dev data ## Prints the benchmarks' figures and ratios
 	"$(BIN)/python" -m tests.bench
+
+test-gpu: ## Runs what is marked gpu, on a machine with torch and transformers alone (PYTHON=…; deploy/gpu.py)
+	$(GPU_RUN) test
+
+bench-gpu: ## Prints the figures of a GPU there: learner, sampler, loading of weights
+	$(GPU_RUN) bench
+
+gpu-wheels: ## Downloads into .wheels what such a machine lacks (GPU_PYTHON=3.12, its version)
+	$(PYTHON) deploy/gpu.py wheels --python $(GPU_PYTHON)
 
 house: dev data ## Figures of the source tree, of one question and one training step; AT=COMMIT prints that commit beside it
 	"$(BIN)/python" -m tests.bench.house --entered $(if $(AT),--at $(AT))

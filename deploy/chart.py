@@ -78,8 +78,17 @@ ELEMENTS: dict[str, dict[str, Any]] = {
     "networkPolicy.outsideExcept": {"type": "string"},
     "networkPolicy.externalStores": PLACE,
     "networkPolicy.apiServer": PLACE,
+    "memory.databasePlaces": PLACE,
 }
 """Schemas of list items; other lists hold objects of Kubernetes, which the API server checks."""
+
+ONE_POD_ON_SQLITE: dict[str, Any] = {
+    "if": {"properties": {"memory": {"properties": {"databaseSecret": {"const": ""}}}}},
+    "then": {
+        "properties": {"services": {"properties": {"memory": {"properties": {"replicas": {"maximum": 1}}}}}},
+    },
+}
+"""Two pods on one SQLite file would each have their own conversations."""
 
 QUANTITY = {"type": ["string", "number"], "pattern": "^[0-9.]+(m|k|M|G|T|Ki|Mi|Gi|Ti)?$"}
 RESOURCES = {
@@ -153,7 +162,8 @@ def make_schema(values: dict[str, Any]) -> dict[str, Any]:
         "propertyNames": {"pattern": "^[a-z][a-z0-9-]{0,20}$"},
         "additionalProperties": job,
     }
-    return {"$schema": "https://json-schema.org/draft-07/schema#", "title": "fathom", **found}
+    rules = {"allOf": [ONE_POD_ON_SQLITE]}
+    return {"$schema": "https://json-schema.org/draft-07/schema#", "title": "fathom", **found, **rules}
 
 
 def read_options(text: str) -> list[tuple[str, str, str]]:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from fathom.core.errors import CorruptData, InvalidField
 from fathom.core.ids import sha256
-from fathom.transport.store import ObjectStore, StoredObject, open_store
+from fathom.transport.store import OUTAGE, ObjectStore, StoredObject, open_store
 
 R = TypeVar("R")
 
@@ -132,8 +132,8 @@ async def check_uploaded(store: ObjectStore, files: StoredFiles) -> None:
 
 
 async def with_store(url: str, work: Callable[[ObjectStore], Awaitable[R]]) -> R:
-    """Open the store, run ``work`` with it, and close it."""
-    store = open_store(url)
+    """Open the store, run ``work`` with it, and close it; an outage of a minute is waited out."""
+    store = open_store(url, retries=OUTAGE)
     try:
         return await work(store)
     finally:

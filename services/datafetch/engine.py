@@ -28,7 +28,7 @@ from fathom.services.datafetch.parser.question import NOT_UNDERSTOOD, Reader, Un
 from fathom.services.datafetch.parser.rewording import Meanings
 from fathom.services.datafetch.programs.loading import ProgramLoader
 from fathom.services.datafetch.programs.own import OwnSeries
-from fathom.services.datafetch.programs.reader import ProgramReading
+from fathom.services.datafetch.programs.reader import ProgramReading, ReadingEncoder
 from fathom.services.datafetch.query import formulas
 from fathom.services.datafetch.query.free_sql import SqlFallback
 from fathom.services.datafetch.query.gaps import find_gaps
@@ -48,6 +48,8 @@ from fathom.services.datafetch.warehouse.database import StoredIndicator, Wareho
 # Bounds of one request: parsing time grows with the length, memory and statement with names.
 MAX_QUESTION_CHARS = 2_000
 MAX_NAMES = 5_000
+# Pieces into which the encoder cuts a question; a longer one is cut from its beginning.
+MOST_PIECES = 500
 # A statistic is one column per series until it is ranked: more would be a statement of thousands of columns.
 MOST_RANKED = 2_000
 # Results hold whole sheets; the number of entries alone would not bound them.
@@ -208,7 +210,13 @@ class Engine:
             lambda text: [(words[at], like) for at, like in terms.near(text, 1)],
             self._list_like,
             self._share_queries().encode,
+            self._cut_words,
         )
+
+    def _cut_words(self, text: str) -> Sequence[tuple[int, int]]:
+        """Return the stretches of a text that are words to the encoder; () for one that cuts none."""
+        encoder = self.encoders(self._config.encoder)
+        return encoder.cut(text, MOST_PIECES).spans if isinstance(encoder, ReadingEncoder) else ()
 
     def _share_queries(self) -> QueryVectors:
         """Return the vectors of asked words, one for names and terms."""

@@ -41,6 +41,7 @@ from fathom.services.gateway.guard import Guard
 from fathom.services.gateway.openai.errors import OpenAiErrors
 from fathom.services.gateway.openai.routes import add_openai
 from fathom.services.gateway.page import add_page
+from fathom.services.gateway.profile.routes import add_profile
 from fathom.services.gateway.schemas import add_message, reference
 from fathom.services.gateway.tables import View
 from fathom.services.gateway.trainings import add_trainings
@@ -51,6 +52,7 @@ DOCUMENTED_MESSAGES = (
     planner.RunEvent, planner.GetRunResponse, planner.StopRunResponse, planner.ListRunsResponse,
     planner.UpdateTodoResponse, planner.ReplayRunResponse,
     memory.ListConversationsResponse, memory.ListTurnsResponse, memory.DeleteConversationResponse,
+    memory.ListFactsResponse, memory.PutFactResponse,
     policy.ListModelsResponse,
 )  # fmt: skip
 
@@ -86,6 +88,7 @@ def create_app(
     add_data(app, engine)
     add_library(app, engine)
     add_conversations(app, engine)
+    add_profile(app, engine.clients)
     add_operations(app, engine, telemetry)
     add_openai(app, engine, config)
     add_trainings(app, trainings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import Field, SecretStr
@@ -26,6 +27,22 @@ class Config(Settings):
     """Number of newest turns that a window holds in full."""
     max_turns: int = Field(default=10, ge=1)
     """Maximum number of turns in a window."""
+
+    max_segments: int = Field(default=500, ge=1, le=10_000)
+    """Most segments of one user's middle-term memory; the coldest go first, their turns stay in the conversations."""
+    segment_mib: int = Field(default=32, ge=1, le=1_024)
+    """Most MiB of one user's segments."""
+    encode_timeout_s: float = Field(default=5.0, gt=0)
+    """Seconds that a search waits for the vector of its question; it then goes by words alone."""
+    summary_model: str = ""
+    """Model or role of policy that summarises segments in the background; "" chooses sentences from the answers."""
+    summary_timeout_s: float = Field(default=60.0, gt=0)
+    """Seconds that one summary may take."""
+
+    retention_days: int = Field(default=0, ge=0)
+    """Days for which turns and judgements are kept; 0 keeps them until somebody deletes them."""
+    retention_days_by_tenant: Mapping[str, int] = Field(default_factory=dict)
+    """The same for single tenants."""
 
     def find_place(self) -> Path | str:
         """Return the URL of the database server, or the path of the SQLite file where none is set.

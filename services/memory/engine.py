@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,17 @@ from typing import Any
 from sqlalchemy import Connection, Select, delete, func, insert, literal, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from fathom.core.call import current_tenant
+from fathom.core.call import current_principal, current_tenant
 from fathom.core.errors import Conflict, InvalidField, NotFound
 from fathom.core.ids import checked_id
 from fathom.core.paging import page_size, read_token, write_token
 from fathom.services.memory.database import Database
 from fathom.services.memory.points import extract_points
+from fathom.services.memory.profile.derived import delete_derived
+from fathom.services.memory.profile.facts import Facts
+from fathom.services.memory.profile.stances import Stances
 from fathom.services.memory.schema import CONVERSATIONS, FEEDBACK, TURNS
+from fathom.services.memory.segments.storage import delete_turns
 
 # Bounds of what one call may store; far above what the pages and the planner write.
 MAX_QUESTION_CHARS, MAX_ANSWER_CHARS = 100_000, 1_000_000
@@ -83,9 +87,10 @@ class Judgement:
 class Engine:
     """Conversation store; usable after ``start``. Every statement names the tenant of the call."""
 
-    def __init__(self, place: Path | str, connections: int = 8) -> None:
+    def __init__(self, place: Path | str, connections: int = 8, clock: Callable[[], float] = time.time) -> None:
         """Take the path of a SQLite file, or a URL of PostgreSQL and the most connections to it."""
-        self.database = Database(place, connections)
+        self.database, self._clock = Database(place, connections), clock
+        self.facts, self.stances = Facts(self.database, clock), Stances(self.database, clock)
 
     async def start(self) -> None:
         """Open or create the database; raise ``CorruptData``, ``FailedPrecondition`` and ``DependencyFailed``."""
@@ -103,7 +108,7 @@ class Engine:
         checked_id("request_id", request_id)
         checked_id("conversation_id", conversation)
         check_turn(turn)
-        tenant = current_tenant()
+        tenant, principal = current_tenant(), current_principal()
 
         def work(db: Connection) -> Turn:
             # Looked up within the transaction: two equal requests at once must not both insert.
@@ -118,7 +123,7 @@ class Engine:
                 if known[0] != conversation or stored != expected:
                     raise Conflict(f"request_id {request_id!r} is another turn", metadata={"field": "request_id"})
                 return stored
-            now = time.time()
+            now = self._clock()
             touch_conversation(db, tenant, conversation, turn.question, now)
             # Numbers follow the largest, so that they stay unique and ascending: the conversation's row is locked.
             largest = select(func.coalesce(func.max(TURNS.c.number), 0)).where(
@@ -127,7 +132,8 @@ class Engine:
             number = db.execute(largest).scalar_one() + 1
             stored = replace(turn, number=number, ended=now, bullets=turn.bullets or tuple(extract_points(turn.answer)))
             values = {**asdict(stored), "bullets": json.dumps(stored.bullets, ensure_ascii=False)}
-            db.execute(insert(TURNS).values(tenant=tenant, conversation=conversation, request=request_id, **values))
+            values |= {"tenant": tenant, "principal": principal, "conversation": conversation, "request": request_id}
+            db.execute(insert(TURNS).values(**values))
             return stored
 
         return await self.database.run_transaction(work)
@@ -251,7 +257,8 @@ class Engine:
             # feedback.
             runs = select(TURNS.c.run).where(*of_conversation, TURNS.c.run != "")
             db.execute(delete(FEEDBACK).where(FEEDBACK.c.tenant == tenant, FEEDBACK.c.run.in_(runs)))
-            turns = db.execute(delete(TURNS).where(*of_conversation)).rowcount
+            delete_derived(db, tenant, conversation, runs)
+            turns = delete_turns(db, tenant, *of_conversation)
             db.execute(
                 delete(CONVERSATIONS).where(CONVERSATIONS.c.tenant == tenant, CONVERSATIONS.c.id == conversation)
             )
@@ -268,7 +275,7 @@ class Engine:
             raise InvalidField("tags", f"must be at most {MAX_TAGS} of 1 to {MAX_TAG_CHARS} characters")
         check_text("comment", judgement.comment, MAX_COMMENT_CHARS)
         check_text("edited_answer", judgement.edited, MAX_ANSWER_CHARS)
-        tenant, listed = current_tenant(), json.dumps(list(tags), ensure_ascii=False)
+        tenant, principal, listed = current_tenant(), current_principal(), json.dumps(list(tags), ensure_ascii=False)
         said = (judgement.run, int(judgement.helpful), listed, judgement.comment, judgement.edited)
 
         def work(db: Connection) -> None:
@@ -277,25 +284,12 @@ class Engine:
             ).first()
             if known is None:
                 values = dict(zip((column.name for column in SAID), said, strict=True))
-                db.execute(insert(FEEDBACK).values(tenant=tenant, request=request_id, created=time.time(), **values))
+                values |= {"tenant": tenant, "principal": principal, "request": request_id, "created": self._clock()}
+                db.execute(insert(FEEDBACK).values(**values))
             elif tuple(known) != said:
                 raise Conflict(f"request_id {request_id!r} is another judgement", metadata={"field": "request_id"})
 
         await self.database.run_transaction(work)
-
-    async def list_feedback(self, size: int = 0, token: str = "") -> tuple[list[Judgement], str]:
-        """Return a page of the tenant's judgements, oldest first, and the next page's token; raise ``InvalidField``."""
-        size, of = page_size(size), "feedback"
-        after = read_token(token, of, (int,))[0] if token else 0
-        query = (
-            select(FEEDBACK.c.number, *SAID, FEEDBACK.c.created)
-            .where(FEEDBACK.c.tenant == current_tenant(), FEEDBACK.c.number > after)
-            .order_by(FEEDBACK.c.number)
-            .limit(size + 1)
-        )
-        rows = await self.database.run_transaction(lambda db: db.execute(query).all())
-        page = [parse_judgement(row[1:]) for row in rows[:size]]
-        return page, write_token(of, rows[size - 1][0]) if len(rows) > size else ""
 
 
 def touch_conversation(db: Connection, tenant: str, conversation: str, question: str, now: float) -> None:
@@ -356,11 +350,6 @@ def select_conversations(tenant: str) -> Select[Any]:
 def parse_turn(row: Sequence[Any]) -> Turn:
     number, question, rewritten, answer, run, ended, bullets = row
     return Turn(question, rewritten, answer, run, tuple(json.loads(bullets)), number, ended)
-
-
-def parse_judgement(row: Sequence[Any]) -> Judgement:
-    run, helpful, tags, comment, edited, created = row
-    return Judgement(run, bool(helpful), tuple(json.loads(tags)), comment, edited, created)
 
 
 def parse_conversation(row: Sequence[Any]) -> Conversation:

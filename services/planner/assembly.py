@@ -28,6 +28,7 @@ from fathom.services.planner.model.todo import Todo
 from fathom.services.planner.prompts.catalogue import Catalogue
 from fathom.services.planner.questions.measures import read_measures
 from fathom.services.planner.questions.routing import needs_evidence
+from fathom.services.planner.runs.earlier.findings import RecordedTurns
 from fathom.services.planner.runs.repository import RunRepository
 from fathom.services.planner.runs.subruns import Allowance, SubRunClient
 from fathom.services.planner.tools.data import Data
@@ -44,6 +45,7 @@ from fathom.services.planner.tools.tables.results import ResultTables
 from fathom.services.planner.tools.think import Finish, Think
 from fathom.services.planner.tools.todo import TodoList
 from fathom.services.planner.tools.tool import Tool
+from fathom.services.planner.tools.turns import Reuse, SearchTurns
 from fathom.services.planner.window.metrics import WindowMetrics
 from fathom.services.planner.window.stepwise import WindowFactory
 from fathom.services.planner.window.summariser import Summariser
@@ -180,12 +182,23 @@ class ResourcesFactory:
             ),
             Sql(deps.clients, session, timeout_s, self.windows.metrics.digest),
             python,
+            *self._make_memory_tools(task, session, python),
             *self.mounts.tools(),
         ]
         allowance = Allowance(config.max_delegations, config.delegated_rounds, config.delegated_tokens)
         delegation = SubRunClient(deps.bus, RunRepository(deps.store), task, allowance)
         # Without places for sub-runs the tool is not offered at all; a model would call it and fail each time.
         return [*tools, Delegate(delegation, session)] if delegation.is_allowed else tools
+
+    def _make_memory_tools(self, task: Task, session: Session, python: Python) -> list[Tool]:
+        """Return the tools for earlier turns; none for who has no such turns, and for trainers' episodes."""
+        if not task.has_memory or task.is_rollout:
+            return []
+        turns, timeout_s = RecordedTurns(RunRepository(self.deps.store)), self.config.tool_timeout_s
+        return [
+            SearchTurns(self.deps.clients, turns, timeout_s),
+            Reuse(self.deps.clients, turns, session, python, task.conversation_id, timeout_s),
+        ]
 
     def _make_registry(self, task: Task, tools: Sequence[Tool], material: int, cut_short: Step | None) -> Registry:
         log = self.deps.telemetry.log

@@ -153,6 +153,8 @@ class Config(Settings):
     # A currency is not named anywhere: prices and limit only have to agree.
     max_cost: float = Field(default=0.0, ge=0)
     """Cost limit per episode in the currency of the prices; 0 sets no limit."""
+    memory_tokens: int = Field(default=500, ge=0, le=8_000)
+    """Most tokens of a prompt for what is remembered of its user, by an upper estimate; 0 uses no memory."""
     concurrent_runs: int = Field(default=8, ge=1)
     """Concurrent runs of this process."""
     max_queued_runs: int = Field(default=1_000, ge=1)
@@ -168,6 +170,10 @@ class Config(Settings):
     # A missed beat must not cost the run its delivery, so at least two fit into the queue's ack_wait.
     heartbeat_s: float = Field(default=3.0, gt=0)
     """Seconds between heartbeats of a running run to the queue; well below the queue's ack_wait."""
+    recall_tokens: int = Field(default=600, ge=0, le=8_000)
+    """Most tokens of a prompt for turns of the conversation that are older than its window; 0 recalls none."""
+    recall_timeout_s: float = Field(default=5.0, gt=0)
+    """Seconds that a run waits for memory before it goes on without."""
     mcp_servers: tuple[McpServer, ...] = ()
     """External tool servers, each with the tools that are allowed."""
     # A program runs with the planner's rights, so naming one among the servers is not enough.

@@ -21,12 +21,16 @@ from fathom.services.planner.engine import AnyProtocol, Engine
 from fathom.services.planner.episode.dialogue import Research, SearchR1
 from fathom.services.planner.episode.limits import validate_question
 from fathom.services.planner.episode.llm import PolicyService
+from fathom.services.planner.learner import Learner
 from fathom.services.planner.model.episode import Limits, Task
-from fathom.services.planner.prompts.catalogue import load_catalogue
+from fathom.services.planner.prompts.catalogue import Catalogue, load_catalogue
 from fathom.services.planner.prompts.data_summary import DataSummary
 from fathom.services.planner.prompts.selection import Prompts
 from fathom.services.planner.recording.tape import Recordings
 from fathom.services.planner.recording.transport import RecordedTransport
+from fathom.services.planner.remembering.extraction import Extractor
+from fathom.services.planner.remembering.remembering import Remembering
+from fathom.services.planner.remembering.views import ViewReader
 from fathom.services.planner.rollouts.leases import WatcherLeases
 from fathom.services.planner.rollouts.queue import RolloutQueue
 from fathom.services.planner.rollouts.service import Rollouts
@@ -35,6 +39,7 @@ from fathom.services.planner.runs.branching import branch_run
 from fathom.services.planner.runs.consent import get_consent, set_consent
 from fathom.services.planner.runs.control import request_edit
 from fathom.services.planner.runs.dead import DeadRuns
+from fathom.services.planner.runs.earlier.reminders import Recaller
 from fathom.services.planner.runs.log.events import follow
 from fathom.services.planner.runs.repository import RunRepository
 from fathom.services.planner.runs.worker import LANES, Worker
@@ -86,7 +91,11 @@ def build(config: Config, deps: Deps) -> Service:
     )
     record = RunRepository(deps.store)
     summary = DataSummary(deps.clients)
-    worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log, summary, understanding.rewriter)
+    remembering = make_remembering(config, deps, record, understanding)
+    rewriter = understanding.rewriter
+    worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log, summary, rewriter, remembering)
+    worker.recaller = Recaller(deps.clients, record, config.recall_tokens, config.recall_timeout_s, log)
+    learner = make_learner(deps, record, understanding, prompts.catalogue)
     rollouts = Rollouts(
         config,
         engine,
@@ -103,10 +112,29 @@ def build(config: Config, deps: Deps) -> Service:
     runs = Runs(config, worker, record, deps.clients, understanding.route, understanding.find_form)
     queue = RolloutQueue(config, rollouts, deps.store, deps.bus, log, WatcherLeases(deps.store, deps.bus, log))
     watch = BusWatch(deps.bus, deps.telemetry.registry, log)
-    servicer = PlannerServicer(deps, resources, worker, rollouts, queue, runs, watch, understanding, quotas)
+    servicer = PlannerServicer(deps, resources, worker, rollouts, queue, runs, watch, understanding, quotas, learner)
     return Service(
         "planner", servicer, servicer.warm_up, servicer.close, changes=servicer.changes, finish=servicer.finish
     )
+
+
+def make_remembering(
+    config: Config, deps: Deps, record: RunRepository, understanding: Understanding
+) -> Remembering | None:
+    """Return what runs get from memory; None where the settings leave it no tokens."""
+    if not config.memory_tokens:
+        return None
+    reader = understanding.rewriter.reader
+    views = ViewReader(reader, understanding.measures)
+    log = deps.telemetry.log
+    return Remembering(deps.clients, record, reader, views, log, understanding.classifier, config.memory_tokens)
+
+
+def make_learner(deps: Deps, record: RunRepository, understanding: Understanding, catalogue: Catalogue) -> Learner:
+    """Return the consumer that learns facts and views behind the answers."""
+    prompt = catalogue.find("facts", "en").render()
+    facts = Extractor(deps.clients, understanding.rewriter.reader, understanding.facts, prompt)
+    return Learner(deps.bus, deps.clients, record, facts, deps.telemetry.log)
 
 
 class PlannerServicer:
@@ -123,7 +151,9 @@ class PlannerServicer:
         watch: BusWatch,
         understanding: Understanding,
         quotas: Quotas,
+        learner: Learner,
     ) -> None:
+        self._learner = learner
         self._understanding, self._quotas = understanding, quotas
         self._deps, self._resources, self._watch = deps, resources, watch
         self._worker, self._rollouts, self._queue, self._runs = worker, rollouts, queue, runs
@@ -147,6 +177,7 @@ class PlannerServicer:
         ]
         self._consumers += [asyncio.create_task(self._queue.work(lane), name=f"rollouts {lane}") for lane in Lane]
         self._consumers.append(asyncio.create_task(self._dead.work(), name="dead runs"))
+        self._consumers.append(asyncio.create_task(self._learner.work(), name="lessons"))
 
     async def changes(self) -> AsyncIterator[bool]:
         """Raise when a queue is no longer consumed, so that the service becomes unhealthy."""
@@ -163,6 +194,7 @@ class PlannerServicer:
         self._worker.stop_consuming()
         self._queue.stop_consuming()
         self._dead.stop_consuming()
+        self._learner.stop_consuming()
         await asyncio.gather(*self._consumers, return_exceptions=True)
 
     async def close(self) -> None:

@@ -18,6 +18,7 @@ from fathom.services.planner.episode.dialogue import Research
 from fathom.services.planner.episode.limits import cap_sampling, resolve_today
 from fathom.services.planner.model.effort import EffortProfile, ModelProfile
 from fathom.services.planner.model.episode import Limits, Material, Task
+from fathom.services.planner.model.memory import Memory
 from fathom.services.planner.model.slots import ReadText
 from fathom.services.planner.prompts.data_summary import DataSummary
 from fathom.services.planner.prompts.selection import SHORT_TOOLS, is_small_window
@@ -55,6 +56,7 @@ class Wanted:
     as_of: Any = None
     start_time: float = 0.0
     tools: tuple[str, ...] = ()
+    memory: Memory = field(default_factory=Memory)
 
 
 @dataclass
@@ -93,6 +95,7 @@ class TaskMaker:
             window=window,
             tools=wanted.tools or (SHORT_TOOLS if is_small else ()),
             read=wanted.reading.read,
+            memory=wanted.memory,
             is_thinking=config.model_profiles.get(wanted.model, ModelProfile()).is_thinking,
         )
         if self.summary is None or not isinstance(protocol, Research) or (wanted.tools and not allows_data(task)):

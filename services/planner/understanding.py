@@ -9,7 +9,7 @@ from typing import Any
 from fathom.core.call import UNTRACED, Call, calling
 from fathom.core.errors import FathomError
 from fathom.hosting.deps import Deps
-from fathom.services.planner.classification.classifier import FORM_FILE, MEASURE_FILE, Classifier, load_heads
+from fathom.services.planner.classification.classifier import FACT_FILE, FORM_FILE, MEASURE_FILE, Classifier, load_heads
 from fathom.services.planner.classification.examples import ROUTE
 from fathom.services.planner.classification.vectors import DatafetchVectors
 from fathom.services.planner.config import Config
@@ -39,6 +39,7 @@ class Understanding:
     classifier: Classifier
     forms: Classifier
     measures: Classifier
+    facts: Classifier
     rewriter: Rewriter
     ask_model: AskModel
     log: Any
@@ -63,8 +64,9 @@ class Understanding:
             config.clarify == "auto",
         )
         router = ModelRouter(deps.clients, config.default_model, config.route_model_s)
-        forms, measures = (Classifier(vectors, load_heads(file)) for file in (FORM_FILE, MEASURE_FILE))
-        return cls(vectors, classifier, forms, measures, rewriter, router, log)
+        files = (FORM_FILE, MEASURE_FILE, FACT_FILE)
+        forms, measures, facts = (Classifier(vectors, load_heads(file)) for file in files)
+        return cls(vectors, classifier, forms, measures, facts, rewriter, router, log)
 
     def start(self) -> None:
         """Begin to load the encoder in datafetch, so that the first question need not wait for it."""

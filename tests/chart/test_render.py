@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -86,6 +87,8 @@ def test_any_release_name_works(release: str) -> None:
         ("grading.calls[0]=sandbox", "calls"),
         ("shadow.replicas=2", "replicas"),
         ("shadow.calls[0]=policy", "calls"),
+        ("services.memory.replicas=2", "replicas"),  # on SQLite
+        ("memory.databaseUrl=postgresql://u:p@h/d", "databaseUrl"),  # a password belongs into a Secret
     ],
 )
 @pytest.mark.parametrize("helm", ["helm3", "helm4"])
@@ -121,6 +124,32 @@ def test_values_that_contradict_each_other_are_refused(settings: tuple[str, ...]
 def test_schema_and_readme_follow_from_the_values() -> None:
     drifted = [str(path) for path, content in generate_files().items() if path.read_text() != content]
     assert not drifted, "python deploy/chart.py generate"
+
+
+def test_memory_on_postgresql_is_a_deployment_of_two_without_a_volume() -> None:
+    secret = "memory.databaseSecret=fathom-memory"
+    places = ("memory.databasePlaces[0].cidr=10.9.8.7/32", "memory.databasePlaces[0].port=5432")
+    found = by_key(render("helm4", MINIMAL, "demo", secret, *places, "backup.enabled=true", "backup.urlSecret=b"))
+    assert ("StatefulSet", "demo-fathom-memory") not in found
+    spec = found["Deployment", "demo-fathom-memory"]["spec"]
+    assert spec["replicas"] == 2
+    (container,) = spec["template"]["spec"]["containers"]
+    url = {item["name"]: item for item in container["env"]}["FATHOM_MEMORY_DATABASE_URL"]
+    assert url["valueFrom"]["secretKeyRef"] == {"name": "fathom-memory", "key": "url"}
+    settings = found["ConfigMap", "demo-fathom-memory"]["data"]
+    assert "FATHOM_MEMORY_PATH" not in settings
+    assert "PersistentVolumeClaim" not in str(spec)
+    assert ("PodDisruptionBudget", "demo-fathom-memory") in found
+    # Nobody else may go to the database, and the job of backups looks for no file.
+    policies = {name: item for (kind, name), item in found.items() if kind == "NetworkPolicy"}
+    assert [name for name, item in policies.items() if "10.9.8.7/32" in str(item)] == ["demo-fathom-memory"]
+    job = str(found["CronJob", "demo-fathom-backup"])
+    assert "FATHOM_MEMORY_PATH" not in job
+    assert "data-demo-fathom-memory-0" not in job
+    more = by_key(render("helm4", MINIMAL, "demo", secret, "services.memory.replicas=4"))
+    assert more["Deployment", "demo-fathom-memory"]["spec"]["replicas"] == 4
+    needs = found["ConfigMap", "demo-fathom-needs"]["data"]["needs.json"]
+    assert json.loads(needs)["secrets"]["fathom-memory"] == ["url"]
 
 
 def test_production_is_graded_unless_it_is_said_otherwise() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +24,7 @@ from fathom.transport.rpc.contract import Method, contract
 from fathom.transport.rpc.dispatch import Dispatcher
 from fathom.transport.rpc.service import Service
 from tests.contract.conftest import PUBLIC, SIGNING, TOKENS
-from tests.contract.mirror import Mirror
+from tests.contract.mirror import Mirror, sample
 from tests.contract.test_transports import METHODS, House, cases, invoke
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -141,6 +142,37 @@ async def test_services_call_for_the_tenant_and_the_person_that_they_name(house:
         await invoke(clients, GET_RUN)
     arrived = mirrors["planner"].seen[-1][2]
     assert (arrived.tenant, arrived.principal, arrived.is_operator) == ("fund-8", "key:research", False)
+
+
+@pytest.mark.parametrize("transport", ["grpc", "nats", "inproc"])
+async def test_a_token_that_one_service_has_accepted_is_refused_by_the_others(house: House, transport: str) -> None:
+    _, connect = house
+    clients = connect(transport, token=TOKENS.sign("service:gateway", "planner", role=SERVICE))
+    assert await invoke(clients, GET_RUN)
+    # Whoever has seen it there, such as a service that was taken over, cannot use it elsewhere.
+    with pytest.raises(errors.Unauthenticated, match="not for memory"):
+        await invoke(clients, contract("memory").methods["ListTurns"])
+
+
+@pytest.mark.parametrize("transport", ["grpc", "nats", "inproc"])
+async def test_a_request_that_another_tenant_repeats_is_not_answered_with_the_first_ones_outcome(
+    house: House, transport: str
+) -> None:
+    mirrors, connect = house
+    branch = contract("planner").methods["BranchRun"]
+    request = sample(branch.request_type)
+    request.request_id = f"overheard-{transport}"  # type: ignore[attr-defined]
+
+    async def ask(tenant: str) -> None:
+        client = connect(transport, token=TOKENS.sign("alice", ANY_SERVICE, role=USER, tenant=tenant)).planner
+        await client.unary(branch, request, 20.0)
+
+    async def list_tenants() -> list[str]:
+        await asyncio.gather(*(ask(tenant) for tenant in ("fund-7", "fund-8", "fund-7", "fund-8")))
+        return sorted(call.tenant for name, _, call in mirrors["planner"].seen[seen:] if name == branch.name)
+
+    seen = len(mirrors["planner"].seen)
+    assert await list_tenants() == ["fund-7", "fund-8"]
 
 
 async def test_a_new_key_signs_while_tokens_of_the_old_one_are_accepted() -> None:

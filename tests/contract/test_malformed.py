@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
@@ -15,10 +18,12 @@ from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.retrieval.v1 import retrieval_pb2 as retrieval
 from fathom.clients.client import Client
 from fathom.core import errors
-from fathom.core.identity import ANY_SERVICE, OPERATOR
+from fathom.core.call import DEADLINE_HEADER, LANE_HEADER, REQUEST_ID_HEADER, TENANT_HEADER, Call
+from fathom.core.identity import ANY_SERVICE, OPERATOR, SERVICE
 from fathom.transport.rpc.contract import Method, contract, once
 from fathom.transport.status import from_grpc
 from tests.contract.conftest import TOKENS
+from tests.contract.mirror import sample
 from tests.contract.test_transports import METHODS, House
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -32,6 +37,10 @@ TIMES = {
     "after the year 9999": Timestamp(seconds=253_402_300_800),
     "the largest": Timestamp(seconds=2**63 - 1, nanos=2**31 - 1),
 }
+
+
+GET = contract("planner").methods["GetRun"]
+TRANSPORTS = ["grpc", "nats", "inproc"]
 
 
 async def send(url: str, method: Method, data: bytes) -> None:
@@ -117,3 +126,36 @@ async def test_times_at_the_ends_of_the_calendar_are_times(house: House) -> None
     for seconds, nanos in ((-62_135_596_800, 0), (253_402_300_799, 999_999_999), (0, 0)):
         request = datafetch.QueryRequest(as_of=Timestamp(seconds=seconds, nanos=nanos))
         assert await connect("grpc").datafetch.query(request)
+
+
+@dataclass(frozen=True)
+class Altered(Call):
+    """A call that sends other headers than it has."""
+
+    changes: Mapping[str, str] = field(default_factory=dict)
+
+    def headers(self) -> dict[str, str]:
+        return {**super().headers(), **self.changes}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((LANE_HEADER, value) for value in ("vip", "", "INTERACTIVE", "LANE_TRAINING", "0", "train ing")),
+        *((DEADLINE_HEADER, value) for value in ("soon", "-1", "1.5", "")),
+        *((TENANT_HEADER, value) for value in ("../fund-8", "fund-8=run_1", "", "a" * 129)),
+        *((REQUEST_ID_HEADER, value) for value in ("a b", "runs/1", "a" * 129)),
+    ],
+)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+async def test_a_header_that_says_what_is_not_is_refused_by_its_name(
+    house: House, transport: str, name: str, value: str
+) -> None:
+    mirrors, connect = house
+    client, seen = connect(transport).planner, len(mirrors["planner"].seen)
+    token = TOKENS.sign("service:gateway", "planner", role=SERVICE)
+    call = Altered("req_1", deadline=time.monotonic() + 20, token=token, changes={name: value})
+    with pytest.raises(errors.InvalidField) as refused:
+        await client.transport.unary(GET, sample(GET.request_type), call)
+    assert (refused.value.field, refused.value.code) == (name, "INVALID_ARGUMENT")
+    assert len(mirrors["planner"].seen) == seen

@@ -264,6 +264,7 @@ class ReplayMemory:
     def __init__(self, runs: ReplayPlanner) -> None:
         self._planner = runs
         self.feedback: list[memory.RecordFeedbackRequest] = []
+        self.facts: dict[str, memory.Fact] = {}
         self.deleted: set[str] = set()
 
     def _turns(self, conversation_id: str) -> list[memory.Turn]:
@@ -302,6 +303,26 @@ class ReplayMemory:
     async def RecordFeedback(self, request: memory.RecordFeedbackRequest, call: Call) -> memory.RecordFeedbackResponse:
         self.feedback.append(request)
         return memory.RecordFeedbackResponse()
+
+    async def ListFacts(self, request: memory.ListFactsRequest, call: Call) -> memory.ListFactsResponse:
+        return memory.ListFactsResponse(facts=self.facts.values())
+
+    async def PutFact(self, request: memory.PutFactRequest, call: Call) -> memory.PutFactResponse:
+        fact = request.fact
+        known = self.facts.get(fact.id)
+        if fact.id and known is None:
+            raise NotFound("fact", fact.id)
+        if known is not None and fact.version not in (0, known.version):
+            raise Conflict("fact.version: edited meanwhile", metadata={"field": "fact.version"})
+        fact.id = fact.id or f"fact_{len(self.facts) + 1}"
+        fact.version = known.version + 1 if known else 1
+        self.facts[fact.id] = fact
+        return memory.PutFactResponse(fact=fact)
+
+    async def DeleteFact(self, request: memory.DeleteFactRequest, call: Call) -> memory.DeleteFactResponse:
+        if self.facts.pop(request.fact_id, None) is None:
+            raise NotFound("fact", request.fact_id)
+        return memory.DeleteFactResponse()
 
 
 class ReplayPolicy:

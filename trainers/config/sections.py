@@ -150,13 +150,19 @@ class RolloutConfig(Settings):
     episodes_per_s: float = Field(default=0.0, ge=0)
     """Maximum rate of episode starts per second; 0 is unlimited."""
     attempts: int = Field(default=5, ge=1)
-    """Consecutive attempts without progress before a rollout fails."""
+    """Consecutive attempts without progress before a rollout fails, and at least a minute without any."""
     final_turn: bool = True
     """Search-R1: add a final round without search after ``max_turns``."""
     stop: tuple[str, ...] = ()
     """Strings that end a completion; empty uses the protocol's own."""
     system_prompt: str = ""
     """Search-R1: replaces the protocol's instruction."""
+    instruction_file: Path | None = None
+    """Search-R1: text file that replaces the first message, with {question} in the place of the question, so that a
+    checkpoint of elsewhere is shown what it was trained with.
+    """
+    invalid_action_file: Path | None = None
+    """Search-R1: text file that replaces what the model is told after a text without an action."""
     publish_lanes: tuple[Literal["interactive", "evaluation", "training"], ...] = ()
     """Lanes that new weights serve; empty means all."""
     publish_timeout_s: float = Field(default=600.0, gt=0)
@@ -249,6 +255,11 @@ class AlgorithmConfig(Settings):
     between sampler and learner counts as a policy change here: with a learner of ``model.dtype: bfloat16`` and a
     sampler in float32, some tokens are outside the clip range before any step. A warning is given when more than 2 %
     are: use float32, or ``bypass_mode: false`` with ``rollout.importance_cap``.
+    """
+    old_log_probs: Literal["recomputed", "update"] = "recomputed"
+    """Where the policy's log-probabilities before its update come from: a forward pass of their own, or with
+    ``update`` the update's own pass, before which nothing has changed. The same ratios for a quarter less work, where a
+    step makes one update; ``mismatch/*`` is then measured in that pass, and ``actor/entropy`` is not.
     """
     no_think_rl: bool = False
     """Search-R1: keep only the action's text."""

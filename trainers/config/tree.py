@@ -51,7 +51,7 @@ class TrainConfig(Settings):
             raise ValueError("algorithm.use_kl_in_reward and actor.use_kl_loss would count KL twice")
         if self.algorithm.adv_estimator not in ("gae", "reinforce") and self.rollout.n < 2:
             raise ValueError(f"algorithm.adv_estimator {self.algorithm.adv_estimator} compares: rollout.n must be >= 2")
-        if found := find_reward_error(self) or find_placement_error(self):
+        if found := find_reward_error(self) or find_placement_error(self) or find_update_error(self):
             raise ValueError(found)
         if self.reward_model.enable and self.algorithm.use_kl_in_reward:
             raise ValueError("algorithm.use_kl_in_reward has no place in PRIME's rewards: use actor.use_kl_loss")
@@ -112,6 +112,21 @@ def find_placement_error(config: TrainConfig) -> str:
         ),
     )
     return next((text for is_wrong, text in checks if is_wrong), "")
+
+
+def find_update_error(config: TrainConfig) -> str:
+    """Return why the update's own pass cannot give the old log-probabilities, where it is to; "" when it can."""
+    algorithm, actor = config.algorithm, config.actor
+    if algorithm.old_log_probs != "update":
+        return ""
+    checks = (
+        (actor.ppo_epochs > 1, "actor.ppo_epochs must be 1"),
+        (actor.ppo_mini_batch_size < config.data.train_batch_size, "actor.ppo_mini_batch_size must be a whole batch"),
+        (algorithm.use_kl_in_reward, "algorithm.use_kl_in_reward reads them before it: use actor.use_kl_loss"),
+        (config.reward_model.enable, "PRIME's reward model reads them before it"),
+        (config.rollout.importance_cap is not None, "rollout.importance_cap reads them before it"),
+    )
+    return next((f"algorithm.old_log_probs update: {text}" for is_wrong, text in checks if is_wrong), "")
 
 
 def list_in_process_errors(config: TrainConfig) -> list[str]:

@@ -51,6 +51,9 @@ def describe_training(algorithm: str, config: TrainConfig) -> dict[str, Any]:
     # Paths differ between pods, and a file may be written anew under its path.
     kept["data.train_files"] = [hash_file(path) for path in config.data.train_files]
     kept.pop("data.val_files")
+    for name in ("instruction_file", "invalid_action_file"):
+        path = getattr(config.rollout, name)
+        kept[f"rollout.{name}"] = path if path is None else hash_file(path)
     return kept | {"algorithm": algorithm}
 
 
@@ -70,12 +73,9 @@ async def claim_training(
         # Only one of two that start at once; the other compares itself with it.
         await store.create(key, content, "application/json")
     except Conflict:
-        known = json.loads(await store.get(key))
-        differences = [
-            f"{name} was {known.get(name)!r}, is {described.get(name)!r}"
-            for name in sorted(known.keys() | described.keys())
-            if known.get(name) != described.get(name)
-        ]
+        differences = list_differences(json.loads(await store.get(key)), described)
+        if not differences:
+            return sha256(content)
         more = f" and {len(differences) - SHOWN} more" if len(differences) > SHOWN else ""
         raise FailedPrecondition(
             f"training {training!r} was begun with other settings: {'; '.join(differences[:SHOWN])}{more}. Choose"
@@ -84,6 +84,24 @@ async def claim_training(
             metadata={"field": "trainer.output"},
         ) from None
     return sha256(content)
+
+
+def list_differences(known: Mapping[str, Any], described: Mapping[str, Any]) -> list[str]:
+    """Say of each setting that a training did not begin with as it is now how it was and how it is.
+
+    A setting that an earlier version did not have counts as its default, which keeps what was done before; one that
+    has become operational since counts no more.
+    """
+    defaults = flatten(TrainConfig().model_dump(mode="json", by_alias=True))
+    found = []
+    for name in sorted((known.keys() | described.keys()) - OPERATIONAL):
+        if name not in described:
+            found.append(f"{name} was {known[name]!r}, and there is no such setting any more")
+            continue
+        before, now = known.get(name, defaults.get(name)), described[name]
+        if before != now:
+            found.append(f"{name} was {before!r}{'' if name in known else ' by default'}, is {now!r}")
+    return found
 
 
 async def claim_for(store: ObjectStore, algorithm: str, config: TrainConfig) -> str:

@@ -54,7 +54,7 @@ from fathom.trainers.search_r1.generation_config import GenerationConfig
 from fathom.trainers.search_r1.rollouts import SearchR1Rollouts
 from fathom.trainers.search_r1.sampler import ModelSampler
 from fathom.trainers.store_files import StoreFolder, with_store
-from fathom.transport.store import ObjectStore, open_store
+from fathom.transport.store import OUTAGE, ObjectStore, open_store
 
 Row = Mapping[str, Any]
 COMPARISON = "comparison"
@@ -345,13 +345,13 @@ def open_checkpoints(config: TrainConfig, store: ObjectStore, url: str, loop: Lo
 
 
 async def open_store_in_loop(url: str) -> ObjectStore:
-    """Open the store inside the event loop that uses it."""
-    return open_store(url)
+    """Open the store inside the event loop that uses it, for calls that wait out an outage of a minute."""
+    return open_store(url, retries=OUTAGE)
 
 
 async def open_services(place: Place) -> tuple[Clients, ObjectStore]:
     """Open clients in the training lane, and the store, inside the event loop that uses them."""
-    return connect(place.services, lane=Lane.TRAINING), open_store(place.store)
+    return connect(place.services, lane=Lane.TRAINING), await open_store_in_loop(place.store)
 
 
 async def close_services(clients: Clients, store: ObjectStore) -> None:

@@ -8,13 +8,14 @@ from typing import Any
 
 import torch
 
+from fathom.core.errors import InvalidField
 from fathom.trainers.batch import DataProto
 from fathom.trainers.config.learning import ActorConfig
 from fathom.trainers.learners.forward import crop_padding, mini_batches, passes, without_gradient
 from fathom.trainers.learners.networks import Placement, PolicyNetwork
 from fathom.trainers.learners.ranks.fsdp import world
 from fathom.trainers.learners.stepping import Stepper, mismatch_of_all, prompts_of_rank, shares_of_all, totals_of_all
-from fathom.trainers.objectives.mismatch import FIRST_PASS, Mismatch, sampled_mask
+from fathom.trainers.objectives.mismatch import FIRST_PASS, OLD_IS_FIRST_PASS, Mismatch, sampled_mask
 from fathom.trainers.objectives.policy_loss import Totals
 from fathom.trainers.objectives.terms import LossInput, LossTerm, check_loss, clipped_loss
 
@@ -50,6 +51,7 @@ class Actor:
 
         Reads response_mask and the fields that the terms of the loss read. The gradient is that of the whole mini-batch
         over all ranks, independent of how it is split into micro-batches. When ``meta_info`` has
+        ``mismatch.OLD_IS_FIRST_PASS``, the old log-probabilities are those of the pass itself; when it has
         ``mismatch.FIRST_PASS``, also returns ``mismatch/…`` metrics, measured on the rows of the first mini-batch that
         contribute a gradient, before any step.
         """
@@ -63,6 +65,8 @@ class Actor:
             # Whole groups per mini-batch: their advantages were computed together and sum to about 0, so that a
             # mini-batch does not push all of its answers one way.
             for mini in mini_batches(data, prompts_of_rank(self.config)):
+                if norms and data.meta_info.get(OLD_IS_FIRST_PASS):
+                    raise InvalidField("algorithm.old_log_probs", "is update, and this batch needs more than one")
                 # Before rows are dropped: the denominators count every trained token, whether it has a gradient or not.
                 totals = totals_of_all(mini.tensor("response_mask"), sharing)
                 totals = replace(totals, width=self.config.loss_scale_factor or totals.width)
@@ -109,6 +113,8 @@ class Actor:
         """
         config = self.config
         found = self.network(rows, temperature, entropy=any(term.needs_entropy for term in self.loss), trained=True)
+        if rows.meta_info.get(OLD_IS_FIRST_PASS):
+            rows = rows.with_tensors(old_log_probs=found.log_probs.detach())
         mismatch = Mismatch()
         if measure:
             theirs, bounds = rows.tensor("rollout_log_probs"), (config.clip_ratio_low, config.clip_ratio_high)

@@ -17,6 +17,10 @@ FIRST_PASS = "mismatch_of_first_pass"  # noqa: S105 - a key of meta_info
 """Key of ``meta_info``: measure the mismatch in the update's first pass, because nothing was computed before it."""
 
 
+OLD_IS_FIRST_PASS = "old_log_probs_of_first_pass"  # noqa: S105 - a key of meta_info
+"""Key of ``meta_info``: the policy before its update is that of the update's pass, since there is one update."""
+
+
 @dataclass(frozen=True)
 class Mismatch:
     """Sums over sampled tokens, which can be added up over micro-batches; ``largest`` is a maximum."""

@@ -10,7 +10,7 @@ from fathom.trainers.batch import DataProto
 from fathom.trainers.batch_ops import spread
 from fathom.trainers.config import TrainConfig
 from fathom.trainers.interfaces import ActorGroup, Metrics
-from fathom.trainers.objectives.mismatch import FIRST_PASS, mismatch_metrics
+from fathom.trainers.objectives.mismatch import FIRST_PASS, OLD_IS_FIRST_PASS, mismatch_metrics
 from fathom.trainers.objectives.policy_loss import importance_weights
 
 MOST_OUTSIDE = 0.02
@@ -22,13 +22,16 @@ from the update; with equal arithmetic on both sides there are none.
 def old_log_probs(batch: DataProto, actor: ActorGroup, config: TrainConfig) -> tuple[DataProto, Metrics]:
     """Add ``old_log_probs`` and, with an importance cap, ``rollout_is_weights``; return the batch and mismatch metrics.
 
-    In bypass mode the rollout's own log-probabilities are used and nothing is recomputed; the mismatch is then measured
-    in the update's first pass.
+    In bypass mode the rollout's own log-probabilities are used and nothing is recomputed, with
+    ``algorithm.old_log_probs`` update those of the update's own pass; the mismatch is then measured in that pass.
     """
     # With episodes that span versions there is no single policy to recompute them with: what each token was sampled
     # with is the only exact value.
     if config.algorithm.bypass_mode:
         return batch.with_tensors(old_log_probs=batch.tensor("rollout_log_probs")).with_meta(**{FIRST_PASS: True}), {}
+    # One update of the whole batch: what its pass computes is the policy before it.
+    if config.algorithm.old_log_probs == "update":
+        return batch.with_meta(**{FIRST_PASS: "rollout_log_probs" in batch, OLD_IS_FIRST_PASS: True}), {}
     metrics: Metrics = {}
     found, mask = actor.compute_log_prob(batch), batch.tensor("response_mask")
     if "entropys" in found:

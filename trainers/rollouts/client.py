@@ -39,12 +39,14 @@ class Patience:
     """Retry limits of one request.
 
     ``attempts`` is the number of consecutive attempts without progress, ``timeout_s`` bounds all attempts together, and
-    ``retry`` gives the pauses between them.
+    ``retry`` gives the pauses between them. Attempts are not counted out before ``outage_s`` seconds without progress:
+    a service that is restarted on a slow machine takes longer than a few attempts.
     """
 
     timeout_s: float = 300.0
     attempts: int = 5
     retry: RetryPolicy = field(default_factory=lambda: RetryPolicy(first_delay_s=0.2))
+    outage_s: float = 0.0
 
 
 ProgressCallback = Callable[[int], None]
@@ -106,7 +108,8 @@ class RolloutCall:
 
     async def until_whole(self) -> None:
         """Make attempts until every episode has arrived; see ``collect`` for the errors raised."""
-        barren = 0
+        clock = asyncio.get_running_loop().time
+        barren, progressed = 0, clock()
         while True:
             before = len(self.found)
             problem = await self._attempt()
@@ -114,8 +117,11 @@ class RolloutCall:
                 return
             # Consecutive attempts without a new episode; any progress starts the count again, so that a long request
             # over a flaky connection is not given up while it advances.
-            barren = 0 if len(self.found) > before else barren + 1
-            if barren >= self.patience.attempts:
+            if len(self.found) > before:
+                barren, progressed = 0, clock()
+            else:
+                barren += 1
+            if barren >= self.patience.attempts and clock() - progressed >= self.patience.outage_s:
                 culprit, missing = problem.metadata.get("culprit", "planner"), self.episode_count - len(self.found)
                 message = f"{missing} of {self.episode_count} episodes of {self.request.request_id} are missing"
                 raise DependencyFailed(culprit, f"{message} after {barren} attempts: {problem.message}") from problem

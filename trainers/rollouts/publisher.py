@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fathom.api.common.v1 import common_pb2
 from fathom.api.policy.v1.policy_pb2 import MODEL_STATE_FAILED, GetModelRequest, LoadWeightsRequest, Model
 from fathom.clients import Clients
-from fathom.core.errors import Conflict, DeadlineExceeded, DependencyFailed, NotFound, NotReady
+from fathom.core.errors import Conflict, DeadlineExceeded, DependencyFailed, FathomError, NotFound, is_retryable
 from fathom.core.ids import new_id
 from fathom.core.retry import RetryPolicy, retry
 from fathom.domain.weights.manifest import WeightFile, write_manifest
@@ -26,7 +26,8 @@ LANES = {
 }
 # Loading takes seconds; a tenth costs the step nothing and the service ten small calls a second.
 ASK_AGAIN_S = 0.1
-# Until the deadline: loading goes on, or the answer was late, and the same call again joins the same loading.
+# Until the deadline: loading goes on, the answer was late, or the service or its store is away; the same call again
+# joins the same loading, or begins it anew.
 ASK_AGAIN = RetryPolicy(attempts=None, first_delay_s=ASK_AGAIN_S, max_delay_s=ASK_AGAIN_S)
 # A call returns well before its own limit, however slow the machine: by then loading is known to be under way.
 WAIT_S, CALL_S = 5.0, 60.0
@@ -64,8 +65,9 @@ class Publisher:
         With ``write_base`` they are an adapter, and what ``write_base`` uploads once, under a number of its own that is
         never served, are the weights that it is added to.
 
-        Raises ``DependencyFailed("policy")`` when loading fails and ``DeadlineExceeded`` when the version is not served
-        in time; in both cases the previous version stays in service.
+        Raises ``DependencyFailed("policy")`` when the model has failed and ``DeadlineExceeded`` when the version is not
+        served in time, for want of the service or of its store too; in both cases the previous version stays in
+        service.
         """
         # A resumed training goes on counting: a version names one set of weights for ever, by which episodes say who
         # sampled them.
@@ -127,16 +129,24 @@ class Publisher:
 
         One long call would be lost, with the loading, on a machine that is slower than its time limit.
         """
-        message = f"policy has not loaded version {request.policy_version} of {self.model} in {self.timeout_s:g} s"
+        failed: list[FathomError] = []
+
+        def may_succeed(error: FathomError) -> bool:
+            failed[:] = [error]
+            return is_retryable(error)
+
+        async def ask() -> None:
+            await self.clients.policy.load_weights(request, timeout_s=CALL_S)
+
         try:
             async with asyncio.timeout(self.timeout_s):
-                await retry(
-                    lambda: self.clients.policy.load_weights(request, timeout_s=CALL_S),
-                    ASK_AGAIN,
-                    is_retryable=lambda error: isinstance(error, (NotReady, DeadlineExceeded)),
-                )
+                await retry(ask, ASK_AGAIN, is_retryable=may_succeed)
         except TimeoutError as error:
-            raise DeadlineExceeded(message, metadata={"culprit": "policy"}) from error
+            why = f": {failed[0].message}" if failed else ""
+            raise DeadlineExceeded(
+                f"policy has not loaded version {request.policy_version} of {self.model} in {self.timeout_s:g} s{why}",
+                metadata={"culprit": "policy"},
+            ) from error
 
     async def newest(self) -> int:
         """Return the highest version known for the model, in the store or in service.
@@ -148,9 +158,13 @@ class Publisher:
         # from another store.
         published = [int(part) for key in stored if (part := key.split("/")[2]).isdigit()]
         try:
-            model = await self._model()
+            async with asyncio.timeout(self.timeout_s):
+                model = await self._model()
         except NotFound:
             return max(published, default=0)
+        except TimeoutError as error:
+            message = f"policy has not said in {self.timeout_s:g} s which versions of {self.model} it serves"
+            raise DeadlineExceeded(message, metadata={"culprit": "policy"}) from error
         return max([*published, model.policy_version, *(share.policy_version for share in model.lanes)])
 
     async def wait_until_served(self, version: int) -> None:
@@ -169,7 +183,9 @@ class Publisher:
             raise DeadlineExceeded(message, metadata={"culprit": "policy"}) from error
 
     async def _model(self) -> Model:
-        return (await self.clients.policy.get_model(GetModelRequest(model=self.model))).model
+        """Return what policy says of the model, asking again while it is away; call within a time limit."""
+        asked = GetModelRequest(model=self.model)
+        return (await retry(lambda: self.clients.policy.get_model(asked), ASK_AGAIN, is_retryable=is_retryable)).model
 
 
 def serves(model: Model, version: int) -> bool:

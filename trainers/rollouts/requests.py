@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -20,6 +21,7 @@ from fathom.api.policy.v1.policy_pb2 import ROLE_ASSISTANT, ROLE_USER, Message, 
 from fathom.core.errors import InvalidField
 from fathom.core.ids import sha256
 from fathom.trainers.config import TrainConfig
+from fathom.trainers.config.sections import RolloutConfig
 
 # Prompts per request, the planner's own bound.
 MAX_TASKS = 1024
@@ -113,14 +115,34 @@ def rollout_request(
         grader=config.reward.grader if graded and config.reward.grader != OWN else "",
         grader_parameters=config.reward.parameters if graded else {},
         concurrency=rollout.concurrency,
-        system_prompt=rollout.system_prompt,
         tools=rollout.tools if rollout.protocol == "research" else (),
     )
+    add_texts(request, rollout)
     # The id covers name and content: a resumed training asks again for the very episodes that were already played, and
     # a changed setting never gets those of the old one. Deterministic serialisation orders the maps.
     digest = sha256(f"{name}\n".encode() + request.SerializeToString(deterministic=True))[:32]
     request.request_id = f"rollout-{digest}"
     return request
+
+
+def add_texts(request: pb.RolloutRequest, rollout: RolloutConfig) -> None:
+    """Set the texts that take the place of the protocol's own."""
+    request.system_prompt = rollout.system_prompt
+    request.instruction = read_text("rollout.instruction_file", rollout.instruction_file)
+    request.invalid_action = read_text("rollout.invalid_action_file", rollout.invalid_action_file)
+
+
+def read_text(setting: str, path: Path | None) -> str:
+    """Return the text of a file to the byte, "" without one; raises ``InvalidField`` naming the setting."""
+    if path is None:
+        return ""
+    try:
+        text = path.read_bytes().decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidField(setting, f"{path} cannot be read: {error}") from error
+    if not text:
+        raise InvalidField(setting, f"{path} is empty")
+    return text
 
 
 def history_of(row: Row, protocol: str) -> list[Message]:

@@ -38,6 +38,10 @@ def prompt_rows(prompts: DataProto) -> list[Row]:
     return [{name: values[place] for name, values in arrays.items()} for place in range(len(prompts))]
 
 
+# In which a planner, or what it needs, is restarted on a machine that is slow.
+OUTAGE_S = 60.0
+
+
 @dataclass
 class PlannerRollouts:
     """Requests episodes from the planner and publishes weights.
@@ -64,7 +68,7 @@ class PlannerRollouts:
                 "rollout.group_versions: weighted needs rollout.importance_cap or algorithm.bypass_mode",
                 metadata={"field": "rollout.group_versions"},
             )
-        self._patience = Patience(rollout.timeout_s, rollout.attempts)
+        self._patience = Patience(rollout.timeout_s, rollout.attempts, outage_s=OUTAGE_S)
         self._pace = Pace(rollout.episodes_per_s)
         self._pool = Pool(
             self._group,

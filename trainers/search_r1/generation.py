@@ -30,7 +30,6 @@ from fathom.domain.chat.quoting import neutral
 from fathom.domain.chat.tags import (
     ACTION,
     CLOSING,
-    INVALID_ACTION,
     cut_after_action,
     information_block,
     parse_action,
@@ -210,7 +209,7 @@ class LLMGenerationManager:
             return "", 1, 1, 0
         if action == "search":
             return information_block(next(results)), 0, 1, 1
-        return INVALID_ACTION, 0, 0, 0
+        return self.config.invalid_action, 0, 0, 0
 
     def postprocess_predictions(self, predictions: Sequence[Any]) -> tuple[list[str | None], list[str]]:
         """Parse predictions into (actions, contents): the first well-formed pair of tags and its stripped content.

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fathom.core.errors import InvalidField
+from fathom.domain.chat.tags import INVALID_ACTION
 from fathom.trainers.batch import DataProto
 from fathom.trainers.config import TrainConfig
+from fathom.trainers.rollouts.requests import read_text
 
 LENGTHS = ("max_turns", "max_start_length", "max_prompt_length", "max_response_length", "max_obs_length")
 
@@ -30,6 +32,8 @@ class GenerationConfig:
     topk: int = 3
     parity_retokenise: bool = False
     search_timeout_s: float = 30.0
+    invalid_action: str = INVALID_ACTION
+    """What the model is told after a text without an action."""
 
     def __post_init__(self) -> None:
         for name in (*LENGTHS, "num_gpus", "topk"):
@@ -52,6 +56,7 @@ class GenerationConfig:
             no_think_rl=config.algorithm.no_think_rl,
             search_url=config.retriever.url,
             topk=config.retriever.topk,
+            invalid_action=read_text("rollout.invalid_action_file", rollout.invalid_action_file) or INVALID_ACTION,
         )
 
 

@@ -62,7 +62,15 @@ app.kubernetes.io/managed-by: {{ (index . 0).Release.Service | quote }}
 {{/* Block of one service over the defaults, as YAML: (list root name). */}}
 {{- define "fathom.service" -}}
 {{- $root := index . 0 -}}{{- $own := index (include "fathom.services" $root | fromYaml) (index . 1) -}}
-{{- mergeOverwrite (deepCopy $root.Values.defaults) $own | toYaml -}}
+{{- $service := mergeOverwrite (deepCopy $root.Values.defaults) $own -}}
+{{- if and (eq (index . 1) "memory") $root.Values.memory.databaseSecret -}}
+{{- /* What PostgreSQL holds needs no volume and no fixed pod. */ -}}
+{{- $_ := set $service "kind" "Deployment" -}}
+{{- $_ := set $service "replicas" (max 2 (int $service.replicas)) -}}
+{{- $_ := set $service "volume" (dict "enabled" false) -}}
+{{- $_ := set $service "env" (omit $service.env "path") -}}
+{{- end -}}
+{{- $service | toYaml -}}
 {{- end -}}
 
 {{/* Port of a service's gRPC door: (list root name). Ray Serve's door is another one. */}}

@@ -241,6 +241,11 @@ spec:
           valueFrom:
             secretKeyRef: {name: {{ $root.Values.gateway.tokenSecret | quote }}, key: token}
         {{- end }}
+        {{- if and (eq $name "memory") $root.Values.memory.databaseSecret }}
+        - name: FATHOM_MEMORY_DATABASE_URL
+          valueFrom:
+            secretKeyRef: {name: {{ $root.Values.memory.databaseSecret | quote }}, key: url}
+        {{- end }}
         - name: FATHOM_RUNTIME_BUS_URL
           value: {{ ternary (include "fathom.busUrl" $root) "memory://" $service.bus | quote }}
         {{- with $service.extraEnv }}

@@ -16,6 +16,8 @@ from fathom.core.config import ConfigError
 from fathom.operations.backup import Manifest, Sources, back_up, list_backups, prune, read_manifest, restore, verify
 from fathom.transport.store import ObjectStore, open_store
 
+POSTGRES = "its server's own backups, such as pg_dump or its base backups with the log of changes"
+
 app = typer.Typer(help="Back up and restore streams, objects and conversations.", no_args_is_help=True)
 
 Place = Annotated[
@@ -46,6 +48,8 @@ def create(
     async def run() -> None:
         async with places(at, bus, store, memory) as (place, sources):
             manifest = await back_up(sources, place, typer.echo)
+            if memory is None:
+                typer.echo(f"conversations: left out; those in PostgreSQL need {POSTGRES}")
             for gone in await prune(place, keep) if keep else ():
                 typer.echo(f"removed {gone}")
             typer.echo(f"{manifest.id} is whole")
@@ -120,8 +124,8 @@ async def places(
     for variable in ("FATHOM_MEMORY_DATABASE_URL", "FATHOM_MEMORY_DATABASE_URL_FILE"):
         # The file would be none, or the one of before: a backup of it is no backup of the conversations.
         if memory and os.environ.get(variable):
-            message = f"memory: {variable} is set: conversations are in PostgreSQL, which `fathom backup` leaves out;"
-            message += " use its server's backups, and leave out --memory and FATHOM_MEMORY_PATH"
+            message = f"memory: {variable} is set: conversations are in PostgreSQL, which `fathom backup` leaves out:"
+            message += f" they need {POSTGRES}; leave out --memory and FATHOM_MEMORY_PATH"
             raise ConfigError(message, metadata={"field": "memory"})
     if not nothing and not (bus or store or memory):
         raise ConfigError("bus: give --bus, --store or --memory", metadata={"field": "bus"})

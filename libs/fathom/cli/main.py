@@ -11,7 +11,9 @@ import typer
 
 from fathom.cli.backup import app as backup
 from fathom.cli.evaluate import app as evaluate
+from fathom.cli.feedback import app as feedback
 from fathom.cli.identity import app as identity
+from fathom.cli.memory import app as memory
 from fathom.cli.options import HOME, Context, Home, Kubeconfig, Namespace, Release
 from fathom.cli.plugins import add_commands
 from fathom.cli.runs import app as runs
@@ -31,7 +33,9 @@ app = typer.Typer(
 # Groups before the entry points, which may add commands to them.
 app.add_typer(backup, name="backup")
 app.add_typer(evaluate, name="eval")
+app.add_typer(feedback, name="feedback")
 app.add_typer(identity, name="identity")
+app.add_typer(memory, name="memory")
 app.add_typer(quota, name="quota")
 app.add_typer(runs, name="runs")
 app.add_typer(shadow, name="shadow")

@@ -1,4 +1,4 @@
-"""Commands of ``fathom runs``: list, show, stop, resume, replay, consent, branch; implemented in ``run_records``."""
+"""Commands of ``fathom runs``: list, show, stop, resume, replay, consent, branch; implemented in ``records.runs``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def list_runs(
     limit: Annotated[int, typer.Option(help="Maximum number of runs.", min=1, max=1000)] = 20,
 ) -> None:
     """List runs, newest first; delegated ones name their parent."""
-    from fathom.cli import run_records
+    from fathom.cli.records import runs as run_records
 
     run_records.list_runs(home, planner, limit)
 
@@ -29,7 +29,7 @@ def list_runs(
 @app.command()
 def show(run_id: RunId, home: Home = HOME, planner: Planner = "") -> None:
     """Show a run: its rounds with their calls, its plan, its sub-runs, its answer so far."""
-    from fathom.cli import run_records
+    from fathom.cli.records import runs as run_records
 
     run_records.show(run_id, home, planner)
 
@@ -37,7 +37,7 @@ def show(run_id: RunId, home: Home = HOME, planner: Planner = "") -> None:
 @app.command()
 def stop(run_id: RunId, home: Home = HOME, planner: Planner = "") -> None:
     """End a run; what was collected stays."""
-    from fathom.cli import run_records
+    from fathom.cli.records import runs as run_records
 
     run_records.stop(run_id, home, planner)
 
@@ -51,7 +51,7 @@ def resume(
     seconds: Annotated[float, typer.Option(help="Further seconds; 0 means the server's default.", min=0)] = 0,
 ) -> None:
     """Resume a run that was stopped, has spent its budget or failed, and print its events."""
-    from fathom.cli import run_records
+    from fathom.cli.records import runs as run_records
 
     run_records.resume(run_id, home, planner, rounds, seconds)
 
@@ -59,7 +59,7 @@ def resume(
 @app.command()
 def replay(run_id: RunId, home: Home = HOME, planner: Planner = "") -> None:
     """Replay a finished run from its record alone; exit with status 1 and print the first difference, if any."""
-    from fathom.cli import run_records
+    from fathom.cli.records import runs as run_records
 
     run_records.replay(run_id, home, planner)
 
@@ -72,7 +72,7 @@ def consent(
     planner: Planner = "",
 ) -> None:
     """State whether a run, or all your runs, may become training data."""
-    from fathom.cli import run_records
+    from fathom.cli.records import runs as run_records
 
     run_records.consent(stated, run_id, home, planner)
 
@@ -87,6 +87,6 @@ def branch(
     rounds: Annotated[int, typer.Option(help="Further rounds; 0 means the server's default.", min=0)] = 0,
 ) -> None:
     """Begin a new run with the first rounds of one that has ended, and go on from there."""
-    from fathom.cli import run_records
+    from fathom.cli.records import runs as run_records
 
     run_records.branch(run_id, home, planner, at, model, rounds)

@@ -41,7 +41,7 @@ def compare(
 
     Exit status: 0 promote, 1 reject, 3 undecided. Called again it plays only what is new.
     """
-    from fathom.cli.shadow_report import Call, run
+    from fathom.cli.records.shadow import Call, run
     from fathom.operations.shadow.gate import Gate
     from fathom.operations.shadow.mirror import Experiment, Side
 
@@ -62,6 +62,6 @@ def watch(
     Settings are FATHOM_RUNTIME_* (bus, store, endpoints, port of metrics) and FATHOM_SHADOW_* (sides, share, gate);
     without a bus it watches the local stack. Exit status: 0 promote, 1 reject, 3 undecided.
     """
-    from fathom.cli.shadow_report import watch_runs
+    from fathom.cli.records.shadow import watch_runs
 
     raise typer.Exit(watch_runs(config, home))

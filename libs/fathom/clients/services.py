@@ -49,6 +49,8 @@ class MemoryClient(Client):
     list_stances = Unary[memory.ListStancesRequest, memory.ListStancesResponse]()
     record_feedback = Unary[memory.RecordFeedbackRequest, memory.RecordFeedbackResponse]()
     list_feedback = Unary[memory.ListFeedbackRequest, memory.ListFeedbackResponse]()
+    export_memory = Unary[memory.ExportMemoryRequest, memory.ExportMemoryResponse]()
+    erase_memory = Unary[memory.EraseMemoryRequest, memory.EraseMemoryResponse]()
 
 
 class PlannerClient(Client):

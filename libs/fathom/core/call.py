@@ -163,6 +163,12 @@ def current_tenant() -> str:
     return DEFAULT_TENANT if call is None else call.tenant
 
 
+def current_principal() -> str:
+    """Return who makes the call being handled; "" where nobody is identified, and outside a handler."""
+    call = current_call()
+    return "" if call is None else call.principal
+
+
 def bind(identifier: str) -> str:
     """Return the name under which the current call's tenant has what it calls ``identifier``.
 

@@ -68,10 +68,11 @@ class Telemetry:
         stream: TextIO | None = None,
     ) -> None:
         self.service = service
-        self.log: Any = make_logger(service, log_level, log_format, stream or sys.stderr)
         # A registry of its own instead of prometheus_client's global one: several services in one process would
         # register the same names twice.
         self.registry = CollectorRegistry()
+        lost = Counter("fathom_log_lines_lost", "Lines of the log that could not be written", registry=self.registry)
+        self.log: Any = make_logger(service, log_level, log_format, stream or sys.stderr, lost.inc)
         self.rpc = RpcMetrics.register(self.registry)
         # Likewise a provider of its own.
         self._exports_spans = bool(otlp_endpoint)
@@ -132,8 +133,28 @@ def make_traceparent() -> str:
     return f"00-{ids[:32]}-{ids[32:]}-{SAMPLED:02x}"
 
 
-def make_logger(service: str, level: str, log_format: str, stream: TextIO) -> Any:
-    """Return a structlog logger that writes JSON lines, or readable lines for ``log_format="console"``."""
+class LineWriter(structlog.PrintLogger):
+    """Writes lines to a stream; one that cannot be written, as on a full disk, is lost, and fails nobody's call."""
+
+    def __init__(self, stream: TextIO, note_loss: Callable[[], None]) -> None:
+        super().__init__(stream)
+        self._note_loss = note_loss
+
+    def msg(self, message: str) -> None:
+        try:
+            super().msg(message)
+        except OSError:
+            self._note_loss()
+
+    log = debug = info = warn = warning = msg
+    fatal = failure = err = error = critical = exception = msg
+
+
+def make_logger(service: str, level: str, log_format: str, stream: TextIO, note_loss: Callable[[], None]) -> Any:
+    """Return a structlog logger that writes JSON lines, or readable lines for ``log_format="console"``.
+
+    ``note_loss`` is called for each line that cannot be written.
+    """
     renderer: Any = (
         structlog.dev.ConsoleRenderer(colors=stream.isatty())
         if log_format == "console"
@@ -147,7 +168,7 @@ def make_logger(service: str, level: str, log_format: str, stream: TextIO) -> An
         renderer,
     ]
     logger = structlog.wrap_logger(
-        structlog.PrintLogger(stream),
+        LineWriter(stream, note_loss),
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
         cache_logger_on_first_use=False,

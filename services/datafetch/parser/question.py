@@ -9,6 +9,7 @@ from datetime import date
 
 from fathom.domain.chat.negation import find_denials, find_exclusions
 from fathom.domain.text.numerals import NUMBER_WORDS, parse_number
+from fathom.domain.text.scripts import HAN
 from fathom.services.datafetch.catalog.layer import PARTICLES, Layer
 from fathom.services.datafetch.catalog.matching import Matcher
 from fathom.services.datafetch.catalog.text import blank, is_chinese, plain
@@ -16,7 +17,15 @@ from fathom.services.datafetch.parser.acceptance import find_objections, join_ad
 from fathom.services.datafetch.parser.builder.query import STEP_MONTHS, build_query
 from fathom.services.datafetch.parser.draft import Draft
 from fathom.services.datafetch.parser.lexicon import cue, cues, group, load_relation, load_vocabulary
-from fathom.services.datafetch.parser.mention import Mention, MentionKind, list_matches, move_positions, select
+from fathom.services.datafetch.parser.mention import (
+    Mention,
+    MentionKind,
+    is_free,
+    list_matches,
+    move_positions,
+    overlap,
+    select,
+)
 from fathom.services.datafetch.parser.names.entities import Resolver
 from fathom.services.datafetch.parser.names.finder import NameFinder
 from fathom.services.datafetch.parser.names.unmatched import Leftovers
@@ -34,6 +43,7 @@ NOT_UNDERSTOOD = "NOT_UNDERSTOOD"
 MOST_UNREAD = 24
 # A query is a conjunction over single values and one range of time, so neither can be written in it.
 INEXPRESSIBLE = "no query here can leave something out or deny a comparison for a whole period"
+HAN_WORD = re.compile(rf"[{HAN}]+")
 # "Thirty-year": a maturity or the length of a window, which the catalog spells with digits.
 LENGTH_IN_WORDS = re.compile(rf"\b({'|'.join(NUMBER_WORDS)})-(year|month|week|day)\b", re.I)
 
@@ -98,6 +108,8 @@ class Reader:
                 if all(change.end <= other.start or change.start >= other.end for other in changes):
                     changes.append(change)
             text, seen = self._read_reworded(text, seen, as_of, changes)
+        if meanings is not None:
+            name_whole_words(seen, text, meanings.cut(text))
         seen.mentions = move_positions(seen.mentions, text, question)
         return seen
 
@@ -285,6 +297,32 @@ class Reader:
 def list_named(seen: Understanding) -> set[str]:
     """Return the indicators that a question names."""
     return {item.value for item in select(seen.mentions, MentionKind.INDICATOR)}
+
+
+def name_whole_words(seen: Understanding, text: str, words: Sequence[tuple[int, int]]) -> None:
+    """Let unread Chinese characters be named with all of their word: 能力 for the 力 behind 盈利能.
+
+    A single character of it that is a cue elsewhere is none in it: 成 in 成长.
+    """
+    known = [item for item in seen.mentions if item.kind != MentionKind.UNKNOWN and item.end - item.start != 1]
+    names: dict[str, str] = {}
+    found: list[Mention] = []
+    for item in seen.mentions:
+        own = text[slice(*item.span)]
+        if item.kind == MentionKind.UNKNOWN and is_chinese(own):
+            spans = [item.span, *(span for span in words if overlap(span, item.span))]
+            whole = replace(item, start=min(span[0] for span in spans), end=max(span[1] for span in spans))
+            item = whole if is_free(whole, known) and HAN_WORD.fullmatch(text, *whole.span) else item
+            names[own] = text[slice(*item.span)]
+        if item not in found:
+            found.append(item)
+    unread = [item.span for item in found if item.kind == MentionKind.UNKNOWN]
+    seen.mentions = [
+        item
+        for item in found
+        if item.kind == MentionKind.UNKNOWN or not any(start <= item.start < item.end <= end for start, end in unread)
+    ]
+    seen.missing = [replace(one, subject=names.get(one.subject, one.subject)) for one in seen.missing]
 
 
 def is_specified(mentions: Sequence[Mention]) -> bool:

@@ -124,12 +124,14 @@ class Meanings:
         terms: Likenesses,
         indicators: Likenesses,
         prepare: Callable[[Sequence[str]], object] = lambda texts: None,
+        cut: Callable[[str], Sequence[tuple[int, int]]] = lambda text: (),
     ) -> None:
         """Take the likenesses of the terms of the lexicons, and those of indicators' names.
 
         ``prepare`` is called with all texts whose likenesses will be asked for, so that they are encoded together.
+        ``cut`` returns the stretches of a text that are words to the encoder.
         """
-        self._terms, self._indicators, self._prepare = terms, indicators, prepare
+        self._terms, self._indicators, self._prepare, self.cut = terms, indicators, prepare, cut
         self._values = dict(list_terms())
 
     def find(

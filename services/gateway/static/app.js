@@ -4,6 +4,7 @@ import { call, path, post } from "/static/api.js";
 import { hideCard, moveCard } from "/static/cite.js";
 import { announce, byId, el } from "/static/dom.js";
 import { count } from "/static/format.js";
+import { MemoryPanel } from "/static/memory.js";
 import { Panel } from "/static/panel.js";
 import { Sidebar } from "/static/sidebar.js";
 import { Turn } from "/static/turn.js";
@@ -12,6 +13,7 @@ import { EXAMPLES, language, remember, remembered, switchLanguage, translate, wo
 
 const MAX_QUESTION = 8000;
 const MODELS_PAUSE_MS = 3000;
+const LEARNT_MS = 2000;
 // The agent, the fixed pipeline, or the one that fits the question.
 // Choices beside the question, the default first.
 const CHOICES = { mode: ["research", "workflow", "auto"], effort: ["standard", "quick", "deep"] };
@@ -23,7 +25,10 @@ class App {
     // Counts what the reader turned to: an answer that comes after he turned elsewhere is not shown.
     this.visit = 0;
     this.models = { default: "", models: [] };
-    this.panel = new Panel();
+    // What the reader has chosen on this page; memory's preference is behind it.
+    this.touched = {};
+    this.memory = new MemoryPanel(() => { this.showModes(); this.panel.words(); });
+    this.panel = new Panel(this.memory);
     this.uploads = new Uploads((text) => this.complain(text));
     this.sidebar = new Sidebar({
       onOpen: (id) => this.open(id),
@@ -33,6 +38,7 @@ class App {
       onChange: (turn) => this.changed(turn),
       onOpen: (turn, item) => this.panel.open(turn, item),
       onAsk: (question) => this.ask(question),
+      onRemembered: (id) => this.panel.openMemory(id),
     };
   }
 
@@ -48,6 +54,8 @@ class App {
     if (turn.run.over && turn.stream) {
       turn.stream = null;
       this.sidebar.load();
+      // What the question says of the reader is learnt behind the answer.
+      setTimeout(() => this.memory.load(), LEARNT_MS);
     }
   }
 
@@ -208,7 +216,7 @@ class App {
 
   showModes() {
     for (const [id, names] of Object.entries(CHOICES)) {
-      const kept = byId(id).value || remembered(id) || names[0];
+      const kept = this.touched[id] || remembered(id) || (id === "effort" && this.memory.get("depth")) || names[0];
       byId(id).replaceChildren(...names.map((name) => el("option", {
         value: name, selected: name === kept, title: word(`${id}_${name}_note`),
       }, word(`${id}_${name}`))));
@@ -225,6 +233,7 @@ class App {
     this.showModels();
     this.uploads.draw();
     for (const turn of this.turns) turn.translate();
+    this.memory.draw();
     this.panel.key = "";
     this.panel.draw();
     this.sidebar.draw();
@@ -276,7 +285,10 @@ class App {
     byId("new").addEventListener("click", () => this.fresh());
     this.windowSetting();
     byId("model").addEventListener("change", () => this.showModels());
-    for (const id of Object.keys(CHOICES)) byId(id).addEventListener("change", () => remember(id, byId(id).value));
+    for (const id of Object.keys(CHOICES)) byId(id).addEventListener("change", () => {
+      this.touched[id] = byId(id).value;
+      remember(id, byId(id).value);
+    });
     byId("question").addEventListener("input", () => this.composed());
     byId("composer").addEventListener("submit", (event) => {
       event.preventDefault();
@@ -288,6 +300,7 @@ class App {
     this.words();
     this.loadModels();
     this.sidebar.load();
+    this.memory.load();
     this.resume();
   }
 }

@@ -57,6 +57,16 @@ function themed(layout, dated, legend) {
 // Traces that carry plotly's default colours take the page's, which are legible on both backgrounds.
 const DEFAULTS = ["#636efa", "#ef553b", "#00cc96", "#ab63fa", "#ffa15a", "#19d3f3", "#ff6692", "#b6e880"];
 
+// Charts that colour rises and falls in the colours that the reader prefers.
+const MOVING = new Set(["candlestick", "ohlc", "waterfall"]);
+function directed() {
+  const rise = document.documentElement.dataset.rise;
+  if (!rise) return {};
+  const [up, down] = rise === "red_up" ? ["#d33", "#2a9d4a"] : ["#2a9d4a", "#d33"];
+  return Object.fromEntries([["increasing", up], ["decreasing", down]].map(([name, color]) =>
+    [name, { line: { color }, marker: { color } }]));
+}
+
 // A trace with a default colour in the page's; of more traces than colours the later ones have another stroke.
 function recoloured(trace) {
   const colours = css("--series").split(/\s+/);
@@ -65,7 +75,8 @@ function recoloured(trace) {
     if (index < 0) return part;
     return { ...part, color: colours[index % colours.length], ...(index >= colours.length && part === trace.line && { dash: "dash" }) };
   };
-  return { ...trace, ...(trace.line && { line: { width: 1.6, ...paint(trace.line) } }), ...(trace.marker && { marker: paint(trace.marker) }) };
+  const moved = MOVING.has(trace.type) ? directed() : {};
+  return { ...moved, ...trace, ...(trace.line && { line: { width: 1.6, ...paint(trace.line) } }), ...(trace.marker && { marker: paint(trace.marker) }) };
 }
 
 // Plotly express repeats "variable=…<br>date=…" for each line; the common hover card says both once.

@@ -1,6 +1,11 @@
 // Numbers, times and durations as a terminal user reads them.
 import { language, word } from "/static/words.js";
 
+const chosen = { decimals: "" };
+// Whether a comma or a point stands before decimals; "" leaves it to the page's language.
+export const setDecimals = (mark) => { chosen.decimals = mark; };
+const numbersOf = () => ({ comma: "de", point: "en" }[chosen.decimals] ?? language());
+
 const decimals = (value) => /\.(\d+)$/.exec(String(value))?.[1].length ?? 0;
 
 // A formatter for one column: as many decimals as its values have, at most four, or two from 10 on.
@@ -8,7 +13,7 @@ export function columnFormat(name, values) {
   const numbers = values.filter((value) => typeof value === "number");
   const largest = Math.max(0, ...numbers.map(Math.abs));
   const digits = Math.min(largest >= 10 ? 2 : 4, Math.max(0, ...numbers.map(decimals)));
-  const format = new Intl.NumberFormat(language(), {
+  const format = new Intl.NumberFormat(numbersOf(), {
     minimumFractionDigits: digits, maximumFractionDigits: digits, useGrouping: !/year|年/i.test(name),
   });
   return (value) => {
@@ -17,7 +22,7 @@ export function columnFormat(name, values) {
   };
 }
 
-export const count = (value) => new Intl.NumberFormat(language()).format(Number(value));
+export const count = (value) => new Intl.NumberFormat(numbersOf()).format(Number(value));
 
 export function duration(ms) {
   if (ms < 1000) return `${Math.round(ms)} ms`;

@@ -5,14 +5,17 @@ import { byId, el } from "/static/dom.js";
 import { count, duration } from "/static/format.js";
 import { kindOf } from "/static/run.js";
 import { LiveTable } from "/static/table.js";
+import { markFact } from "/static/memory.js";
 import { rowOf } from "/static/trace.js";
 import { word } from "/static/words.js";
 
-const TABS = ["sources", "data", "code", "trace"];
+const TABS = ["sources", "data", "code", "trace", "memory"];
 const SNIPPET = 600;
 
 export class Panel {
-  constructor() {
+  // `memory` is the panel of what is remembered.
+  constructor(memory) {
+    this.memory = memory;
     this.tab = "sources";
     this.turn = null;
     this.key = "";
@@ -30,6 +33,7 @@ export class Panel {
   }
 
   #number(tab) {
+    if (tab === "memory") return this.memory.facts.length ? String(this.memory.facts.length) : "";
     const run = this.turn?.run;
     if (!run) return "";
     const number = {
@@ -73,6 +77,18 @@ export class Panel {
     found?.classList.add("flash");
   }
 
+  // Opens the panel at one thing that is remembered.
+  async openMemory(id) {
+    this.tab = "memory";
+    this.key = "";
+    this.toggle(true);
+    await this.memory.load();
+    this.draw();
+    const found = markFact(id);
+    found?.scrollIntoView({ block: "start" });
+    found?.classList.add("flash");
+  }
+
   // Draws when something that the open tab shows has changed; a table in it stays where the reader left it.
   draw() {
     const run = this.turn?.run;
@@ -80,6 +96,11 @@ export class Panel {
     this.words();
     if (key === this.key) return;
     this.key = key;
+    if (this.tab === "memory") {
+      // Its own entries: what somebody is writing there stays while a run goes on.
+      if (this.memory.root.parentElement !== byId("panel-body")) byId("panel-body").replaceChildren(this.memory.root);
+      return;
+    }
     const parts = run ? { sources, data, code, trace }[this.tab](run) : [];
     byId("panel-body").replaceChildren(...(parts.length ? parts : [el("p", { class: "dim" }, word("nothing"))]));
   }

@@ -40,6 +40,7 @@ export class Run {
     this.cited = new Set();
     this.findings = [];
     this.reading = null;
+    this.remembered = null;
     this.clarification = null;
     this.state = "running";
     this.error = "";
@@ -103,6 +104,7 @@ export class Run {
       this.conversation = event.started.conversation_id;
       this.model = event.started.model;
       this.protocol = event.started.protocol;
+      this.remembered = event.started.remembered ?? null;
       if (event.started.form === "ANSWER_FORM_REPORT") this.rows.push({ mark: "report", intent: "" });
       for (const text of event.started.capped ?? []) this.rows.push({ mark: "capped", text, intent: "" });
       this.#collect(event.started.given);
@@ -212,6 +214,7 @@ export class Run {
     this.children = children;
     this.protocol = trajectory.protocol ?? "";
     this.last ||= 1;
+    this.remembered = trajectory.remembered ?? null;
     this.#collect(trajectory.given);
     for (const step of trajectory.steps) {
       this.model = step.completion?.model || this.model;

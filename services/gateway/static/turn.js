@@ -2,6 +2,7 @@
 import { path, post } from "/static/api.js";
 import { AnswerView, missingChips, removedChips } from "/static/answer.js";
 import { announce, el } from "/static/dom.js";
+import { UsedView } from "/static/memory.js";
 import { ReadingView } from "/static/reading.js";
 import { Run } from "/static/run.js";
 import { follow } from "/static/stream.js";
@@ -11,8 +12,9 @@ import { word } from "/static/words.js";
 
 export class Turn {
   // `onChange(turn)` after every change, `onOpen(turn, item)` when something that the answer cites is asked for,
-  // `onAsk(question)` when a reading is changed or an option of a question back is chosen.
-  constructor(question, runId, { onChange, onOpen, onAsk }) {
+  // `onAsk(question)` when a reading is changed or an option of a question back is chosen, `onRemembered(id)` when
+  // something of memory is to be seen.
+  constructor(question, runId, { onChange, onOpen, onAsk, onRemembered }) {
     this.run = new Run(runId, question);
     this.onChange = onChange;
     this.trace = new TraceView(this.run, () => this.stop(), () => this.resume());
@@ -20,10 +22,11 @@ export class Turn {
     this.answer = new AnswerView(this.run, (item) => onOpen(this, item));
     this.onAsk = onAsk;
     this.reading = new ReadingView(this.run, onAsk);
+    this.used = new UsedView(this.run, onRemembered);
     this.after = el("div", { class: "after" });
     this.root = el("article", { class: "turn", data: { run: runId } },
       el("h2", { class: "asked" }, question), this.trace.root, this.todo.root, this.reading.root, this.answer.root,
-      this.after);
+      this.used.root, this.after);
     this.frame = 0;
   }
 
@@ -89,6 +92,7 @@ export class Turn {
     this.todo.update();
     this.reading.update();
     this.answer.update();
+    this.used.update();
     if (!run.over && run.intent) announce(run.intent);
     if (run.over) {
       clearInterval(this.clock);
@@ -102,6 +106,7 @@ export class Turn {
   translate() {
     this.trace.tick();
     this.reading.translate();
+    this.used.update();
     if (this.run.over) this.#conclude();
   }
 

@@ -14,6 +14,7 @@ from fathom.services.planner.classification.vectors import Vectors
 
 FOLDER = Path(__file__).parent
 FILE, FORM_FILE, MEASURE_FILE = FOLDER / "heads.json", FOLDER / "form.json", FOLDER / "measure.json"
+FACT_FILE = FOLDER / "fact.json"
 
 
 @dataclass(frozen=True)

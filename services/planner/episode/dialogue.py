@@ -19,6 +19,9 @@ from fathom.services.planner.model.episode import Task, ToolResult
 from fathom.services.planner.prompts.selection import Prompts
 from fathom.services.planner.tools.arguments import read_argument
 
+# Where a caller's instruction has the question.
+QUESTION = "{question}"
+
 FINISH = "finish"
 CALL_A_TOOL = (
     "That was no tool call. Call one tool, with its `intent`; call `finish` with the answer when you are done."
@@ -121,18 +124,36 @@ def read_finish_argument(arguments_json: str) -> str | None:
     return read_argument(ToolCall("", FINISH, arguments_json), "answer").strip() or None
 
 
+@dataclass(frozen=True)
+class TagTexts:
+    """A caller's texts for a protocol of tags, as those that a checkpoint of elsewhere was trained with; "" is none.
+
+    Raises ``InvalidField`` for an ``instruction`` without ``{question}``, or beside a ``system_prompt``.
+    """
+
+    system_prompt: str = ""
+    instruction: str = ""
+    invalid_action: str = ""
+
+    def __post_init__(self) -> None:
+        if self.instruction and self.system_prompt:
+            raise InvalidField("instruction", "takes the place of system_prompt: give one of them")
+        if self.instruction and QUESTION not in self.instruction:
+            raise InvalidField("instruction", f"has no {QUESTION}, where the question is to stand")
+
+
 class SearchR1:
     """Protocol with Search-R1's tags (arXiv 2503.09516): ``<search>``, ``<information>``, ``<answer>``."""
 
     tags = True
 
-    def __init__(self, instruction: str, system_prompt: str = "", documents: int = 3) -> None:
-        """Create the protocol; ``documents`` is the number of documents per search."""
-        self._instruction, self._system, self._documents = instruction, system_prompt, documents
+    def __init__(self, instruction: str, documents: int = 3, texts: TagTexts | None = None) -> None:
+        """Create the protocol; ``documents`` is the number of documents per search, ``texts`` are the caller's own."""
+        self._instruction, self._documents, self._texts = instruction, documents, texts or TagTexts()
 
-    def with_system_prompt(self, system_prompt: str) -> SearchR1:
-        """Return the protocol with the caller's system prompt in place of the instruction."""
-        return SearchR1(self._instruction, system_prompt, self._documents)
+    def with_texts(self, texts: TagTexts) -> SearchR1:
+        """Return the protocol with the caller's texts in place of its own."""
+        return SearchR1(self._instruction, self._documents, texts)
 
     def prompts(self, question: str, wanted: Mapping[str, str], window_tokens: int = 0) -> Mapping[str, str]:
         """Return {}, because the protocol has a single instruction.
@@ -144,12 +165,17 @@ class SearchR1:
         return {}
 
     def prompt_hash(self, task: Task) -> str:
-        return sha256(f"{self._system}\n{self._instruction}".encode())
+        texts = self._texts
+        own = f"\n{texts.invalid_action}" if texts.invalid_action else ""
+        return sha256(f"{texts.system_prompt}\n{texts.instruction or self._instruction}{own}".encode())
 
     def opening(self, task: Task) -> tuple[Message, ...]:
         """Return the instruction and the question in a user message, or the caller's system prompt and the question."""
-        if self._system:
-            return (Message(Role.SYSTEM, self._system), Message(Role.USER, task.question))
+        texts = self._texts
+        if texts.system_prompt:
+            return (Message(Role.SYSTEM, texts.system_prompt), Message(Role.USER, task.question))
+        if texts.instruction:
+            return (Message(Role.USER, texts.instruction.replace(QUESTION, task.question)),)
         return (Message(Role.USER, f"{self._instruction}\n\nQuestion: {task.question}\n"),)
 
     def sampling(self, task: Task) -> Sampling:
@@ -168,7 +194,7 @@ class SearchR1:
             # The protocol has no call ids; one from the query is the same for every play.
             call = ToolCall(f"search_{sha256(action.content.encode())[:8]}", "search", json.dumps(arguments))
             return Decision(calls=(call,))
-        return Decision(correction=Message(Role.USER, tags.INVALID_ACTION))
+        return Decision(correction=Message(Role.USER, self._texts.invalid_action or tags.INVALID_ACTION))
 
     def render(self, result: ToolResult) -> Message:
         """Return the passages as numbered documents inside ``<information>``."""

@@ -10,6 +10,7 @@ from typing import Any
 from fathom.core.ids import content_hash
 from fathom.domain.chat.messages import Completion, Message, Role, Sampling, ToolCall, Usage
 from fathom.services.planner.model.compaction import Compaction, ViewMessage, WindowSettings
+from fathom.services.planner.model.memory import Memory
 from fathom.services.planner.model.recording import RecordingChoice
 from fathom.services.planner.model.slots import Reading, ReadText
 from fathom.services.planner.model.stages import StageNote
@@ -157,6 +158,12 @@ class Task:
     """The user's own words, of which ``question`` is the whole form; "" where they are the same."""
     read: ReadText | None = None
     """The question as datafetch has read it for a follow-up; None reads it beside the first sampling."""
+    memory: Memory = field(default_factory=Memory)
+    """What of its user's memory it is given."""
+    conversation_id: str = ""
+    """Conversation of the run; "" for none."""
+    has_memory: bool = False
+    """True offers the tools for earlier turns: whoever asks has some."""
     is_compared: bool = True
     """False leaves out the comparison of the answer with the question, as in training by default."""
 

@@ -10,6 +10,7 @@ from fathom.core.ids import sha256
 from fathom.domain.chat.guidance import with_guidance
 from fathom.domain.chat.pipeline import COMPOSE, PLAN, REFLECT, REWRITE
 from fathom.domain.chat.quoting import quote
+from fathom.domain.profile.guidance import format_memory
 from fathom.domain.text.language import language_of
 from fathom.services.planner.config import Config
 from fathom.services.planner.model.episode import Material, Task
@@ -106,6 +107,7 @@ class Prompts:
         lines += describe_tables(task)
         lines += describe_chart(task)
         lines += describe_instructions(task)
+        lines += describe_memory(task)
         lines += [self.catalogue.get(ids[stage]).render(self.seed) for stage in ("answer", "restate") if stage in ids]
         return with_guidance(task.question, lines)
 
@@ -169,6 +171,12 @@ def describe_instructions(task: Task) -> list[str]:
     chinese = language_of(task.question) == "zh"
     head = "提问的应用对回答的要求：" if chinese else "The application that asks wants of the answer:"
     return [f"{head}\n{quote(task.instructions)}"]
+
+
+def describe_memory(task: Task) -> list[str]:
+    """Return what is remembered of the user, as quoted data."""
+    text = format_memory(task.memory.lines, language_of(task.question) == "zh")
+    return [text] if text else []
 
 
 def find_prompt(catalogue: Catalogue, stage: str, language: str, name: str, version: int, where: str) -> Prompt:

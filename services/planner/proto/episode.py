@@ -20,6 +20,8 @@ from fathom.domain.chat.proto import (
     usage_to_proto,
 )
 from fathom.services.planner.model import episode as model
+from fathom.services.planner.model.memory import Memory
+from fathom.services.planner.proto.memory import memory_to_proto
 from fathom.services.planner.proto.slots import reading_to_proto
 from fathom.services.planner.proto.stages import note_from_proto, note_to_proto
 from fathom.services.planner.proto.window import compaction_from_proto, compaction_to_proto
@@ -222,6 +224,8 @@ def trajectory_to_proto(
         given=[material_to_proto(item) for item in episode.task.given],
         prompts=list_prompts(episode.task),
     )
+    if episode.task.memory != Memory():
+        message.remembered.CopyFrom(memory_to_proto(episode.task.memory))
     if outcome is not None:
         message.stop_reason = STOPS[outcome.stop]
         message.error, message.culprit, message.error_code = outcome.error, outcome.culprit, outcome.error_code

@@ -7,15 +7,15 @@ put into words. Where it lacks something that the follow-up says, or takes part 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from fathom.services.planner.coverage.cells import METHODS
-from fathom.services.planner.model.programs import CALCULATION, Program, ReadProgram
+from fathom.services.planner.model.programs import CALCULATION, Call, Node, Program, Quote, ReadProgram, Sign
 from fathom.services.planner.model.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, Kinds, ReadText, Slot, SlotKind
+from fathom.services.planner.questions.frames import Turn
 from fathom.services.planner.questions.phrasing import add_in_brackets, replace_span
 from fathom.services.planner.questions.references import list_rest
-from fathom.services.planner.questions.settling import Settled
 from fathom.services.planner.questions.wording import GENITIVE, write_question
 
 # The reference policy computes programs from these on; on 150 questions new to the reader 71 % of them were right.
@@ -23,42 +23,73 @@ CONFIDENCE, LINK_CONFIDENCE = 0.84, 0.5
 # Words that no series bears are a name, too; a period or a number that cannot be read is none.
 UNREADABLE = frozenset({"PERIOD", "NUMBER"})
 MEASURES: Kinds = (SlotKind.MEASURE,)
-# Functions that find a time, and those that say nothing of what is computed.
+# Functions that find a time, those whose value it is, and those that say nothing of what is computed.
 FINDING = frozenset({"maximum", "minimum", "top", "bottom", "drawdown", "rise", "first_if", "last_if", "longest"})
+DATING = frozenset({"maximum", "minimum", "first_if", "last_if"})
 SILENT = frozenset({"within", "at", "each", "between", "summary"})
 DIGITS = re.compile(r"\d+(?:\.\d+)?")
 
 
-def carry(settled: Settled, asked: ReadProgram, last: ReadProgram, names: ReadText, chinese: bool) -> str:
+def carry(asked: ReadProgram, former: ReadProgram, last: Turn, chinese: bool) -> str:
     """Return the follow-up as a whole question; "" where its program does not say so surely.
 
-    ``settled`` is the follow-up without referring words, ``asked`` that text as read, ``names`` the same with certain
-    names only. ``last`` is the last question, itself whole.
+    ``asked`` is the follow-up without referring words and with its certain names, read behind the last question and its
+    answer. ``former`` is the last question, itself whole.
     """
-    program, former = asked.program, last.program
-    if settled.is_dated and (former is None or not former.functions & FINDING):
-        return ""
-    if settled.is_dated and is_named(names) and names.of(PERIOD):
+    program, before, names = asked.program, former.program, asked.text
+    if before is not None and is_dated(before, names, last) and is_named(names):
         # The answer found when; what was asked before is not asked again.
-        return settled.text
-    if program is None or former is None or not is_sure(program) or former.kind != CALCULATION:
+        return names.text
+    if program is None or before is None or not is_sure(program) or before.kind != CALCULATION:
         return ""
-    if (program.shape, program.words) == (former.shape, former.words) or not covers(program, names):
+    if (program.shape, program.words) == (before.shape, before.words) or not covers(program, names):
         return ""
-    if stands_alone(program, names) or is_partial(program, former, names) or loses_period(program, last.text, names):
+    if stands_alone(program, names) or is_partial(program, before, names):
         return ""
     text = ""
-    if program.shape == former.shape:
-        pairs = pair_words(program, former)
-        text = exchange_words(pairs, names, last.text) if pairs else write_question(program, chinese)
-    elif names.of(MEASURES) and program.functions - former.functions - SILENT:
-        # Only who names a measure asks for another one; what was asked before is answered.
-        new = replace(program, steps=tuple(step for step in program.steps if step not in former.steps))
-        text = "" if loses_period(new, last.text, names) else write_question(new, chinese)
+    periods = {slot.text: slot.value for read in (last.answer, former.text, names) for slot in read.of(PERIOD)}
+    if program.shape == before.shape:
+        pairs = pair_words(program, before)
+        text = exchange_words(pairs, names, former.text) if pairs else write_question(program, chinese, periods)
+    elif names.of(MEASURES) and program.functions - before.functions - SILENT:
+        # Only who names a measure asks for another calculation; what was asked before is answered.
+        new = place_answered(program, before, last)
+        text = "" if loses_period(new, former.text, names) else write_question(new, chinese, periods)
     if not text:
         return ""
     lacking = [slot.text for slot in names.of(MEASURES) if slot.text.casefold() not in text.casefold()]
     return add_in_brackets(text, lacking, chinese)
+
+
+def is_dated(former: Program, asked: ReadText, last: Turn) -> bool:
+    """Return whether the follow-up is about a time that the answer has found."""
+    found = last.moment.value if last.moment else ""
+    return bool(former.functions & FINDING) and any(slot.value == found for slot in asked.of(PERIOD))
+
+
+def place_answered(program: Program, former: Program, last: Turn) -> Program:
+    """Return the program without the steps of the last question, and other steps in the place of their numbers.
+
+    Where a step of the last question is meant as a time, it is the one that the answer has found.
+    """
+    values: list[Node] = []
+    for step in program.steps:
+        whole = fill_places(step, values)
+        is_found = isinstance(whole, Call) and whole in former.steps and whole.name in DATING
+        values.append(Quote(last.moment.text) if is_found and last.moment else whole)
+    new = [value for value, step in zip(values, program.steps, strict=True) if step not in former.steps]
+    return replace(program, steps=tuple(one for one in new if isinstance(one, Call)))
+
+
+def fill_places(node: Node, values: Sequence[Node]) -> Node:
+    """Return a part with the values of earlier steps for their numbers."""
+    match node:
+        case Sign(text) if text.startswith("_") and text[1:].isdigit() and 0 < int(text[1:]) <= len(values):
+            return values[int(text[1:]) - 1]
+        case Call(name, arguments):
+            return Call(name, tuple(fill_places(one, values) for one in arguments))
+        case _:
+            return node
 
 
 def is_named(asked: ReadText) -> bool:
@@ -137,7 +168,8 @@ def exchange_words(pairs: Mapping[str, str], asked: ReadText, last: ReadText) ->
     if len(set(pairs.values())) != len(pairs):
         return ""
     # "Less the bill": other words than those exchanged may ask for something else.
-    if any(word.casefold() not in last.text.casefold() for word in list_rest(asked)):
+    others = replace(asked, text=blank_words(asked.text, pairs.values()))
+    if any(word.casefold() not in last.text.casefold() for word in list_rest(others)):
         return ""
     text = last
     for old, new in pairs.items():
@@ -149,6 +181,13 @@ def exchange_words(pairs: Mapping[str, str], asked: ReadText, last: ReadText) ->
             return ""
         text = replace_span(text, start, end, GENITIVE.sub("", new) + genitive(text.text[start:end]))
     return text.text
+
+
+def blank_words(text: str, words: Iterable[str]) -> str:
+    """Return a text of the same length without some words."""
+    for one in words:
+        text = re.sub(re.escape(one), lambda match: " " * len(match.group()), text, flags=re.IGNORECASE)
+    return text
 
 
 def find_words(words: str, text: str) -> list[tuple[int, int]]:

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fathom.domain.text.language import language_of
-from fathom.domain.text.scripts import HAN_CHARACTER
 from fathom.services.planner.model.slots import (
     ENTITY,
     FREQUENCY,
@@ -21,76 +20,47 @@ from fathom.services.planner.model.slots import (
     UNKNOWN,
     ReadText,
     Slot,
-    SlotKind,
 )
 from fathom.services.planner.questions.frames import Frame, Turn, find_frame
-from fathom.services.planner.questions.names import promote_names
-from fathom.services.planner.questions.periods import (
-    begin_at,
-    find_named,
-    name_period,
-    parse_period,
-    shift_period,
-)
 from fathom.services.planner.questions.phrasing import (
-    END,
     add_in_brackets,
     join_names,
     replace_slots,
-    replace_span,
 )
 from fathom.services.planner.questions.references import (
     ADD,
     COMPARED,
     EARLIER,
-    HIGHEST,
-    LOWEST,
+    FOUND,
     NAMING,
-    ONE,
-    OTHER,
     REMOVE,
     SAME,
     SEVERAL,
     SHIFTED,
     STATEMENT,
-    THEN,
     Reference,
-    drop_overlapped,
-    find_references,
     list_rest,
+)
+from fathom.services.planner.questions.settling import (
+    choose_preposition,
+    is_one_figure,
+    list_meant,
+    name_found,
+    name_shifted,
+    prepare,
 )
 from fathom.services.planner.questions.substitution import (
     PAIRWISE,
-    is_new_pair,
     is_qualifier,
-    mask_references,
     substitute_slots,
 )
 
 # A follow-up without any slot ("Why?") refers to the last turn as a whole only when it is as short as this.
 BARE_CHARS = 40
-# Measures that put things in an order, by datafetch's names.
-ORDERED = frozenset({"rank"})
-# Measures that are found at a time, and those of which less is better.
-EXTREMES, RISKS = frozenset({"max", "min", "max_drawdown"}), frozenset({"max_drawdown", "volatility"})
-DATING = (SlotKind.UNKNOWN, SlotKind.PARAMETER, SlotKind.PERIOD)
-COUNTED = {2: re.compile("two|both|[两二俩]"), 3: re.compile("three|三")}
-# Words that judge instead of comparing sizes.
-JUDGING = re.compile(r"better|best|worse|worst|winner|loser|leader|laggard|[好差强弱赢输]", re.IGNORECASE)
-# Questions on the answer, unlike orders: "why?", "is that with dividends?".
-ASKING = re.compile(
-    r"^\W*(?:so |and |but )?(?:why|how|what|when|where|who|which|is|are|was|were|do|does|did|can|could|has|have)\b"
-    r"|为什么|怎么|为何|吗|是否|多少|哪|谁|什么|几",
-    re.IGNORECASE,
-)
-# What stands right before a name that is denied: "not in 2018", 不是, 而不是.
-DENIED = re.compile(r"(?:\b(?:not|instead of|rather than)|不是|而不是|不要)\s*(?:in |for )?$", re.IGNORECASE)
 # What stands right before a period that another one is measured against: "below February", 比2019年.
 AGAINST = re.compile(
     r"(?:\b(?:than|below|above|versus|vs|against|compared (?:to|with))|[比较])\s*(?:in |the )?$", re.IGNORECASE
 )
-# What stands right before the end of a span: "through to 2012", 到2015年.
-END_OF_SPAN = re.compile(r"(?:\b(?:up to|through to|through|until|till|to)\s*(?:the )?|[到至])$", re.IGNORECASE)
 # Several candidates are worth a choice, a long list of them is not.
 MAX_OPTIONS = 4
 
@@ -109,10 +79,8 @@ def complete_question(question: ReadText, turns: Sequence[Turn]) -> Completed:
     if not turns:
         return Completed(question.text)
     turns = [turn for turn in turns if turn.has_data]
-    known = [slot for turn in turns for slot in turn.question.of(ENTITY)]
-    question = promote_names(complete_ends(complete_dates(question, turns), turns), known, is_follow_up=True)
-    references = settle_then(find_references(question), question, turns)
-    question = merge_inputs(drop_denied(drop_overlapped(question, references)))
+    question, references = prepare(question, turns)
+    question = merge_inputs(question)
     kinds = {one.kind for one in references}
     if not turns:
         return ask_without_turns(question, references)
@@ -122,77 +90,11 @@ def complete_question(question: ReadText, turns: Sequence[Turn]) -> Completed:
     text = ""
     if kinds & {ADD, REMOVE}:
         text = edit_names(question, references, turns[-1], frame)
-    elif kinds == {COMPARED} and is_new_pair(question, turns[-1].question):
-        text = substitute_slots(mask_references(question, references), turns)
     elif not kinds - {STATEMENT}:
-        text = substitute_slots(question, turns) or append_manner(question, references, turns[-1])
+        text = substitute_slots(question, turns)
     elif kinds <= {SHIFTED, SAME} and not question.of(ENTITY):
         text = move_period(question, references, turns[-1], frame)
     return Completed(text) if text else resolve_references(question, references, frame)
-
-
-def complete_dates(question: ReadText, turns: Sequence[Turn]) -> ReadText:
-    """Return the text with whole dates: "and in March?" is of the year that was talked about, '15 is 2015."""
-    chinese, whole = language_of(question.text) == "zh", question
-    for one in reversed(find_named(question.text, find_year(turns))):
-        taken = any(
-            slot.start < one.end
-            and one.start < slot.end
-            and (slot.kind not in DATING or len(slot.text) > one.end - one.start)
-            for slot in question.slots
-        )
-        period = parse_period(one.value)
-        if taken or not one.is_partial or period is None:
-            continue
-        words = name_period(*period, chinese)
-        whole = replace_span(whole, one.start, one.end, words)
-        made = Slot(SlotKind.PERIOD, words, one.value, one.start, one.start + len(words))
-        whole = replace(whole, slots=tuple(sorted([*whole.slots, made], key=lambda slot: slot.start)))
-    return whole
-
-
-def complete_ends(question: ReadText, turns: Sequence[Turn]) -> ReadText:
-    """Return the text with whole spans: "through to 2012" begins where the last question did, "May to June" is one."""
-    chinese, whole = language_of(question.text) == "zh", question
-    anchors = turns[-1].question.of(PERIOD) if turns else ()
-    slots = [slot for slot in question.slots if slot.kind in PERIOD]
-    for place, slot in reversed(list(enumerate(slots))):
-        before = slots[place - 1] if place else None
-        end = END_OF_SPAN.search(question.text[: slot.start])
-        if not (end or slot.value.startswith("../")) or (before is None and not anchors):
-            continue
-        start = end.start() if end else slot.start
-        if before is not None and before.end >= start - 1:
-            start, words = before.start, question.text[before.start : slot.end]
-            value = f"{before.value.partition('/')[0]}/{slot.value.rpartition('/')[2]}"
-        elif before is None:
-            words = begin_at(slot.value, slot.text, anchors[0].value, chinese)
-            value = f"{anchors[0].value.partition('/')[0]}/{slot.value.rpartition('/')[2]}"
-        else:
-            words = value = ""
-        if words:
-            whole = replace_span(whole, start, slot.end, words)
-            made = Slot(SlotKind.PERIOD, words, value, start, start + len(words))
-            whole = replace(whole, slots=tuple(sorted([*whole.slots, made], key=lambda one: one.start)))
-    return whole
-
-
-def find_year(turns: Sequence[Turn]) -> int:
-    """Return the year of the newest question, or of its answer where that runs over several; 0 for none."""
-    for turn in reversed(turns):
-        for text in (turn.question, turn.answer):
-            for slot in text.of(PERIOD):
-                period = parse_period(slot.value)
-                if period and period[0].year == period[1].year:
-                    return period[0].year
-    return 0
-
-
-def settle_then(found: Sequence[Reference], question: ReadText, turns: Sequence[Turn]) -> list[Reference]:
-    """Return the references with "then" as a time where the last question asked for one, and without it elsewhere."""
-    asked_when = bool(turns) and turns[-1].moment is not None and not question.of(PERIOD)
-    asked_when = asked_when and any(slot.value in EXTREMES for slot in turns[-1].question.of(TOPIC))
-    return [replace(one, kind=SAME) if one.kind == THEN else one for one in found if one.kind != THEN or asked_when]
 
 
 def ask_without_turns(question: ReadText, references: Sequence[Reference]) -> Completed:
@@ -202,27 +104,6 @@ def ask_without_turns(question: ReadText, references: Sequence[Reference]) -> Co
     is_short = bool(question.slots) and not is_named and len(question.text) <= BARE_CHARS
     words = leaning[0].text if leaning else question.text if is_short and not is_bare(question) else ""
     return Completed(question.text, words)
-
-
-def append_manner(question: ReadText, references: Sequence[Reference], last: Turn) -> str:
-    """Return the last question with how it is to be answered, for "log scale please"; "" for what says more."""
-    is_manner = not any(question.of(kind) for kind in (ENTITY, TOPIC, PERIOD)) and not references
-    if not is_manner or len(question.text) > BARE_CHARS or ASKING.search(question.text) or not last.question.slots:
-        return ""
-    return add_in_brackets(last.question.text, [END.sub("", question.text)], language_of(last.question.text) == "zh")
-
-
-def drop_denied(question: ReadText) -> ReadText:
-    """Return a correction ("not 2007, 2017") without what it denies, where something of the kind is left."""
-    kept = [slot for slot in question.slots if not DENIED.search(question.text[: slot.start])]
-    left = {slot.kind for slot in kept}
-    gone = [slot for slot in question.slots if slot not in kept and slot.kind in left]
-    text = list(question.text)
-    for slot in gone:
-        denial = DENIED.search(question.text[: slot.start])
-        start = denial.start() if denial else slot.start
-        text[start : slot.end] = " " * (slot.end - start)
-    return ReadText("".join(text), tuple(slot for slot in question.slots if slot not in gone)) if gone else question
 
 
 def merge_inputs(question: ReadText) -> ReadText:
@@ -303,29 +184,6 @@ def move_period(question: ReadText, references: Sequence[Reference], last: Turn,
     return text.text
 
 
-def name_shifted(reference: Reference, frame: Frame, chinese: bool) -> list[str]:
-    """Return the periods that the words may mean; several for "that day" after an answer with several days."""
-    first = frame.periods[0] if frame.periods else None
-    if frame.moment is not None and (reference.shift is None or not reference.shift.count):
-        # "That month", "then": what the answer has found, where the question was about a longer time.
-        if reference.shift is None:
-            return [frame.moment.text]
-        first = frame.moment
-    if reference.shift is None:
-        return [] if first is None else [first.text]
-    # "That month" of two is either.
-    several = () if reference.shift.count or frame.moment else frame.periods
-    if reference.shift.unit == "day":
-        anchors = frame.days or ((first,) if first is not None else ())
-    else:
-        anchors = several or (((first,) if first is not None else ()) + frame.days)
-        # "That month" is one that the answer has found, where the question is about a longer time.
-        anchors += () if reference.shift.count or len(several) > 1 else frame.answered_periods
-    names = [shift_period(anchor.value, reference.shift, chinese) for anchor in anchors]
-    found = list(dict.fromkeys(name for name in names if name))
-    return found if reference.shift.unit == "day" or len(several) > 1 else found[:1]
-
-
 def resolve_references(question: ReadText, references: Sequence[Reference], frame: Frame) -> Completed:
     """Replace referring words and add what the question lacks."""
     chinese = language_of(question.text) == "zh"
@@ -335,13 +193,16 @@ def resolve_references(question: ReadText, references: Sequence[Reference], fram
     if frame == Frame():
         # Nothing was asked yet that the words could mean.
         return Completed(question.text, references[0].text if references else question.text)
+    meanings: list[tuple[str, ...]] = []
     for one in references:
-        if one.kind in NAMING:
+        if one.kind in NAMING or is_one_figure(one, frame, question):
             names = list_meant(one, frame, question)
-            if len(names) != 1:
+            # "Compare it with them": nothing is compared with itself.
+            if len(names) != 1 or (one.kind == SEVERAL and names[0] in meanings):
                 texts = [write(question, references, frame, meant, {}, chinese) for meant in names]
                 # The guess, for a conversation in which nothing is asked back any more.
                 return Completed(guess, one.text, tuple(dict.fromkeys(texts))[:MAX_OPTIONS])
+            meanings += names
             guess = write(question, references, frame, names[0], {}, chinese)
         elif one.kind == SHIFTED and one.shift is not None:
             days = name_shifted(one, frame, chinese)
@@ -356,63 +217,6 @@ def is_whole(question: ReadText, references: Sequence[Reference]) -> bool:
     is_complete = all(question.of(kind) for kind in (ENTITY, TOPIC, PERIOD))
     starts = [slot.start for slot in question.slots if slot.kind not in UNKNOWN]
     return is_complete and all(one.kind == STATEMENT and one.end <= min(starts) for one in references)
-
-
-def list_meant(reference: Reference, frame: Frame, question: ReadText) -> list[tuple[str, ...]]:
-    """Return the entities that the words may stand for, an empty list for none."""
-    names, answered = frame.referents, frame.answered
-    if reference.kind in (HIGHEST, LOWEST):
-        return rank_by_score(reference, frame)
-    if reference.kind == SEVERAL:
-        return list_several(reference, frame, question)
-    if reference.kind == ONE:
-        return [(name,) for name in names]
-    if reference.kind == OTHER:
-        # An answer that leads with one of two leaves the other.
-        if len(names) < 2:
-            return []
-        return [answered[1:]] if len(answered) == 2 else [(name,) for name in names]
-    text = question.text.lower()
-    orders = [names] if "问题" in text or "question" in text else [names, answered or names]
-    if answered and ("名" in reference.text or any(slot.value in ORDERED for slot in frame.topics)):
-        # Of a ranking the places are those of the answer; 第一名 is always one.
-        orders = [answered]
-    if len(names) < 2:
-        names, orders = frame.recent, [frame.recent]
-    if len(names) < 2 or max(reference.rank, 1) > len(names):
-        return []
-    place = reference.rank if reference.rank < 0 else reference.rank - 1
-    return list(dict.fromkeys((order[place],) for order in orders))
-
-
-def list_several(reference: Reference, frame: Frame, question: ReadText) -> list[tuple[str, ...]]:
-    """Return what "both" and "they" stand for: with what the question itself names before, or of several turns."""
-    count = next((number for number, words in COUNTED.items() if words.search(reference.text)), 0)
-    own = [slot.text for slot in question.of(ENTITY) if slot.end <= reference.start]
-    names = tuple(dict.fromkeys((*frame.referents, *own)))
-    if len(names) < max(count, 2):
-        names = frame.recent
-    if len(names) >= max(count, 2):
-        return [names[-count:]]
-    # A company is "they" in English, and housing starts are plural.
-    is_one = not count and len(frame.referents) == 1 and not HAN_CHARACTER.search(reference.text)
-    return [frame.referents] if is_one else []
-
-
-def rank_by_score(reference: Reference, frame: Frame) -> list[tuple[str, ...]]:
-    """Return the name with the highest or lowest figure of the answer; [] where fewer than two have one."""
-    scores = list(frame.scores)
-    if len(scores) < 2:
-        # Who did best is the one that the answer names.
-        return [(name,) for name in frame.lead]
-    if any(slot.value in RISKS for slot in frame.topics):
-        # Falls are written with and without a minus, and who fell or swung least did best.
-        scores = [(name, abs(figure)) for name, figure in scores]
-    is_high = (reference.kind == HIGHEST) != (
-        any(slot.value in RISKS for slot in frame.topics) and bool(JUDGING.search(reference.text))
-    )
-    best = (max if is_high else min)(figure for _, figure in scores)
-    return [(name,) for name, figure in scores if figure == best]
 
 
 def has_tie(question: ReadText, references: Sequence[Reference], frame: Frame) -> bool:
@@ -462,6 +266,12 @@ def write(
     named = bool(question.of(ENTITY)) and not joins
     for one in reversed(references):
         has_statement |= one.kind == STATEMENT
+        if one.kind == FOUND:
+            found = name_found(one, frame, chinese)
+            text = text[: one.start] + (found or one.text) + text[one.end :]
+            has_statement |= not found
+            has_period |= bool(found)
+            continue
         new = join_names(meant, chinese) if one.kind in NAMING else ""
         if one.kind in (SAME, SHIFTED):
             shifted = name_shifted(one, frame, chinese)
@@ -480,11 +290,6 @@ def write(
     if (has_statement or (is_bare(question) and not references)) and frame.figure and frame.figure not in text:
         lacking.append(frame.figure)
     return add_in_brackets(text, lacking, chinese)
-
-
-def choose_preposition(period: str) -> str:
-    """Return "on" for a day, "in" for anything longer."""
-    return "on" if re.match(r"\d{1,2} [A-Z]", period) else "in"
 
 
 def is_bare(question: ReadText) -> bool:

@@ -78,9 +78,13 @@ def read_shift(match: re.Match[str]) -> Shift:
     unit = UNITS_ZH.get(found["unit"][0], found["unit"].lower())
     if found.get("same"):
         return Shift(unit, 0)
-    word = (found.get("count") or "").lower()
-    count = COUNTS.get(word) or parse_numeral(word) or 1
+    count = read_count(found.get("count") or "") or 1
     return Shift(unit, -count if found["way"].lower() in BACK else count)
+
+
+def read_count(words: str) -> int:
+    """Return the number of units that words say; 0 for other words."""
+    return COUNTS.get(words.lower()) or parse_numeral(words) or 0
 
 
 @dataclass(frozen=True)
@@ -157,6 +161,13 @@ def shift_period(value: str, shift: Shift, chinese: bool) -> str:
         return ""
     moved = shift_days(*anchor, shift) if shift.unit in DAYS else shift_months(*anchor, shift)
     return name_period(*moved, chinese) if moved else ""
+
+
+def take_edge(value: str, is_first: bool) -> str:
+    """Return the first or the last day of an ISO interval as one; "" without that day."""
+    first, _, last = value.partition("/")
+    day = first if is_first else last
+    return f"{day}/{day}" if parse_period(f"{day}/{day}") else ""
 
 
 def shift_days(first: date, last: date, shift: Shift) -> tuple[date, date] | None:

@@ -20,19 +20,25 @@ ONE, SEVERAL, OTHER, RANKED, STATEMENT = "one", "several", "other", "ranked", "s
 COMPARED, EARLIER, ADD, REMOVE = "compared", "earlier", "add", "remove"
 SAME, SHIFTED, THEN = "same_period", "shifted", "then"
 HIGHEST, LOWEST = "highest", "lowest"
+FOUND = "found"
 AROUND, NEUTRAL, CATEGORY = "around", "neutral", "category"
 NAMING = (ONE, SEVERAL, OTHER, RANKED, HIGHEST, LOWEST)
 LISTED = (ONE, SEVERAL, OTHER, STATEMENT, COMPARED, SAME, EARLIER, ADD, REMOVE, NEUTRAL, THEN)
 # These stand before what a reader makes of their words: "Add" is no measure here, 前一年 not the year before today.
 # "The one that gained less" has no measure of its own, and "compared with a month earlier" neither.
 COMPARING = (COMPARED, HIGHEST, LOWEST, RANKED)
-OPERATORS = (HIGHEST, LOWEST, RANKED, SHIFTED, ADD, REMOVE, EARLIER, NEUTRAL)
+OPERATORS = (HIGHEST, LOWEST, RANKED, SHIFTED, ADD, REMOVE, EARLIER, NEUTRAL, FOUND)
 # "its margin", 它的毛利率: what follows tells that the name must be in the genitive.
 GENITIVE = frozenset({"its", "their", "his", "her"})
 WORD = re.compile(rf"[a-z0-9]+|[{HAN}]+", re.IGNORECASE)
 ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "last": -1, "former": 1, "latter": -1}
 CARDINALS = ("one", "two", "three", "four", "five")
 CLAUSE = re.compile(r"[,;:，；：。]")
+# A word behind a demonstrative says that one figure of an answer is meant.
+FIGURE_WORDS = re.compile(r"(?:that|this) \w|[这该]个?[^个么]", re.IGNORECASE)
+# What stands before an extreme that an answer has found, "that low", 那个低点, and datafetch's names of extremes.
+DEMONSTRATIVE = re.compile(r"(?:\b(?:that|this) |[那这]一?个?)$", re.IGNORECASE)
+MAXIMUM, MINIMUM, EXTREMES = "max", "min", frozenset({"max", "min", "extreme"})
 LEAST_SEVERAL = 2
 OF_SEVERAL = r"(?: of (?:the (?:two|three|four|lot)|them|these|those|all)\b)"
 # How a thing did, before the word that ranks it: 表现最好的, 涨得更多的.
@@ -41,7 +47,10 @@ OF_KIND_ZH = "(?:表现|涨得|跌得|涨幅|跌幅|收益|波动)?"
 
 @dataclass(frozen=True)
 class Reference:
-    """Referring words of a text from ``start`` to ``end``; ``rank`` counts from 1, or is -1 for the last one."""
+    """Referring words of a text from ``start`` to ``end``; ``rank`` counts from 1, or is -1 for the last one.
+
+    ``extreme`` is the measure that an earlier answer has found, for "that low".
+    """
 
     kind: str
     start: int
@@ -49,11 +58,18 @@ class Reference:
     text: str
     shift: Shift | None = None
     rank: int = 0
+    extreme: str = ""
 
     @property
     def is_category(self) -> bool:
         """Return whether the words name a kind of thing, as in "the stock" and 那家公司."""
         return any(self.text.lower().endswith(word) for words in load_words()[CATEGORY].values() for word in words)
+
+    @property
+    def is_figure(self) -> bool:
+        """Return whether the words name one figure, as in "that rate" and 这个数字; "this" may be all of an answer."""
+        is_pointing = FIGURE_WORDS.match(self.text) is not None
+        return self.kind == STATEMENT and is_pointing
 
     @property
     def is_genitive(self) -> bool:
@@ -141,9 +157,18 @@ def list_candidates(text: str) -> Iterator[Reference]:
         yield Reference(SHIFTED, one.start, one.end, text[one.start : one.end], one.shift)
 
 
+def list_found(question: ReadText) -> Iterator[Reference]:
+    """Yield the words for extremes that an earlier answer has found: "that low", 那个低点."""
+    for slot in question.slots:
+        before = DEMONSTRATIVE.search(question.text[: slot.start])
+        if before and slot.is_measure and slot.value in EXTREMES:
+            yield Reference(FOUND, before.start(), slot.end, before.group() + slot.text, extreme=slot.value)
+
+
 def find_references(question: ReadText) -> list[Reference]:
     """Return the referring words in order, none inside a slot; of overlapping ones the longest."""
-    found = sorted(list_candidates(question.text), key=lambda one: (one.start - one.end, one.start))
+    spans = [*list_candidates(question.text), *list_found(question)]
+    found = sorted(spans, key=lambda one: (one.start - one.end, one.start))
     taken: list[tuple[int, int]] = []
     chosen: list[Reference] = []
     for one in found:

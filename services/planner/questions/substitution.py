@@ -11,7 +11,7 @@ from fathom.services.planner.model.slots import ENTITY, FREQUENCY, PERIOD, TOPIC
 from fathom.services.planner.questions.frames import Turn
 from fathom.services.planner.questions.periods import Shift, parse_period, shift_period
 from fathom.services.planner.questions.phrasing import PAIR, join_names, replace_second, replace_slots, replace_span
-from fathom.services.planner.questions.references import Reference, list_rest
+from fathom.services.planner.questions.references import list_rest
 
 # Measures of two things, by datafetch's names.
 PAIRWISE = frozenset({"correlation", "beta", "spread"})
@@ -30,7 +30,7 @@ def substitute_slots(question: ReadText, turns: Sequence[Turn]) -> str:
         return exchange_names(question, last, chinese)
     # "Now compare A with B instead": a verb beside the names.
     is_pair = len(rest) <= 1 and is_new_pair(question, last)
-    if rest and not is_pair and not is_second_of_pair(question, rest, last):
+    if rest and not is_pair:
         return ""
     if not any(fresh.values()) or is_qualifier(question, last):
         return ""
@@ -86,14 +86,6 @@ def is_new_pair(question: ReadText, last: ReadText) -> bool:
     return len(names) >= 2 and not question.of(TOPIC) and not question.of(PERIOD)
 
 
-def mask_references(question: ReadText, references: Sequence[Reference]) -> ReadText:
-    """Return the text with blanks for its referring words and the verb before them."""
-    letters = list(question.text)
-    for one in references:
-        letters[one.start : one.end] = " " * (one.end - one.start)
-    return ReadText("".join(letters), question.slots)
-
-
 def is_exchange(question: ReadText, last: ReadText) -> bool:
     """Return whether the follow-up names one thing of several and one in its place: "swap Apple for Nvidia"."""
     known = {slot.value for slot in last.of(ENTITY)}
@@ -110,12 +102,6 @@ def exchange_names(question: ReadText, last: ReadText, chinese: bool) -> str:
     place = next(slot for slot in last.of(ENTITY) if slot.value == former)
     new = join_names([slot.text for slot in question.of(ENTITY) if slot.value not in known], chinese)
     return replace_span(last, place.start, place.end, new).text
-
-
-def is_second_of_pair(question: ReadText, rest: Sequence[str], last: ReadText) -> bool:
-    """Return whether the follow-up names the second of two only: "to the yen?", 兑日元呢."""
-    is_pair = all(PAIR.fullmatch(word) for word in rest) and len(question.of(ENTITY)) == 1
-    return is_pair and replace_second(last, "") is not None
 
 
 def is_qualifier(question: ReadText, last: ReadText) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from fathom.services.planner.model.programs import Call, Node, Program, Quote, Sign
+from fathom.services.planner.questions.periods import MOST_UNITS, Shift, read_count, shift_period
 from fathom.services.planner.questions.phrasing import join_names
 
 FILE = Path(__file__).parent / "wording.yaml"
@@ -19,6 +20,8 @@ DATING = frozenset({"within", "at"})
 PLACED = re.compile(
     r"(?:in|on|at|from|since|between|during|over|before|after|until|up|through|as|the|this|last)\b", re.I
 )
+# A period so long after or before another one is named as what it is.
+MOVING = {"later": 1, "earlier": -1}
 GENITIVE = re.compile(r"['’]s?$")
 
 
@@ -29,14 +32,34 @@ def load_phrases() -> Mapping[str, Any]:
     return data
 
 
-def write_question(program: Program, chinese: bool) -> str:
-    """Return the question that a program answers; "" where a function of it has no phrase."""
-    phrases = [write_node(step, int(chinese)) for step in program.steps]
+def write_question(program: Program, chinese: bool, periods: Mapping[str, str] | None = None) -> str:
+    """Return the question that a program answers; "" where a function of it has no phrase.
+
+    ``periods`` are the ISO intervals that words of the conversation mean.
+    """
+    steps = [move_periods(step, periods or {}, chinese) for step in program.steps]
+    phrases = [write_node(step, int(chinese)) for step in steps]
     if not phrases or None in phrases:
         return ""
     table = load_phrases()
     joined = table["steps"][int(chinese)].join(phrase for phrase in phrases if phrase)
     return str(table["question"][int(chinese)].format(joined))
+
+
+def move_periods(node: Node, periods: Mapping[str, str], chinese: bool) -> Node:
+    """Return a part with the names of periods that it gives by their distance from another one."""
+    if not isinstance(node, Call):
+        return node
+    arguments = tuple(move_periods(one, periods, chinese) for one in node.arguments)
+    match Call(node.name, arguments):
+        case Call(name=("later" | "earlier") as name, arguments=(Quote(words), Quote(count) | Sign(count), Sign(unit))):
+            number = read_count(count)
+            shift = Shift(unit, MOVING[name] * number)
+            known = 0 < number < MOST_UNITS and words in periods
+            moved = shift_period(periods[words], shift, chinese) if known else ""
+            return Quote(moved) if moved else Call(name, arguments)
+        case changed:
+            return changed
 
 
 def write_node(node: Node, place: int) -> str | None:

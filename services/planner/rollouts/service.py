@@ -23,7 +23,7 @@ from fathom.domain.grading.episodes import tool_steps
 from fathom.services.planner.answering.rendering.citations import resolve_citations
 from fathom.services.planner.config import Config
 from fathom.services.planner.engine import AnyProtocol, Engine, Play
-from fathom.services.planner.episode.dialogue import SearchR1
+from fathom.services.planner.episode.dialogue import SearchR1, TagTexts
 from fathom.services.planner.episode.limits import (
     cap_cost,
     cap_limit,
@@ -38,9 +38,11 @@ from fathom.services.planner.model.episode import Step, StopReason, Task, ToolRe
 from fathom.services.planner.prompts.data_summary import DataSummary
 from fathom.services.planner.proto.effort import asked_from_proto
 from fathom.services.planner.proto.episode import step_to_proto, trajectory_to_proto
+from fathom.services.planner.proto.memory import memory_from_proto
 from fathom.services.planner.proto.recording import recording_from_proto
 from fathom.services.planner.proto.window import settings_from_proto
 from fathom.services.planner.questions.routing import Form, Route
+from fathom.services.planner.remembering.remembering import complete
 from fathom.services.planner.rollouts.storage import Place, format_key, format_trajectory_key, load_stored
 from fathom.services.planner.runs.conversation import load_trained_conversation, read_history
 from fathom.services.planner.runs.repository import RunRepository
@@ -51,6 +53,9 @@ from fathom.services.planner.workflow.rewriting import STAGE, Reading, Rewriter
 from fathom.transport.bus.base import Bus
 from fathom.transport.bus.streams import trajectory_subject
 from fathom.transport.store.refs import to_ref
+
+# Fields of a request that are texts of a protocol with tags.
+TAG_TEXTS = ("system_prompt", "instruction", "invalid_action")
 
 # Bounds of what one request makes a planner hold; trainers split larger batches.
 MAX_TASKS, MAX_GROUP = 1024, 64
@@ -150,6 +155,9 @@ class Rollouts:
             for name in ("sheets", "history", "conversation_id"):
                 if getattr(task, name) and protocol.tags:
                     raise InvalidField(f"tasks[{place}].{name}", "is for protocols with tools")
+            if task.HasField("remembered") and protocol.tags:
+                raise InvalidField(f"tasks[{place}].remembered", "is for protocols with tools")
+            memory_from_proto(task.remembered, f"tasks[{place}].remembered")
             check_conversation(task, f"tasks[{place}]")
             protocol.prompts(question, request.prompts, window.tokens)
 
@@ -177,10 +185,11 @@ class Rollouts:
         """Return the protocol of a request; of one that is routed, that of the agent."""
         routed = request.protocol == trajectory.PROTOCOL_AUTO
         protocol = self.protocols.get(trajectory.PROTOCOL_RESEARCH if routed else request.protocol)
-        if isinstance(protocol, SearchR1) and request.system_prompt:
-            return protocol.with_system_prompt(request.system_prompt)
-        if request.system_prompt:
-            raise InvalidField("system_prompt", "only PROTOCOL_SEARCH_R1 takes another system prompt")
+        own = {name: text for name in TAG_TEXTS if (text := getattr(request, name))}
+        if isinstance(protocol, SearchR1) and own:
+            return protocol.with_texts(TagTexts(**own))
+        if own:
+            raise InvalidField(next(iter(own)), "only PROTOCOL_SEARCH_R1 takes texts of the caller's")
         if protocol is None:
             raise InvalidField("protocol", f"{request.protocol} is no protocol of this planner")
         return protocol
@@ -212,9 +221,11 @@ class Rollouts:
         value = await self._route(request, asked, question, words, as_of)
         protocol = self._choose_protocol(request) if value == request.protocol else self.protocols[value]
         reading = await read_follow_up(self.rewriter, self.clients, question, history, name, protocol, as_of)
+        held = memory_from_proto(asked.remembered, f"tasks[{index}].remembered")
         if reading.asks_back:
             # A run would ask its user, whom a rollout does not have: nothing would be sampled.
             reading = Reading(question, STAGE)
+        reading = complete(reading, held)
         form = ""
         if self.find_form is not None and not protocol.tags and "answer" not in request.prompts:
             form = (await self.find_form(question)).value
@@ -236,6 +247,7 @@ class Rollouts:
             as_of=as_of,
             start_time=time.time(),
             tools=tuple(request.tools),
+            memory=held,
         )
         task = replace(
             await self._maker.make(wanted, model),

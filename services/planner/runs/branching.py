@@ -90,6 +90,8 @@ async def copy_rounds(
     if reading is not None:
         await runs.record.put_reading(header.run_id, reading)
     await runs.record.put_given(header.run_id, recorded.given)
+    # Others' branches begin with the rounds that were played by it; nothing of the new asker's own is mixed in.
+    await runs.record.put_remembered(header.run_id, recorded.remembered)
     task = Task(header.run_id, recorded.understood or header.question, header.model, Sampling(), Limits(0, 0, 0.0))
     episode = rebuild_episode(task, (), [step_from_proto(step) for step in steps])
     message = trajectory_to_proto(episode, Outcome(StopReason.STOPPED), header.protocol_value, LANES[lane], steps)

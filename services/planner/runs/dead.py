@@ -78,4 +78,4 @@ class DeadRuns:
         leg = replace(await record.get_leg(header), number=number)
         outcome = Outcome(StopReason.FAILED, None, error, "planner")
         played = PlayedLeg(Play(episode, outcome), history.steps, history.open_step)
-        await self.worker.finish(played, header, leg, Lane.INTERACTIVE, events)
+        await self.worker.finish(played, header, leg, Lane.INTERACTIVE, events, fold)

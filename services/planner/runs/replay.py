@@ -30,10 +30,13 @@ from fathom.services.planner.model.episode import (
     ToolResult,
     rebuild_episode,
 )
+from fathom.services.planner.model.memory import Memory
 from fathom.services.planner.model.todo import Todo
 from fathom.services.planner.model.view import FullWindow, View
 from fathom.services.planner.proto.effort import asked_from_proto
 from fathom.services.planner.proto.episode import STOPS, material_from_proto, step_from_proto
+from fathom.services.planner.proto.memory import memory_from_proto
+from fathom.services.planner.remembering.remembering import choose_effort
 from fathom.services.planner.runs.repository import Header, Leg
 from fathom.services.planner.tools.registry import Registry
 from fathom.services.planner.workflow.protocol import Workflow
@@ -152,13 +155,13 @@ async def replay(
     if recorded.answer.HasField("clarification"):
         # No policy has played: the question back follows from the conversation, which the record does not hold.
         return pb.ReplayRunResponse(same=True, recorded_hash=recorded.hash, replayed_hash=recorded.hash)
-    nudge = protocol.nudge()
+    nudge, held = protocol.nudge(), memory_from_proto(recorded.remembered)
     steps, tables = [step_from_proto(step) for step in recorded.steps], tuple(map(material_from_proto, recorded.given))
     script = ReplayScript(steps, answer, nudge.content if nudge else "", tables)
     response = pb.ReplayRunResponse(recorded_hash=recorded.hash)
     try:
         for index in range(len(script.steps) + 1):
-            outcome = await play_round(header, legs, script, index, protocol, config, dict(recorded.prompts))
+            outcome = await play_round(header, legs, script, index, protocol, config, dict(recorded.prompts), held)
             # How far both agree, also when they differ later.
             response.steps = index
         episode = rebuild_episode(make_task(header, Limits(0, 0, 0.0)), (), script.steps)
@@ -179,17 +182,19 @@ async def play_round(
     protocol: AnyProtocol,
     config: Config,
     prompts: Mapping[str, str],
+    held: Memory,
 ) -> Outcome | None:
     """Play the round after ``index`` recorded ones; return the outcome when the loop ends there, else None."""
     # Each round starts from the record, so that a difference is reported where it begins. Time limits do not apply.
     leg = [leg for leg in legs if leg.steps <= index][-1]
-    granted = config.grant(asked_from_proto(header.run_request().effort, leg.budget()), header.model).limits
+    effort = choose_effort(header.run_request(), held)
+    granted = config.grant(asked_from_proto(effort, leg.budget()), header.model).limits
     limits = Limits(granted.max_rounds, granted.max_tokens, time.monotonic() + YEAR_S, since=leg.steps)
     known = script.steps[index].results if index < len(script.steps) else ()
     room = 0
     if isinstance(protocol, Workflow):
         given = read_inputs(script.steps)
-        task = replace(make_task(header, limits), date=given.date, prompts=prompts, given=script.given)
+        task = replace(make_task(header, limits), date=given.date, prompts=prompts, given=script.given, memory=held)
         opening, tools, protocol = given.opening, given.tools, replace(protocol, enricher=given)
         room = given.room
     else:

@@ -290,6 +290,17 @@ class RunRepository:
         except NotFound:
             return None
 
+    async def put_recalled(self, run_id: str, recalled: Mapping[str, Any]) -> None:
+        """Store what the run is reminded of, so that each attempt and resumption sees the same."""
+        await self._put_json(f"runs/recalled/{run_id}.json", dict(recalled))
+
+    async def get_recalled(self, run_id: str) -> Mapping[str, Any] | None:
+        """Return what the run is reminded of; None before its first attempt."""
+        try:
+            return await self._get_json(f"runs/recalled/{run_id}.json")
+        except NotFound:
+            return None
+
     async def put_edit(self, run_id: str, edit: planner.TodoChanged) -> None:
         """Store the user's latest todo list, until a step shows that the model has seen it."""
         await self._store.put(f"runs/edits/{run_id}.pb", edit.SerializeToString(), PROTOBUF)
@@ -311,6 +322,17 @@ class RunRepository:
         """Return the tables of earlier turns that the run begins with; None when none were chosen yet."""
         try:
             return pb.Trajectory.FromString(await self._store.get(given_key(run_id))).given
+        except NotFound:
+            return None
+
+    async def put_remembered(self, run_id: str, held: pb.Remembered) -> None:
+        """Store what of its user's memory the run is given."""
+        await self._store.put(remembered_key(run_id), held.SerializeToString(), PROTOBUF)
+
+    async def get_remembered(self, run_id: str) -> pb.Remembered | None:
+        """Return what of its user's memory the run is given; None when nothing was chosen yet."""
+        try:
+            return pb.Remembered.FromString(await self._store.get(remembered_key(run_id)))
         except NotFound:
             return None
 
@@ -393,6 +415,10 @@ def run_of_entry(key: str) -> str:
 
 def given_key(run_id: str) -> str:
     return f"runs/given/{run_id}.pb"
+
+
+def remembered_key(run_id: str) -> str:
+    return f"runs/remembered/{run_id}.pb"
 
 
 def header_key(run_id: str) -> str:

@@ -20,6 +20,7 @@ from fathom.core.errors import FathomError, NotFound, NotReady
 from fathom.domain.chat.messages import Message as ChatMessage
 from fathom.domain.chat.pipeline import REWRITE
 from fathom.domain.chat.proto import sampling_from_proto
+from fathom.domain.text.language import language_of
 from fathom.services.planner.config import Config
 from fathom.services.planner.coverage.wording import open_with_notice
 from fathom.services.planner.engine import AnyProtocol, Engine, Play
@@ -27,15 +28,21 @@ from fathom.services.planner.episode.fence import LeaseLost
 from fathom.services.planner.episode.limits import cap_cost, make_limits
 from fathom.services.planner.model.effort import Granted
 from fathom.services.planner.model.episode import Outcome, Step, StopReason, Task, rebuild_episode
+from fathom.services.planner.model.memory import Memory, View
 from fathom.services.planner.model.slots import restore_text
 from fathom.services.planner.prompts.data_summary import DataSummary
 from fathom.services.planner.proto.effort import EFFORTS_BACK, asked_from_proto
 from fathom.services.planner.proto.episode import material_to_proto, step_from_proto, step_to_proto, trajectory_to_proto
+from fathom.services.planner.proto.memory import memory_to_proto
 from fathom.services.planner.proto.recording import recording_from_proto
 from fathom.services.planner.questions.routing import Form
+from fathom.services.planner.remembering.choosing import is_on
+from fathom.services.planner.remembering.lessons import Lesson, submit_lesson
+from fathom.services.planner.remembering.remembering import Remembering, choose_effort
 from fathom.services.planner.runs.consent import note_asker
 from fathom.services.planner.runs.control import RunControl, request_stop
 from fathom.services.planner.runs.conversation import Conversation, load_conversation
+from fathom.services.planner.runs.earlier.reminders import Recaller, Reminder
 from fathom.services.planner.runs.log.events import EventLog, send_heartbeats
 from fathom.services.planner.runs.log.fold import History, StepFold, load_history
 from fathom.services.planner.runs.parking import PAUSES, AttemptsSpent, Parked, is_outage, park
@@ -103,6 +110,10 @@ class Worker:
     """Summary of the data for the system prompt; None leaves it out."""
     rewriter: Rewriter | None = None
     """Makes follow-ups whole; without one each question is played in its own words."""
+    remembering: Remembering | None = None
+    """What runs get from their user's memory; without one they get nothing."""
+    recaller: Recaller | None = None
+    """Reminds runs of older turns; without one they know their window alone."""
     pace: Pace = field(default_factory=Pace)
     _verifying: set[asyncio.Task[None]] = field(default_factory=set)
     _consumer: Consumer = field(default_factory=Consumer)
@@ -209,16 +220,25 @@ class Worker:
             await publish_end(events, ended[0], to_ref(ended[1]))
             await self.record.put_entry(header, Entry(ended[0].leg, ended[0].stop_reason))
             return
-        granted = self.config.grant(asked_from_proto(header.run_request().effort, leg.budget()), header.model)
+        held = await self._load_memory(header)
+        effort = choose_effort(header.run_request(), held)
+        granted = self.config.grant(asked_from_proto(effort, leg.budget()), header.model)
         # Half a minute more than the run may take, for recording its end; waits for services do not count.
         timeout_s = granted.limits.max_run_ms / 1000 + self.config.tool_patience_s + 30
         call = Call.new(lane=turn.lane, tenant=header.tenant, timeout_s=timeout_s, traceparent=header.traceparent)
-        with calling(call):
+        # Services are called for whoever asked: memory recalls nobody else's turns.
+        with calling(replace(call, principal=header.principal)):
             request = header.run_request()
             is_first = not fold.takeovers and not leg.number
             conversation = await load_conversation(self.clients, self.record, run_id, request, is_first)
+            allowed = is_on(held.facts)
+            reminder = await self._recall(header, request) if allowed else Reminder()
+            # Before the window, as they were said before it.
+            conversation = replace(conversation, history=(*reminder.messages, *conversation.history))
             reading = await self._understand(header, conversation.history)
-            task = await self._make_task(header, request, leg, granted, conversation, reading, fold.worked_s)
+            held, reading = await self._settle_memory(header, held, reading, conversation.history)
+            task = await self._make_task(header, request, leg, granted, conversation, reading, held, fold.worked_s)
+            task = replace(task, conversation_id=header.conversation_id, has_memory=reminder.has_memory)
             history = await load_history(self.record, run_id, fold, None if ended is None else ended[0])
             # Without an earlier planner there is no late end that would have to be told from this one's.
             if not history.is_new:
@@ -228,7 +248,7 @@ class Worker:
             if reading.asks_back:
                 asked = Outcome(StopReason.FINISHED, make_clarification(reading))
                 play = Play(rebuild_episode(task, (), ()), asked)
-                await self.finish(PlayedLeg(play, [], None), header, leg, turn.lane, events)
+                await self.finish(PlayedLeg(play, [], None), header, leg, turn.lane, events, fold)
                 return
             started = time.monotonic()
             played = await self._play(task, header, leg, turn.losses, events, history)
@@ -236,8 +256,30 @@ class Worker:
             if outcome.is_house_failure:
                 error = NotReady(outcome.error, metadata={"culprit": outcome.culprit})
                 await park(events, fold, self.config.outage_s, error)
-            await self.finish(played, header, leg, turn.lane, events)
+            await self.finish(played, header, leg, turn.lane, events, fold, is_learning=allowed)
             self.pace.note(turn.lane, time.monotonic() - started)
+
+    def _may_learn(self, header: Header, *, is_on: bool) -> bool:
+        """Return whether a run leaves something in memory: a user asked for it who has not turned that off."""
+        return self.remembering is not None and is_on and not header.parent_run_id
+
+    async def _load_memory(self, header: Header) -> Memory:
+        """Return what the run was given of its user's memory, before it begins all facts of it."""
+        if self.remembering is None:
+            return Memory()
+        with calling(replace(current_call() or Call.new(), principal=header.principal)):
+            return await self.remembering.recall(header.run_id)
+
+    async def _settle_memory(
+        self, header: Header, held: Memory, reading: Reading, chat: Sequence[ChatMessage]
+    ) -> tuple[Memory, Reading]:
+        """Return what the run is given of the memory, and the question with what that adds."""
+        if self.remembering is None:
+            return held, reading
+        # A workflow's own stage completes a follow-up later.
+        is_whole = reading.method != STAGE or not chat
+        as_of = as_of_run(header.run_request())
+        return await self.remembering.settle(header.run_id, held, reading, as_of, is_whole=is_whole)
 
     async def _play(
         self, task: Task, header: Header, leg: Leg, losses: int, events: EventLog, history: History
@@ -270,6 +312,12 @@ class Worker:
             # The last delivery is for an end that the reader sees, instead of silence.
             return Outcome(StopReason.FAILED, None, f"planner: {describe_losses(losses)}", "planner")
         return None
+
+    async def _recall(self, header: Header, request: pb.RunRequest) -> Reminder:
+        """Return what the run is reminded of; a delegated one of nothing."""
+        if self.recaller is None or header.parent_run_id:
+            return Reminder()
+        return await self.recaller.recall(header.run_id, request, language_of(header.question))
 
     async def _understand(self, header: Header, chat: Sequence[ChatMessage]) -> Reading:
         """Return the question as it is understood after the conversation, the same for each attempt."""
@@ -306,6 +354,7 @@ class Worker:
             effort=EFFORTS_BACK[granted.effort],
             capped=granted.capped,
             given=[material_to_proto(item) for item in task.given],
+            remembered=memory_to_proto(task.memory) if task.memory != Memory() else None,
             form=FORMS[Form(header.form)] if header.form else pb.ANSWER_FORM_UNSPECIFIED,
         )
         events.publish(started=started)
@@ -323,6 +372,7 @@ class Worker:
         granted: Granted,
         conversation: Conversation,
         reading: Reading,
+        held: Memory,
         worked_s: float,
     ) -> Task:
         limits = granted.limits
@@ -350,19 +400,34 @@ class Worker:
             conversation.given,
             as_of_run(request),
             header.start_time,
+            memory=held,
         )
         task = await TaskMaker(self.config, self.clients, self.summary).make(wanted)
         recording = recording_from_proto(request.recording)
         return replace(task, depth=header.depth, instructions=request.instructions, recording=recording)
 
-    async def finish(self, played: PlayedLeg, header: Header, leg: Leg, lane: Lane, events: EventLog) -> None:
-        """Record the trajectory, publish the end, stop sub-runs; in this order, each step idempotent."""
+    async def finish(
+        self,
+        played: PlayedLeg,
+        header: Header,
+        leg: Leg,
+        lane: Lane,
+        events: EventLog,
+        fold: StepFold,
+        *,
+        is_learning: bool = False,
+    ) -> None:
+        """Record turn and trajectory, publish the end, stop sub-runs; in this order, each step idempotent."""
         episode, outcome = played.play.episode, played.play.outcome
+        views: Sequence[View] = ()
         if outcome.answer is not None:
             # Here and not in the ending: graders of rollouts read the answer as the model wrote it.
-            outcome = replace(outcome, answer=open_with_notice(outcome.answer))
+            answer = open_with_notice(outcome.answer)
+            if self.remembering is not None and self._may_learn(header, is_on=is_learning):
+                answer, views = await self.remembering.note(answer, episode)
+            outcome = replace(outcome, answer=answer)
         await events.confirm()  # raises when another planner has acquired the run, which then ends it
-        await self._remember(header, replace(played.play, outcome=outcome))
+        await self._remember(header, replace(played.play, outcome=outcome), events, fold)
         trajectory = trajectory_to_proto(episode, outcome, header.protocol_value, LANES[lane], played.steps)
         trajectory.leg, trajectory.parent_run_id = leg.number, header.parent_run_id
         await note_asker(self.record, header, trajectory)
@@ -373,6 +438,9 @@ class Worker:
             # A resumption goes on from it, also when the log has lost its messages by age.
             await self.record.put_open_step(header.run_id, step_to_proto(played.open_step, ""), events.epoch)
         stored = await self.record.put_trajectory(trajectory, epoch=events.epoch)
+        if self._may_learn(header, is_on=is_learning) and outcome.stop is StopReason.FINISHED:
+            # Before the end is published: a planner that is lost behind it would have left nothing to learn from.
+            await submit_lesson(self.bus, Lesson(header.run_id, tuple(views)), header.tenant, header.traceparent)
         await publish_end(events, trajectory, to_ref(stored))
         await self.record.put_entry(header, Entry(leg.number, trajectory.stop_reason))
         await self._stop_children(header.run_id)
@@ -406,8 +474,11 @@ class Worker:
             with suppress(NotFound):  # a worker was lost before it had written the header
                 await self.stop(child)
 
-    async def _remember(self, header: Header, play: Play) -> None:
-        """Append the turn to the conversation; a failure of memory is logged and does not fail the run."""
+    async def _remember(self, header: Header, play: Play, events: EventLog, fold: StepFold) -> None:
+        """Append the turn to the conversation; raise ``Parked`` while memory is away, since follow-ups need the turn.
+
+        Any other failure of memory, and one that outlasts what runs wait for services, is logged and fails no run.
+        """
         if play.outcome.stop is not StopReason.FINISHED or play.outcome.answer is None or header.parent_run_id:
             return
         turn = memory.Turn(
@@ -420,6 +491,8 @@ class Worker:
         try:
             await self.clients.memory.append_turn(request)
         except FathomError as error:
+            if is_outage(error):
+                await park(events, fold, self.config.outage_s, error)
             self.log.error("turn was not remembered", run_id=header.run_id, error=error.message)
 
 

@@ -39,7 +39,7 @@ class GateMetrics:
         """Do nothing: the call that is refused is counted where it ends."""
 
     def record_change(self, admission: Admission) -> None:
-        self._waiting.set(admission.queued)
+        self._waiting.set(admission.backlog)
 
 
 @dataclass(eq=False)

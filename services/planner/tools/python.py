@@ -14,6 +14,7 @@ from fathom.api.planner.v1.trajectory_pb2 import CodeRecord, Figure
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
 from fathom.domain.grading.code_style import check
 from fathom.services.planner.model.episode import MaterialKind, ToolStatus
+from fathom.services.planner.model.turns import EarlierFigure
 from fathom.services.planner.tools.data.sheets import describe_sheet
 from fathom.services.planner.tools.session import Session
 from fathom.services.planner.tools.tables.listing import limit_columns
@@ -124,15 +125,25 @@ class Python:
         sheets = {"sheets": limit_columns(shown)} if shown else {}
         return Reply(status, {"material": first, **head, **sheets}, shorten(text, BODY_CHARS), tuple(found))
 
+    async def copy_figure(self, call_id: str, earlier: EarlierFigure) -> CodeRecord:
+        """Return the cell that drew a figure of an earlier run, with the figure under the next name of this one."""
+        data = await read_ref(self.store, earlier.figure.ref)
+        figure = await self._put_figure(data, earlier.figure.title)
+        # The other run's name keeps the cell from being run again where this run's session is rebuilt.
+        return CodeRecord(id=call_id, code=earlier.code, ok=True, run_id=earlier.run_id, figures=[figure])
+
     async def _store_figure(self, display: pb.Display) -> Figure:
         """Store a figure of the run; its data must be JSON whatever media type the kernel claims."""
         data = display.data or await read_ref(self.store, display.ref)
         # A cell can claim any media type for its bytes, and the page would render them: only JSON is stored.
-        text = read_title(json.loads(data))
+        return await self._put_figure(data, read_title(json.loads(data)))
+
+    async def _put_figure(self, data: bytes, title: str) -> Figure:
+        """Store a figure under the run's next name."""
         self.figures += 1
         key = f"figures/{self.run_id}/fig_{self.figures}.json"
         stored = await self.store.put(key, data, "application/json")
-        return Figure(id=f"fig_{self.figures}", title=text, ref=to_ref(stored))
+        return Figure(id=f"fig_{self.figures}", title=title, ref=to_ref(stored))
 
 
 def read_title(figure: object) -> str:

@@ -1,4 +1,4 @@
-"""Rewriting of a follow-up before any policy sees it, by the configured model or else by the slots of its turns."""
+"""Rewriting of a follow-up before any policy sees it, by the configured model, a program, or the slots of its turns."""
 
 from __future__ import annotations
 
@@ -36,6 +36,8 @@ TURNS = 3
 MAX_QUESTION_CHARS, MAX_TOKENS = 2_000, 600
 # Enough for the sentence that leads; a report's tables need not be read for names.
 ANSWER_CHARS = 1_200
+# Of the last answer the reader of programs sees the beginning, which names what was found and when.
+LEAD_CHARS = 400
 # What is said to the assistant itself needs nothing of earlier questions.
 OWN_WORDS = frozenset({"chat", "edit", "customer_service"})
 BROAD = frozenset({"table_query", "coverage", "research"})
@@ -105,32 +107,36 @@ class Rewriter:
         turns = await self._read_turns(pairs[-TURNS:])
         if await self._stands_alone(seen, turns):
             return unchanged
-        named = await self._complete_name(seen, turns)
-        done = named or complete_question(seen, turns)
-        carried = "" if named or done.unresolved else await self._carry(seen, turns, as_of)
+        done, method = await self._complete(seen, turns, as_of)
         said = await self._ask_model(seen, history, model, date, as_of) if model else None
         if said is not None and said[0] != question:
             return Reading(said[0], MODEL, asked=asked, read=said[1])
         if done.unresolved and self.may_ask and not has_asked(history):
-            return Reading(done.text, SLOTS, done.unresolved, done.options, asks_back=True, asked=asked)
-        if carried:
-            return Reading(carried, PROGRAM, asked=asked)
-        return unchanged if done.text == question else Reading(done.text, SLOTS, asked=asked)
+            return Reading(done.text, method, done.unresolved, done.options, asks_back=True, asked=asked)
+        return unchanged if done.text == question else Reading(done.text, method, asked=asked)
+
+    async def _complete(self, seen: ReadText, turns: Sequence[Turn], as_of: Any = None) -> tuple[Completed, str]:
+        """Return the follow-up made whole without a model, and the method."""
+        if named := await self._complete_name(seen, turns):
+            return named, SLOTS
+        done = complete_question(seen, turns)
+        carried = "" if done.unresolved else await self._carry(seen, turns, as_of)
+        return (Completed(carried), PROGRAM) if carried else (done, SLOTS)
 
     async def _carry(self, seen: ReadText, turns: Sequence[Turn], as_of: Any) -> str:
         """Return the follow-up made whole by the program of the conversation; "" without a sure one."""
-        settled = settle_references(seen, turns)
-        if settled is None:
-            return ""
-        # It is whole and says all that is still talked about.
-        before = turns[-1].question.text
-        asked, last = await asyncio.gather(
-            self.reader.read_program(settled.text, (before,), as_of), self.reader.read_program(before, (), as_of)
+        last = turns[-1]
+        # The question is whole and says all that is still talked about; the answer says what was found.
+        before = (last.question.text, last.answer.text[:LEAD_CHARS])
+        asked, former = await asyncio.gather(
+            self.reader.read_program(settle_references(seen, turns), before, as_of),
+            self.reader.read_program(last.question.text, (), as_of),
         )
         names = select_names(asked.text) if asked is not None else None
-        if asked is None or last is None or names is None:
+        if asked is None or former is None or names is None:
             return ""
-        return carry(settled, asked, last, names, "zh" in (language_of(seen.text), language_of(before)))
+        chinese = "zh" in (language_of(seen.text), language_of(last.question.text))
+        return carry(replace(asked, text=names), former, last, chinese)
 
     async def _stands_alone(self, seen: ReadText, turns: Sequence[Turn]) -> bool:
         """Return whether the question needs nothing of earlier ones: small talk, work on the text, a general term."""
@@ -164,7 +170,8 @@ class Rewriter:
         turns: list[Turn] = []
         for asked, answered in zip(read[::2], read[1::2], strict=True):
             # An earlier question may be a follow-up itself, which memory has in the user's words.
-            whole, has_period = complete_question(asked, turns), bool(asked.of(PERIOD))
+            has_period = bool(asked.of(PERIOD))
+            whole = (await self._complete(asked, turns))[0] if turns else Completed(asked.text)
             if whole.text != asked.text and not whole.unresolved:
                 asked = select_names(await self.reader.read(whole.text)) or asked
             turns.append(Turn.of(widen_period(asked, answered, has_period), answered))

@@ -10,7 +10,7 @@ from fathom.domain.chat.quoting import neutral
 from fathom.services.planner.answering.rendering.material import estimate_tokens, list_material
 from fathom.services.planner.model.episode import Episode, Task, ToolResult
 from fathom.services.planner.model.stages import SubQuery
-from fathom.services.planner.prompts.selection import Prompts
+from fathom.services.planner.prompts.selection import Prompts, describe_memory
 from fathom.services.planner.tools.tool import shorten
 from fathom.services.planner.workflow.enrichment import QuestionContext
 
@@ -50,6 +50,7 @@ def prompt_plan(
             "tools": format_tools(tools),
             "framework": around.framework,
             "indicators": ", ".join(around.indicators),
+            "memory": "".join(describe_memory(task)),
         },
         room,
     )
@@ -81,6 +82,7 @@ def prompt_compose(
         "question": question,
         "date": task.date,
         "guidance": prompts.text(task, "answer"),
+        "memory": "".join(describe_memory(task)),
         "material": neutral(list_material(episode.material, min(tokens, room // 2) if room else tokens).text),
     }
     return build_prompt(prompts, task, COMPOSE, sections, room)

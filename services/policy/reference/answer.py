@@ -11,6 +11,7 @@ from typing import Any
 from fathom.domain.text.terms import is_chinese, is_small_talk
 from fathom.services.policy.reference.conversation import Conversation
 from fathom.services.policy.reference.documents import Quote
+from fathom.services.policy.reference.preferences import list_used
 from fathom.services.policy.reference.reading import Reading, say
 from fathom.services.policy.reference.tables import Sheet, list_columns, list_rows, write_row
 
@@ -33,13 +34,15 @@ class Findings:
     quotes: Sequence[Quote]
     computed: Sequence[str] = ()
     """Paragraphs on what was computed; the tables are then shown without words."""
+    is_converted: bool = False
+    """True where the tables are in a currency or unit that the user's memory says."""
 
     def say(self, name: str, *values: object) -> str:
         """Return a text in the question's language."""
-        return say(name, is_chinese(self.conversation.question), *values)
+        return say(name, self.conversation.is_zh, *values)
 
     def join(self, parts: Sequence[str]) -> str:
-        return ("；" if is_chinese(self.conversation.question) else "; ").join(dict.fromkeys(parts))
+        return ("；" if self.conversation.is_zh else "; ").join(dict.fromkeys(parts))
 
 
 def compose(found: Findings) -> str:
@@ -48,7 +51,9 @@ def compose(found: Findings) -> str:
         return found.say("greeting")
     body = [*found.computed, *write_sheets(found), *write_figures(found)]
     body += [found.say("quote", quote.title, quote.text, cite(quote.material).strip()) for quote in found.quotes]
-    return "\n\n".join([*(body or write_nothing(found)), *write_ending(found)])
+    conversation = found.conversation
+    used = list_used(conversation.question, conversation.memory, conversation.is_zh, is_converted=found.is_converted)
+    return "\n\n".join([*(body or write_nothing(found)), *write_ending(found), *used])
 
 
 def cite(item: Mapping[str, Any] | int) -> str:

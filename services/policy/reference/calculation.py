@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from fathom.domain.text.terms import is_chinese
 from fathom.services.policy.reference.answer import cite
 from fathom.services.policy.reference.conversation import Call, Conversation, Step
 from fathom.services.policy.reference.phrasing import describe_step, show_result
@@ -25,7 +24,7 @@ class Calculation:
 
     def __init__(self, conversation: Conversation, program: Program, reading: Reading) -> None:
         self._conversation, self._program, self._reading = conversation, program, reading
-        self._is_zh = is_chinese(conversation.question)
+        self._is_zh = conversation.is_zh
 
     @cached_property
     def _fetches(self) -> list[Step]:

@@ -12,6 +12,9 @@ from fathom.domain.chat.hermes import OPEN, parse_tool_calls
 from fathom.domain.chat.messages import Message, Role, ToolCall
 from fathom.domain.chat.notices import is_note
 from fathom.domain.chat.quoting import unquote
+from fathom.domain.profile.guidance import Line, find_value, read_memory
+from fathom.domain.profile.kinds import Kind
+from fathom.domain.text.terms import is_chinese
 
 UNREADABLE = "the result is not in the agreed form"
 
@@ -64,6 +67,14 @@ class Conversation:
     steps: tuple[Step, ...]
     is_last_round: bool
     is_follow_up: bool = False
+    memory: tuple[Line, ...] = ()
+    """What the prompt shows of the user's memory."""
+
+    @property
+    def is_zh(self) -> bool:
+        """Return whether the answer is to be in Chinese."""
+        language = find_value(self.memory, Kind.LANGUAGE)
+        return language == "zh" if language else is_chinese(self.question)
 
     def of(self, tool: str) -> list[Step]:
         """Return the calls of one tool in order."""
@@ -90,7 +101,8 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
     is_last_round = len(messages) - 1 > start and messages[-1].role is Role.USER
     question = question_of(messages[start].content).strip() if start >= 0 else ""
     is_follow_up = any(message.role is Role.USER for message in messages[: max(start, 0)])
-    return Conversation(question, tuple(steps), is_last_round, is_follow_up)
+    held = read_memory(messages[start].content.removeprefix(question)) if start >= 0 else ()
+    return Conversation(question, tuple(steps), is_last_round, is_follow_up, held)
 
 
 def find_question(messages: Sequence[Message]) -> int:

@@ -13,6 +13,7 @@ from fathom.services.policy.reference.answer import Findings, cite, compose, men
 from fathom.services.policy.reference.calculation import Calculation
 from fathom.services.policy.reference.conversation import Call, Conversation, Step
 from fathom.services.policy.reference.documents import Quote, choose_hit, list_quotes
+from fathom.services.policy.reference.preferences import ask_preferred
 from fathom.services.policy.reference.programs import Program, read_program
 from fathom.services.policy.reference.reading import is_reason, load_table, read_step, say
 from fathom.services.policy.reference.tables import Sheet, list_columns
@@ -28,11 +29,14 @@ class Walk:
 
     def __init__(self, conversation: Conversation, tools: Sequence[str]) -> None:
         self._conversation, self._tools = conversation, frozenset(tools)
-        self._is_zh = is_chinese(conversation.question)
+        self._is_zh = conversation.is_zh
         asked = [step for step in conversation.of("data") if "question" in step.arguments]
-        self._asked = asked[0] if asked else Step("data", {}, {}, "")
+        first = asked[0] if asked else Step("data", {}, {}, "")
+        # The second one asks the same in the user's own currency or unit; where that cannot be had, the first counts.
+        self._is_converted = len(asked) > 1 and asked[1].is_ok
+        self._asked = asked[1] if self._is_converted else first
         self._reading = read_step(self._asked)
-        self._program = read_program(self._asked)
+        self._program = read_program(first)
 
     def next(self) -> Call:
         """Return the next call, ``finish`` when nothing is left to try or only that is allowed."""
@@ -55,7 +59,7 @@ class Walk:
         if is_small_talk(question) or self._gaps:
             return []
         one = self._calculation
-        steps = [one.fetch, one.compute, one.draw] if one is not None else [self._look_up]
+        steps = [one.fetch, one.compute, one.draw] if one is not None else [self._convert, self._look_up]
         # Documents have reasons, and what the tables do not have.
         return steps + ([self._search, self._read] if is_reason(question) or not (one or self._sheets) else [])
 
@@ -132,7 +136,12 @@ class Walk:
                 + ("。" if self._is_zh else ".")
             )
         if one is None:
-            return compose(Findings(conversation, reading, self._sheets, self._quotes))
+            if self._is_converted:
+                # The table in the other currency was only a way to this one.
+                first = next(step for step in conversation.of("data") if "question" in step.arguments)
+                conversation = replace(conversation, steps=tuple(s for s in conversation.steps if s is not first))
+            found = Findings(conversation, reading, self._sheets, self._quotes, is_converted=self._is_converted)
+            return compose(found)
         # What the data tool made of the question's words is not what is computed.
         steps = tuple(step for step in conversation.steps if step is not self._asked)
         conversation, reading = replace(conversation, steps=steps), replace(reading, missing=())
@@ -140,6 +149,15 @@ class Walk:
 
     def _ask(self) -> Call:
         return Call("data", {"question": self._conversation.question[:2000]})
+
+    def _convert(self) -> Call | None:
+        """Ask once more in the currency or the unit that the user prefers."""
+        asked = [step for step in self._conversation.of("data") if "question" in step.arguments]
+        if len(asked) > 1:
+            return None
+        question, held = self._conversation.question[:1900], self._conversation.memory
+        preferred = ask_preferred(question, held, self._reading, self._sheets)
+        return Call("data", {"question": preferred}) if preferred else None
 
     def _look_up(self) -> Call | None:
         """Ask the catalogue for words that the data tool does not know, when it knows no other."""

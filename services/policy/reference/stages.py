@@ -9,6 +9,7 @@ from typing import Any
 
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.chat.pipeline import COMPOSE, PLAN, REFLECT, REWRITE, Asked, read_ask
+from fathom.domain.profile.guidance import read_memory
 from fathom.domain.text.terms import is_small_talk, list_words
 from fathom.services.policy.reference.answer import Findings, compose
 from fathom.services.policy.reference.conversation import Conversation, Step
@@ -106,7 +107,7 @@ def answer(asked: Asked) -> str:
             steps.append(Step("fetch", {}, {"status": "ok", "material": number, "title": line.strip(": ")}, body))
         elif kind == "MISSING":
             missing.append({"subject": line.strip(), "reason": "missing", "detail": "no data", "material": number})
-    conversation = Conversation(asked["question"], tuple(steps), True)
+    conversation = Conversation(asked["question"], tuple(steps), True, memory=read_memory(asked["memory"]))
     reading = Reading(missing=tuple(missing))
     return compose(Findings(conversation, reading, sheets, list_quotes(conversation, reading)))
 

@@ -1,12 +1,13 @@
-"""Stores that fail: a disk that is full or slow, in each service, and an S3 service that errs, hangs or breaks off."""
+"""Stores that fail: a disk that is full or slow, for the objects or for all that is written, and an S3 service that errs, hangs or breaks off."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 from fathom.transport.sockets import reserved_port
@@ -41,6 +42,8 @@ def open_slowly(self, mode="r", *arguments, **named):
 
 os.fsync, pathlib.Path.open = fsync, open_slowly
 """
+# What one run writes, several times over.
+VOLUME_BYTES, CHUNK = 1 << 30, b"\0" * (1 << 20)
 ERROR_REPLY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
@@ -64,6 +67,35 @@ class Disk:
             await asyncio.sleep(seconds)
         finally:
             self._control.unlink()
+
+
+@contextmanager
+def own_volume(folder: Path) -> Iterator[bool]:
+    """Give a folder a volume of its own, which can be full for whatever writes to it; yield whether this user may."""
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={VOLUME_BYTES}", "tmpfs", str(folder)]
+    is_mounted = subprocess.run(mount, capture_output=True, check=False).returncode == 0
+    try:
+        yield is_mounted
+    finally:
+        if is_mounted:
+            # Lazily: a kernel's namespace may still have it.
+            subprocess.run(["umount", "-l", str(folder)], check=False)
+
+
+async def fill_volume(folder: Path, seconds: float) -> None:
+    """Let the volume of a folder be full for so long."""
+    ballast = folder / "ballast"
+    try:
+        await asyncio.to_thread(write_until_full, ballast)
+        await asyncio.sleep(seconds)
+    finally:
+        ballast.unlink()
+
+
+def write_until_full(file: Path) -> None:
+    with suppress(OSError), file.open("wb", buffering=0) as opened:
+        while opened.write(CHUNK):
+            pass
 
 
 class Proxy:

@@ -8,7 +8,7 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,12 +19,13 @@ from fathom.core.errors import FathomError
 from fathom.services.local import ORDER, LocalStack
 from fathom.transport.bus.base import Bus
 from fathom.transport.bus.streams import rollout_subject, run_subject
-from tests.bench.chaos.disks import DISK, ERRORS, FULL, HALF, HANGS, SLOW, Disk, Proxy
+from tests.bench.chaos.disks import DISK, ERRORS, FULL, HALF, HANGS, SLOW, Disk, Proxy, fill_volume
 from tests.bench.chaos.traffic import TASKS, People, Trainer
 
 STALL_S, STORE_AWAY_S, DISK_S = 4.0, 4.0, 6.0
 # A service that cannot serve again within this has not come back.
 RECOVERY_S = 120.0
+Fault = tuple[str, Callable[[], Awaitable[None]]]
 STALLED = ("policy", "datafetch", "sandbox", "planner", "nats")
 # Python imports it before anything else: the clocks of single services are a day off.
 SITE = """
@@ -57,11 +58,17 @@ class Faults:
     disk: Disk
     proxy: Proxy | None = None
     """Before the object store, where that is an S3 service."""
+    has_volume: bool = False
+    """Whether the home is a volume of its own, which can be full."""
     made: Counter[str] = field(default_factory=Counter)
+    cycles: int = 0
+    """How often all of them were made."""
     slowest_s: float = 0.0
     """Longest time until all services served again."""
+    late: list[str] = field(default_factory=list)
+    """Faults after which services did not serve again in time."""
 
-    def list_all(self) -> list[tuple[str, Callable[[], Awaitable[None]]]]:
+    def list_all(self) -> list[Fault]:
         """Return all faults by name, in the order in which they are made."""
         kills = [(f"kill -9 {name}", partial(self._kill, name)) for name in ("nats", *ORDER)]
         stalls = [(f"stall {name}", partial(self._stall, name)) for name in STALLED]
@@ -70,24 +77,43 @@ class Faults:
         mixed = itertools.chain.from_iterable(itertools.zip_longest(kills, others * 2, stalls))
         return [fault for fault in mixed if fault is not None]
 
-    def _list_store_faults(self) -> list[tuple[str, Callable[[], Awaitable[None]]]]:
-        """Return the faults of the object store: of its service, or of the disk below its folder."""
+    def _list_store_faults(self) -> list[Fault]:
+        """Return the faults of what is stored: of the whole volume, and of the object store or the disk below it."""
+        volume: list[Fault] = [("volume full", partial(fill_volume, self.home, DISK_S))] if self.has_volume else []
         if self.proxy is not None:
-            return [(name, partial(self.proxy.fail, name, DISK_S)) for name in (ERRORS, HANGS, HALF)]
+            return [(name, partial(self.proxy.fail, name, DISK_S)) for name in (ERRORS, HANGS, HALF)] + volume
         disk = [(f"disk {fault}", partial(self.disk.fail, fault, DISK_S)) for fault in (FULL, SLOW)]
-        return [("store away", self._take_store_away), *disk]
+        return [("store away", self._take_store_away), *disk, *volume]
 
     async def make(self, names: tuple[str, ...], pause_s: float) -> None:
         """Make the faults with these names once each; for none, all of them over and over, until cancelled."""
         every = self.list_all()
-        chosen = [(name, dict(every)[name]) for name in names]
-        for name, make in chosen or itertools.cycle(every):
+        if names:
+            return await self._make_each([(name, dict(every)[name]) for name in names], pause_s)
+        while True:
+            await self._make_each(every, pause_s)
+            self.cycles += 1
+            account = self.trainer.account
+            print(f"  {self.made.total()} faults, {account.steps} steps, {account.people} questions", flush=True)
+
+    async def _make_each(self, chosen: Sequence[Fault], pause_s: float) -> None:
+        """Make these faults, one after the other."""
+        for name, make in chosen:
             started = time.monotonic()
             await make()
-            await self.stack.until_serving(RECOVERY_S)
+            await self._until_serving(name)
             self.made[name] += 1
             self.slowest_s = max(self.slowest_s, time.monotonic() - started)
             await asyncio.sleep(pause_s)
+
+    async def _until_serving(self, name: str) -> None:
+        """Wait until all services serve again; note a fault after which that takes too long, and go on waiting."""
+        while True:
+            try:
+                return await self.stack.until_serving(RECOVERY_S)
+            except TimeoutError:
+                self.late.append(f"{name}: not serving again within {RECOVERY_S:.0f} s")
+                print(f"  {self.late[-1]}", flush=True)
 
     async def _kill(self, name: str) -> None:
         os.kill(self.stack.pids()[name], signal.SIGKILL)

@@ -97,17 +97,17 @@ def find_wrong_answer(markdown: str, rounds: int) -> str:
 class Trainer:
     """Queues rollouts and reads their trajectories, through broken streams, and asks again for what failed."""
 
-    def __init__(self, clients: Clients, account: Account, rounds: int = ROUNDS) -> None:
-        self._clients, self._account, self._rounds = clients, account, rounds
+    def __init__(self, clients: Clients, account: Account, rounds: int = ROUNDS, grader: str = "") -> None:
+        self._clients, self.account, self._rounds, self._grader = clients, account, rounds, grader
         self._number = 0
         self.open: list[str] = []
         """Rollouts that are being played."""
 
-    async def train(self, steps: int) -> None:
-        """Ask for rollouts until so many steps are in samples."""
+    async def train(self, is_enough: Callable[[], bool]) -> None:
+        """Ask for rollouts until it is enough."""
 
         async def feed() -> None:
-            while self._account.steps < steps:
+            while not is_enough():
                 self._number += 1
                 await self._play(f"ro-{self._number:05d}")
 
@@ -119,8 +119,10 @@ class Trainer:
         rollout = pb.RolloutRequest(
             request_id=name,
             tasks=[
-                pb.RolloutTask(id=f"t{at}", question=make_question(self._rounds, f"{name} {at}")) for at in range(TASKS)
+                pb.RolloutTask(id=f"t{at}", question=make_question(self._rounds, f"{name} {at}"), references=["none"])
+                for at in range(TASKS)
             ],
+            grader=self._grader,
             group_size=SIBLINGS,
             protocol=trajectory.PROTOCOL_RESEARCH,
             model="scripted",
@@ -132,11 +134,11 @@ class Trainer:
             await insist(lambda: self._clients.planner.submit_rollout(pb.SubmitRolloutRequest(rollout=rollout)))
             await self._watch(name, seen)
         except FathomError as error:
-            self._account.lost.append(f"{name}: {error.code} {error.message}")
+            self.account.lost.append(f"{name}: {error.code} {error.message}")
         finally:
             self.open.remove(name)
         missing = TASKS * SIBLINGS - len(seen)
-        self._account.lost += [f"{name}: {missing} episodes never came"] if missing else []
+        self.account.lost += [f"{name}: {missing} episodes never came"] if missing else []
 
     async def _watch(self, name: str, seen: dict[Place, str]) -> None:
         """Read all trajectories; every second stream is left in the middle and taken up where it stood."""
@@ -149,10 +151,10 @@ class Trainer:
                         broken_at, item = time.monotonic(), response.trajectory
                         place = (name, item.task_index, item.sample_index)
                         if place in seen or response.sequence in sequences:
-                            self._account.duplicated.append(f"{place} came twice")
+                            self.account.duplicated.append(f"{place} came twice")
                         sequences.add(response.sequence)
                         after, seen[place] = max(after, response.sequence), item.hash
-                        self._account.check_sample(place, item, self._rounds)
+                        self.account.check_sample(place, item, self._rounds)
                         if drops < 1 and len(seen) == TASKS * SIBLINGS // 2:
                             drops += 1
                             break
@@ -243,15 +245,28 @@ async def insist(call: Callable[[], Awaitable[object]]) -> None:
 
 
 async def check_effects(clients: Clients, store: ObjectStore, account: Account, runs: list[str]) -> None:
-    """Look for what has taken effect twice: turns of conversations, and stored trajectories of one place."""
+    """Look for what has no effect, or one twice: turns of conversations, and stored trajectories of one place."""
+    failed = {line.partition(":")[0] for line in account.failed}
     for name in runs:
-        conversation = name.replace("run_", "conv_", 1)
-        try:
-            turns = (await clients.memory.list_turns(memory.ListTurnsRequest(conversation_id=conversation))).turns
-        except NotFound:
-            continue
-        if len(turns) > 1:
-            account.duplicated.append(f"{name}: {len(turns)} turns in its conversation")
+        turns = await count_turns(clients, name.replace("run_", "conv_", 1))
+        if turns > 1:
+            account.duplicated.append(f"{name}: {turns} turns in its conversation")
+        elif not turns and name not in failed:
+            account.lost.append(f"{name}: its turn is not in its conversation")
     # Of each place, a planner that comes second deletes what it has stored.
     places = Counter(key[:-20] for key in await store.keys("rollouts/") if STORED.search(key))
     account.duplicated += [f"{place} has {count} trajectories" for place, count in places.items() if count > 1]
+
+
+async def count_turns(clients: Clients, conversation: str) -> int:
+    """Return the number of turns in a conversation, however late the service answers."""
+    found: list[memory.ListTurnsResponse] = []
+
+    async def read() -> None:
+        found.append(await clients.memory.list_turns(memory.ListTurnsRequest(conversation_id=conversation)))
+
+    try:
+        await insist(read)
+    except NotFound:
+        return 0
+    return len(found[-1].turns)

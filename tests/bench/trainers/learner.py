@@ -1,8 +1,11 @@
-"""A policy's optimiser step: tokens per second against TRL's GRPOTrainer on the same rows.
+"""A policy's whole step: tokens per second against TRL's GRPOTrainer on the same rows.
 
 Random models of SmolLM2's width and vocabulary, with four of its layers and with all thirty (135 million parameters),
-on one thread; rows as rollouts are: prompts and responses of many lengths. TRL's loss, gradient and AdamW step are driven on prepared rows, without its
-generation. Both sides clip the ratio with the same bounds and divide by all tokens of the batch.
+on one thread; rows as rollouts are: prompts and responses of many lengths. TRL's loss, gradient and AdamW step are
+driven on prepared rows, without its generation. Both sides clip the ratio with the same bounds and divide by all tokens
+of the batch. A step of Fathom's is what ``fathom train`` does by default: a forward pass for the old log-probabilities
+and their entropies, which TRL's default does without, then the update; with "one
+pass" the old log-probabilities are those of the update (``algorithm.old_log_probs``). ``BENCH_LAYERS=30`` measures one size alone.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import importlib.util
+import os
 import statistics
 import tempfile
 import time
@@ -22,6 +26,7 @@ import torch
 from fathom.trainers.batch import DataProto
 from fathom.trainers.config import load_config
 from fathom.trainers.learners.actor import Actor
+from fathom.trainers.objectives.mismatch import OLD_IS_FIRST_PASS
 
 PROMPT, RESPONSE, VOCABULARY, GROUP = 32, 64, 49_152, 4
 Side = tuple[torch.optim.Optimizer, Callable[[], object]]
@@ -42,7 +47,10 @@ SIZES = (Size(layers=4, rows=8, rounds=3, more=True), Size(layers=30, rows=4, ro
 
 async def run() -> None:
     """Needs torch and transformers, and TRL for the baseline (``pip install --no-deps trl datasets dill``)."""
+    wanted = os.environ.get("BENCH_LAYERS", "")
     for size in SIZES:
+        if wanted and int(wanted) != size.layers:
+            continue
         await asyncio.to_thread(compare, size)
 
 
@@ -97,11 +105,16 @@ def sides(size: Size, data: DataProto) -> dict[str, Side]:
         print("TRL is not installed: no baseline")
     else:
         made["TRL GRPOTrainer, one pass (entropy)"] = trl_step(size, data)
-    made["Fathom, one pass"] = fathom_step(size, data)
+    made["Fathom, whole step"] = fathom_step(size, data)
+    by_tokens = ("actor.use_dynamic_bsz=true", f"actor.ppo_max_token_len_per_gpu={3 * (PROMPT + RESPONSE)}")
+    made["Fathom, whole step, packed"] = fathom_step(size, data, *by_tokens, "actor.use_remove_padding=true")
+    once = ("algorithm.old_log_probs=update",)
+    made["Fathom, one pass"] = fathom_step(size, data, *once)
+    made["Fathom, one pass, packed"] = fathom_step(size, data, *once, *by_tokens, "actor.use_remove_padding=true")
     if size.more:
-        made["Fathom, one pass, entropy in loss"] = fathom_step(size, data, "actor.entropy_coeff=0.001")
-        by_tokens = ("actor.use_dynamic_bsz=true", f"actor.ppo_max_token_len_per_gpu={3 * (PROMPT + RESPONSE)}")
-        made["Fathom, passes by tokens"] = fathom_step(size, data, *by_tokens)
+        made["Fathom, whole step, entropy in loss"] = fathom_step(size, data, "actor.entropy_coeff=0.001")
+        made["Fathom, whole step, by tokens"] = fathom_step(size, data, *by_tokens)
+        made["Fathom, the update alone"] = fathom_step(size, data, is_whole=False)
     return made
 
 
@@ -146,11 +159,17 @@ def rows(count: int) -> DataProto:
     return DataProto.from_dict(tensors, {"uid": [f"g{row // GROUP}" for row in range(count)]}, {"temperature": 1.0})
 
 
-def fathom_step(size: Size, data: DataProto, *overrides: str) -> Side:
+def fathom_step(size: Size, data: DataProto, *overrides: str, is_whole: bool = True) -> Side:
     config = load_config([], ["actor.clip_ratio_c=null", "actor.optim.lr=1e-6", *overrides])
     actor = Actor(config.actor, network(size.layers))
-    known = data.union(actor.compute_log_prob(data).select(["old_log_probs"]))
-    return actor.stepper.optimizer, lambda: actor.update_policy(known)
+
+    def add_old() -> DataProto:
+        if config.algorithm.old_log_probs == "update":
+            return data.with_meta(**{OLD_IS_FIRST_PASS: True})
+        return data.union(actor.compute_log_prob(data).select(["old_log_probs"]))
+
+    known = None if is_whole else add_old()
+    return actor.stepper.optimizer, lambda: actor.update_policy(known or add_old())
 
 
 def trl_step(size: Size, data: DataProto) -> Side:

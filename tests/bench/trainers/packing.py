@@ -74,13 +74,13 @@ def network() -> Any:
     return LlamaForCausalLM(shape).train()
 
 
-def rows() -> DataProto:
+def rows(count: int = ROWS) -> DataProto:
     """Groups of eight with one prompt each; responses of a median of 60 tokens, cut at the limit."""
     generator = torch.Generator().manual_seed(1)
-    attention = torch.zeros(ROWS, PROMPT + RESPONSE, dtype=torch.int64)
-    mask = torch.zeros(ROWS, RESPONSE, dtype=torch.int64)
-    drawn = torch.exp(torch.randn(ROWS, generator=generator)).mul(60).long().clamp(4, RESPONSE)
-    for row in range(ROWS):
+    attention = torch.zeros(count, PROMPT + RESPONSE, dtype=torch.int64)
+    mask = torch.zeros(count, RESPONSE, dtype=torch.int64)
+    drawn = torch.exp(torch.randn(count, generator=generator)).mul(60).long().clamp(4, RESPONSE)
+    for row in range(count):
         prompt, response = 12 + 4 * (row // GROUP % 6), int(drawn[row])
         attention[row, PROMPT - prompt : PROMPT + response] = 1
         mask[row, :response] = 1
@@ -89,6 +89,6 @@ def rows() -> DataProto:
     tensors = {
         "prompts": ids[:, :PROMPT], "responses": ids[:, PROMPT:], "input_ids": ids, "attention_mask": attention,
         "position_ids": (attention.cumsum(1) - 1).clamp(min=0), "response_mask": mask,
-        "advantages": torch.randn(ROWS, 1, generator=generator).expand(ROWS, RESPONSE) * mask,
+        "advantages": torch.randn(count, 1, generator=generator).expand(count, RESPONSE) * mask,
     }  # fmt: skip
-    return DataProto.from_dict(tensors, {"uid": [f"g{row // GROUP}" for row in range(ROWS)]}, {"temperature": 1.0})
+    return DataProto.from_dict(tensors, {"uid": [f"g{row // GROUP}" for row in range(count)]}, {"temperature": 1.0})

@@ -14,22 +14,21 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from fathom.services.local import Endpoints, LocalSettings, LocalStack
 from fathom.trainers.rollouts.publisher import CLAIM
 from fathom.transport.store import ObjectStore, open_store
 from tests.bench.chaos.chaos import HOME, SERVICES, environment, lay_out
-from tests.bench.chaos.faults import STORE_AWAY_S
-from tests.bench.trainers.rehearsal_parts import START_S, Driver, RayNodes, find_below, kill, s3_store
+from tests.bench.trainers.rehearsal_parts import OPEN, START_S, Driver, RayNodes, find_below, kill, s3_store, start_node
 from tests.support.waiting import eventually
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "train" / "grpo.yaml"
 ALGORITHMS = {"a": "grpo", "b": "ppo"}
 """Algorithm by training; the second takes its episodes from the durable queue."""
 SMALL = (
-    "trainer.world_size=2", "model.hidden=16", "model.layers=1", "data.train_batch_size=2", "rollout.n=16",
+    "trainer.world_size=2", "model.hidden=16", "model.layers=1", "data.train_batch_size=2", "rollout.n=8",
     "actor.ppo_mini_batch_size=2", "trainer.test_freq=0", "trainer.val_before_train=false", "trainer.loggers=[jsonl]",
     "trainer.save_freq=1", "trainer.keep_checkpoints=2", "collapse.enable=false", "rollout.record=false",
 )  # fmt: skip
@@ -37,7 +36,10 @@ OF_PPO = ("critic.ppo_mini_batch_size=2", "rollout.transport=queue")
 # The second training has one rank on each node.
 PLACES = (3, 1)
 ATTEMPTS = 12
-WITHIN_S = 1_800.0
+# Far longer than a caller waits who wants an answer.
+STORE_AWAY_S = 20.0
+# Of each step, on a machine much slower than ours; a step takes seconds.
+STEP_WITHIN_S = 60.0
 # What depends on the clock, or on how often weights were published.
 TIMED = ("timing_s/", "perf/", "rollout/wait_s", "rollout/begun_anew")
 # The sampler's log-probabilities are rounded by what else was sampled at the moment; no loss reads them.
@@ -72,14 +74,17 @@ class Rehearsal:
 
     def __init__(self, folder: Path, steps: int) -> None:
         self.folder, self.steps = folder, steps
+        self.within_s = START_S + STEP_WITHIN_S * steps
         self.drivers: dict[str, Driver] = {}
 
     async def enter(self, contexts: AsyncExitStack) -> None:
         """Start everything that trainings need, until ``contexts`` is closed."""
         contexts.enter_context(environment({**SERVICES, "OMP_NUM_THREADS": "1"}))
+        if not (self.folder / "home").exists():
+            lay_out(self.folder / "home", HOME)
         url, self.s3 = await contexts.enter_async_context(s3_store(self.folder))
         settings = LocalSettings(
-            home=lay_out(self.folder / "home", HOME), processes=True, gateway_port=0, store=url,
+            home=self.folder / "home", processes=True, gateway_port=0, store=url,
             models={"rules": {"engine": "rules"}}, ready_timeout_s=180,
         )  # fmt: skip
         self.stack = LocalStack(settings)
@@ -103,7 +108,7 @@ class Rehearsal:
         environ = {
             "FATHOM_RUNTIME_ENDPOINTS": json.dumps(dict(self.endpoints.services)),
             "FATHOM_RUNTIME_STORE_URL": self.endpoints.store, "RAY_ADDRESS": self.ray.address,
-            "TMPDIR": str(self.folder / "disk"),
+            "TMPDIR": str(self.folder / "disk"), **OPEN,
         }  # fmt: skip
         return Driver(name, self.folder, arguments, environ)
 
@@ -111,7 +116,7 @@ class Rehearsal:
         """Train the pair to its end, with the strikes; raises what a training ended with."""
         self.drivers = {training: self.make_driver(run, training, f"{run}-{training}") for training in ALGORITHMS}
         started = time.monotonic()
-        async with asyncio.timeout(WITHIN_S), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(self.within_s), asyncio.TaskGroup() as group:
             for driver in self.drivers.values():
                 group.create_task(driver.train(ATTEMPTS))
             for strike in strikes:
@@ -128,7 +133,9 @@ class Rehearsal:
     async def strike(self, strike: Strike) -> None:
         """Kill a part once a training is there, bring it back, and wait for a further step of both."""
         await eventually(
-            lambda: any(self.steps_of(name) >= strike.step for name in self.drivers), within_s=WITHIN_S, every_s=0.2
+            lambda: any(self.steps_of(name) >= strike.step for name in self.drivers),
+            within_s=self.within_s,
+            every_s=0.2,
         )
         before = {name: (len(driver.read_lines()), driver.attempts, driver.count_rebuilds())
                   for name, driver in self.drivers.items()}  # fmt: skip
@@ -139,7 +146,7 @@ class Rehearsal:
         for name, driver in self.drivers.items():
             await eventually(
                 lambda driver=driver, name=name: driver.status == 0 or len(driver.read_lines()) > before[name][0],
-                within_s=WITHIN_S, every_s=0.2,
+                within_s=self.within_s, every_s=0.2,
             )  # fmt: skip
             lines, attempts, rebuilds = before[name]
             further = driver.read_lines()[lines:]
@@ -175,7 +182,7 @@ async def kill_node(rehearsal: Rehearsal) -> None:
         kill(pid)
     assert node.process is not None
     await node.process.wait()
-    await node.start()
+    await start_node(node)
 
 
 async def kill_store(rehearsal: Rehearsal) -> None:
@@ -186,10 +193,12 @@ async def kill_store(rehearsal: Rehearsal) -> None:
 
 
 async def kill_driver(rehearsal: Rehearsal) -> None:
-    """Kill the driver of the training that is ahead."""
-    machine = rehearsal.drivers[max(rehearsal.drivers, key=rehearsal.steps_of)].machine
-    assert machine is not None
-    kill(machine.pid)
+    """Kill the driver of the training that is ahead, of those that have not ended."""
+    running = [name for name, driver in rehearsal.drivers.items() if driver.status != 0]
+    machine = rehearsal.drivers[max(running, key=rehearsal.steps_of)].machine if running else None
+    # Of one that has ended and is about to begin again, the process id may be somebody else's by now.
+    if machine is not None and machine.process is not None and machine.process.returncode is None:
+        kill(machine.pid)
 
 
 def kill_service(name: str) -> Callable[[Rehearsal], Awaitable[None]]:
@@ -212,9 +221,10 @@ PARTS: dict[str, Callable[[Rehearsal], Awaitable[None]]] = {
 ALL = "all at once"
 
 
-def plan_strikes(steps: int, parts: Sequence[str] = (*PARTS, ALL)) -> list[Strike]:
-    """Spread one strike per part evenly over the steps."""
-    return [Strike(part, steps * (place + 1) // (len(parts) + 1)) for place, part in enumerate(parts)]
+def plan_strikes(steps: int, parts: Sequence[str] = (*PARTS, ALL), begun: int = 0) -> list[Strike]:
+    """Spread one strike per part evenly over the steps that are left."""
+    left = steps - begun
+    return [Strike(part, begun + left * (place + 1) // (len(parts) + 1)) for place, part in enumerate(parts)]
 
 
 def find_differences(quiet: Result, struck: Result) -> list[str]:
@@ -238,12 +248,33 @@ def is_equal(metric: str, value: float, other: float | None) -> bool:
     return value == other
 
 
-async def rehearse(folder: Path, steps: int, strikes: Sequence[Strike]) -> tuple[Result, Result]:
-    """Play the pair of trainings undisturbed, then with the strikes."""
+async def rehearse(
+    folder: Path, steps: int, strikes: Sequence[Strike], quiet: Path | None = None
+) -> tuple[Result, Result]:
+    """Play the pair of trainings undisturbed, unless ``quiet`` has what came of it, then with the strikes."""
     async with AsyncExitStack() as contexts:
         rehearsal = Rehearsal(folder, steps)
         await rehearsal.enter(contexts)
-        return await rehearsal.play("quiet"), await rehearsal.play("struck", strikes)
+        undisturbed = read_result(quiet, steps) if quiet is not None else None
+        if undisturbed is None:
+            undisturbed = await rehearsal.play("quiet")
+            if quiet is not None:
+                write_result(quiet, undisturbed)
+        return undisturbed, await rehearsal.play("struck", strikes)
+
+
+def write_result(path: Path, result: Result) -> None:
+    path.write_text(json.dumps(asdict(result)), encoding="utf-8")
+
+
+def read_result(path: Path, steps: int) -> Result | None:
+    """Return what trainings of so many steps came to in an earlier rehearsal; None where there was none."""
+    if not path.exists():
+        return None
+    kept = json.loads(path.read_text(encoding="utf-8"))
+    kept["lines"] = {name: {int(step): one for step, one in lines.items()} for name, lines in kept["lines"].items()}
+    result = Result(**kept)
+    return result if all(max(lines) == steps for lines in result.lines.values()) else None
 
 
 def print_strikes(strikes: Sequence[Strike]) -> None:
@@ -257,15 +288,37 @@ def print_strikes(strikes: Sequence[Strike]) -> None:
             print(f"| {one.part} | {one.at['a']}, {one.at['b']} | {again} | {one.seconds:.1f} |", flush=True)
 
 
+def count_steps(place: Path) -> int:
+    """Return how many steps the struck trainings of an earlier rehearsal have finished, the one that is ahead."""
+    steps = [0]
+    for log in place.glob("struck-*.log"):
+        lines = (line for line in log.read_text(errors="replace").splitlines() if line.startswith('{"step": '))
+        steps += [int(json.loads(line)["step"]) for line in lines]
+    return max(steps)
+
+
 async def run(folder: str = "") -> None:
-    """Needs the bundled data under ``.fathom`` (``make data``), and the right to mount; logs stay in ``folder``."""
-    steps = int(os.environ.get("REHEARSAL_STEPS", "200"))
-    strikes = plan_strikes(steps)
+    """Needs the bundled data under ``.fathom`` (``make data``), and the right to mount.
+
+    With a ``folder`` logs stay there, and the trainings that were undisturbed are not played again by the next
+    rehearsal in it, which must be of the same source and on the same machine. ``REHEARSAL_PARTS`` names the parts to
+    kill, between commas; ``REHEARSAL_RESUME`` is the place in ``folder`` of a rehearsal that was broken off, whose
+    struck trainings go on from their checkpoints.
+    """
+    steps, named = int(os.environ.get("REHEARSAL_STEPS", "200")), os.environ.get("REHEARSAL_PARTS", "")
+    broken_off = os.environ.get("REHEARSAL_RESUME", "")
+    begun = count_steps(Path(folder) / broken_off) if broken_off else 0
+    strikes = plan_strikes(steps, named.split(",") if named else (*PARTS, ALL), begun)
+    quiet_file = Path(folder) / f"quiet-{steps}.json" if folder else None
     with ExitStack() as contexts:
-        # Sockets of Ray lie below, whose names may have about 100 characters.
-        folder = folder or contexts.enter_context(tempfile.TemporaryDirectory(prefix="rehearse-", dir="/tmp"))
+        if folder:
+            os.makedirs(folder, exist_ok=True)
+            place = Path(folder) / broken_off if broken_off else Path(tempfile.mkdtemp(prefix="", dir=folder))
+        else:
+            # Sockets of Ray lie below, whose names may have about 100 characters.
+            place = Path(contexts.enter_context(tempfile.TemporaryDirectory(prefix="rehearse-", dir="/tmp")))
         try:
-            quiet, struck = await rehearse(Path(folder), steps, strikes)
+            quiet, struck = await rehearse(place, steps, strikes, quiet_file)
         finally:
             print_strikes(strikes)
     differences = find_differences(quiet, struck)

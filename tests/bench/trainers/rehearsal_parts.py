@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import shlex
+import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -23,6 +24,15 @@ START_S = 60.0
 # What a RayJob does with a driver that ended: status 75 asks for it, a signal is a pod that was lost.
 TRANSIENT = 75
 BACKOFF_S = 1.0
+# Of all nodes and drivers alike: the cluster is on the loopback address and lives for minutes.
+OPEN = {"RAY_AUTH_MODE": "disabled"}
+AGENT_PORTS = (
+    "dashboard-agent-grpc-port",
+    "dashboard-agent-listen-port",
+    "runtime-env-agent-port",
+    "metrics-export-port",
+)
+NODE_ATTEMPTS, NODE_STARTED = 5, b"Ray runtime started"
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -58,7 +68,7 @@ class Machine:
 @asynccontextmanager
 async def s3_store(folder: Path) -> AsyncIterator[tuple[str, Machine]]:
     """Run an S3 server over a folder; yield the URL of its bucket, and the server."""
-    (folder / "s3" / BUCKET).mkdir(parents=True)
+    (folder / "s3" / BUCKET).mkdir(parents=True, exist_ok=True)
     with reserved_port() as port:
         command = [
             str(RCLONE), "--config", str(folder / "rclone.conf"), "serve", "s3", "--auth-key", f"{KEY},{SECRET}",
@@ -73,6 +83,24 @@ async def s3_store(folder: Path) -> AsyncIterator[tuple[str, Machine]]:
             await server.stop()
 
 
+async def start_node(machine: Machine) -> None:
+    """Start a Ray node and wait until it says so; raises ``RuntimeError`` when it does not in several attempts.
+
+    Ray gives a node 30 s to start, which a crowded machine does not always keep.
+    """
+    for _ in range(NODE_ATTEMPTS):
+        begun = machine.log.stat().st_size if machine.log.exists() else 0
+        await machine.start()
+        assert machine.process is not None
+        ended = asyncio.create_task(machine.process.wait())
+        while not ended.done():
+            if NODE_STARTED in machine.log.read_bytes()[begun:]:
+                ended.cancel()
+                return
+            await asyncio.wait({ended}, timeout=0.5)
+    raise RuntimeError(f"no Ray node after {NODE_ATTEMPTS} attempts: {machine.log}")
+
+
 class RayNodes:
     """A head without places for learners, and nodes that have some, each with a disk and processes of its own."""
 
@@ -85,28 +113,38 @@ class RayNodes:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[RayNodes]:
         disk, port = self._folder / "disk", self._stack.enter_context(reserved_port())
+        # Of an earlier rehearsal that is taken up: a pod that comes again has an empty disk.
+        shutil.rmtree(disk, ignore_errors=True)
         disk.mkdir()
-        # Without priority of background work, and without a worker for each place that may never get work.
+        # Without priority of background work, and without a worker for each place that may never get work; a head
+        # alone would ask for the token that an earlier Ray of this user has left in the home folder; and nobody is
+        # killed because other programs of this machine use its memory.
         environ = {
+            **OPEN, "RAY_memory_monitor_refresh_ms": "0", "RAY_agent_register_timeout_ms": "300000",
+            "RAY_raylet_start_wait_time_s": "300",
             "TMPDIR": str(disk), "RAY_worker_niceness": "0", "RAY_prestart_worker_first_driver": "0",
             "OMP_NUM_THREADS": "1",
         }  # fmt: skip
         self.address = f"127.0.0.1:{port}"
         common = ["--block", "--disable-usage-stats", "--object-store-memory=80000000"]
+
+        def reserve_ports() -> list[str]:
+            # Named, since a node does not wait long for its agents to say which ones they have taken.
+            return [f"--{name}={self._stack.enter_context(reserved_port())}" for name in AGENT_PORTS]
+
         ray = [sys.executable, str(Path(sys.executable).parent / "ray"), "start"]
-        head = [*ray, "--head", f"--port={port}", "--node-ip-address=127.0.0.1", "--num-cpus=0", *common]
+        head = [*ray, "--head", f"--port={port}", "--node-ip-address=127.0.0.1", "--num-cpus=0", *common,
+                *reserve_ports()]  # fmt: skip
         self._head = Machine([*head, "--include-dashboard=false"], self._folder / "head.log", environ)
         mount = f"mount -t tmpfs tmpfs {shlex.quote(str(disk))} && exec "
         for number, count in enumerate(self._places, 1):
             node = [*ray, f"--address={self.address}", f"--node-ip-address=127.0.0.{number + 1}", f"--num-cpus={count}"]
-            script = mount + shlex.join([*node, *common])
+            script = mount + shlex.join([*node, *common, *reserve_ports()])
             machine = Machine(["unshare", *NAMESPACES, "sh", "-c", script], self._folder / f"node{number}.log", environ)
             self.nodes.append(machine)
         try:
-            await self._head.start()
-            await until_listening("127.0.0.1", port, within_s=START_S)
-            for node in self.nodes:
-                await node.start()
+            await start_node(self._head)
+            await asyncio.gather(*(start_node(node) for node in self.nodes))
             yield self
         finally:
             for node in [*self.nodes, self._head]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING
 
@@ -31,6 +33,23 @@ async def test_request_reply_with_headers(make: Make) -> None:
     await lab.bus.serve(SEARCH, "retrieval", echo)
     reply = await lab.bus.request(SEARCH, b"abc", headers={"tenant": "acme"}, timeout_s=5)
     assert (reply.payload, reply.headers) == (b"cba", {"seen": "acme"})
+
+
+async def test_what_has_stopped_serving_is_let_go(make: Make) -> None:
+    """Each run serves its own subject for a while: a bus that keeps the handlers keeps every run."""
+    lab = await make()
+
+    class Run:
+        async def handle(self, message: Message) -> Message:
+            return message
+
+    run = Run()
+    serving = await lab.bus.serve(SEARCH, "run_1", run.handle)
+    await lab.bus.request(SEARCH, b"abc", headers={}, timeout_s=5)
+    await serving.close()
+    held = weakref.ref(run)
+    del run, serving
+    await eventually(lambda: gc.collect() >= 0 and held() is None)
 
 
 async def test_a_queue_group_shares_requests_and_each_is_answered_once(make: Make) -> None:

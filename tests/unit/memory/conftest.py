@@ -41,7 +41,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
     with psycopg.connect(url, autocommit=True) as connection:
         # Faster than making the tables anew for every test.
         if connection.execute("select to_regclass('conversations')").fetchone() != (None,):
-            connection.execute("truncate conversations, turns, feedback restart identity")
+            connection.execute(
+                "truncate conversations, turns, feedback, segments, pages, facts, stances restart identity"
+            )
     return url
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from fathom.core import errors
 from fathom.services.memory.engine import Engine, Judgement, Turn
+from tests.unit.memory.judgements import list_judgements
 
 
 def turn(number: int) -> Turn:
@@ -173,7 +174,7 @@ async def test_a_judgement_is_kept_once(engine: Engine) -> None:
     said = Judgement("run_1", True, ("good", "清楚"), "")
     for _ in range(2):
         await engine.record_feedback("f1", said)
-    (kept,), _ = await engine.list_feedback()
+    (kept,) = await list_judgements(engine)
     assert replace(kept, created=0.0) == said
     with pytest.raises(errors.Conflict):
         await engine.record_feedback("f1", replace(said, helpful=False))

@@ -14,6 +14,8 @@ from fathom.core import errors
 from fathom.core.call import Call
 from fathom.services.memory.config import Config
 from fathom.services.memory.engine import Engine
+from fathom.services.memory.retaining.erasing import Eraser
+from fathom.services.memory.segments.middle import MiddleTerm
 from fathom.services.memory.server import MemoryServicer
 from fathom.transport.rpc.contract import contract
 
@@ -24,7 +26,7 @@ CALL = Call("req_1")
 async def servicer(tmp_path: Path) -> AsyncIterator[MemoryServicer]:
     engine = Engine(tmp_path / "memory.sqlite3")
     await engine.start()
-    yield MemoryServicer(engine, Config())
+    yield MemoryServicer(engine, Config(), MiddleTerm(engine.database), Eraser(engine.database))
     await engine.close()
 
 

@@ -16,6 +16,7 @@ from fathom.core.call import Call, calling
 from fathom.services.memory.engine import Conversation, Engine, Judgement, Turn
 from fathom.services.memory.migrating import REVISION_TABLE
 from fathom.services.memory.schema import METADATA
+from tests.unit.memory.judgements import list_judgements
 
 # The tables as they were released: those of version 1, and what version 2 added.
 FIRST = """
@@ -76,7 +77,7 @@ async def test_a_file_of_an_earlier_release_is_taken_over_with_all_that_it_holds
                     ]
                 edited = "x = 2" if version == 2 else ""
                 said = Judgement("run_1", True, ("clear",), f"of {tenant}", edited, 3.5)
-                assert (await engine.list_feedback())[0] == [said, said]
+                assert (await list_judgements(engine)) == [said, said]
         await engine.close()
 
 
@@ -91,9 +92,9 @@ async def test_what_was_taken_over_can_be_written_on(tmp_path: Path) -> None:
         assert (await engine.append("new", "c1", known)).number == 5
         await engine.record_feedback("f3", Judgement("run_3", False))
         assert await engine.delete("c1") == 3
-        assert [item.run for item in (await engine.list_feedback())[0]] == ["run_3"]
+        assert [item.run for item in (await list_judgements(engine))] == ["run_3"]
     with calling(Call.new(tenant="fund-8")):
-        assert len((await engine.list_turns("c1"))[0]) == len((await engine.list_feedback())[0]) == 2
+        assert len((await engine.list_turns("c1"))[0]) == len(await list_judgements(engine)) == 2
     await engine.close()
 
 
@@ -122,7 +123,7 @@ async def test_a_database_ahead_is_refused_and_left_alone(tmp_path: Path) -> Non
         # Releases before Alembic know no revision, but refuse a file by this number.
         assert db.execute("pragma user_version").fetchone() == (3,)
         db.execute(f"update {REVISION_TABLE} set version_num = '99'")
-    with pytest.raises(errors.FailedPrecondition, match="is of revision 99, and this version of Fathom knows 3"):
+    with pytest.raises(errors.FailedPrecondition, match="is of revision 99, and this version of Fathom knows 5"):
         await Engine(path).start()
     with closing(sqlite3.connect(path)) as db:
         assert db.execute(f"select version_num from {REVISION_TABLE}").fetchall() == [("99",)]

@@ -7,6 +7,7 @@ import pytest
 from fathom.core.call import Call, calling
 from fathom.core.errors import NotFound
 from fathom.services.memory.engine import Engine, Judgement, Turn
+from tests.unit.memory.judgements import list_judgements
 
 A, B, OPERATOR = Call.new(tenant="fund-7"), Call.new(tenant="fund-8"), Call.new()
 
@@ -24,7 +25,7 @@ async def test_equal_ids_of_two_tenants_are_two_conversations(engine: Engine) ->
         with calling(call):
             (turn,), _ = await engine.list_turns("conv_1")
             assert (turn.answer, turn.run) == (f"of {call.tenant}", "run_1")
-            assert [item.comment for item in (await engine.list_feedback())[0]] == [f"of {call.tenant}"]
+            assert [item.comment for item in (await list_judgements(engine))] == [f"of {call.tenant}"]
             window, _ = await engine.get_window("conv_1", 2, 10)
             assert window[0].answer == f"of {call.tenant}"
             (listed,), _ = await engine.list_conversations()

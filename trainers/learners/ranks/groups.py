@@ -92,6 +92,9 @@ class RayRanks:
             self._kill()
             seconds = config.trainer.schedule_timeout_s
             raise NotReady(f"{name}: rank 0 was placed and did not start within {seconds:g} s") from None
+        except ray.exceptions.RayError as error:
+            self._kill()
+            raise RankDied(f"{name}, rank 0", f"died at its start: {error}") from error
         # Rank 0's address goes to all, and all join at once: the rendezvous ends when every rank is there.
         try:
             self.call(name, "join", [(address, rank, ranks) for rank in range(ranks)])
@@ -120,8 +123,6 @@ class RayRanks:
             rank = waiting.pop(ref)
             try:
                 found[rank] = self._ray.get(ref)
-            except self._ray.exceptions.RayActorError as error:
-                raise RankDied(f"{name}, rank {rank}", f"died in {culprit}: {error}") from error
             except self._ray.exceptions.RayTaskError as error:
                 # The worker's own typed error, which names the setting, instead of Ray's wrapper around its traceback.
                 cause = error.as_instanceof_cause()  # type: ignore[no-untyped-call]
@@ -129,6 +130,10 @@ class RayRanks:
                 if not isinstance(cause, FathomError) and (dead := self._find_dead(waiting)) is not None:
                     raise RankDied(f"{name}, rank {dead}", f"died in {culprit}") from error
                 raise cause from error
+            # Whatever else Ray says of a call: the process has died, its node has, what it returned was lost with the
+            # node, or Ray has killed it because the node was short of memory.
+            except self._ray.exceptions.RayError as error:
+                raise RankDied(f"{name}, rank {rank}", f"died in {culprit}: {error}") from error
         return [found[rank] for rank in range(self.size)]
 
     def _find_dead(self, waiting: Mapping[Any, int]) -> int | None:
@@ -141,10 +146,10 @@ class RayRanks:
             rank = left.pop(ended[0])
             try:
                 self._ray.get(ended[0])
-            except self._ray.exceptions.RayActorError:
-                return rank
             except self._ray.exceptions.RayTaskError:
                 continue
+            except self._ray.exceptions.RayError:
+                return rank
         return None
 
     def release(self) -> None:

@@ -166,7 +166,7 @@ class Admission:
         return self._units
 
     @property
-    def queued(self) -> int:
+    def backlog(self) -> int:
         """Return the number of queued requests."""
         return len(self._queue)
 

@@ -23,6 +23,7 @@ SECTIONS = (
     "indicators",
     "asked",
     "guidance",
+    "memory",
     "material",
 )
 # Only tags alone on their line delimit a section: "<question>", its text, "</question>".

@@ -15,6 +15,7 @@ RUNS = "RUNS"
 EVENTS = "EVENTS"
 ROLLOUTS = "ROLLOUTS"
 TRAJECTORIES = "TRAJECTORIES"
+LESSONS = "LESSONS"
 WEIGHTS = "WEIGHTS"
 DEAD_LETTERS = "DEAD_LETTERS"
 SERVING = "SERVING"
@@ -30,7 +31,9 @@ TICKETS = "TICKETS"
 
 ROLLOUT_WORKERS = "rollout-workers"
 DEAD_RUNS = "planner-dead-runs"
+LEARNERS = "planner-learners"
 
+LESSON_SUBJECT = "fathom.lessons.run"
 ALL_EVENTS = "fathom.events.*"
 ALL_DEAD = "fathom.dead.>"
 ALL_TRAJECTORIES = "fathom.trajectories.*.*"
@@ -52,6 +55,8 @@ DUPLICATE_WINDOW_S = 120.0
 DAY_S = 86_400.0
 # Tasks of queued rollouts that wait, over all trainings.
 MAX_QUEUED_TASKS = 100_000
+# Runs from which something is still to be learnt; more are not worth the disk.
+MAX_LESSONS = 100_000
 # A queued rollout is played so long after its watcher was last seen: a trainer that restarts comes back within it.
 ROLLOUT_LEASE_S = 120.0
 # Runs delegate runs, and these once more.
@@ -211,6 +216,15 @@ def make_streams(ack_wait_s: float, max_deliver: int | None) -> tuple[Stream, ..
             max_messages=MAX_QUEUED_TASKS,
         ),
         Stream(TRAJECTORIES, (ALL_TRAJECTORIES,), Retention.LIMITS, max_age_s=30 * DAY_S),
+        # What ended runs leave in their users' memory, learnt when there is time.
+        Stream(
+            LESSONS,
+            ("fathom.lessons.*",),
+            Retention.WORK_QUEUE,
+            (durable(LEARNERS, LESSON_SUBJECT),),
+            max_age_s=7 * DAY_S,
+            max_messages=MAX_LESSONS,
+        ),
         # A replica that starts late needs the latest notices of each model, however old they are.
         Stream(WEIGHTS, ("fathom.weights.*",), Retention.LIMITS, max_per_subject=64),
         Stream(

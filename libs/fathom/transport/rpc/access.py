@@ -94,6 +94,8 @@ DECLARED: Mapping[str, Mapping[str, Access]] = MappingProxyType(
             "ListStances": reads("entities"),
             "RecordFeedback": writes("run_id"),
             "ListFeedback": reads(),
+            "ExportMemory": reads("scope.principal"),
+            "EraseMemory": writes("scope.principal"),
         },
         "planner": {
             "Run": writes("request_id"),

@@ -61,7 +61,7 @@ class Interception:
             for interceptor in self._interceptors:
                 self._begun += 1
                 interceptor.begin(self._exchange)
-        except Exception as error:
+        except Exception as error:  # whatever it is, those that have begun must end
             self.__exit__(type(error), error, error.__traceback__)
             raise
 

@@ -7,16 +7,21 @@ from urllib.parse import unquote, urlsplit
 
 from fathom.core.config import ConfigError
 from fathom.core.extras import name_missing_extra
+from fathom.core.retry import RetryPolicy
 from fathom.transport.store.base import ObjectStore, StoredObject
 
-__all__ = ["ObjectStore", "StoredObject", "open_store"]
+__all__ = ["OUTAGE", "ObjectStore", "StoredObject", "open_store"]
+
+# For work that would lose minutes by one failed call: pauses of 70 to 95 s together, in which a store restarts.
+OUTAGE = RetryPolicy(attempts=24, max_delay_s=5.0)
 
 
-def open_store(url: str) -> ObjectStore:
+def open_store(url: str, *, retries: RetryPolicy | None = None) -> ObjectStore:
     """Open ``file:///abs/dir``, ``s3://KEY:SECRET@host:port/bucket?secure=false`` or ``memory://``.
 
-    Each ``memory://`` is a separate store. Nothing is contacted yet. Raises ``ConfigError`` for any other URL,
-    ``MissingExtra`` for S3 without the package minio.
+    ``retries`` bounds the attempts of each call to a store in the network; by default it fails within seconds, as
+    callers want who wait for an answer. Each ``memory://`` is a separate store. Nothing is contacted yet. Raises
+    ``ConfigError`` for any other URL, ``MissingExtra`` for S3 without the package minio.
     """
     parts = urlsplit(url)
     if parts.scheme == "memory":
@@ -31,9 +36,9 @@ def open_store(url: str) -> ObjectStore:
         return FolderStore(Path(unquote(parts.path)))
     if parts.scheme == "s3":
         with name_missing_extra():
-            from fathom.transport.store.s3 import S3Store, S3Target
+            from fathom.transport.store.s3 import RETRY, S3Store, S3Target
 
-        return S3Store(S3Target.from_url(url))
+        return S3Store(S3Target.from_url(url), policy=retries or RETRY)
     raise ConfigError(
         f"store_url: unknown scheme {parts.scheme!r}; known: file, s3, memory", metadata={"field": "store_url"}
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench.chaos.chaos import Plan, hurt
+from tests.bench.chaos.traffic import Account
 from tests.integration.s3_server import needs_rclone
 from tests.integration.stack.conftest import prepare
 
@@ -27,6 +28,7 @@ async def test_faults_beside_training_and_people_lose_duplicate_and_spoil_nothin
 ) -> None:
     home = prepare(tmp_path / "home", tables_dir, corpus_dir)
     plan = Plan(steps=160, pause_s=1.0, rounds=10, names=names, limit_s=300.0, on_s3=on_s3)
-    account, faults = await hurt(home, plan)
+    account = Account()
+    faults = await hurt(home, plan, account)
     assert account.is_within_bounds(), account.describe()
     assert (account.steps >= 160, account.people > 0, set(names) <= faults.made.keys()) == (True, True, True)

@@ -221,3 +221,26 @@ async def test_a_meaning_without_a_place_in_the_question_is_not_taken(engine: En
     seen = engine.reader.read("durable goods orders in May 2021", None, ranks)
     assert not seen.reworded
     assert any("orders" in item.subject for item in seen.missing)
+
+
+async def test_unread_characters_are_named_with_all_of_their_word(engine: Engine) -> None:
+    question = "Apple公司盈利能力2020年"
+    words = [(at, at + 2) for at in range(question.index("公司"), len(question) - 5, 2)]
+    assert [question[slice(*span)] for span in words] == ["公司", "盈利", "能力"]
+    seen = engine.reader.read(question, None, Meanings(lambda text: [], lambda text: [], cut=lambda text: words))
+    assert [question[slice(*span)] for span in seen.unread] == ["能力"]
+    assert "能力" in [one.subject for one in seen.missing]
+    # A word that holds one with a meaning of its own stays as it was cut.
+    wide = [(question.index("盈利"), question.index("能力") + 2)]
+    seen = engine.reader.read(question, None, Meanings(lambda text: [], lambda text: [], cut=lambda text: wide))
+    assert [question[slice(*span)] for span in seen.unread] == ["力"]
+
+
+async def test_a_cue_of_one_character_is_none_within_an_unread_word(engine: Engine) -> None:
+    question, word = "Apple的成长曲线", (6, 8)
+    assert question[slice(*word)] == "成长"
+    plain = engine.reader.read(question, None)
+    assert [question[slice(*span)] for span in plain.unread] == ["长"]
+    seen = engine.reader.read(question, None, Meanings(lambda text: [], lambda text: [], cut=lambda text: [word]))
+    assert [question[slice(*span)] for span in seen.unread] == ["成长"]
+    assert not [item for item in seen.mentions if item.start == word[0] and item.end == word[0] + 1]

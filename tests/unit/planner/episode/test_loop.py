@@ -17,7 +17,7 @@ from fathom.domain.chat.hermes import format_tool_call
 from fathom.domain.chat.messages import Completion, FinishReason, Message, Role, Sampling, ToolSpec, Usage
 from fathom.services.planner.config import Config
 from fathom.services.planner.episode.agent import AgentLoop
-from fathom.services.planner.episode.dialogue import Research, SearchR1
+from fathom.services.planner.episode.dialogue import Research, SearchR1, TagTexts
 from fathom.services.planner.episode.resources import EpisodeResources
 from fathom.services.planner.model.episode import (
     Episode,
@@ -248,10 +248,33 @@ async def test_search_r1_searches_then_answers_within_its_rounds() -> None:
 
 @pytest.mark.parametrize(("settings", "wanted"), [({}, 3), ({"documents": 1}, 1)])
 def test_search_r1_asks_for_as_many_documents_as_it_is_told(settings: dict[str, int], wanted: int) -> None:
-    protocol = SearchR1("Answer.", **settings).with_system_prompt("Be brief.")
+    protocol = SearchR1("Answer.", **settings).with_texts(TagTexts("Be brief."))
     said = Completion((), (), (), "<search> Paris </search>", (), FinishReason.STOP, 0, 0, Usage(), True, "m")
     (call,) = protocol.decide(said, corrected=False, last=False).calls
     assert json.loads(call.arguments_json)["top_k"] == wanted
+
+
+async def test_a_checkpoint_of_elsewhere_is_shown_the_texts_that_it_was_trained_with() -> None:
+    own = SearchR1("Answer.")
+    texts = TagTexts(instruction="Answer, please. Question: {question}\n", invalid_action="\nWrong. Again.\n")
+    protocol = own.with_texts(texts)
+    policy = Script("no tag", "<answer> Paris </answer>")
+    episode = Episode(task(), protocol.opening(task()))
+    loop = AgentLoop(episode, protocol, policy, EpisodeResources(Registry([])), RecordingObserver())
+    outcome = await loop.run()
+    assert outcome.answer is not None
+    first, second = (request[1] for request in policy.requests)
+    assert [message.content for message in first] == [f"Answer, please. Question: {task().question}\n"]
+    assert second[-1].content == "\nWrong. Again.\n"
+    hashes = {one.prompt_hash(task()) for one in (own, protocol, own.with_texts(TagTexts(invalid_action="No.")))}
+    assert len(hashes) == 3, "a record names the texts that its episode was shown"
+
+
+def test_texts_that_cannot_be_shown_are_refused() -> None:
+    with pytest.raises(InvalidField, match=r"instruction: has no \{question\}"):
+        TagTexts(instruction="Answer.")
+    with pytest.raises(InvalidField, match="instruction: takes the place of system_prompt"):
+        TagTexts("Be brief.", "Answer {question}")
 
 
 async def test_registry_adds_intent_to_every_schema_in_sorted_order() -> None:

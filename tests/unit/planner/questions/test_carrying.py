@@ -8,8 +8,8 @@ from fathom.core.errors import CorruptData
 from fathom.services.planner.model.programs import Program, ReadProgram, parse_steps
 from fathom.services.planner.model.slots import ReadText, Slot, SlotKind
 from fathom.services.planner.questions.carrying import carry
+from fathom.services.planner.questions.frames import Turn
 from fathom.services.planner.questions.periods import find_shifts
-from fathom.services.planner.questions.settling import Settled
 from fathom.services.planner.questions.wording import write_question
 
 LAST = "What was Pfizer's return in 2020?"
@@ -41,9 +41,11 @@ def make(text: str, program: str, confidence: float = 0.95, gaps: frozenset[str]
     return ReadProgram(read(text), Program("calculation", parse_steps(program), confidence, 1.0, gaps))
 
 
-def complete(follow_up: str, program: str, last: str = LAST, former: str = FORMER, **marks: object) -> str:
+def complete(
+    follow_up: str, program: str, last: str = LAST, former: str = FORMER, answer: str = "", **marks: object
+) -> str:
     asked = make(follow_up, program, **marks)  # type: ignore[arg-type]
-    return carry(Settled(follow_up), asked, make(last, former), read(follow_up), chinese=False)
+    return carry(asked, make(last, former), Turn.of(read(last), read(answer)), chinese=False)
 
 
 @pytest.mark.parametrize(
@@ -51,6 +53,8 @@ def complete(follow_up: str, program: str, last: str = LAST, former: str = FORME
     [
         ("and Lilly?", 'ret(within(series("Lilly", LLY), "2020"))', "What was Lilly's return in 2020?"),
         ("and in 2019?", 'ret(within(series("Pfizer", PFE), "2019"))', "What was Pfizer's return in 2019?"),
+        # A number with a point is exchanged, too.
+        ("and 2019.5?", 'ret(within(series("Pfizer", PFE), "2019.5"))', "What was Pfizer's return in 2019.5?"),
         # Another calculation is put into words, without the one that was answered.
         ("volatility?", 'vol(within(series("Pfizer", PFE), "2020"))', "What was the volatility of Pfizer in 2020?"),
         ("volatility?", f'{FORMER}\nvol(series("Pfizer", PFE))', ""),
@@ -92,12 +96,34 @@ def test_one_of_several_names_that_goes_without_a_word_is_not_believed() -> None
     assert complete("and Lilly?", program, last, former) == ""
 
 
+LOWEST = ("When was Pfizer lowest in 2020?", 'minimum(within(series("Pfizer", PFE), "2020"))', "In March 2020 [1].")
+
+
 def test_a_date_that_an_answer_has_found_asks_for_it_no_more() -> None:
-    last, former = "When was Pfizer lowest in 2020?", 'minimum(within(series("Pfizer", PFE), "2020"))'
-    text = "Lilly in March 2020?"
-    asked = make(text, 'minimum(within(series("Lilly", LLY), "March 2020"))')
-    assert carry(Settled(text, is_dated=True), asked, make(last, former), read(text), chinese=False) == text
-    assert carry(Settled(text, is_dated=True), asked, make(LAST, FORMER), read(text), chinese=False) == ""
+    text, program = "Lilly in March 2020?", 'minimum(within(series("Lilly", LLY), "March 2020"))'
+    assert complete(text, program, *LOWEST) == text
+    assert complete(text, program, answer="In 2020 [1].") == ""
+
+
+def test_a_step_that_was_answered_is_the_time_that_the_answer_found() -> None:
+    program = f'{LOWEST[1]}\nvol(within(series("Lilly", LLY), _1))'
+    assert complete("volatility of Lilly then?", program, *LOWEST) == "What was the volatility of Lilly in March 2020?"
+
+
+@pytest.mark.parametrize(
+    ("moved", "words"),
+    [
+        ('later("March 2020", "twelve", month)', "in March 2021"),
+        ('earlier("2020", 2, year)', "in 2018"),
+        # A period that nobody has read, and a number that is none, stay as they are.
+        ('later("2021", "twelve", month)', "in twelve monthly after 2021"),
+        ('later("2020", "some", month)', "in some monthly after 2020"),
+    ],
+)
+def test_a_period_some_time_later_is_named(moved: str, words: str) -> None:
+    program = Program("calculation", parse_steps(f'vol(within(series("Pfizer", PFE), {moved}))'), 1.0, 1.0)
+    periods = {"March 2020": "2020-03-01/2020-03-31", "2020": "2020-01-01/2020-12-31"}
+    assert write_question(program, chinese=False, periods=periods) == f"What was the volatility of Pfizer {words}?"
 
 
 def test_a_program_in_chinese_words() -> None:

@@ -142,11 +142,11 @@ def test_then_is_the_time_that_the_answer_found() -> None:
 @pytest.mark.parametrize(
     ("question", "whole"),
     [
-        ("log scale please", "What was Pfizer's maximum drawdown in 2020 (log scale please)?"),
-        ("in euros?", "What was Pfizer's maximum drawdown in 2020 (in euros)?"),
+        ("log scale please", "log scale please (Pfizer, maximum drawdown, 2020, -30.6%)?"),
+        ("in euros?", "in euros (Pfizer, maximum drawdown, 2020, -30.6%)?"),
     ],
 )
-def test_a_manner_joins_the_whole_question(question: str, whole: str) -> None:
+def test_a_manner_is_that_of_the_last_question(question: str, whole: str) -> None:
     assert complete(question, PFIZER) == Completed(whole)
 
 
@@ -330,3 +330,59 @@ def test_the_returns_behind_a_frequency_are_no_measure_of_their_own() -> None:
     )
     [merged] = merge_inputs(ReadText("same with monthly returns", slots)).slots
     assert (merged.kind, merged.text) == (SlotKind.FREQUENCY, "monthly returns")
+
+
+FALL = ("Pfizer's maximum drawdown in 2020?", "-30.6%, from 2020-01-09 to 2020-03-23 [1].")
+PEAK = ("When was gold highest in 2020?", "Gold peaked on 2020-08-06 [1].")
+
+
+def read_extremes(text: str) -> ReadText:
+    """Read with words for extremes, ranges of days as one period, and a fall as a measure."""
+    found = read(re.sub(r"(\d{4}-\d\d-\d\d) to (\d{4}-\d\d-\d\d)", lambda match: "." * len(match.group()), text))
+    measures = {"maximum drawdown": "max_drawdown", "low": "min", "top": "extreme", "highest": "max", "peak": "max"}
+    slots = [slot for slot in found.slots if slot.kind is not SlotKind.INDICATOR and slot.text not in measures]
+    for words, value in measures.items():
+        slots += [
+            Slot(SlotKind.MEASURE, words, value, match.start(), match.end())
+            for match in re.finditer(rf"\b{words}\b", text)
+        ]
+    for match in re.finditer(r"(\d{4}-\d\d-\d\d)(?: to (\d{4}-\d\d-\d\d))?", text):
+        value = f"{match[1]}/{match[2] or match[1]}"
+        slots = [slot for slot in slots if not match.start() <= slot.start < match.end()]
+        slots.append(Slot(SlotKind.PERIOD, match.group(), value, match.start(), match.end()))
+    return ReadText(text, tuple(sorted(slots, key=lambda slot: slot.start)))
+
+
+@pytest.mark.parametrize(
+    ("turn", "question", "whole"),
+    [
+        # A fall leads from a high to a low.
+        (FALL, "Lilly since that low?", "Lilly since that low on 23 March 2020 (maximum drawdown)?"),
+        (FALL, "Lilly before that peak?", "Lilly before that peak on 9 January 2020 (maximum drawdown)?"),
+        (PEAK, "Lilly since that top?", "Lilly since that top on 2020-08-06 (highest)?"),
+    ],
+)
+def test_an_extreme_is_the_time_that_the_answer_has_found(turn: tuple[str, str], question: str, whole: str) -> None:
+    turns = [Turn.of(read_extremes(turn[0]), read_extremes(turn[1]))]
+    assert complete_question(read_extremes(question), turns).text == whole
+
+
+@pytest.mark.parametrize(
+    ("turn", "question", "words"),
+    [
+        (
+            ("What were unemployment and inflation in 2020?", "8.1% and 1.2% [1]."),
+            "When was that rate above 5%?",
+            "that rate",
+        ),
+        (("Pfizer's return in 2019?", "3.2% [1]."), "Compare it with them", "them"),
+    ],
+)
+def test_words_with_several_meanings_or_none_are_asked_back(turn: tuple[str, str], question: str, words: str) -> None:
+    assert complete(question, turn).unresolved == words
+
+
+def test_that_year_is_asked_back_where_an_answer_has_found_two() -> None:
+    asked, answered = "Best years of Apple, 2001-01-01 to 2012-12-31?", "They were 2004 and 2009 [1]."
+    found = complete_question(read("How volatile was it that year?"), [Turn.of(read_extremes(asked), read(answered))])
+    assert (found.unresolved, len(found.options)) == ("that year", 2)

@@ -20,6 +20,8 @@ from fathom.core.errors import InvalidField, PermissionDenied
 from fathom.domain.consent import Consent, ConsentRecords
 from fathom.services.memory.config import Config
 from fathom.services.memory.engine import Engine
+from fathom.services.memory.retaining.erasing import Eraser
+from fathom.services.memory.segments.middle import MiddleTerm
 from fathom.services.memory.server import MemoryServicer
 from tests.unit.planner.rollouts.test_same_environment import AUTO, INSTANT, WORKFLOW, Both
 
@@ -31,7 +33,8 @@ async def house(tmp_path: Path) -> AsyncIterator[Both]:
     """Yield a planner with the real memory, in which two turns with a table each have been remembered."""
     engine = Engine(tmp_path / "memory.sqlite3")
     await engine.start()
-    servicer = MemoryServicer(engine, Config(path=tmp_path / "memory.sqlite3"))
+    config = Config(path=tmp_path / "memory.sqlite3")
+    servicer = MemoryServicer(engine, config, MiddleTerm(engine.database), Eraser(engine.database))
 
     async def get_window(request: memory.GetWindowRequest) -> memory.GetWindowResponse:
         return await servicer.GetWindow(request, CALL)

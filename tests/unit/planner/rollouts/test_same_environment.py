@@ -193,6 +193,8 @@ async def test_each_question_has_its_own_instant() -> None:
     [
         ({"protocol": trajectory.PROTOCOL_SEARCH_R1}, {"history": HISTORY}, "tasks[0].history"),
         ({}, {"history": [policy.Message(role=policy.ROLE_TOOL, content="x")]}, "tasks[0].history[0]"),
+        ({"protocol": trajectory.PROTOCOL_SEARCH_R1, "instruction": "Answer."}, {}, "instruction"),
+        ({"invalid_action": "Again."}, {}, "invalid_action"),
         ({"effort": 9}, {}, "effort"),
         ({"budget": pb.Budget(max_rounds=-1)}, {}, "budget.max_rounds"),
     ],

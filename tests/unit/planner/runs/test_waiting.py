@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
+from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.core.call import Lane
@@ -218,6 +221,50 @@ async def test_a_service_that_stays_away_ends_the_run_within_bounds() -> None:
     finished = events[-1].finished
     assert (finished.stop_reason, finished.culprit) == (trajectory.STOP_REASON_FAILED, "policy")
     assert 10 < asyncio.get_running_loop().time() < 30
+
+
+@dataclass
+class AwayMemory:
+    """Memory that is away for its first requests."""
+
+    refusals: float
+    appended: list[memory.AppendTurnRequest] = field(default_factory=list)
+
+    async def get_window(self, request: memory.GetWindowRequest) -> memory.GetWindowResponse:
+        return memory.GetWindowResponse()
+
+    async def append_turn(self, request: memory.AppendTurnRequest) -> memory.AppendTurnResponse:
+        self.refusals -= 1
+        if self.refusals >= 0:
+            raise NotReady("nobody serves it", metadata={"culprit": "memory"})
+        self.appended.append(request)
+        return memory.AppendTurnResponse(turn=request.turn)
+
+
+@simulate_time
+async def test_a_turn_waits_for_memory_to_be_back_and_is_remembered_once() -> None:
+    house, away = House(*LINES), AwayMemory(refusals=3)
+    house.clients.__dict__["memory"] = away
+    house.release.set()
+    await house.ask()
+    async with house.working():
+        events = await watch_all(house)
+    assert events[-1].finished.stop_reason == FINISHED, events[-1].finished.error
+    assert [request.request_id for request in away.appended] == ["run_1"]
+    assert [event.waiting.culprit for event in events if event.HasField("waiting")] == ["memory"] * 3
+    assert len(house.policy.sampled) == 2, "nothing is sampled again"
+
+
+@simulate_time
+async def test_a_memory_that_stays_away_costs_the_turn_and_not_the_answer() -> None:
+    house, away = House(*LINES, outage_s=20.0), AwayMemory(refusals=math.inf)
+    house.clients.__dict__["memory"] = away
+    house.release.set()
+    await house.ask()
+    async with house.working():
+        events = await watch_all(house)
+    assert events[-1].finished.stop_reason == FINISHED, events[-1].finished.error
+    assert not away.appended
 
 
 async def watch_all(house: House) -> list[pb.RunEvent]:

@@ -16,6 +16,7 @@ from fathom.trainers.config import load_config
 from fathom.trainers.data.prompt_sampler import Prompts
 from fathom.trainers.interfaces import ResourcePoolManager, Role
 from fathom.trainers.objectives.kl import AdaptiveKLController, FixedKLController, kl_controller
+from fathom.trainers.objectives.mismatch import OLD_IS_FIRST_PASS
 from tests.unit.trainers.algorithms.scripted import RECORDS, Scene
 
 GAE = ("algorithm.adv_estimator=gae", "algorithm.use_kl_in_reward=true", "algorithm.kl_coef=0.1")
@@ -209,6 +210,11 @@ def test_switches_for_warm_up_bypass_importance_and_masking(tmp_path: Path) -> N
     bypass.trainer.fit()
     [batch] = bypass.groups[Role.ACTOR].trained
     assert torch.equal(batch.tensor("old_log_probs"), batch.tensor("rollout_log_probs"))
+    once = Scene(tmp_path / "once", "algorithm.old_log_probs=update", "trainer.total_training_steps=1")
+    once.trainer.fit()
+    assert "old_log_prob" not in once.calls, "the update's own pass gives them"
+    [batch] = once.groups[Role.ACTOR].trained
+    assert batch.meta_info[OLD_IS_FIRST_PASS]
     weighted = Scene(tmp_path / "weighted", "rollout.importance_cap=2.0", "trainer.total_training_steps=1")
     # Behaviour policy -1, learner -1.25: the weight is e^-0.25, below the cap.
     assert weighted.trainer.fit()["mismatch/importance/mean"] == pytest.approx(2.718281828**-0.25, abs=1e-5)

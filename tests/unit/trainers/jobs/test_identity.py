@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,25 @@ async def test_data_are_compared_by_what_they_hold(tmp_path: Path) -> None:
     (tmp_path / "b" / "train.parquet").write_bytes(b"other rows")
     with pytest.raises(FailedPrecondition, match=r"data\.train_files was \['[0-9a-f]{64}'\], is"):
         await claim_for(store, "grpo", load_config([], [f"data.train_files=[{tmp_path / 'b' / 'train.parquet'}]"]))
+
+
+async def test_a_record_of_an_earlier_version_lacks_new_settings_and_has_old_ones() -> None:
+    store, key = open_store("memory://"), "checkpoints/run/training.json"
+
+    async def begin(*added: str, lacking: tuple[str, ...] = (), **more: object) -> None:
+        described = describe_training("grpo", load_config([], ["trainer.output=run", *added]))
+        record = {name: value for name, value in described.items() if name not in lacking} | more
+        await store.put(key, json.dumps(record).encode())
+
+    new = ("actor.loss_mode", "data.refill_draws")
+    await begin(lacking=new, **{"trainer.test_freq": 3})
+    await claim_for(store, "grpo", load_config([], ["trainer.output=run"]))
+    with pytest.raises(FailedPrecondition, match=r"data\.refill_draws was 0 by default, is 2") as told:
+        await claim_for(store, "grpo", load_config([], ["trainer.output=run", "data.refill_draws=2"]))
+    assert "None" not in told.value.message
+    await begin(**{"actor.forgotten": 1})
+    with pytest.raises(FailedPrecondition, match=r"actor\.forgotten was 1, and there is no such setting any more"):
+        await claim_for(store, "grpo", load_config([], ["trainer.output=run"]))
 
 
 def test_every_operational_setting_exists() -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import torch
 
+from fathom.core.config import ConfigError
+from fathom.core.errors import InvalidField
 from fathom.trainers.batch import DataProto
 from fathom.trainers.config import TrainConfig, load_config
 from fathom.trainers.learners import checkpoint
@@ -19,6 +21,7 @@ from fathom.trainers.learners.ranks.groups import LocalGroup, shard_by_group
 from fathom.trainers.learners.reference import Reference
 from fathom.trainers.learners.stepping import learning_rate
 from fathom.trainers.learners.workers import ActorWorker
+from fathom.trainers.objectives.mismatch import FIRST_PASS, OLD_IS_FIRST_PASS
 from fathom.trainers.objectives.policy_loss import Totals
 
 WORDS = ["a", "b", "c", "d", "e", "f", "g", "h"]
@@ -286,3 +289,45 @@ def test_rows_without_advantage_cost_no_pass_and_change_no_gradient() -> None:
         torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
     # With an entropy bonus every row has a gradient.
     assert len(Actor(settings("actor.entropy_coeff=0.1").actor, model(config)).with_gradient(data)) == 8
+
+
+@pytest.mark.parametrize(
+    "more", [[], ["actor.use_kl_loss=true"], ["actor.entropy_coeff=0.01", "actor.loss_mode=cispo"]]
+)
+def test_old_log_probs_of_the_updates_own_pass_make_the_same_step(more: list[str]) -> None:
+    # Several passes of one update; PPO's ratios are 1 in either way, to the rounding of another split.
+    config = settings("actor.ppo_micro_batch_size_per_gpu=3", "data.train_batch_size=4", *more)
+    reference = torch.zeros_like(batch().tensor("advantages"))
+    data = batch().with_tensors(ref_log_prob=reference)
+    separate, own = Actor(config.actor, model(config)), Actor(config.actor, model(config))
+    known = data.union(separate.compute_log_prob(data).select(["old_log_probs"]))
+    wanted = separate.update_policy(known)
+    sampled = known.tensor("old_log_probs") + 0.1
+    found = own.update_policy(
+        data.with_tensors(rollout_log_probs=sampled).with_meta(**{OLD_IS_FIRST_PASS: True, FIRST_PASS: True})
+    )
+    for name, value in separate.model.state_dict().items():
+        torch.testing.assert_close(own.model.state_dict()[name], value, atol=1e-6, rtol=1e-5, msg=name)
+    assert found["actor/pg_loss"] == pytest.approx(wanted["actor/pg_loss"], abs=1e-6)
+    assert found["mismatch/kl"] == pytest.approx(0.1, abs=1e-6), "as before, of the policy before the update"
+
+
+def test_a_second_update_needs_log_probs_of_before_the_first() -> None:
+    config = settings("actor.ppo_mini_batch_size=2", "data.train_batch_size=4")
+    with pytest.raises(InvalidField, match=r"algorithm\.old_log_probs: is update, and this batch needs more than one"):
+        Actor(config.actor, model(config)).update_policy(batch().with_meta(**{OLD_IS_FIRST_PASS: True}))
+
+
+@pytest.mark.parametrize(
+    ("other", "named"),
+    [
+        ("actor.ppo_epochs=2", "ppo_epochs"),
+        ("actor.ppo_mini_batch_size=2", "ppo_mini_batch_size"),
+        ("algorithm.use_kl_in_reward=true", "use_kl_in_reward"),
+        ("rollout.importance_cap=2.0", "importance_cap"),
+        ("reward_model.enable=true", "PRIME"),
+    ],
+)
+def test_what_reads_old_log_probs_before_the_update_refuses_those_of_its_pass(other: str, named: str) -> None:
+    with pytest.raises(ConfigError, match=rf"algorithm\.old_log_probs update: .*{named}"):
+        settings("data.train_batch_size=4", "algorithm.old_log_probs=update", other)

@@ -13,7 +13,15 @@ from typing import Any
 import pytest
 
 from fathom.api.policy.v1.policy_pb2 import GetModelResponse, LoadWeightsRequest, Model
-from fathom.core.errors import Conflict, DeadlineExceeded, InvalidField, NotFound, NotReady
+from fathom.core.errors import (
+    Conflict,
+    CorruptData,
+    DeadlineExceeded,
+    DependencyFailed,
+    InvalidField,
+    NotFound,
+    NotReady,
+)
 from fathom.trainers.rollouts.lease import Holder, acquire, read_newest, read_start
 from fathom.trainers.rollouts.publisher import Publisher
 from fathom.transport.store import ObjectStore, open_store
@@ -106,8 +114,9 @@ async def test_of_those_who_find_a_dead_holder_one_takes_the_name(store: ObjectS
 class Policy:
     """The policy service of a publisher: loads after so many calls."""
 
-    def __init__(self, calls: int = 1, error: type[Exception] = NotReady) -> None:
-        self.calls, self.error, self.loaded = calls, error, 0
+    def __init__(self, calls: int = 1, error: Exception | None = None, absences: int = 0) -> None:
+        self.calls, self.error, self.loaded = calls, error or NotReady("still loading"), 0
+        self.absences = absences
 
     @property
     def policy(self) -> Any:
@@ -117,10 +126,13 @@ class Policy:
         assert request.wait_ms / 1000 < timeout_s, "the call ends before its limit"
         self.calls -= 1
         if self.calls:
-            raise self.error("still loading")
+            raise self.error
         self.loaded = request.policy_version
 
     async def get_model(self, request: Any) -> Any:
+        self.absences -= 1
+        if self.absences >= 0:
+            raise DependencyFailed("policy", "is warming up or draining")
         if not self.loaded:
             raise NotFound("model", request.model)
         return GetModelResponse(model=Model(name=request.model, policy_version=self.loaded))
@@ -142,12 +154,31 @@ async def test_a_number_is_one_trainings(store: ObjectStore) -> None:
     assert await other.newest() == 1, "a claimed number is not free"
 
 
-@pytest.mark.parametrize("error", [NotReady, DeadlineExceeded])
-async def test_slow_loading_is_asked_for_again(store: ObjectStore, error: type[Exception]) -> None:
+@pytest.mark.parametrize(
+    "error", [NotReady("still loading"), DeadlineExceeded("late"), DependencyFailed("object store", "is away")]
+)
+async def test_slow_loading_is_asked_for_again(store: ObjectStore, error: Exception) -> None:
     slow = Policy(3, error)
     await publisher(store, slow).load(LoadWeightsRequest(model="small", policy_version=1, wait_ms=10))
     assert (slow.calls, slow.loaded) == (0, 1)
-    with pytest.raises(DeadlineExceeded, match=r"version 1 of small in 0\.01 s"):
+    with pytest.raises(DeadlineExceeded, match=r"version 1 of small in 0\.01 s: still loading"):
         await publisher(store, Policy(10**9), timeout_s=0.01).load(LoadWeightsRequest(model="small", policy_version=1))
     with pytest.raises(InvalidField):
         await acquire(store, "no/name", elsewhere("run-a"))
+
+
+async def test_what_cannot_be_loaded_is_not_asked_for_again(store: ObjectStore) -> None:
+    broken = Policy(10, CorruptData("model.safetensors", "has another checksum"))
+    with pytest.raises(CorruptData):
+        await publisher(store, broken).load(LoadWeightsRequest(model="small", policy_version=1))
+    assert broken.calls == 9
+
+
+async def test_a_policy_that_is_away_for_longer_than_a_client_tries_does_not_end_a_training(store: ObjectStore) -> None:
+    restarting = Policy(absences=2)
+    restarting.loaded = 3
+    assert await publisher(store, restarting).newest() == 3
+    restarting.absences = 2
+    await publisher(store, restarting).wait_until_served(3)
+    with pytest.raises(DeadlineExceeded, match=r"has not said in 0\.01 s"):
+        await publisher(store, Policy(absences=10**9), timeout_s=0.01).newest()

@@ -140,6 +140,14 @@ async def test_an_episode_that_no_attempt_would_mend_is_fatal_at_once_and_names_
 
 
 @simulate_time
+async def test_a_service_that_is_away_for_longer_than_a_few_attempts_is_waited_for() -> None:
+    planner = ScriptedPlanner()
+    planner.trouble = [(0, make_failure())] * 9
+    patience = Patience(10.0, 3, QUICK.retry, outage_s=5.0)
+    assert len(await collect(cast(Any, planner), request(), patience)) == 4
+
+
+@simulate_time
 async def test_the_deadline_bounds_all_attempts_together() -> None:
     # The first sample of each prompt comes at once, the second after a minute, against a deadline of 0.2 s.
     planner = ScriptedPlanner(lambda uid, sample: 60.0 if sample else 0.0)
@@ -190,6 +198,24 @@ def test_the_same_prompts_give_the_same_request_and_different_rows_different_see
     assert (one.sampling.seed, two.sampling.seed) == (100, 104), "planner counts samples from the seed on"
     assert one.budget.max_rounds == 4, "three turns with search, one without"
     assert one.grader_parameters["structure_weight"] == pytest.approx(0.1)
+
+
+def test_the_texts_of_a_protocol_with_tags_come_from_files_to_the_byte(tmp_path: Path) -> None:
+    (tmp_path / "instruction").write_bytes(b"Answer. Question: {question}\r\n")
+    (tmp_path / "invalid").write_bytes(b"\nAgain.\n")
+    given = [
+        f"rollout.instruction_file={tmp_path / 'instruction'}",
+        f"rollout.invalid_action_file={tmp_path / 'invalid'}",
+    ]
+    rows = [{"uid": "a", "question": "q"}]
+    asked = rollout_request(load_config(overrides=given), "t", rows, SamplingSettings(4, 100), 0)
+    assert (asked.instruction, asked.invalid_action) == ("Answer. Question: {question}\r\n", "\nAgain.\n")
+    missing = load_config(overrides=[f"rollout.instruction_file={tmp_path / 'none'}"])
+    with pytest.raises(InvalidField, match=r"rollout\.instruction_file: .* cannot be read"):
+        rollout_request(missing, "t", rows, SamplingSettings(4, 100), 0)
+    (tmp_path / "invalid").write_bytes(b"")
+    with pytest.raises(InvalidField, match=r"rollout\.invalid_action_file: .* is empty"):
+        rollout_request(load_config(overrides=given), "t", rows, SamplingSettings(4, 100), 0)
 
 
 def test_an_episode_of_an_effort_has_productions_limits() -> None:

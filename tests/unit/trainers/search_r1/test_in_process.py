@@ -11,6 +11,7 @@ from fathom.core.config import ConfigError
 from fathom.trainers.config import TrainConfig
 from fathom.trainers.jobs.launch import Interruption, Place, Run
 from fathom.trainers.jobs.registry import load_settings
+from fathom.trainers.search_r1.generation_config import GenerationConfig
 
 SMALL = (
     "model.hidden=16", "model.layers=1", "rollout.source=in_process", "rollout.protocol=search_r1", "rollout.n=2",
@@ -40,6 +41,14 @@ def settings(*overrides: str) -> TrainConfig:
 def test_what_the_own_loop_cannot_do_is_refused_by_the_name_of_its_setting(change: str, field: str) -> None:
     with pytest.raises(ConfigError, match=field):
         settings(*OWN, change)
+
+
+def test_the_text_after_an_invalid_action_comes_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "invalid").write_text("\nWrong. Again.\n")
+    config = settings(*OWN, f"rollout.invalid_action_file={tmp_path / 'invalid'}")
+    assert GenerationConfig.from_config(config).invalid_action == "\nWrong. Again.\n"
+    with pytest.raises(ConfigError, match="instruction_file"):
+        settings(*OWN, f"rollout.instruction_file={tmp_path / 'invalid'}")
 
 
 def test_a_training_by_settings_plays_its_episodes_without_any_service(tmp_path: Path) -> None:

@@ -1,11 +1,53 @@
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class RecallMethod(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RECALL_METHOD_UNSPECIFIED: _ClassVar[RecallMethod]
+    RECALL_METHOD_MEANING_AND_WORDS: _ClassVar[RecallMethod]
+    RECALL_METHOD_WORDS: _ClassVar[RecallMethod]
+
+class FactKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FACT_KIND_UNSPECIFIED: _ClassVar[FactKind]
+    FACT_KIND_STATEMENT: _ClassVar[FactKind]
+    FACT_KIND_CURRENCY: _ClassVar[FactKind]
+    FACT_KIND_UNITS: _ClassVar[FactKind]
+    FACT_KIND_LANGUAGE: _ClassVar[FactKind]
+    FACT_KIND_DEPTH: _ClassVar[FactKind]
+    FACT_KIND_COLOURS: _ClassVar[FactKind]
+    FACT_KIND_DECIMALS: _ClassVar[FactKind]
+    FACT_KIND_WATCH_LIST: _ClassVar[FactKind]
+    FACT_KIND_MEMORY: _ClassVar[FactKind]
+
+class FactOrigin(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FACT_ORIGIN_UNSPECIFIED: _ClassVar[FactOrigin]
+    FACT_ORIGIN_STATED: _ClassVar[FactOrigin]
+    FACT_ORIGIN_LEARNT: _ClassVar[FactOrigin]
+RECALL_METHOD_UNSPECIFIED: RecallMethod
+RECALL_METHOD_MEANING_AND_WORDS: RecallMethod
+RECALL_METHOD_WORDS: RecallMethod
+FACT_KIND_UNSPECIFIED: FactKind
+FACT_KIND_STATEMENT: FactKind
+FACT_KIND_CURRENCY: FactKind
+FACT_KIND_UNITS: FactKind
+FACT_KIND_LANGUAGE: FactKind
+FACT_KIND_DEPTH: FactKind
+FACT_KIND_COLOURS: FactKind
+FACT_KIND_DECIMALS: FactKind
+FACT_KIND_WATCH_LIST: FactKind
+FACT_KIND_MEMORY: FactKind
+FACT_ORIGIN_UNSPECIFIED: FactOrigin
+FACT_ORIGIN_STATED: FactOrigin
+FACT_ORIGIN_LEARNT: FactOrigin
 
 class Turn(_message.Message):
     __slots__ = ("number", "question", "rewritten_question", "answer", "run_id", "end_time", "bullets")
@@ -156,28 +198,80 @@ class DeleteConversationResponse(_message.Message):
     def __init__(self, turns: _Optional[int] = ...) -> None: ...
 
 class SearchMemoryRequest(_message.Message):
-    __slots__ = ("question", "top_k")
+    __slots__ = ("question", "top_k", "page_token", "conversation_id", "through", "after", "before")
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     TOP_K_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    THROUGH_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
     question: str
     top_k: int
-    def __init__(self, question: _Optional[str] = ..., top_k: _Optional[int] = ...) -> None: ...
+    page_token: str
+    conversation_id: str
+    through: int
+    after: _timestamp_pb2.Timestamp
+    before: _timestamp_pb2.Timestamp
+    def __init__(self, question: _Optional[str] = ..., top_k: _Optional[int] = ..., page_token: _Optional[str] = ..., conversation_id: _Optional[str] = ..., through: _Optional[int] = ..., after: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., before: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class MemoryPage(_message.Message):
-    __slots__ = ("conversation_id", "turn", "score")
+    __slots__ = ("conversation_id", "turn", "score", "segment", "continues", "chain", "passage")
     CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
     TURN_FIELD_NUMBER: _ClassVar[int]
     SCORE_FIELD_NUMBER: _ClassVar[int]
+    SEGMENT_FIELD_NUMBER: _ClassVar[int]
+    CONTINUES_FIELD_NUMBER: _ClassVar[int]
+    CHAIN_FIELD_NUMBER: _ClassVar[int]
+    PASSAGE_FIELD_NUMBER: _ClassVar[int]
     conversation_id: str
     turn: Turn
     score: float
-    def __init__(self, conversation_id: _Optional[str] = ..., turn: _Optional[_Union[Turn, _Mapping]] = ..., score: _Optional[float] = ...) -> None: ...
+    segment: int
+    continues: int
+    chain: int
+    passage: str
+    def __init__(self, conversation_id: _Optional[str] = ..., turn: _Optional[_Union[Turn, _Mapping]] = ..., score: _Optional[float] = ..., segment: _Optional[int] = ..., continues: _Optional[int] = ..., chain: _Optional[int] = ..., passage: _Optional[str] = ...) -> None: ...
+
+class TurnId(_message.Message):
+    __slots__ = ("conversation_id", "number")
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    conversation_id: str
+    number: int
+    def __init__(self, conversation_id: _Optional[str] = ..., number: _Optional[int] = ...) -> None: ...
+
+class MemorySegment(_message.Message):
+    __slots__ = ("id", "summary", "written_by", "sources", "score", "heat", "first_time", "last_time")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    SUMMARY_FIELD_NUMBER: _ClassVar[int]
+    WRITTEN_BY_FIELD_NUMBER: _ClassVar[int]
+    SOURCES_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    HEAT_FIELD_NUMBER: _ClassVar[int]
+    FIRST_TIME_FIELD_NUMBER: _ClassVar[int]
+    LAST_TIME_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    summary: str
+    written_by: str
+    sources: _containers.RepeatedCompositeFieldContainer[TurnId]
+    score: float
+    heat: float
+    first_time: _timestamp_pb2.Timestamp
+    last_time: _timestamp_pb2.Timestamp
+    def __init__(self, id: _Optional[int] = ..., summary: _Optional[str] = ..., written_by: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[TurnId, _Mapping]]] = ..., score: _Optional[float] = ..., heat: _Optional[float] = ..., first_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., last_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class SearchMemoryResponse(_message.Message):
-    __slots__ = ("pages",)
+    __slots__ = ("pages", "segments", "method", "next_page_token")
     PAGES_FIELD_NUMBER: _ClassVar[int]
+    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    METHOD_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     pages: _containers.RepeatedCompositeFieldContainer[MemoryPage]
-    def __init__(self, pages: _Optional[_Iterable[_Union[MemoryPage, _Mapping]]] = ...) -> None: ...
+    segments: _containers.RepeatedCompositeFieldContainer[MemorySegment]
+    method: RecallMethod
+    next_page_token: str
+    def __init__(self, pages: _Optional[_Iterable[_Union[MemoryPage, _Mapping]]] = ..., segments: _Optional[_Iterable[_Union[MemorySegment, _Mapping]]] = ..., method: _Optional[_Union[RecallMethod, str]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class ListFactsRequest(_message.Message):
     __slots__ = ("page_size", "page_token")
@@ -188,18 +282,32 @@ class ListFactsRequest(_message.Message):
     def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class Fact(_message.Message):
-    __slots__ = ("id", "text", "run_id", "update_time", "confidence")
+    __slots__ = ("id", "text", "run_id", "update_time", "confidence", "kind", "value", "subject", "origin", "expire_time", "version", "conversation_id")
     ID_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
     CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
     id: str
     text: str
     run_id: str
     update_time: _timestamp_pb2.Timestamp
     confidence: float
-    def __init__(self, id: _Optional[str] = ..., text: _Optional[str] = ..., run_id: _Optional[str] = ..., update_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., confidence: _Optional[float] = ...) -> None: ...
+    kind: FactKind
+    value: str
+    subject: str
+    origin: FactOrigin
+    expire_time: _timestamp_pb2.Timestamp
+    version: int
+    conversation_id: str
+    def __init__(self, id: _Optional[str] = ..., text: _Optional[str] = ..., run_id: _Optional[str] = ..., update_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., confidence: _Optional[float] = ..., kind: _Optional[_Union[FactKind, str]] = ..., value: _Optional[str] = ..., subject: _Optional[str] = ..., origin: _Optional[_Union[FactOrigin, str]] = ..., expire_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., version: _Optional[int] = ..., conversation_id: _Optional[str] = ...) -> None: ...
 
 class ListFactsResponse(_message.Message):
     __slots__ = ("facts", "next_page_token")
@@ -234,16 +342,30 @@ class DeleteFactResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class Stance(_message.Message):
-    __slots__ = ("entity", "view", "run_id", "create_time")
+    __slots__ = ("entity", "view", "run_id", "create_time", "id", "measure", "start_date", "end_date", "value", "unit", "as_of")
     ENTITY_FIELD_NUMBER: _ClassVar[int]
     VIEW_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    MEASURE_FIELD_NUMBER: _ClassVar[int]
+    START_DATE_FIELD_NUMBER: _ClassVar[int]
+    END_DATE_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    UNIT_FIELD_NUMBER: _ClassVar[int]
+    AS_OF_FIELD_NUMBER: _ClassVar[int]
     entity: str
     view: str
     run_id: str
     create_time: _timestamp_pb2.Timestamp
-    def __init__(self, entity: _Optional[str] = ..., view: _Optional[str] = ..., run_id: _Optional[str] = ..., create_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    id: str
+    measure: str
+    start_date: str
+    end_date: str
+    value: float
+    unit: str
+    as_of: str
+    def __init__(self, entity: _Optional[str] = ..., view: _Optional[str] = ..., run_id: _Optional[str] = ..., create_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., id: _Optional[str] = ..., measure: _Optional[str] = ..., start_date: _Optional[str] = ..., end_date: _Optional[str] = ..., value: _Optional[float] = ..., unit: _Optional[str] = ..., as_of: _Optional[str] = ...) -> None: ...
 
 class RecordStanceRequest(_message.Message):
     __slots__ = ("request_id", "stance")
@@ -260,10 +382,12 @@ class RecordStanceResponse(_message.Message):
     def __init__(self, stance: _Optional[_Union[Stance, _Mapping]] = ...) -> None: ...
 
 class ListStancesRequest(_message.Message):
-    __slots__ = ("entities",)
+    __slots__ = ("entities", "page_size")
     ENTITIES_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     entities: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, entities: _Optional[_Iterable[str]] = ...) -> None: ...
+    page_size: int
+    def __init__(self, entities: _Optional[_Iterable[str]] = ..., page_size: _Optional[int] = ...) -> None: ...
 
 class ListStancesResponse(_message.Message):
     __slots__ = ("stances",)
@@ -292,28 +416,46 @@ class RecordFeedbackResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class ListFeedbackRequest(_message.Message):
-    __slots__ = ("page_size", "page_token")
+    __slots__ = ("page_size", "page_token", "helpful", "tag", "run_id", "edited", "after", "before", "with_turn")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    HELPFUL_FIELD_NUMBER: _ClassVar[int]
+    TAG_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EDITED_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    WITH_TURN_FIELD_NUMBER: _ClassVar[int]
     page_size: int
     page_token: str
-    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    helpful: bool
+    tag: str
+    run_id: str
+    edited: bool
+    after: _timestamp_pb2.Timestamp
+    before: _timestamp_pb2.Timestamp
+    with_turn: bool
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., helpful: bool = ..., tag: _Optional[str] = ..., run_id: _Optional[str] = ..., edited: bool = ..., after: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., before: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., with_turn: bool = ...) -> None: ...
 
 class Feedback(_message.Message):
-    __slots__ = ("run_id", "helpful", "tags", "comment", "edited_answer", "create_time")
+    __slots__ = ("run_id", "helpful", "tags", "comment", "edited_answer", "create_time", "conversation_id", "turn")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     HELPFUL_FIELD_NUMBER: _ClassVar[int]
     TAGS_FIELD_NUMBER: _ClassVar[int]
     COMMENT_FIELD_NUMBER: _ClassVar[int]
     EDITED_ANSWER_FIELD_NUMBER: _ClassVar[int]
     CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
+    TURN_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     helpful: bool
     tags: _containers.RepeatedScalarFieldContainer[str]
     comment: str
     edited_answer: str
     create_time: _timestamp_pb2.Timestamp
-    def __init__(self, run_id: _Optional[str] = ..., helpful: bool = ..., tags: _Optional[_Iterable[str]] = ..., comment: _Optional[str] = ..., edited_answer: _Optional[str] = ..., create_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    conversation_id: str
+    turn: Turn
+    def __init__(self, run_id: _Optional[str] = ..., helpful: bool = ..., tags: _Optional[_Iterable[str]] = ..., comment: _Optional[str] = ..., edited_answer: _Optional[str] = ..., create_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., conversation_id: _Optional[str] = ..., turn: _Optional[_Union[Turn, _Mapping]] = ...) -> None: ...
 
 class ListFeedbackResponse(_message.Message):
     __slots__ = ("feedback", "next_page_token")
@@ -322,3 +464,63 @@ class ListFeedbackResponse(_message.Message):
     feedback: _containers.RepeatedCompositeFieldContainer[Feedback]
     next_page_token: str
     def __init__(self, feedback: _Optional[_Iterable[_Union[Feedback, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class MemoryScope(_message.Message):
+    __slots__ = ("tenant", "principal", "everybody")
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    EVERYBODY_FIELD_NUMBER: _ClassVar[int]
+    tenant: str
+    principal: str
+    everybody: bool
+    def __init__(self, tenant: _Optional[str] = ..., principal: _Optional[str] = ..., everybody: bool = ...) -> None: ...
+
+class ExportMemoryRequest(_message.Message):
+    __slots__ = ("scope", "page_size", "page_token")
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    scope: MemoryScope
+    page_size: int
+    page_token: str
+    def __init__(self, scope: _Optional[_Union[MemoryScope, _Mapping]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ExportedRow(_message.Message):
+    __slots__ = ("table", "row_json")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    ROW_JSON_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    row_json: str
+    def __init__(self, table: _Optional[str] = ..., row_json: _Optional[str] = ...) -> None: ...
+
+class ExportMemoryResponse(_message.Message):
+    __slots__ = ("rows", "next_page_token")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    rows: _containers.RepeatedCompositeFieldContainer[ExportedRow]
+    next_page_token: str
+    def __init__(self, rows: _Optional[_Iterable[_Union[ExportedRow, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class EraseMemoryRequest(_message.Message):
+    __slots__ = ("request_id", "scope")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    scope: MemoryScope
+    def __init__(self, request_id: _Optional[str] = ..., scope: _Optional[_Union[MemoryScope, _Mapping]] = ...) -> None: ...
+
+class ErasedTable(_message.Message):
+    __slots__ = ("table", "rows")
+    TABLE_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    table: str
+    rows: int
+    def __init__(self, table: _Optional[str] = ..., rows: _Optional[int] = ...) -> None: ...
+
+class EraseMemoryResponse(_message.Message):
+    __slots__ = ("tables", "has_more")
+    TABLES_FIELD_NUMBER: _ClassVar[int]
+    HAS_MORE_FIELD_NUMBER: _ClassVar[int]
+    tables: _containers.RepeatedCompositeFieldContainer[ErasedTable]
+    has_more: bool
+    def __init__(self, tables: _Optional[_Iterable[_Union[ErasedTable, _Mapping]]] = ..., has_more: bool = ...) -> None: ...

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class MemoryServiceStub(object):
-    """Stores and recalls. It never calls a model and never forgets without being told or configured to.
+    """Stores and recalls. No caller waits for a model, and nothing is forgotten without being told or configured to.
     """
 
     def __init__(self, channel):
@@ -105,10 +105,20 @@ class MemoryServiceStub(object):
                 request_serializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.ListFeedbackRequest.SerializeToString,
                 response_deserializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.ListFeedbackResponse.FromString,
                 _registered_method=True)
+        self.ExportMemory = channel.unary_unary(
+                '/fathom.api.memory.v1.MemoryService/ExportMemory',
+                request_serializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.ExportMemoryRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.ExportMemoryResponse.FromString,
+                _registered_method=True)
+        self.EraseMemory = channel.unary_unary(
+                '/fathom.api.memory.v1.MemoryService/EraseMemory',
+                request_serializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.EraseMemoryRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.EraseMemoryResponse.FromString,
+                _registered_method=True)
 
 
 class MemoryServiceServicer(object):
-    """Stores and recalls. It never calls a model and never forgets without being told or configured to.
+    """Stores and recalls. No caller waits for a model, and nothing is forgotten without being told or configured to.
     """
 
     def AppendTurn(self, request, context):
@@ -156,42 +166,46 @@ class MemoryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def SearchMemory(self, request, context):
-        """Recalls pages of earlier dialogue for a question.
+        """Recalls the caller's pages of earlier dialogue for a question, of all conversations or of one.
+        Errors: INVALID_ARGUMENT (question, top_k, page_token, after, before, through).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListFacts(self, request, context):
-        """Lists what is held about a user.
+        """Lists what is held about the caller, the newest first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PutFact(self, request, context):
-        """Adds or changes a fact about a user.
+        """Adds or changes a fact about the caller. A preference that is there is replaced, unless it was learnt later.
+        Errors: INVALID_ARGUMENT (fact.…), NOT_FOUND, CONFLICT (fact.version: edited meanwhile), FAILED_PRECONDITION (full).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteFact(self, request, context):
-        """Deletes a fact.
+        """Deletes a fact; the turn that it came from does not bring it back.
+        Errors: NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RecordStance(self, request, context):
-        """Records a view that an answer took.
+        """Records a view that an answer took; the same request_id records once.
+        Errors: INVALID_ARGUMENT (stance.…), CONFLICT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListStances(self, request, context):
-        """Lists views taken earlier on an entity.
+        """Lists views that answers to the caller took earlier on entities.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -206,6 +220,23 @@ class MemoryServiceServicer(object):
 
     def ListFeedback(self, request, context):
         """Lists judgements of answers, oldest first; the last one of a run is what its user thinks.
+        Errors: INVALID_ARGUMENT (after, before, tag, run_id).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ExportMemory(self, request, context):
+        """Gives all that is held of a user or a tenant, row by row; what is computed from it, such as vectors, is left out.
+        Errors: PERMISSION_DENIED (of others, without being an operator).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def EraseMemory(self, request, context):
+        """Deletes all that is held of a user or a tenant, some thousand turns at a time.
+        Errors: PERMISSION_DENIED (of others, without being an operator).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -284,6 +315,16 @@ def add_MemoryServiceServicer_to_server(servicer, server):
                     request_deserializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.ListFeedbackRequest.FromString,
                     response_serializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.ListFeedbackResponse.SerializeToString,
             ),
+            'ExportMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExportMemory,
+                    request_deserializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.ExportMemoryRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.ExportMemoryResponse.SerializeToString,
+            ),
+            'EraseMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.EraseMemory,
+                    request_deserializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.EraseMemoryRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.EraseMemoryResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'fathom.api.memory.v1.MemoryService', rpc_method_handlers)
@@ -293,7 +334,7 @@ def add_MemoryServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class MemoryService(object):
-    """Stores and recalls. It never calls a model and never forgets without being told or configured to.
+    """Stores and recalls. No caller waits for a model, and nothing is forgotten without being told or configured to.
     """
 
     @staticmethod
@@ -664,6 +705,60 @@ class MemoryService(object):
             '/fathom.api.memory.v1.MemoryService/ListFeedback',
             fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.ListFeedbackRequest.SerializeToString,
             fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.ListFeedbackResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExportMemory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.memory.v1.MemoryService/ExportMemory',
+            fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.ExportMemoryRequest.SerializeToString,
+            fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.ExportMemoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EraseMemory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.memory.v1.MemoryService/EraseMemory',
+            fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.EraseMemoryRequest.SerializeToString,
+            fathom_dot_api_dot_memory_dot_v1_dot_memory__pb2.EraseMemoryResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -131,7 +131,7 @@ class RunRequest(_message.Message):
     def __init__(self, request_id: _Optional[str] = ..., question: _Optional[str] = ..., conversation_id: _Optional[str] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., window: _Optional[_Union[_trajectory_pb2.Window, _Mapping]] = ..., prompts: _Optional[_Mapping[str, str]] = ..., effort: _Optional[_Union[Effort, str]] = ..., table_ids: _Optional[_Iterable[str]] = ..., history: _Optional[_Iterable[_Union[_policy_pb2.Message, _Mapping]]] = ..., instructions: _Optional[str] = ..., recording: _Optional[_Union[Recording, _Mapping]] = ..., consent: _Optional[_Union[_trajectory_pb2.Consent, str]] = ...) -> None: ...
 
 class RunStarted(_message.Message):
-    __slots__ = ("run_id", "conversation_id", "question", "model", "attempt", "protocol", "effort", "capped", "given", "form")
+    __slots__ = ("run_id", "conversation_id", "question", "model", "attempt", "protocol", "effort", "capped", "given", "form", "remembered")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
     QUESTION_FIELD_NUMBER: _ClassVar[int]
@@ -142,6 +142,7 @@ class RunStarted(_message.Message):
     CAPPED_FIELD_NUMBER: _ClassVar[int]
     GIVEN_FIELD_NUMBER: _ClassVar[int]
     FORM_FIELD_NUMBER: _ClassVar[int]
+    REMEMBERED_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     conversation_id: str
     question: str
@@ -152,7 +153,8 @@ class RunStarted(_message.Message):
     capped: _containers.RepeatedScalarFieldContainer[str]
     given: _containers.RepeatedCompositeFieldContainer[_trajectory_pb2.Material]
     form: AnswerForm
-    def __init__(self, run_id: _Optional[str] = ..., conversation_id: _Optional[str] = ..., question: _Optional[str] = ..., model: _Optional[str] = ..., attempt: _Optional[int] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., effort: _Optional[_Union[Effort, str]] = ..., capped: _Optional[_Iterable[str]] = ..., given: _Optional[_Iterable[_Union[_trajectory_pb2.Material, _Mapping]]] = ..., form: _Optional[_Union[AnswerForm, str]] = ...) -> None: ...
+    remembered: _trajectory_pb2.Remembered
+    def __init__(self, run_id: _Optional[str] = ..., conversation_id: _Optional[str] = ..., question: _Optional[str] = ..., model: _Optional[str] = ..., attempt: _Optional[int] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., effort: _Optional[_Union[Effort, str]] = ..., capped: _Optional[_Iterable[str]] = ..., given: _Optional[_Iterable[_Union[_trajectory_pb2.Material, _Mapping]]] = ..., form: _Optional[_Union[AnswerForm, str]] = ..., remembered: _Optional[_Union[_trajectory_pb2.Remembered, _Mapping]] = ...) -> None: ...
 
 class ToolCallStarted(_message.Message):
     __slots__ = ("call", "intent", "step")
@@ -585,7 +587,7 @@ class ListToolsResponse(_message.Message):
     def __init__(self, tools: _Optional[_Iterable[_Union[_policy_pb2.ToolSpec, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class RolloutTask(_message.Message):
-    __slots__ = ("id", "question", "references", "sheets", "grader", "grader_parameters", "expected_tools", "history", "as_of", "conversation_id", "conversation_turns")
+    __slots__ = ("id", "question", "references", "sheets", "grader", "grader_parameters", "expected_tools", "history", "as_of", "conversation_id", "conversation_turns", "remembered")
     class GraderParametersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -604,6 +606,7 @@ class RolloutTask(_message.Message):
     AS_OF_FIELD_NUMBER: _ClassVar[int]
     CONVERSATION_ID_FIELD_NUMBER: _ClassVar[int]
     CONVERSATION_TURNS_FIELD_NUMBER: _ClassVar[int]
+    REMEMBERED_FIELD_NUMBER: _ClassVar[int]
     id: str
     question: str
     references: _containers.RepeatedScalarFieldContainer[str]
@@ -615,10 +618,11 @@ class RolloutTask(_message.Message):
     as_of: _timestamp_pb2.Timestamp
     conversation_id: str
     conversation_turns: int
-    def __init__(self, id: _Optional[str] = ..., question: _Optional[str] = ..., references: _Optional[_Iterable[str]] = ..., sheets: _Optional[_Iterable[_Union[_datafetch_pb2.Sheet, _Mapping]]] = ..., grader: _Optional[str] = ..., grader_parameters: _Optional[_Mapping[str, float]] = ..., expected_tools: _Optional[_Iterable[str]] = ..., history: _Optional[_Iterable[_Union[_policy_pb2.Message, _Mapping]]] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., conversation_id: _Optional[str] = ..., conversation_turns: _Optional[int] = ...) -> None: ...
+    remembered: _trajectory_pb2.Remembered
+    def __init__(self, id: _Optional[str] = ..., question: _Optional[str] = ..., references: _Optional[_Iterable[str]] = ..., sheets: _Optional[_Iterable[_Union[_datafetch_pb2.Sheet, _Mapping]]] = ..., grader: _Optional[str] = ..., grader_parameters: _Optional[_Mapping[str, float]] = ..., expected_tools: _Optional[_Iterable[str]] = ..., history: _Optional[_Iterable[_Union[_policy_pb2.Message, _Mapping]]] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., conversation_id: _Optional[str] = ..., conversation_turns: _Optional[int] = ..., remembered: _Optional[_Union[_trajectory_pb2.Remembered, _Mapping]] = ...) -> None: ...
 
 class RolloutRequest(_message.Message):
-    __slots__ = ("request_id", "tasks", "group_size", "protocol", "model", "policy_version", "sampling", "budget", "effort", "grader", "grader_parameters", "concurrency", "as_of", "system_prompt", "window", "prompts", "tools", "recording")
+    __slots__ = ("request_id", "tasks", "group_size", "protocol", "model", "policy_version", "sampling", "budget", "effort", "grader", "grader_parameters", "concurrency", "as_of", "system_prompt", "window", "prompts", "tools", "instruction", "invalid_action", "recording")
     class GraderParametersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -650,6 +654,8 @@ class RolloutRequest(_message.Message):
     WINDOW_FIELD_NUMBER: _ClassVar[int]
     PROMPTS_FIELD_NUMBER: _ClassVar[int]
     TOOLS_FIELD_NUMBER: _ClassVar[int]
+    INSTRUCTION_FIELD_NUMBER: _ClassVar[int]
+    INVALID_ACTION_FIELD_NUMBER: _ClassVar[int]
     RECORDING_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     tasks: _containers.RepeatedCompositeFieldContainer[RolloutTask]
@@ -668,8 +674,10 @@ class RolloutRequest(_message.Message):
     window: _trajectory_pb2.Window
     prompts: _containers.ScalarMap[str, str]
     tools: _containers.RepeatedScalarFieldContainer[str]
+    instruction: str
+    invalid_action: str
     recording: Recording
-    def __init__(self, request_id: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[RolloutTask, _Mapping]]] = ..., group_size: _Optional[int] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., policy_version: _Optional[int] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., effort: _Optional[_Union[Effort, str]] = ..., grader: _Optional[str] = ..., grader_parameters: _Optional[_Mapping[str, float]] = ..., concurrency: _Optional[int] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., system_prompt: _Optional[str] = ..., window: _Optional[_Union[_trajectory_pb2.Window, _Mapping]] = ..., prompts: _Optional[_Mapping[str, str]] = ..., tools: _Optional[_Iterable[str]] = ..., recording: _Optional[_Union[Recording, _Mapping]] = ...) -> None: ...
+    def __init__(self, request_id: _Optional[str] = ..., tasks: _Optional[_Iterable[_Union[RolloutTask, _Mapping]]] = ..., group_size: _Optional[int] = ..., protocol: _Optional[_Union[_trajectory_pb2.Protocol, str]] = ..., model: _Optional[str] = ..., policy_version: _Optional[int] = ..., sampling: _Optional[_Union[_policy_pb2.Sampling, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., effort: _Optional[_Union[Effort, str]] = ..., grader: _Optional[str] = ..., grader_parameters: _Optional[_Mapping[str, float]] = ..., concurrency: _Optional[int] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., system_prompt: _Optional[str] = ..., window: _Optional[_Union[_trajectory_pb2.Window, _Mapping]] = ..., prompts: _Optional[_Mapping[str, str]] = ..., tools: _Optional[_Iterable[str]] = ..., instruction: _Optional[str] = ..., invalid_action: _Optional[str] = ..., recording: _Optional[_Union[Recording, _Mapping]] = ...) -> None: ...
 
 class RolloutResponse(_message.Message):
     __slots__ = ("trajectory",)

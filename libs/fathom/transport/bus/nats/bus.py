@@ -43,7 +43,7 @@ class NatsBus:
     def __init__(self, link: Link, store: ObjectStore, streams: Topology) -> None:
         self._link, self._claims, self._streams = link, ClaimCheck(store), streams
         self._replies = Replies(link.client)
-        self._servers: list[NatsServing] = []
+        self._servers: set[NatsServing] = set()
 
     @classmethod
     async def open(cls, url: str, store: ObjectStore, streams: Topology) -> NatsBus:
@@ -74,7 +74,7 @@ class NatsBus:
             raise
 
     async def serve(self, subject: str, queue: str, handler: Handler) -> Closable:
-        serving = NatsServing(self._link, self._claims, handler)
+        serving = NatsServing(self._link, self._claims, handler, self._servers)
         try:
             async with asyncio.timeout(SERVE_TIMEOUT_S):
                 await self._link.up()
@@ -82,7 +82,7 @@ class NatsBus:
                     await serving.start(checked_subject(subject), queue)
         except (NatsError, TimeoutError) as error:
             raise NotReady(f"the bus is out of reach ({type(error).__name__})") from error
-        self._servers.append(serving)
+        self._servers.add(serving)
         return serving
 
     async def publish(
@@ -172,15 +172,15 @@ class NatsBus:
         return await self._link.backlog(stream.name, wanted.name)
 
     async def close(self) -> None:
-        await asyncio.gather(*(server.close() for server in self._servers))
+        await asyncio.gather(*(server.close() for server in list(self._servers)))
         await self._link.close()
 
 
 class NatsServing:
-    """One member of a queue group."""
+    """One member of a queue group; it leaves ``servers`` when it closes."""
 
-    def __init__(self, link: Link, claims: ClaimCheck, handler: Handler) -> None:
-        self._link, self._claims, self._handler = link, claims, handler
+    def __init__(self, link: Link, claims: ClaimCheck, handler: Handler, servers: set[NatsServing]) -> None:
+        self._link, self._claims, self._handler, self._servers = link, claims, handler, servers
         self._running: set[asyncio.Task[None]] = set()
         self._subscription: Subscription | None = None
 
@@ -207,6 +207,8 @@ class NatsServing:
             await self._link.client.publish(message.reply, payload, headers=headers)
 
     async def close(self) -> None:
+        # First: a run serves its control requests, and what the handler holds is the whole run.
+        self._servers.discard(self)
         subscription, self._subscription = self._subscription, None
         if subscription is not None:
             # Drain: the server routes nothing here any more, what has arrived is still answered.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ import signal
 import socket
 import sys
 import tempfile
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 
@@ -24,6 +26,8 @@ START_TIMEOUT_S = 10.0
 STOP_TIMEOUT_S = 5.0
 # The server writes its port to a file when it listens; it starts in some tens of milliseconds.
 POLL_S = 0.01
+# The server is asked so often how it is; so many times in a row it must be unwell, since a start takes a moment.
+CHECK_S, UNWELL_CHECKS = 1.0, 3
 RESTART = RetryPolicy(attempts=5, first_delay_s=0.2)
 
 
@@ -41,11 +45,17 @@ class NatsServer:
         self.host, self.port = host, port
         self._store_dir = store_dir
         self._process: asyncio.subprocess.Process | None = None
+        self._monitor_port = 0
 
     @property
     def url(self) -> str:
         """URL for clients, e.g. ``nats://127.0.0.1:4222``."""
         return f"nats://{self.host}:{self.port}"
+
+    @property
+    def monitor_url(self) -> str:
+        """URL of what the server says of itself."""
+        return f"http://{self.host}:{self._monitor_port}"
 
     async def __aenter__(self) -> NatsServer:
         await self.start()
@@ -62,17 +72,18 @@ class NatsServer:
         if self.port != -1:
             check_free(self.host, self.port)
         with tempfile.TemporaryDirectory(prefix="fathom-nats-") as scratch:
-            log = Path(scratch) / "log"
+            log, config = Path(scratch) / "log", Path(scratch) / "config"
+            config.write_text(self._configure())
             self._process = await asyncio.create_subprocess_exec(
                 *ending_with_parent(
-                    [binary, "-a", self.host, "-p", str(self.port), "-js", "-sd", str(self._store_dir),
+                    [binary, "-c", str(config), "-a", self.host, "-p", str(self.port), "-m", "-1",
                      "--ports_file_dir", scratch, "-l", str(log)]
                 ),
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
             )  # fmt: skip
             try:
                 async with asyncio.timeout(START_TIMEOUT_S):
-                    self.port = await self._announced_port(Path(scratch))
+                    self.port, self._monitor_port = await self._announced_ports(Path(scratch))
             except TimeoutError:
                 await self.kill()
                 raise DependencyFailed(BINARY, f"did not start within {START_TIMEOUT_S:g} s") from None
@@ -83,14 +94,22 @@ class NatsServer:
                 await self.kill()
                 raise
 
-    async def _announced_port(self, scratch: Path) -> int:
+    def _configure(self) -> str:
+        """Return the server's settings for its streams."""
+        existing = next(folder for folder in (self._store_dir, *self._store_dir.absolute().parents) if folder.exists())
+        # By itself it allows its streams three quarters of what is free at its start: nothing where it starts on a full
+        # disk, for as long as it runs.
+        size = shutil.disk_usage(existing).total
+        return f"jetstream {{ store_dir: {json.dumps(str(self._store_dir))}, max_file_store: {size} }}\n"
+
+    async def _announced_ports(self, scratch: Path) -> tuple[int, int]:
         assert self._process is not None
         ports = scratch / f"{BINARY}_{self._process.pid}.ports"
         while True:
             if self._process.returncode is not None:
                 raise ChildProcessError
-            if (port := read_port(ports)) is not None:
-                return port
+            if (found := read_ports(ports)) is not None:
+                return found
             await asyncio.sleep(POLL_S)
 
     def _refusal(self, log: Path) -> PortInUse | DependencyFailed:
@@ -107,13 +126,29 @@ class NatsServer:
         return self._process.pid
 
     async def keep_up(self) -> None:
-        """Restart the server, on the same port and folder, whenever it ends by itself; run until cancelled.
+        """Restart the server, on the same port and folder, when it ends by itself or cannot write; run until cancelled.
 
         Raises the error of the last of five attempts in a row.
         """
-        while self._process is not None:
-            await self._process.wait()
+        while (process := self._process) is not None:
+            ended = asyncio.ensure_future(process.wait())
+            try:
+                await self._until_unwell(ended)
+            finally:
+                ended.cancel()
+            if process.returncode is None:
+                await end_process(process, signal.SIGTERM)
             await retry(self._restart, RESTART, is_retryable=always)
+
+    async def _until_unwell(self, ended: asyncio.Future[int]) -> None:
+        """Wait until the process ends, or says several times in a row that a stream cannot be written.
+
+        After one failed write, as on a full disk, a stream takes nothing more until the server is started again.
+        """
+        unwell = 0
+        while unwell < UNWELL_CHECKS and not ended.done():
+            await asyncio.wait([ended], timeout=CHECK_S)
+            unwell = unwell + 1 if await asyncio.to_thread(is_unwell, self.host, self._monitor_port) else 0
 
     async def _restart(self) -> None:
         if self._process is not None:  # otherwise it was stopped, not lost
@@ -129,15 +164,19 @@ class NatsServer:
 
     async def _end(self, number: signal.Signals) -> None:
         process, self._process = self._process, None
-        if process is None or process.returncode is not None:
-            return
-        process.send_signal(number)
-        try:
-            async with asyncio.timeout(STOP_TIMEOUT_S):
-                await process.wait()
-        except TimeoutError:
-            process.kill()
+        if process is not None and process.returncode is None:
+            await end_process(process, number)
+
+
+async def end_process(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    """End a process by a signal, by force after 5 seconds."""
+    process.send_signal(number)
+    try:
+        async with asyncio.timeout(STOP_TIMEOUT_S):
             await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
 
 
 def find_binary() -> str:
@@ -169,11 +208,30 @@ def check_free(host: str, port: int) -> None:
             raise PortInUse(BINARY, host, port) from error
 
 
-def read_port(ports: Path) -> int | None:
-    """Return the client port from the file in which the server announces it, or None while that is not written."""
+def read_ports(file: Path) -> tuple[int, int] | None:
+    """Return the ports of clients and of the monitor as the server announces them, or None while it has not."""
     try:
-        url: str = json.loads(ports.read_text())["nats"][0]
+        announced = json.loads(file.read_text())
+        return parse_port(announced["nats"][0]), parse_port(announced["monitoring"][0])
     # Not there yet, or half written: the server does not write it in one piece.
     except (FileNotFoundError, json.JSONDecodeError):
         return None
+
+
+def parse_port(url: str) -> int:
     return int(url.rpartition(":")[2])
+
+
+def is_unwell(host: str, port: int) -> bool:
+    """Return whether the server at this monitor's port says that a stream cannot be written.
+
+    One that does not answer says nothing: it may be busy, and its end is noticed anyhow.
+    """
+    connection = http.client.HTTPConnection(host, port, timeout=CHECK_S)
+    try:
+        connection.request("GET", "/healthz")
+        return connection.getresponse().status == HTTPStatus.SERVICE_UNAVAILABLE
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()

@@ -1,0 +1,1 @@
+"""Routes of what is remembered of the caller."""

@@ -1,0 +1,1 @@
+"""Middle-term memory: turns as pages of segments by subject, recalled for a question."""

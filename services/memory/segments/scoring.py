@@ -1,0 +1,121 @@
+"""Scores of pages and segments for a question, by meaning, words and dates; the heat of segments. Pure functions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fathom.domain.periods.grammar import read_periods
+from fathom.domain.text.terms import list_words
+
+Floats = NDArray[np.float32]
+# Okapi's usual saturation and normalisation by length.
+K1, B = 1.2, 0.75
+# Shares of a score. Chosen on the first two dialogues of LoCoMo; figures are of the other three.
+MEANING, WORDS, DATES = 0.5, 0.5, 0.1
+# Share of the better one of the turns before and after: what a turn is about is often said there.
+AROUND = 0.3
+# A page and a segment belong together from here on; the sum of the nearness of their meanings and of their words.
+# Without meanings, words alone must agree.
+JOINS, JOINS_BY_WORDS = 0.62, 0.2
+# A use that is a day old counts a half less; see MemoryOS.
+HEAT_DECAY_S = 24 * 3600.0
+VISIT_HEAT, PAGE_HEAT, RECENT_HEAT = 1.0, 1.0, 1.0
+
+
+@dataclass(frozen=True)
+class Query:
+    """A question as pages are compared with it: its terms, its vector or None, and the days that it names."""
+
+    terms: Sequence[str]
+    vector: Floats | None = None
+    encoder: str = ""
+    unrelated: Floats | None = None
+    days: Sequence[tuple[date, date]] = field(default_factory=tuple)
+
+
+def read_query(question: str, today: date) -> Query:
+    """Return the question's terms and days, without a vector; ``today`` anchors "last week"."""
+    periods = read_periods(question, today).periods
+    days = tuple((one.start, one.end or today) for one in periods if one.start is not None)
+    return Query(tuple(dict.fromkeys(list_words(question))), days=days)
+
+
+def measure_nearness(vector: Floats, others: Floats, unrelated: Floats) -> Floats:
+    """Return how near each of the others is: 0 as unrelated sentences are, 1 the same.
+
+    Encoders differ in where they put what is unrelated: multilingual-e5 at a cosine of 0.8.
+    """
+    base = float(np.mean(unrelated @ vector))
+    near: Floats = ((others @ vector - base) / max(1.0 - base, 1e-6)).clip(0.0, 1.0)
+    return near
+
+
+def weigh_terms(documents: Sequence[Mapping[str, int]], terms: Sequence[str]) -> dict[str, float]:
+    """Return the weight of each of the question's terms: a term of few documents says more."""
+    count = len(documents)
+    found = {term: sum(term in document for document in documents) for term in terms}
+    return {term: math.log(1 + (count - hits + 0.5) / (hits + 0.5)) for term, hits in found.items()}
+
+
+def score_words(documents: Sequence[Mapping[str, int]], weights: Mapping[str, float]) -> list[float]:
+    """Return the share of the question's words that each document has, by Okapi BM25: 0 none, 1 all of them often."""
+    total = sum(weights.values())
+    if not documents or not total:
+        return [0.0] * len(documents)
+    lengths = [sum(document.values()) for document in documents]
+    mean = max(1.0, sum(lengths) / len(lengths))
+    scores = []
+    for document, length in zip(documents, lengths, strict=True):
+        norm = K1 * (1 - B + B * length / mean)
+        score = sum(
+            weight * document[term] * (K1 + 1) / (document[term] + norm)
+            for term, weight in weights.items()
+            if term in document
+        )
+        scores.append(min(1.0, score / total))
+    return scores
+
+
+def score_dates(days: Sequence[tuple[date, date]], ended: float) -> float:
+    """Return 1 for a turn of a day that the question names, else 0."""
+    day = datetime.fromtimestamp(ended, UTC).date()
+    return float(any(start <= day <= end for start, end in days))
+
+
+def combine(meaning: float | None, words: float, dates: float) -> float:
+    """Return the score of a page or segment, 0 to 1; without a meaning its words count alone."""
+    base = words if meaning is None else (MEANING * meaning + WORDS * words) / (MEANING + WORDS)
+    return min(1.0, base + DATES * dates)
+
+
+def add_neighbours(scores: Mapping[tuple[str, int], float]) -> dict[tuple[str, int], float]:
+    """Return the scores of turns, by conversation and number, each with its share of those around it; 0 to 1."""
+    found = {}
+    for (conversation, number), score in scores.items():
+        around = max(scores.get((conversation, number + step), 0.0) for step in (-1, 1))
+        # A turn that has nothing of the question is not about it, whatever stands beside it.
+        found[conversation, number] = (score + AROUND * around) / (1 + AROUND) if score else 0.0
+    return found
+
+
+def measure_overlap(terms: Mapping[str, int], others: Mapping[str, int], count: int = 1) -> float:
+    """Return the share of a turn's terms that others have, each by the share of the ``count`` others that have it."""
+    shared = sum(min(1.0, others[term] / count) if count > 1 else 1.0 for term in terms if term in others)
+    return shared / len(terms) if terms else 0.0
+
+
+def is_joined(nearness: float | None, overlap: float) -> bool:
+    """Return whether two texts are about one subject."""
+    return overlap >= JOINS_BY_WORDS if nearness is None else nearness + overlap >= JOINS
+
+
+def measure_heat(visits: int, pages: int, last_used: float, now: float) -> float:
+    """Return the heat of a segment: how often it was recalled, how long it is, and how lately it was used."""
+    age = max(0.0, now - last_used)
+    return VISIT_HEAT * visits + PAGE_HEAT * pages + RECENT_HEAT * math.exp(-age / HEAT_DECAY_S)

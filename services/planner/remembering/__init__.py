@@ -1,0 +1,1 @@
+"""What a user's memory gives to a run, and what a run leaves in it."""

@@ -1,0 +1,34 @@
+"""What a run leaves to be learnt behind its answer, in a durable queue."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+
+from fathom.core.call import Call, bind
+from fathom.services.planner.model.memory import View
+from fathom.transport.bus.base import Bus
+from fathom.transport.bus.streams import LESSON_SUBJECT
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A run that has ended with an answer, and the views that the answer takes."""
+
+    run_id: str
+    views: tuple[View, ...] = ()
+
+    @classmethod
+    def parse(cls, payload: bytes) -> Lesson:
+        """Return the lesson of a message of the queue."""
+        data = json.loads(payload)
+        return cls(data["run_id"], tuple(View(**one) for one in data["views"]))
+
+
+async def submit_lesson(bus: Bus, lesson: Lesson, tenant: str, traceparent: str) -> None:
+    """Queue a lesson of a tenant's run, once per run."""
+    # The views were read for the note already; the question is in the run's record.
+    payload = json.dumps(asdict(lesson), ensure_ascii=False).encode()
+    # Its consumer may be any planner, and finds the record by the tenant alone.
+    origin = Call.new(tenant=tenant, traceparent=traceparent).origin()
+    await bus.publish(LESSON_SUBJECT, payload, message_id=f"lesson:{bind(lesson.run_id)}", headers=origin)

@@ -1,0 +1,167 @@
+"""A run's side of its user's memory: what it is given at its start, and what its answer says against earlier ones."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, cast
+
+from fathom.api.memory.v1 import memory_pb2 as pb
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.api.planner.v1.planner_pb2 import Effort, RunRequest
+from fathom.clients import Clients
+from fathom.core.errors import FathomError
+from fathom.domain.profile.kinds import Kind
+from fathom.domain.text.language import language_of
+from fathom.services.planner.classification.classifier import Classifier
+from fathom.services.planner.model.episode import Answer, Episode
+from fathom.services.planner.model.memory import Fact, Memory, View
+from fathom.services.planner.model.slots import ENTITY
+from fathom.services.planner.proto.memory import fact_from_proto, memory_from_proto, memory_to_proto, view_from_proto
+from fathom.services.planner.reader import Reader
+from fathom.services.planner.remembering.choosing import fit, is_on, rank_statements
+from fathom.services.planner.remembering.contradictions import find_contradictions, write_notes
+from fathom.services.planner.remembering.views import ViewReader
+from fathom.services.planner.remembering.watching import name_watched
+from fathom.services.planner.workflow.rewriting import Reading
+
+# A run waits so long for what it could also do without.
+TIMEOUT_S = 5.0
+# Readings of an answer's sentences take tens of milliseconds each.
+COMPARE_S = 8.0
+MAX_FACTS, MAX_VIEWS = 200, 50
+# Entities of a question that earlier views are looked for by.
+MAX_ENTITIES = 16
+REMEMBERED = "memory"
+"""Method of a reading that memory has completed."""
+
+
+class Records(Protocol):
+    """Records of runs."""
+
+    async def put_remembered(self, run_id: str, held: trajectory.Remembered) -> None:
+        """Store what of its user's memory the run is given."""
+        ...
+
+    async def get_remembered(self, run_id: str) -> trajectory.Remembered | None:
+        """Return what of its user's memory the run is given; None when nothing was chosen yet."""
+        ...
+
+
+@dataclass(frozen=True)
+class Remembering:
+    """What runs get from memory and say of it. A memory that is away gives nothing and holds nobody up."""
+
+    clients: Clients
+    record: Records
+    reader: Reader
+    views: ViewReader
+    log: Any
+    classifier: Classifier | None = None
+    tokens: int = 500
+
+    async def recall(self, run_id: str) -> Memory:
+        """Return what the run was given when it began, else all facts that its user's memory holds."""
+        # A later attempt must not see what was learnt meanwhile: its prompt would differ from the recorded one.
+        stored = await self.record.get_remembered(run_id)
+        return Memory(await self._list_facts()) if stored is None else memory_from_proto(stored)
+
+    async def settle(
+        self, run_id: str, held: Memory, reading: Reading, as_of: Any, *, is_whole: bool = True
+    ) -> tuple[Memory, Reading]:
+        """Return the memory that the run is given, within its budget, and the question with what memory adds.
+
+        To a question that is still to be made whole (``is_whole`` False) nothing is added. Both are recorded, so that
+        every attempt is given the same.
+        """
+        stored = await self.record.get_remembered(run_id)
+        # Chosen by the first attempt alone.
+        if stored is None:
+            held = await self._choose(held.facts, reading, as_of, is_whole=is_whole)
+            if held != Memory():
+                await self.record.put_remembered(run_id, memory_to_proto(held))
+        return held, complete(reading, held)
+
+    async def _choose(self, facts: Sequence[Fact], reading: Reading, as_of: Any, *, is_whole: bool) -> Memory:
+        # Neither used nor, by the worker, fed.
+        if not is_on(facts):
+            return Memory()
+        # A follow-up has been read already.
+        read = reading.read or await self.reader.read(reading.question, as_of)
+        watched = next((fact for fact in facts if fact.kind is Kind.WATCH_LIST), None)
+        named = name_watched(reading.question, read, watched.value) if watched and is_whole else ""
+        entities = [slot.value for slot in read.of(ENTITY)] if read else []
+        # Earlier views are those on what the question now names.
+        if named and watched:
+            entities = watched.value.split(",")
+        statements = await rank_statements(facts, reading.question, self.classifier)
+        chosen = [fact for fact in facts if fact.kind is not Kind.STATEMENT] + statements
+        held = fit(chosen, await self._list_views(entities[:MAX_ENTITIES]), self.tokens)
+        # The page marks what has changed the run itself, beside what was only shown.
+        depth = held.find(Kind.DEPTH)
+        applied = [fact.id for fact in (depth, watched if named else None) if fact is not None]
+        return replace(held, applied=tuple(applied), question=named)
+
+    async def note(self, answer: Answer, episode: Episode) -> tuple[Answer, list[View]]:
+        """Return the answer with a note where it contradicts earlier ones, and the views that it takes."""
+        task = episode.task
+        question = task.read or await self.reader.read(task.question, task.as_of)
+        material = [*episode.material, *answer.material]
+        try:
+            async with asyncio.timeout(COMPARE_S):
+                found = await self.views.read(answer.markdown, question, material, as_of=task.as_of)
+        # Whoever asked has waited for the answer, not for what it says of others.
+        except (FathomError, TimeoutError) as error:
+            self.log.warning("answer was not compared with earlier ones", run_id=task.run_id, error=repr(error))
+            return answer, []
+        # Asked anew, and of what the answer says: the prompt had room for the question's own.
+        earlier = [one for one in await self._list_views(list_entities(found)) if one.run != task.run_id]
+        wrong = find_contradictions(found, earlier)
+        if not wrong:
+            return answer, found
+        text = write_notes(wrong, language_of(task.question))
+        return replace(answer, markdown=f"{answer.markdown.rstrip()}\n\n{text}"), found
+
+    async def _list_facts(self) -> tuple[Fact, ...]:
+        try:
+            request = pb.ListFactsRequest(page_size=MAX_FACTS)
+            response = await self.clients.memory.list_facts(request, timeout_s=TIMEOUT_S)
+        except FathomError as error:
+            self.log.warning("memory gives no facts", error=error.message)
+            return ()
+        return tuple(fact_from_proto(one) for one in response.facts)
+
+    async def _list_views(self, entities: Sequence[str]) -> list[View]:
+        # Everything would be listed, and little of it is about this question.
+        if not entities:
+            return []
+        try:
+            request = pb.ListStancesRequest(entities=entities, page_size=MAX_VIEWS)
+            response = await self.clients.memory.list_stances(request, timeout_s=TIMEOUT_S)
+        except FathomError as error:
+            self.log.warning("memory gives no views", error=error.message)
+            return []
+        return [view_from_proto(one) for one in response.stances]
+
+
+def choose_effort(request: RunRequest, held: Memory) -> Effort:
+    """Return the effort that a request asks for, else the one that its user prefers."""
+    depth = held.find(Kind.DEPTH)
+    # What somebody asks for now goes before what they usually want.
+    if request.effort or depth is None:
+        return request.effort
+    # The stubs give enum values as plain ints.
+    return cast(Effort, Effort.Value(f"EFFORT_{depth.value.upper()}"))
+
+
+def complete(reading: Reading, held: Memory) -> Reading:
+    """Return the reading with the question that memory has completed."""
+    # The reading of the shorter question no longer fits the longer one.
+    if not held.question or held.question == reading.question:
+        return reading
+    return replace(reading, question=held.question, method=reading.method or REMEMBERED, read=None)
+
+
+def list_entities(views: Sequence[View]) -> list[str]:
+    return list(dict.fromkeys(view.entity for view in views))[:MAX_ENTITIES]

@@ -1,0 +1,98 @@
+"""Earlier turns in a whole stack: recalled in both languages, shown to a run beyond its window, exported and erased."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from fathom.api.memory.v1 import memory_pb2 as memory
+from fathom.api.planner.v1 import planner_pb2 as pb
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.clients import Clients, connect
+from fathom.core.errors import PermissionDenied
+from fathom.core.ids import new_id
+from fathom.services.planner.runs.earlier.reminders import MARK
+from tests.integration.stack.test_ask import Stack, ask
+
+pytestmark = pytest.mark.asyncio(loop_scope="package")
+TURNS = (
+    ("Which basket do we follow?", "The basket has Pfizer, Lilly and Merck in equal parts."),
+    ("北川机械的毛利率是多少？", "北川机械2020年的毛利率为31.2%。"),
+    *((f"What is term number {number}?", f"Term {number} is a term of accounting.") for number in range(10)),
+)
+
+
+async def fill(clients: Clients) -> str:
+    conversation = new_id("conv")
+    for question, answer in TURNS:
+        turn = memory.Turn(question=question, answer=answer)
+        request = memory.AppendTurnRequest(request_id=new_id("turn"), conversation_id=conversation, turn=turn)
+        await clients.memory.append_turn(request)
+    return conversation
+
+
+@pytest.mark.parametrize(
+    ("question", "number"), [("the pharmaceutical companies that we hold", 1), ("那家机械公司的毛利", 2)]
+)
+async def test_a_turn_is_recalled_by_its_meaning(stack: Stack, question: str, number: int) -> None:
+    _, clients = stack
+    conversation = await fill(clients)
+    request = memory.SearchMemoryRequest(question=question, conversation_id=conversation)
+    found = await clients.memory.search_memory(request)
+    assert found.method == memory.RECALL_METHOD_MEANING_AND_WORDS
+    assert found.pages[0].turn.number == number
+    assert found.pages[0].turn.end_time.seconds > 1_700_000_000
+    assert {page.segment for page in found.pages} == {segment.id for segment in found.segments}
+
+
+@pytest.mark.parametrize("protocol", [trajectory.PROTOCOL_RESEARCH, trajectory.PROTOCOL_WORKFLOW])
+async def test_a_run_is_shown_what_its_window_has_lost(stack: Stack, protocol: trajectory.Protocol) -> None:
+    _, clients = stack
+    conversation = await fill(clients)
+    question = "Which companies are in the basket that we follow?"
+    events = await ask(clients, question, protocol=protocol, conversation_id=conversation)
+    run = (await clients.planner.get_run(pb.GetRunRequest(run_id=events[0].run_id))).trajectory
+    shown = "\n".join(message.content for step in run.steps for message in step.new_messages)
+    is_agent = protocol == trajectory.PROTOCOL_RESEARCH
+    # The workflow of the reference policy sees one whole question; it may ask memory by its tools.
+    assert (MARK["en"] in shown) == is_agent
+    assert ("Pfizer, Lilly and Merck" in shown) or not is_agent
+    assert (await clients.planner.replay_run(pb.ReplayRunRequest(run_id=events[0].run_id))).same
+
+
+async def test_what_is_exported_can_be_erased(stack: Stack) -> None:
+    _, clients = stack
+    conversation = await fill(clients)
+    whole = memory.MemoryScope(everybody=True)
+    rows, token = [], ""
+    while not rows or token:
+        asked = memory.ExportMemoryRequest(scope=whole, page_size=1000, page_token=token)
+        page = await clients.memory.export_memory(asked)
+        rows += page.rows
+        token = page.next_page_token
+    turns = [json.loads(row.row_json) for row in rows if row.table == "turns"]
+    assert sum(turn["conversation"] == conversation for turn in turns) == len(TURNS)
+    # An operator without a name of his own is nobody in particular.
+    nobody = memory.MemoryScope(principal="user:nobody")
+    erased = await clients.memory.erase_memory(memory.EraseMemoryRequest(request_id=new_id("e"), scope=nobody))
+    assert not erased.tables
+    listed = await clients.memory.list_turns(memory.ListTurnsRequest(conversation_id=conversation))
+    assert len(listed.turns) == len(TURNS)
+
+
+async def test_a_tenant_that_guesses_gets_nothing(stack: Stack) -> None:
+    endpoints, clients = stack
+    conversation = await fill(clients)
+
+    other = connect(dict(endpoints.services), tenant="fund-9")
+    try:
+        request = memory.SearchMemoryRequest(question="the basket", conversation_id=conversation)
+        assert not (await other.memory.search_memory(request)).pages
+        for scope in (memory.MemoryScope(tenant="default"), memory.MemoryScope(everybody=True)):
+            with pytest.raises(PermissionDenied):
+                await other.memory.export_memory(memory.ExportMemoryRequest(scope=scope))
+            with pytest.raises(PermissionDenied):
+                await other.memory.erase_memory(memory.EraseMemoryRequest(request_id=new_id("e"), scope=scope))
+    finally:
+        await other.close()

@@ -1,0 +1,79 @@
+"""``make test-gpu`` on a machine that lacks packages: what it reads, what it unpacks, what it says."""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from deploy import gpu
+
+
+def write_wheel(folder: Path, name: str) -> None:
+    """Write a wheel that pip takes, with a module of the same name."""
+    info = f"{name}-1.0.dist-info"
+    folder.mkdir(exist_ok=True)
+    with zipfile.ZipFile(folder / f"{name}-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(f"{name}.py", "WORD = 'carried'\n")
+        wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        wheel.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        wheel.writestr(f"{info}/RECORD", "")
+
+
+def test_only_files_with_the_mark_are_read() -> None:
+    files = [Path(word) for word in gpu.command_of("test") if word.endswith(".py")]
+    assert gpu.ROOT / "tests/unit/trainers/learners/test_on_gpu.py" in files
+    assert all(gpu.MARK in path.read_text(encoding="utf-8") for path in files)
+    assert len(files) < 10, "each file that is read needs its imports on that machine"
+
+
+def test_what_the_machine_lacks_is_found_once_it_is_unpacked(tmp_path: Path) -> None:
+    place = tmp_path / "unpacked"
+    assert gpu.find_lacking(["carried_module"], place) == ["carried_module"]
+    place.mkdir()
+    (place / "carried_module.py").touch()
+    assert gpu.find_lacking(["carried_module", "absent_package.part"], place) == ["absent_package.part"]
+
+
+def test_a_machine_without_torch_or_without_wheels_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gpu, "WHEELS", tmp_path)
+    monkeypatch.setattr(gpu, "BROUGHT", ("no_such_torch",))
+    assert gpu.main(["test"]) == gpu.MISSING
+    assert "has no no_such_torch: name a Python that has" in capsys.readouterr().out
+    monkeypatch.setattr(gpu, "BROUGHT", ())
+    monkeypatch.setattr(gpu, "PACKAGES", {"no_such_module": "no-such-package"})
+    assert gpu.main(["bench"]) == gpu.MISSING
+    assert "make gpu-wheels" in capsys.readouterr().out
+
+
+def test_what_is_downloaded_is_locked(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+
+    class Done:
+        returncode = 0
+
+    monkeypatch.setattr(gpu.subprocess, "run", lambda command, check: asked.append(command) or Done())
+    assert gpu.main(["wheels", "--python", "3.12"]) == gpu.OK
+    (command,) = asked
+    assert command[command.index("--python-version") + 1] == "3.12"
+    names = [word.partition("==")[0] for word in command if "==" in word]
+    assert names == list(gpu.PACKAGES.values()), "each in the version of locks/dev.txt"
+
+
+@pytest.mark.skipif(not gpu.is_here("pip"), reason="this environment has no pip to unpack with")
+def test_carried_wheels_are_unpacked_into_a_folder_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_wheel(tmp_path, "carried_wheel")
+    monkeypatch.setattr(gpu, "WHEELS", tmp_path)
+    monkeypatch.setattr(gpu, "PACKAGES", {"carried_wheel": "carried-wheel"})
+    place = gpu.unpack()
+    assert (place / "carried_wheel.py").exists()
+    assert gpu.find_lacking(gpu.PACKAGES, place) == []
+    assert str(place) not in sys.path

@@ -1,0 +1,159 @@
+"""Recall: a planted turn among others, by meaning and by words, within times, page by page, for its owner alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fathom.core.call import Call, calling
+from fathom.core.errors import InvalidField
+from fathom.services.memory.segments.searching import MAX_QUESTION_CHARS, MAX_TOP_K
+from tests.unit.memory.segments.conftest import DAY, START, Memory
+
+A = Call.new(tenant="fund-7")
+ANNE, BERT = replace(A, principal="user:anne"), replace(A, principal="user:bert")
+
+
+async def fill(memory: Memory) -> None:
+    """Say ten things on ten days in two conversations; the third is about bullion, the eighth in Chinese."""
+    for number in range(10):
+        question, answer = f"What about matter{number} of firm{number}?", f"Matter{number} was settled at {number}.5%."
+        if number == 2:
+            question, answer = "When did bullion peak?", f"{'Markets were calm. ' * 40}It peaked at 1,895 dollars."
+        if number == 7:
+            question, answer = "北川机械的毛利率是多少？", "北川机械的毛利率为31.2%。"
+        await memory.say(question, answer, f"c{number % 2}", days=1)
+
+
+async def test_a_turn_is_found_by_meaning_where_no_word_is_the_same(memory: Memory) -> None:
+    await fill(memory)
+    found = await memory.search("gold")
+    assert found.has_meaning
+    best = found.turns[0]
+    assert (best.turn.conversation, best.turn.number) == ("c0", 2)
+    assert best.passage == "When did bullion peak?"
+    memory.vectors.is_away = True
+    by_words = await memory.search("gold")
+    assert not by_words.has_meaning, "and the caller can tell"
+    assert not by_words.turns
+
+
+async def test_a_fact_in_the_middle_of_an_answer_is_found_with_its_passage(memory: Memory) -> None:
+    await fill(memory)
+    best = (await memory.search("what was 1,895 dollars?")).turns[0]
+    assert best.turn.question == "When did bullion peak?"
+    assert "1,895" in best.passage
+
+
+async def test_languages_mixed_in_a_question_find_their_turn(memory: Memory) -> None:
+    await fill(memory)
+    for question in ("毛利率是多少来着", "the 毛利率 of 北川机械, please"):
+        assert (await memory.search(question)).turns[0].turn.question.startswith("北川机械")
+
+
+async def test_a_day_in_the_question_decides_between_equal_turns(memory: Memory) -> None:
+    for _ in range(4):
+        await memory.say("What is the spread?", "It is 40 basis points.", days=1)
+    best = (await memory.search("What was the spread on 3 January 2026?")).turns[0]
+    assert best.turn.ended == START + 2 * DAY
+
+
+async def test_times_and_conversations_bound_what_is_found(memory: Memory) -> None:
+    await fill(memory)
+    asked = "What was settled?"
+    numbers = {one.turn.ended for one in (await memory.search(asked, top_k=50, after=START + 5 * DAY)).turns}
+    assert numbers
+    assert min(numbers) >= START + 5 * DAY
+    before = (await memory.search(asked, top_k=50, before=START + 5 * DAY)).turns
+    assert before
+    assert max(one.turn.ended for one in before) < START + 5 * DAY
+    own = (await memory.search(asked, top_k=50, conversation="c1", through=2)).turns
+    assert {(one.turn.conversation, one.turn.number) for one in own} == {("c1", 1), ("c1", 2)}
+    assert not (await memory.search(asked, conversation="unknown")).turns
+
+
+async def test_pages_go_on_without_gap_or_repeat(memory: Memory) -> None:
+    await fill(memory)
+    asked = "matter settled of firm"
+    whole = await memory.search(asked, top_k=50)
+    seen, token = [], ""
+    while not seen or token:
+        page = await memory.search(asked, top_k=2, token=token)
+        assert len(page.turns) <= 2
+        seen += [(one.turn.conversation, one.turn.number, one.score) for one in page.turns]
+        token = page.token
+    assert seen == [(one.turn.conversation, one.turn.number, one.score) for one in whole.turns]
+    assert len(seen) == len(set(seen)) > 4
+    first = await memory.search(asked, top_k=1)
+    with pytest.raises(InvalidField, match="page_token"):
+        await memory.search("another question", token=first.token)
+
+
+async def test_a_question_visits_a_segment_once_however_many_pages_are_read(memory: Memory) -> None:
+    await memory.say("bullion in 2010?", "Up.")
+    await memory.say("bullion in 2011?", "Up.")
+    first = await memory.search("bullion", top_k=1)
+    await memory.search("bullion", top_k=1, token=first.token)
+    (segment,) = (await memory.search("bullion")).segments
+    assert segment.segment.visits == 1
+
+
+async def test_nobody_recalls_what_another_user_said(memory: Memory) -> None:
+    for call, word in ((ANNE, "bullion"), (BERT, "copper"), (Call.new(tenant="fund-8"), "zinc")):
+        with calling(call):
+            await memory.say("What is my plan?", f"To buy {word}.", f"conv_{word}")
+    with calling(ANNE):
+        assert [one.turn.answer for one in (await memory.search("my plan to buy copper")).turns] == ["To buy bullion."]
+        # Whoever guesses an id finds nothing either.
+        assert not (await memory.search("my plan", conversation="conv_copper")).turns
+        assert not (await memory.search("my plan", conversation="conv_zinc")).turns
+    with calling(A):
+        assert not (await memory.search("my plan")).turns, "nobody in particular is somebody else"
+
+
+async def test_a_deleted_conversation_is_in_no_segment_and_no_summary(memory: Memory) -> None:
+    await memory.say("What did bullion do in May?", "Bullion rose to 1,895.", "gone")
+    await memory.say("What did bullion do in June?", "Bullion rose to 1,900.", "left")
+    await memory.file()
+    await memory.middle.summarise()
+    (one,) = (await memory.search("bullion")).segments
+    assert "1,895" in one.segment.summary
+    assert one.segment.sources == (("gone", 1), ("left", 1))
+    await memory.engine.delete("gone")
+    found = await memory.search("bullion 1,895")
+    assert [item.turn.conversation for item in found.turns] == ["left"]
+    assert (found.segments[0].segment.summary, found.segments[0].segment.pages) == ("", 1)
+    assert "895" not in " ".join(found.segments[0].segment.terms)
+    await memory.middle.summarise()
+    assert "1,895" not in (await memory.search("bullion")).segments[0].segment.summary
+    await memory.engine.delete("left")
+    assert (await memory.count("segments"), await memory.count("pages")) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "field"),
+    [
+        ({"question": " "}, "question"),
+        ({"question": "x" * (MAX_QUESTION_CHARS + 1)}, "question"),
+        ({"question": "a\0b"}, "question"),
+        ({"top_k": -1}, "top_k"),
+        ({"top_k": MAX_TOP_K + 1}, "top_k"),
+        ({"token": "nonsense"}, "page_token"),
+        ({"through": 3}, "through"),
+        ({"through": -3, "conversation": "c"}, "through"),
+        ({"conversation": "a\0"}, "conversation_id"),
+        ({"after": 5.0, "before": 5.0}, "before"),
+    ],
+)
+async def test_bad_questions_are_named(memory: Memory, wanted: dict[str, object], field: str) -> None:
+    with pytest.raises(InvalidField) as refused:
+        await memory.search(**{"question": "bullion", **wanted})  # type: ignore[arg-type]
+    assert refused.value.field == field
+
+
+async def test_a_question_that_refers_to_nothing_finds_nothing(memory: Memory) -> None:
+    assert not (await memory.search("What did we say?")).turns
+    await fill(memory)
+    memory.vectors.is_away = True
+    assert not (await memory.search("zebra")).turns

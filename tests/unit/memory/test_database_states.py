@@ -1,0 +1,105 @@
+"""A database that is full, slow, or one revision behind, and two tabs and an eleventh turn on both databases."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, create_engine, text
+
+from fathom.core import errors
+from fathom.core.call import Call, calling
+from fathom.services.memory import database
+from fathom.services.memory.engine import Engine, Turn
+from fathom.services.memory.migrating import FOLDER, REVISION_TABLE
+
+
+async def test_the_eleventh_turn_pushes_out_the_first(engine: Engine) -> None:
+    for number in range(1, 13):
+        await engine.append(f"r{number}", "c", Turn(f"Q{number}", "", f"It rose {number}.5%.", ""))
+        window, omitted = await engine.get_window("c", 2, 10)
+        assert omitted == max(0, number - 10)
+        assert [turn.number for turn in window] == list(range(max(1, number - 9), number + 1))
+        assert [bool(turn.answer) for turn in window] == [turn.number > number - 2 for turn in window]
+
+
+async def test_of_edits_from_two_tabs_the_second_is_told(engine: Engine) -> None:
+    await engine.append("r", "c", Turn("why?", "", "so", ""))
+    await engine.update("c", "of the first tab", None, 1)
+    with pytest.raises(errors.Conflict) as refused:
+        await engine.update("c", "of the second tab", None, 1)
+    assert refused.value.metadata["version"] == "2"
+    assert (await engine.list_conversations())[0][0].title == "of the first tab"
+
+
+async def test_a_full_database_refuses_the_turn_and_keeps_what_it_has(tmp_path: Path) -> None:
+    engine = Engine(tmp_path / "memory.sqlite3")
+    await engine.start()
+    await engine.append("r1", "c", Turn("why?", "", "so", ""))
+
+    def fill(db: Connection) -> None:
+        pages = db.execute(text("pragma page_count")).scalar_one()
+        db.execute(text(f"pragma max_page_count = {pages}"))
+
+    await engine.database.run_transaction(fill)
+    with pytest.raises(errors.DependencyFailed, match="full"):
+        await engine.append("r2", "c", Turn("why?", "", "so " * 100_000, ""))
+    await engine.database.run_transaction(lambda db: db.execute(text("pragma max_page_count = 100000")))
+    assert [turn.number for turn in (await engine.list_turns("c"))[0]] == [1]
+    assert (await engine.append("r2", "c", Turn("why?", "", "so", ""))).number == 2
+    await engine.close()
+
+
+async def test_a_slow_database_ends_with_the_callers_deadline(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    await engine.append("r1", "c", Turn("why?", "", "so", ""))
+    with calling(Call.new(timeout_s=0.0)), pytest.raises(errors.DeadlineExceeded):
+        await engine.append("r2", "c", Turn("why?", "", "so", ""))
+    assert len((await engine.list_turns("c"))[0]) == 1
+
+
+async def test_a_statement_that_hangs_is_ended_by_postgresql(
+    empty_postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "BUSY_S", 0.1)
+    monkeypatch.setattr(database, "RETRY_S", 0.1)
+    engine = Engine(empty_postgres)
+    await engine.start()
+    with pytest.raises(errors.DependencyFailed):
+        await engine.database.run_transaction(lambda db: db.execute(text("select pg_sleep(60)")))
+    await engine.append("r1", "c", Turn("why?", "", "so", ""))
+    await engine.close()
+
+
+async def test_a_database_one_revision_behind_is_upgraded_with_its_turns(tmp_path: Path) -> None:
+    path = tmp_path / "memory.sqlite3"
+    made = create_engine(f"sqlite:///{path}")
+    with made.begin() as connection:
+        config = Config()
+        config.set_main_option("script_location", str(FOLDER))
+        config.attributes["connection"] = connection
+        command.upgrade(config, "3")
+        connection.execute(
+            text("insert into conversations (tenant, id, title, updated) values ('default', 'c', 't', 1)")
+        )
+        connection.execute(
+            text(
+                "insert into turns (tenant, conversation, number, request, question, rewritten, answer, run, ended,"
+                " bullets) values ('default', 'c', 1, 'r1', 'why?', '', 'so', '', 1, '[]')"
+            )
+        )
+    made.dispose()
+    engines = [Engine(path) for _ in range(2)]
+    await asyncio.gather(*(engine.start() for engine in engines))
+    (turn,), _ = await engines[0].list_turns("c")
+    assert turn.answer == "so"
+    assert (await engines[1].append("r2", "c", Turn("and?", "", "so", ""))).number == 2
+    for engine in engines:
+        await engine.close()
+    with closing(sqlite3.connect(path)) as db:
+        (found,) = db.execute(f"select version_num from {REVISION_TABLE}").fetchone()
+        assert int(found) >= 4

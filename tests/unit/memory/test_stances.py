@@ -1,0 +1,60 @@
+"""Views that answers took: once per request, newest first, one user's own, bounded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fathom.core.call import Call, calling
+from fathom.core.errors import Conflict, InvalidField
+from fathom.services.memory.engine import Engine
+from fathom.services.memory.profile import stances as module
+from fathom.services.memory.profile.stances import Stance
+
+ROSE = Stance("AAPL", "close_adj/return", "2020-01-01", "2020-12-31", 82.3, "%", "2022-12-28", "Apple rose.", "run_1")
+
+
+async def test_a_view_is_recorded_once_per_request_and_found_by_its_entity(engine: Engine) -> None:
+    stored = await engine.stances.record("r1", ROSE)
+    assert await engine.stances.record("r1", ROSE) == stored
+    later = await engine.stances.record("r2", replace(ROSE, value=75.1, run="run_2"))
+    await engine.stances.record("r3", replace(ROSE, entity="MSFT"))
+    assert await engine.stances.list(["AAPL"]) == [later, stored]
+    assert [one.entity for one in await engine.stances.list()] == ["MSFT", "AAPL", "AAPL"]
+    assert [one.entity for one in await engine.stances.list((), 1)] == ["MSFT"]
+    with pytest.raises(Conflict):
+        await engine.stances.record("r1", replace(ROSE, value=1.0))
+
+
+async def test_another_tenant_or_user_sees_no_view(engine: Engine) -> None:
+    anna = replace(Call.new(tenant="fund-7"), principal="anna")
+    with calling(anna):
+        await engine.stances.record("r1", ROSE)
+    for other in (replace(anna, principal="ben"), replace(anna, tenant="fund-8"), Call.new()):
+        with calling(other):
+            assert await engine.stances.list(["AAPL"]) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "stance"),
+    [
+        ("stance.entity", replace(ROSE, entity="")),
+        ("stance.measure", replace(ROSE, measure="x" * 201)),
+        ("stance.start_date", replace(ROSE, first="2020-13-01")),
+        ("stance.as_of", replace(ROSE, as_of="yesterday")),
+        ("stance.value", replace(ROSE, value=float("inf"))),
+        ("stance.view", replace(ROSE, view="a\0b")),
+        ("stance.run_id", replace(ROSE, run="../x")),
+    ],
+)
+async def test_a_view_that_is_none_names_its_field(engine: Engine, field: str, stance: Stance) -> None:
+    with pytest.raises(InvalidField, match=field):
+        await engine.stances.record("r1", stance)
+
+
+async def test_the_oldest_views_go_beyond_the_bound(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_STANCES", 3)
+    for number in range(5):
+        await engine.stances.record(f"r{number}", replace(ROSE, value=float(number)))
+    assert [one.value for one in await engine.stances.list()] == [4.0, 3.0, 2.0]

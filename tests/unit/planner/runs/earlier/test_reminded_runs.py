@@ -1,0 +1,53 @@
+"""A run with reminders: they stand before the window, and whoever has earlier turns may search them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fathom.api.memory.v1 import memory_pb2 as pb
+from fathom.domain.chat.messages import Message, Role
+from fathom.services.planner.engine import Engine
+from fathom.services.planner.episode.resources import EpisodeResources
+from fathom.services.planner.model.episode import Step, Task
+from fathom.services.planner.runs.earlier.reminders import MARK, Recaller
+from tests.unit.planner.house import House, finish
+
+
+class Memory:
+    """Memory of a conversation of twelve turns, of which two are shown; it notes for whom it is asked."""
+
+    async def get_window(self, request: pb.GetWindowRequest, timeout_s: float = 0.0) -> pb.GetWindowResponse:
+        turns = [pb.WindowTurn(number=number, question=f"Q{number}?", answer="Yes.") for number in (11, 12)]
+        return pb.GetWindowResponse(turns=turns, omitted=10)
+
+    async def search_memory(self, request: pb.SearchMemoryRequest, timeout_s: float) -> pb.SearchMemoryResponse:
+        turn = pb.Turn(number=1, question="What do we follow?", bullets=["The basket has three parts."])
+        page = pb.MemoryPage(conversation_id="conv_1", turn=turn, score=0.9, passage="three parts")
+        return pb.SearchMemoryResponse(pages=[page])
+
+    async def append_turn(self, request: pb.AppendTurnRequest) -> pb.AppendTurnResponse:
+        return pb.AppendTurnResponse()
+
+
+async def test_reminders_stand_before_the_window_and_offer_the_tools() -> None:
+    house = House(finish("Done."))
+    house.clients.__dict__["memory"] = Memory()
+    seen: list[Task] = []
+
+    def stage(task: Task, steps: Sequence[Step], cut_short: Step | None) -> EpisodeResources:
+        seen.append(task)
+        return house.stage(task, steps, cut_short)
+
+    worker = house.worker(lambda: Engine(lambda protocol: house.policy, stage))
+    worker.recaller = Recaller(house.clients, house.record, 600, 1.0)
+    await house.ask(question="and the basket?", conversation_id="conv_1")
+    async with house.working(worker):
+        await house.events()
+    task = seen[0]
+    assert (task.has_memory, task.conversation_id) == (True, "conv_1")
+    assert task.history[0] == Message(Role.USER, "What do we follow?")
+    assert task.history[1].content.startswith(MARK["en"])
+    assert [message.content for message in task.history[2::2]] == ["Q11?", "Q12?"]
+    opening = (await house.runs.get("run_1", 1)).trajectory.steps[0].new_messages
+    assert MARK["en"] in opening[2].content
+    assert (await house.runs.replay("run_1")).same
