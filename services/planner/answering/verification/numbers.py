@@ -35,6 +35,7 @@ CROWNS = frozenset(("kr", "SEK", "NOK", "DKK"))
 # As codes, which may stand before a number; in lower case some are words ("try").
 CODES = "|".join(sorted({code for code in CURRENCIES.values() if len(code) == 3 and code.isupper()}))
 CURRENCY_WORDS = "|".join(re.escape(word) for word in sorted(CURRENCIES, key=len, reverse=True))
+# Behind a number: "of Australian dollars", " SEK".
 CURRENCY_AFTER = re.compile(
     rf"\s?(?:of\s)?(?-i:(?:[A-Z][A-Za-z.]*\s){{0,2}})((?-i:{CODES})|(?!try\b)(?:{CURRENCY_WORDS}))(?![A-Za-z])",
     re.IGNORECASE,

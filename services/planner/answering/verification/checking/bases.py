@@ -19,11 +19,13 @@ from fathom.services.planner.model.episode import Finding, FindingKind
 
 YEAR, PREVIOUS = "a year before", "the period before"
 GROWTH_BASES = {
+    # "year on year", "than a year earlier".
     YEAR: re.compile(
         r"同比|\byear[- ](?:on|over)[- ]year\b|\byoy\b|\bfrom a year (?:earlier|before|ago)\b|"
         r"\bthan a year (?:earlier|before|ago)\b|\bon the year\b",
         re.IGNORECASE,
     ),
+    # "quarter on quarter", "from the month before".
     PREVIOUS: re.compile(
         r"环比|\b(?:quarter|month)[- ](?:on|over)[- ](?:quarter|month)\b|\b[qm]o[qm]\b|\bon the (?:quarter|month)\b|"
         r"\bfrom the (?:previous|preceding) (?:quarter|month)\b|\bfrom the (?:quarter|month) before\b",
@@ -33,7 +35,9 @@ GROWTH_BASES = {
 # Prices of a fixed year, and those of each period.
 CONSTANT, CURRENT = "constant prices", "current prices"
 PRICES = {
+    # "chained 2012 dollars", "in 2012 prices".
     CONSTANT: re.compile(r"\bchained\b|\bchn\b|\b(?:constant|\d{4}) (?:prices|dollars)\b|不变价|可比价", re.IGNORECASE),
+    # "at current prices", "nominal".
     CURRENT: re.compile(r"\bcurrent (?:prices|dollars)\b|\bnominal\b|现价|名义|当年价格", re.IGNORECASE),
 }
 # A year of daily to quarterly data has a value at most so many days off.

@@ -200,7 +200,8 @@ class ComparisonCheck:
         spans = split_operands(clause.text, relation)
         if spans is None:
             return None
-        one, other = pick_pair(*(clause.inside(span) for span in spans), clause, relation)
+        left, right = (clause.inside(span) for span in spans)
+        one, other = pick_pair(left, right, clause, relation)
         if one is None or other is None or not contradicts(one, other, relation, is_decline(clause, relation)):
             return None
         return Falsehood(clause.start + relation.start, clause.start + relation.end, OPPOSITE)
