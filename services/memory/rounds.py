@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
+from fathom.core.call import Call, calling
 from fathom.core.errors import FathomError
+from fathom.core.telemetry import make_traceparent
 
 # Turns of other replicas, and those that were appended when one was lost, are found at the next round.
 ROUND_S = 20.0
@@ -48,8 +50,11 @@ class Rounds:
 
     async def _run(self, step: Callable[[], Awaitable[int]]) -> None:
         try:
+            # Work for later belongs to no question, and would be a trace of its own with each round.
+            with calling(Call.new(traceparent=make_traceparent(is_sampled=False))):
+                done = await step()
             # What is left comes in the next round, which then begins at once.
-            if await step():
+            if done:
                 self._wake.set()
         except FathomError as error:
             self._report(error)

@@ -127,10 +127,10 @@ class Telemetry:
         self._provider.shutdown()
 
 
-def make_traceparent() -> str:
-    """Return the traceparent of a new, sampled trace."""
+def make_traceparent(*, is_sampled: bool = True) -> str:
+    """Return the traceparent of a new trace; of one that is not sampled no span is kept."""
     ids = f"{random.getrandbits(192):048x}"
-    return f"00-{ids[:32]}-{ids[32:]}-{SAMPLED:02x}"
+    return f"00-{ids[:32]}-{ids[32:]}-{SAMPLED if is_sampled else 0:02x}"
 
 
 class LineWriter(structlog.PrintLogger):

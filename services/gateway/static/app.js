@@ -1,6 +1,7 @@
 // The page: wires composer, thread, conversations and panel. Where the reader is stands in the address:
 // #c=<conversation>&run=<run>, so that a reload in mid-run goes on.
 import { call, path, post } from "/static/api.js";
+import { Choices } from "/static/choices.js";
 import { hideCard, moveCard } from "/static/cite.js";
 import { announce, byId, el } from "/static/dom.js";
 import { count } from "/static/format.js";
@@ -14,9 +15,6 @@ import { EXAMPLES, language, remember, remembered, switchLanguage, translate, wo
 const MAX_QUESTION = 8000;
 const MODELS_PAUSE_MS = 3000;
 const LEARNT_MS = 2000;
-// The agent, the fixed pipeline, or the one that fits the question.
-// Choices beside the question, the default first.
-const CHOICES = { mode: ["research", "workflow", "auto"], effort: ["standard", "quick", "deep"] };
 
 class App {
   constructor() {
@@ -25,9 +23,8 @@ class App {
     // Counts what the reader turned to: an answer that comes after he turned elsewhere is not shown.
     this.visit = 0;
     this.models = { default: "", models: [] };
-    // What the reader has chosen on this page; memory's preference is behind it.
-    this.touched = {};
-    this.memory = new MemoryPanel(() => { this.showModes(); this.panel.words(); });
+    this.memory = new MemoryPanel(() => { this.choices.show(); this.panel.words(); });
+    this.choices = new Choices((id) => id === "effort" && this.memory.get("depth"));
     this.panel = new Panel(this.memory);
     this.uploads = new Uploads((text) => this.complain(text));
     this.sidebar = new Sidebar({
@@ -214,18 +211,9 @@ class App {
     byId("model-warming").textContent = `${this.warming.join(", ")}: ${word("warming")}`;
   }
 
-  showModes() {
-    for (const [id, names] of Object.entries(CHOICES)) {
-      const kept = this.touched[id] || remembered(id) || (id === "effort" && this.memory.get("depth")) || names[0];
-      byId(id).replaceChildren(...names.map((name) => el("option", {
-        value: name, selected: name === kept, title: word(`${id}_${name}_note`),
-      }, word(`${id}_${name}`))));
-    }
-  }
-
   words() {
     translate(document);
-    this.showModes();
+    this.choices.show();
     byId("language").textContent = language() === "zh" ? "EN" : "中";
     byId("examples").replaceChildren(...EXAMPLES[language()].map(
       (text) => el("button", { type: "button", class: "example", onclick: () => this.ask(text) }, text),
@@ -285,10 +273,7 @@ class App {
     byId("new").addEventListener("click", () => this.fresh());
     this.windowSetting();
     byId("model").addEventListener("change", () => this.showModels());
-    for (const id of Object.keys(CHOICES)) byId(id).addEventListener("change", () => {
-      this.touched[id] = byId(id).value;
-      remember(id, byId(id).value);
-    });
+    this.choices.listen();
     byId("question").addEventListener("input", () => this.composed());
     byId("composer").addEventListener("submit", (event) => {
       event.preventDefault();

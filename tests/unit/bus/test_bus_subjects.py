@@ -61,7 +61,8 @@ def test_each_lane_has_one_durable_per_depth_and_work_queues_overlap_nowhere() -
         "planner-interactive", "planner-interactive-sub1", "planner-interactive-sub2",
         "planner-evaluation", "planner-evaluation-sub1", "planner-evaluation-sub2",
         "planner-training", "planner-training-sub1", "planner-training-sub2",
-        "rollout-workers-interactive", "rollout-workers-evaluation", "rollout-workers", "planner-dead-runs",
+        "rollout-workers-interactive", "rollout-workers-evaluation", "rollout-workers", "planner-learners",
+        "planner-dead-runs",
     ]  # fmt: skip
     for lane in Lane:
         for durable, subject in (

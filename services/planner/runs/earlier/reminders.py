@@ -61,10 +61,13 @@ class Recaller:
     async def _search(self, request: RunRequest, language: str) -> Reminder:
         """Ask memory; raise ``FathomError``."""
         question, conversation = request.question, request.conversation_id
+        # Outside of a conversation a question stands alone, as the episodes of trainers do.
+        if not conversation:
+            return Reminder()
         any_turn = await self.clients.memory.search_memory(
             pb.SearchMemoryRequest(question=question, top_k=1), timeout_s=self.timeout_s
         )
-        if not any_turn.pages or not conversation or not self.tokens:
+        if not any_turn.pages or not self.tokens:
             return Reminder((), bool(any_turn.pages))
         window = await self.clients.memory.get_window(
             pb.GetWindowRequest(conversation_id=conversation), timeout_s=self.timeout_s
