@@ -154,7 +154,9 @@ def check_compactions(played: trajectory.Trajectory, steps: list[trajectory.Step
     assert len(played.segments) == len(steps) + 1
     for step in steps:
         compaction = step.compaction
-        assert compaction.tokens_before >= 0.70 * 24_000 > compaction.tokens_after
+        assert compaction.tokens_before >= 0.70 * 24_000
+        # The notes of what was left out grow with the rounds, and what memory gives a run stands in each prompt.
+        assert compaction.tokens_after < min(compaction.tokens_before, 0.75 * 24_000)
         assert trajectory.StepPolicy.Name(compaction.policy) == f"STEP_POLICY_{name.upper()}"
         shown = seen.messages[step.index]
         assert any("What was Apple's highest close" in str(message["content"]) for message in shown)
