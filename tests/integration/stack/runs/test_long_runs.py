@@ -99,7 +99,9 @@ async def scripted_stack(
     async with model.running() as address:
         home = prepare(tmp_path_factory.mktemp("window") / "home", tables_dir, corpus_dir)
         (home / "fathom.yaml").write_text(
+            # Without a memory, which would put what one case has answered into the prompts of the next one.
             f"planner:\n  max_rounds: {ROUNDS + 5}\n  window_tokens: 24000\n  window_soft_tokens: 16000\n"
+            "  memory_tokens: 0\n"
         )
         settings = LocalSettings(
             home=home, gateway_port=0, models={"rules": entry(address)}, config=home / "fathom.yaml"
@@ -154,9 +156,7 @@ def check_compactions(played: trajectory.Trajectory, steps: list[trajectory.Step
     assert len(played.segments) == len(steps) + 1
     for step in steps:
         compaction = step.compaction
-        assert compaction.tokens_before >= 0.70 * 24_000
-        # The notes of what was left out grow with the rounds, and what memory gives a run stands in each prompt.
-        assert compaction.tokens_after < min(compaction.tokens_before, 0.75 * 24_000)
+        assert compaction.tokens_before >= 0.70 * 24_000 > compaction.tokens_after
         assert trajectory.StepPolicy.Name(compaction.policy) == f"STEP_POLICY_{name.upper()}"
         shown = seen.messages[step.index]
         assert any("What was Apple's highest close" in str(message["content"]) for message in shown)
