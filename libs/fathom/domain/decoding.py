@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
 import resource
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -77,7 +79,7 @@ class Decoder:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(list(PRELOADED))
         return ProcessPoolExecutor(
-            1, context, limit_memory, (self._limits.memory_bytes,), max_tasks_per_child=CALLS_PER_CHILD
+            1, context, prepare_child, (self._limits.memory_bytes,), max_tasks_per_child=CALLS_PER_CHILD
         )
 
     def _give_back(self, child: ProcessPoolExecutor, ended: Future[Any]) -> None:
@@ -88,6 +90,20 @@ class Decoder:
             child.shutdown(wait=False)
         else:
             self._idle.append(child)
+
+
+def prepare_child(memory_bytes: int) -> None:
+    """Make this process one that ends with its service and has ``memory_bytes`` of memory more than now."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def follow() -> None:
+        # A service that is killed closes no pool, and the server from which children are forked lives as long as they.
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=follow, name="end with the service", daemon=True).start()
+    limit_memory(memory_bytes)
 
 
 def limit_memory(memory_bytes: int) -> None:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -20,7 +24,9 @@ from tests.support.bombs import (
     make_parquet_bomb,
     read_pid,
 )
+from tests.support.waiting import eventually
 
+ROOT = Path(__file__).parents[3]
 LIMITS = DecodingLimits(memory_bytes=256 << 20, processor_s=1, children=1)
 
 
@@ -64,6 +70,34 @@ async def test_errors_come_back_as_they_were_raised(decoder: Decoder) -> None:
     error = raised.value
     assert (error.message, error.nearest) == ("no series 'GOLD'; nearest: XAU", ("XAU",))
     assert dict(error.metadata) == {"kind": "series", "name": "GOLD", "nearest": "XAU"}
+
+
+# A service of its own, which prints who decodes for it and is then killed.
+SERVICE = """
+import asyncio, os, signal
+from fathom.domain.decoding import Decoder, DecodingLimits
+from tests.support.bombs import read_pid
+
+async def main():
+    decoder = Decoder(DecodingLimits(256 << 20, 1, 1))
+    print(await decoder.run("data", read_pid), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+async def test_a_service_that_is_killed_leaves_no_child(tmp_path: Path) -> None:
+    program = tmp_path / "service.py"
+    program.write_text(SERVICE)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, program, stdout=subprocess.PIPE, cwd=ROOT, env=os.environ | {"PYTHONPATH": "."}
+    )
+    said, _ = await process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    child = Path(f"/proc/{int(said)}")
+    await eventually(lambda: not child.exists())
 
 
 async def test_a_caller_that_goes_away_leaves_its_place_only_when_its_call_has_ended(decoder: Decoder) -> None:
