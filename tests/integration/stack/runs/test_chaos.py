@@ -21,6 +21,7 @@ from fathom.clients import Clients, connect
 from fathom.clients.runs import run
 from fathom.services.local import ORDER, Endpoints, LocalSettings, LocalStack
 from tests.integration.stack.conftest import MODELS, prepare
+from tests.support.observer import list_logged
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -46,9 +47,9 @@ async def match_by_meaning(clients: Clients) -> None:
 
 
 async def story(clients: Clients) -> list[dict[str, Any]]:
-    """The events of a run of this name, without what is of the moment."""
+    """The recorded events of a run of this name, without what is of the moment, such as that it waited for its turn."""
     request = pb.RunRequest(request_id="run-story", question=QUESTION)
-    events = [event async for event in run(clients, request)]
+    events = list_logged([event async for event in run(clients, request)])
     return [timeless(MessageToDict(event, preserving_proto_field_name=True)) for event in events]
 
 
