@@ -7,6 +7,7 @@ from fathom.core.errors import InvalidField
 from fathom.domain.profile.kinds import Kind
 from fathom.services.memory.profile.facts import LEARNT, STATED, Fact
 from fathom.services.memory.profile.stances import Stance
+from fathom.services.memory.times import to_timestamp
 
 KINDS = {kind: f"FACT_KIND_{kind.name}" for kind in Kind}
 KINDS_BACK = {pb.FactKind.Value(name): kind for kind, name in KINDS.items()} | {
@@ -28,9 +29,9 @@ def fact_to_proto(fact: Fact) -> pb.Fact:
         version=fact.version,
         conversation_id=fact.conversation,
     )
-    made.update_time.FromMicroseconds(int(fact.updated * 1e6))
+    made.update_time.CopyFrom(to_timestamp(fact.updated))
     if fact.expires:
-        made.expire_time.FromMicroseconds(int(fact.expires * 1e6))
+        made.expire_time.CopyFrom(to_timestamp(fact.expires))
     return made
 
 
@@ -70,7 +71,7 @@ def stance_to_proto(stance: Stance) -> pb.Stance:
         view=stance.view,
         run_id=stance.run,
     )
-    made.create_time.FromMicroseconds(int(stance.created * 1e6))
+    made.create_time.CopyFrom(to_timestamp(stance.created))
     return made
 
 
