@@ -28,7 +28,7 @@ PACKAGES = {
     "pluggy": "pluggy", "iniconfig": "iniconfig", "pygments": "pygments", "packaging": "packaging", "pytest": "pytest",
 }  # fmt: skip
 BROUGHT = ("torch", "transformers")
-"""What the machine must have: with CUDA they are gigabytes, and belong to its driver."""
+"""Packages that the machine must have: with CUDA they are gigabytes, and belong to its driver."""
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
 MARK = "pytest.mark.gpu"
 OK, MISSING = 0, 2

@@ -19,7 +19,7 @@ from fathom.services.memory.schema import FEEDBACK, TURNS
 
 @dataclass(frozen=True)
 class Filter:
-    """Which judgements are listed; times are in seconds since the epoch, 0 where open."""
+    """Filter of judgements; times are in seconds since the epoch, 0 where open."""
 
     helpful: bool | None = None
     tag: str = ""

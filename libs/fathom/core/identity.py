@@ -49,7 +49,7 @@ class Principal:
 
 @dataclass(frozen=True)
 class Verified:
-    """What a token with a right signature says: whose it is, and for which time, in seconds since the epoch."""
+    """Content of a token with a right signature: its principal and its time, in seconds since the epoch."""
 
     principal: Principal
     issued: int

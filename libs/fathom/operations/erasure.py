@@ -15,7 +15,7 @@ AT_ONCE = 8
 
 @dataclass(frozen=True)
 class ErasedRuns:
-    """How many runs were erased, delegated ones included, and how many objects."""
+    """Counts of the runs that were erased, delegated ones included, and of the objects."""
 
     runs: int
     objects: int

@@ -1,4 +1,4 @@
-"""What was learnt from a conversation, which goes with it."""
+"""Deletion of what was learnt from a conversation, together with it."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ COLUMNS = tuple(STANCES.c[name] for name in SHOWN)
 
 @dataclass(frozen=True)
 class Stance:
-    """What an answer said. ``first``, ``last`` and ``as_of`` are ISO dates, "" for open ends and unknown ones.
+    """Statement of an answer. ``first``, ``last`` and ``as_of`` are ISO dates, "" for open ends and unknown ones.
 
     ``created`` is in seconds since the epoch.
     """

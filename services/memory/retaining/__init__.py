@@ -1,1 +1,1 @@
-"""How long memory is kept, and what a user or a tenant may have of it: retention, export, erasure."""
+"""Retention, export and erasure of the memory of a user or a tenant."""

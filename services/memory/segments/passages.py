@@ -1,4 +1,4 @@
-"""What a turn is found by: its passages, which become vectors, and its terms."""
+"""Passages of a turn, which become vectors, and its terms: the turn is found by both."""
 
 from __future__ import annotations
 

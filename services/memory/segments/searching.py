@@ -38,7 +38,7 @@ ANSWER_CHARS = 8_000
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is asked of the memory; times are in seconds since the epoch, 0 where open."""
+    """Query of the memory; times are in seconds since the epoch, 0 where open."""
 
     question: str
     top_k: int = 0
@@ -74,7 +74,7 @@ class RecalledSegment:
 
 @dataclass(frozen=True)
 class Found:
-    """What was recalled, best first; ``has_meaning`` is False where words alone were compared."""
+    """Recalled turns, best first; ``has_meaning`` is False where words alone were compared."""
 
     turns: tuple[Recalled, ...]
     segments: tuple[RecalledSegment, ...]

@@ -68,7 +68,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Page:
-    """What a filed turn is found by, and its place in the segment and in its conversation's chains."""
+    """Vectors and terms of a filed turn, and its place in the segment and in its conversation's chains."""
 
     conversation: str
     number: int

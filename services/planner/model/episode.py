@@ -159,7 +159,7 @@ class Task:
     read: ReadText | None = None
     """The question as datafetch has read it for a follow-up; None reads it beside the first sampling."""
     memory: Memory = field(default_factory=Memory)
-    """What of its user's memory it is given."""
+    """Part of its user's memory that it is given."""
     conversation_id: str = ""
     """Conversation of the run; "" for none."""
     has_memory: bool = False

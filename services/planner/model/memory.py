@@ -1,4 +1,4 @@
-"""What of a user's memory an episode is given. Plain data."""
+"""Part of a user's memory that an episode is given, as plain data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class View:
-    """What an answer says of one measure of an entity in a period, whose ends are ISO dates or "".
+    """Statement of an answer on one measure of an entity in a period, whose ends are ISO dates or "".
 
     ``unit`` is "%" or that of the value, "direction" for a value of 1 or -1 that says no more than rise or fall.
     ``tolerance`` is half a unit of the last digit that the text gives.

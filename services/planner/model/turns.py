@@ -1,4 +1,4 @@
-"""What earlier turns have found: their tables and figures, by the record of their runs."""
+"""Tables and figures of earlier turns, by the record of their runs."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a user's memory gives to a run, and what a run leaves in it."""
+"""Use of a user's memory by a run, and learning from the run."""

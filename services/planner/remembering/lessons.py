@@ -1,4 +1,4 @@
-"""What a run leaves to be learnt behind its answer, in a durable queue."""
+"""Lessons: ended runs from which something may be learnt, in a durable queue."""
 
 from __future__ import annotations
 

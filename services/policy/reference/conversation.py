@@ -68,7 +68,7 @@ class Conversation:
     is_last_round: bool
     is_follow_up: bool = False
     memory: tuple[Line, ...] = ()
-    """What the prompt shows of the user's memory."""
+    """Lines of the user's memory in the prompt."""
 
     @property
     def is_zh(self) -> bool:

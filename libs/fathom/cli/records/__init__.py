@@ -1,1 +1,1 @@
-"""What commands print and write of runs, memory and judgements."""
+"""Output of the commands about runs, memory and judgements."""

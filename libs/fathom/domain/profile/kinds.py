@@ -11,7 +11,7 @@ from fathom.core.errors import InvalidField
 
 
 class Kind(StrEnum):
-    """What a fact is about, as in ``FactKind`` of the API."""
+    """Subject of a fact, as in ``FactKind`` of the API."""
 
     STATEMENT = "statement"
     CURRENCY = "currency"

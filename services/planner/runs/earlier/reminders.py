@@ -1,4 +1,4 @@
-"""What a run is reminded of: turns of its conversation that are older than the window, within a budget of tokens."""
+"""Reminders of a run: turns of its conversation older than the window, within a budget of tokens."""
 
 from __future__ import annotations
 

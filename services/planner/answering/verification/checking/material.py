@@ -1,4 +1,4 @@
-"""What an answer is checked against: the sources by number, the names that they know, and the user's own words."""
+"""Material for the check of an answer: sources by number, the names that they know, and the user's own words."""
 
 from __future__ import annotations
 

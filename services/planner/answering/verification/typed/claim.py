@@ -15,7 +15,7 @@ MOST_CLAIMS, MOST_OPERANDS = 200, 50
 
 
 class Relation(StrEnum):
-    """What a claim says of its left side."""
+    """Relation of a claim's left side to the rest."""
 
     EQUALS = "equals"
     """It is the stated number."""
@@ -33,7 +33,7 @@ class Relation(StrEnum):
 
 
 class Statistic(StrEnum):
-    """What is computed of a column in a period."""
+    """Statistic of a column in a period."""
 
     LAST = "last"
     FIRST = "first"
