@@ -249,7 +249,10 @@ async def stream_events(engine: Engine, run_id: str, after: int) -> AsyncIterato
             if failure is not None:
                 yield ServerSentEvent(json.dumps(failure, ensure_ascii=False), event="failure")
             else:
-                yield ServerSentEvent(json.dumps(event, ensure_ascii=False), event="run", id=event["sequence"])
+                # A place in the queue is no event of the log. A browser would take its number, 0, for that of the last
+                # event, and ask for everything again after a broken connection.
+                number = event["sequence"] if int(event["sequence"]) else None
+                yield ServerSentEvent(json.dumps(event, ensure_ascii=False), event="run", id=number)
 
 
 def add_data(app: FastAPI, engine: Engine) -> None:

@@ -146,6 +146,9 @@ class ReplayPlanner:
 
     async def WatchRun(self, request: planner.WatchRunRequest, call: Call) -> AsyncIterator[planner.WatchRunResponse]:
         self.watched.append(request.after_sequence)
+        if self.before:
+            waiting = planner.RunWaiting(before=self.before, expected_ms=9_000)
+            yield planner.WatchRunResponse(event=planner.RunEvent(run_id=request.run_id, waiting=waiting))
         async for event in self._follow(request.run_id, request.after_sequence):
             yield planner.WatchRunResponse(event=event)
 

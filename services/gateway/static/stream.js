@@ -55,7 +55,7 @@ export function follow(runId, after, { onEvent, onFailure, onWaiting }) {
       const event = JSON.parse(message.data);
       if (brokenSince !== null) onWaiting(false);
       brokenSince = null;
-      last = Number(event.sequence);
+      last = Math.max(last, Number(event.sequence));
       clearTimeout(ending);
       ending = event.finished ? setTimeout(close, END_MS) : 0;
       onEvent(event);

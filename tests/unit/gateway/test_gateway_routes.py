@@ -185,6 +185,16 @@ async def test_a_run_that_waits_says_at_once_how_many_are_before_it(door: Door) 
     assert answer.json() == {"run_id": "run_4", "conversation_id": "conv_1", "waiting": waiting}
 
 
+async def test_a_place_in_the_queue_does_not_set_a_browsers_stream_back(door: Door) -> None:
+    client, house = door
+    run_id = await ask(client)
+    house.planner.before = 3
+    (_, place, waiting), *events = await read_events(client, f"/v1/runs/{run_id}/events?after=2")
+    assert waiting["waiting"]["before"] == 3
+    assert place == "", "an id of 0 would make a browser ask for all events again"
+    assert [int(ident) for _, ident, _ in events] == list(range(3, len(events) + 3))
+
+
 async def test_a_run_that_is_refused_says_when_to_come_again(door: Door) -> None:
     client, house = door
     house.planner.full = Overloaded("9 runs wait, about 300 s: ask again later", 60.0)
