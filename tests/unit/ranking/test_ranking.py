@@ -20,7 +20,7 @@ from fathom.core.errors import CorruptData, FathomError, InvalidField
 from fathom.operations.ranking.agreement import compare, find_kappa, measure_agreement, read_human
 from fathom.operations.ranking.answers import read_contestants
 from fathom.operations.ranking.judging import Rule, judge_all
-from fathom.operations.ranking.matches import Journal, Match, pair_all
+from fathom.operations.ranking.matches import Match, MatchJournal, pair_all
 from fathom.operations.ranking.strengths import rank
 from fathom.transport.rpc.dispatch import Dispatcher
 from tests.unit.reward.house import House
@@ -98,7 +98,7 @@ async def test_references_and_competitors_meet_in_a_round_robin(tmp_path: Path) 
     reference.write_text('{"question": "q1", "references": ["x", "y"]}\n{"question": "q3", "references": ["z"]}\n')
     contestants = read_contestants([ours, str(tmp_path / "rival.csv"), f"reference={reference}"])
     clients, _ = judged_by(longest_wins)
-    done = await judge_all(clients, pair_all(contestants), Rule(), Journal(tmp_path / "matches.jsonl"))
+    done = await judge_all(clients, pair_all(contestants), Rule(), MatchJournal(tmp_path / "matches.jsonl"))
     found = {(one.question, one.left, one.right): one.score for one in done.matches}
     assert found == {
         ("q1", "ours", "rival"): 0.5,  # both have ten characters or more, which is the judge's best grade
@@ -118,22 +118,22 @@ async def test_what_was_judged_before_a_crash_is_not_judged_again(tmp_path: Path
         )
     )
     clients, peer = judged_by(longest_wins)
-    first = await judge_all(clients, pairings, Rule(), Journal(journal))
+    first = await judge_all(clients, pairings, Rule(), MatchJournal(journal))
     asked = len(peer.seen)
     # The process dies in the middle of a line.
     journal.write_bytes(journal.read_bytes()[:-20])
-    again = await judge_all(clients, pairings, Rule(), Journal(journal))
+    again = await judge_all(clients, pairings, Rule(), MatchJournal(journal))
     assert again.matches == first.matches
     assert len({line for line in journal.read_text().splitlines()}) == len(journal.read_text().splitlines()) == 2
     # The reward service keeps votes, so that a fresh judge tells what was asked again: both orders of one pair.
     fresh, other = judged_by(longest_wins)
-    await judge_all(fresh, pairings, Rule(), Journal(journal))
+    await judge_all(fresh, pairings, Rule(), MatchJournal(journal))
     assert (asked, len(other.seen)) == (4, 0)
 
 
 async def test_a_pair_that_the_judge_cannot_grade_is_counted_and_asked_again(tmp_path: Path) -> None:
     pairings = pair_all(read_contestants([write(tmp_path / "a.jsonl", q1="aaa"), write(tmp_path / "b.jsonl", q1="b")]))
-    journal = Journal(tmp_path / "matches.jsonl")
+    journal = MatchJournal(tmp_path / "matches.jsonl")
     babbling, _ = judged_by(lambda request: "no JSON at all")
     done = await judge_all(babbling, pairings, Rule(), journal)
     assert (done.matches, done.failed.total()) == ([], 1)
@@ -147,7 +147,7 @@ async def test_a_judge_that_prefers_the_first_answer_makes_ties(tmp_path: Path) 
 
     pairings = pair_all(read_contestants([write(tmp_path / "a.jsonl", q1="aaa"), write(tmp_path / "b.jsonl", q1="b")]))
     clients, _ = judged_by(first_wins)
-    (found,) = (await judge_all(clients, pairings, Rule(), Journal(tmp_path / "m.jsonl"))).matches
+    (found,) = (await judge_all(clients, pairings, Rule(), MatchJournal(tmp_path / "m.jsonl"))).matches
     assert found.score == 0.5
 
 
@@ -180,7 +180,7 @@ def test_a_ranking_needs_two_contestants_with_a_question_in_common(tmp_path: Pat
 def test_a_journal_with_a_whole_line_that_is_no_match_is_refused(tmp_path: Path) -> None:
     (tmp_path / "m.jsonl").write_text('{"key": 1}\n', encoding="utf-8")
     with pytest.raises(CorruptData, match=r"m.jsonl:1"):
-        Journal(tmp_path / "m.jsonl").read()
+        MatchJournal(tmp_path / "m.jsonl").read()
 
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=3, max_size=30))
@@ -286,7 +286,7 @@ async def test_a_judge_that_is_away_is_an_error_by_name(tmp_path: Path) -> None:
     clients = Clients({}, House().telemetry)
     pairings = pair_all(read_contestants([write(tmp_path / "a.jsonl", q1="x"), write(tmp_path / "b.jsonl", q1="y")]))
     with pytest.raises(FathomError, match="reward"):
-        await judge_all(clients, pairings, Rule(), Journal(tmp_path / "m.jsonl"))
+        await judge_all(clients, pairings, Rule(), MatchJournal(tmp_path / "m.jsonl"))
 
 
 def test_an_unknown_method_names_the_known_ones() -> None:

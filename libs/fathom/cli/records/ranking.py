@@ -16,7 +16,7 @@ from fathom.core.call import Lane
 from fathom.operations.ranking.agreement import Compared, compare, measure_agreement, read_human
 from fathom.operations.ranking.answers import read_contestants
 from fathom.operations.ranking.judging import Round, Rule, judge_all
-from fathom.operations.ranking.matches import Journal, Pairing, pair_all
+from fathom.operations.ranking.matches import MatchJournal, Pairing, pair_all
 from fathom.operations.ranking.page import describe_agreement, render_page
 from fathom.operations.ranking.strengths import Standing, rank
 
@@ -65,7 +65,7 @@ async def judge_pairings(pairings: Sequence[Pairing], rule: Rule, journal: Path,
     """Judge the pairings in the lane of evaluations."""
     clients = connect(dict(endpoints), lane=Lane.EVALUATION)
     try:
-        return await judge_all(clients, pairings, rule, Journal(journal))
+        return await judge_all(clients, pairings, rule, MatchJournal(journal))
     finally:
         await clients.close()
 

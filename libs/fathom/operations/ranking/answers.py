@@ -74,7 +74,7 @@ def read_rows(path: Path, field: str) -> Iterator[tuple[str, Mapping[str, object
         for row in rows:
             yield f"{path.name}:{rows.line_num}", {str(key).strip(): value for key, value in row.items()}
         return
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:

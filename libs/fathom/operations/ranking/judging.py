@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fathom.api.reward.v1 import reward_pb2 as reward
 from fathom.clients import Clients
 from fathom.core.errors import InvalidField
-from fathom.operations.ranking.matches import GRADES, Journal, Match, Pairing
+from fathom.operations.ranking.matches import GRADES, Match, MatchJournal, Pairing
 
 STYLES: Mapping[str, reward.JudgeStyle] = {
     "pairwise": reward.JUDGE_STYLE_PAIRWISE,
@@ -47,7 +47,7 @@ class Round:
     failed: Counter[str] = field(default_factory=Counter)
 
 
-async def judge_all(clients: Clients, pairings: Sequence[Pairing], rule: Rule, journal: Journal) -> Round:
+async def judge_all(clients: Clients, pairings: Sequence[Pairing], rule: Rule, journal: MatchJournal) -> Round:
     """Judge what the journal does not have; return all matches in the order of the pairings.
 
     An empty answer loses without a judge, and two are even. A pair that the judge could not grade is counted, is not

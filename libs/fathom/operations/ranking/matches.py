@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fathom.core.errors import CorruptData, InvalidField
 from fathom.core.ids import content_hash
+from fathom.domain.journal import Journal
 from fathom.operations.ranking.answers import Contestant
 
 # Grades of the left answer, as in the contract: 1 bad, 2 rather bad, 3 even, 4 rather good, 5 good.
@@ -67,35 +66,23 @@ def pair_all(contestants: Sequence[Contestant]) -> list[Pairing]:
     return found
 
 
-class Journal:
-    """Matches in a file of JSON Lines, appended as they are judged; one whose writing was cut off is judged again."""
+class MatchJournal:
+    """Matches in a file, appended as they are judged; one whose writing was cut off is judged again."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._journal = Journal(path)
 
     def read(self) -> dict[str, Match]:
         """Return the matches by key; raise ``CorruptData`` for a whole line that is none."""
-        if not self._path.exists():
-            return {}
-        data = self._path.read_bytes()
-        whole = data[: data.rfind(b"\n") + 1]
-        if len(whole) < len(data):
-            # The process was killed within its last line.
-            with self._path.open("r+b") as file:
-                file.truncate(len(whole))
         found: dict[str, Match] = {}
-        for number, line in enumerate(whole.decode("utf-8").splitlines(), 1):
+        for number, row in enumerate(self._journal.read(), 1):
             try:
-                match = Match(**json.loads(line))
-            except (ValueError, TypeError) as error:
-                raise CorruptData(f"{self._path}:{number}", str(error)) from error
+                match = Match(**row)
+            except TypeError as error:
+                raise CorruptData(f"{self._journal.path}:{number}", str(error)) from error
             found[match.key] = match
         return found
 
     def append(self, matches: Sequence[Match]) -> None:
         """Write matches through to the disk."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("ab") as file:
-            file.write("".join(f"{json.dumps(asdict(one), ensure_ascii=False)}\n" for one in matches).encode())
-            file.flush()
-            os.fsync(file.fileno())
+        self._journal.append(asdict(match) for match in matches)
