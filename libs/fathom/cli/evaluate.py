@@ -81,6 +81,19 @@ def rank(
     raise typer.Exit(run(files, Rule(method, votes), written, seed, find_endpoints(home, reward)))
 
 
+@app.command("grade")
+def grade_pairs(
+    files: Annotated[list[str], typer.Argument(help="FILE or NAME=FILE per contestant, as for `fathom eval rank`.")],
+    target: Annotated[Path, typer.Option(help="File of the grades, for --human of `fathom eval rank`.")],
+    limit: Annotated[int, typer.Option(help="At most this many pairs, drawn from all.", min=1)] = 30,
+    seed: Annotated[int, typer.Option(help="Seed of the draw and of the sides.")] = 0,
+) -> None:
+    """Grade pairs of answers by yourself, without knowing whose they are."""
+    from fathom.cli.records.grading import run
+
+    run(files, target, limit, seed)
+
+
 @app.command()
 def watch(
     config: Annotated[Optional[Path], typer.Option(help="YAML file with sections 'runtime' and 'grading'.")] = None,  # noqa: UP045

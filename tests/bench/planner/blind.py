@@ -26,6 +26,7 @@ from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.clients import Clients
 from fathom.clients.runs import run as run_events
 from fathom.core.errors import FathomError
+from fathom.operations.shadow.gate import wilson
 from tests.bench.planner.first_runs import announce, record
 from tests.bench.planner.questions import local_stack
 from tests.golden.blind.grading import REFERENCE, Given, Grade, Verdict, judge, read_numbers
@@ -150,10 +151,11 @@ def print_table(title: str, verdicts: Sequence[Verdict], base: Sequence[Verdict]
         counts = Counter(verdict.grade for verdict in of_kind)
         print(f"{kind:<14}{len(of_kind):>4}" + "".join(f"{counts[grade]:>12}" for grade in Grade))
     share, low = measure_share(verdicts), measure_share(base)
+    below, above = wilson(round(share * len(verdicts)), len(verdicts))
     beside = f", datafetch alone {low:.0%}, ratio {share / low:.2f}" if low else ""
     seconds = statistics.median(verdict.given.seconds for verdict in verdicts)
     rounds = statistics.mean(verdict.given.rounds for verdict in verdicts)
-    print(f"{ACCEPTABLE} {share:.1%}{beside}; median {seconds:.1f} s, {rounds:.1f} rounds\n")
+    print(f"{ACCEPTABLE} {share:.1%} [{below:.1%}, {above:.1%}]{beside}; median {seconds:.1f} s, {rounds:.1f} rounds\n")
 
 
 def list_figures(verdicts: Sequence[Verdict]) -> dict[str, str]:

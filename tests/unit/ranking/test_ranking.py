@@ -9,18 +9,20 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+import typer
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from typer.testing import CliRunner
 
 from fathom.api.policy.v1 import policy_pb2 as policy
-from fathom.cli.records import ranking
+from fathom.cli.records import grading, ranking
 from fathom.clients import Clients
 from fathom.core.errors import CorruptData, FathomError, InvalidField
 from fathom.operations.ranking.agreement import compare, find_kappa, measure_agreement, read_human
 from fathom.operations.ranking.answers import read_contestants
 from fathom.operations.ranking.judging import Rule, judge_all
-from fathom.operations.ranking.matches import Match, MatchJournal, pair_all
+from fathom.operations.ranking.matches import Match, MatchJournal, Pairing, pair_all
 from fathom.operations.ranking.strengths import rank
 from fathom.transport.rpc.dispatch import Dispatcher
 from tests.unit.reward.house import House
@@ -268,6 +270,36 @@ def test_the_command_prints_and_writes_the_ranking(
     assert "script" not in page.tags
     assert not page.loaded
     assert page.tags.count("circle") == 2
+
+
+def test_people_grade_without_names_and_their_grades_are_those_of_the_left(tmp_path: Path) -> None:
+    answers = {f"q{number}": "x" * (number + 2) for number in range(12)}
+    sources = [
+        write(tmp_path / "ours.jsonl", **answers),
+        write(tmp_path / "rival.jsonl", **dict.fromkeys(answers, "y")),
+    ]
+    target, app = tmp_path / "human.jsonl", typer.Typer()
+    app.command()(lambda: grading.run(sources, target, 12, 3) and None)
+    # A person who likes the longer answer, whichever side it stands on: they see A and B and type 5 or 1.
+    order: list[int] = []
+
+    def prefer_x(pairing: Pairing, *, is_turned: bool) -> int:
+        order.append(is_turned)
+        return 1 if is_turned else 5
+
+    shown = CliRunner().invoke(app, [], input="5\nnonsense\n4\n\nq\n").output
+    assert "ours" not in shown.replace(str(target), "")
+    assert "rival" not in shown
+    assert "2 pairs graded now" in shown
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grading, "ask_grade", prefer_x)
+        # Two are known, all others are shown.
+        assert grading.run(sources, target, 12, 3) == 10
+    assert len(set(order)) == 2
+    rows = [json.loads(line) for line in target.read_text().splitlines()]
+    assert len({row["question"] for row in rows}) == 12
+    assert {(row["left"], row["grade"]) for row in rows[2:]} == {("ours", 5)}
+    assert read_human(target)["q5", "ours", "rival"] in (1, 2, 4, 5)
 
 
 def test_a_ranking_without_a_match_is_no_success(

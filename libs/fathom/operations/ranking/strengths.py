@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fathom.domain.intervals import SAMPLES, find_interval
 from fathom.operations.ranking.matches import Match
 
 # On Elo's scale, where 400 points are odds of ten to one; the mean of all contestants is 0.
@@ -15,7 +16,6 @@ SCALE = 400.0
 # Half a win for each side of each pair that met: whoever won always would have no finite strength.
 PRIOR = 0.5
 STEPS, CLOSE = 1_000, 1e-9
-SAMPLES, SHARE = 1_000, 0.95
 
 Table = Mapping[tuple[str, str], float]
 """Scores of the first contestant against the second."""
@@ -103,9 +103,3 @@ def count_outcomes(name: str, matches: Sequence[Match]) -> tuple[int, int, int]:
         if name in (match.left, match.right)
     ]
     return scores.count(1.0), scores.count(0.5), scores.count(0.0)
-
-
-def find_interval(values: Sequence[float], share: float = SHARE) -> tuple[float, float]:
-    """Return the percentiles between which ``share`` of the values lie."""
-    ordered, cut = sorted(values), (1 - share) / 2
-    return ordered[math.floor(cut * (len(ordered) - 1))], ordered[math.ceil((1 - cut) * (len(ordered) - 1))]
