@@ -37,6 +37,7 @@ AT_ONCE = {"rules": 2, "endpoint": 20}
 # Rows of a placed table that a reader sees without scrolling.
 ROWS = 30
 ACCEPTABLE = "right or rightly refused"
+BY_PLANNER = trajectory.PROTOCOL_UNSPECIFIED
 
 
 async def run() -> None:
@@ -71,25 +72,27 @@ def find_sets() -> list[Path]:
     return [path for path in sorted(FOLDER.glob("*.jsonl")) if not wanted or path.stem in wanted]
 
 
-async def grade_questions(questions: Sequence[Question], clients: Clients, model: str) -> list[Verdict]:
+async def grade_questions(
+    questions: Sequence[Question], clients: Clients, model: str, protocol: trajectory.Protocol = BY_PLANNER
+) -> list[Verdict]:
     """Ask and grade all questions, some at a time."""
     gate = asyncio.Semaphore(AT_ONCE[model])
 
     async def grade(question: Question) -> Verdict:
         async with gate:
-            verdict = judge(question, await ask(question, clients, model))
+            verdict = judge(question, await ask(question, clients, model, protocol))
             print(f"  {question.id:<8}{verdict.grade:<40}{'; '.join(verdict.lacks)[:120]}", flush=True)
             return verdict
 
     return list(await asyncio.gather(*(grade(question) for question in questions)))
 
 
-async def ask(question: Question, clients: Clients, model: str) -> Given:
+async def ask(question: Question, clients: Clients, model: str, protocol: trajectory.Protocol = BY_PLANNER) -> Given:
     """Ask the earlier questions of a conversation, then the question itself."""
     conversation, started = "", time.perf_counter()
     for text in (*question.turns, question.question):
         started = time.perf_counter()
-        request = pb.RunRequest(question=text, model=model, conversation_id=conversation)
+        request = pb.RunRequest(question=text, model=model, conversation_id=conversation, protocol=protocol)
         try:
             events = [event async for event in run_events(clients, request)]
         except FathomError as error:
