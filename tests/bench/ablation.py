@@ -21,7 +21,7 @@ import yaml
 
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.domain.intervals import bootstrap_mean
-from tests.bench.planner.blind import AT_ONCE, find_sets, grade_questions, make_models
+from tests.bench.planner.blind import find_sets, grade_questions, make_models
 from tests.bench.planner.questions import local_stack
 from tests.golden.blind.grading import Grade, Verdict
 from tests.golden.blind.schema import Question, load_questions
@@ -58,6 +58,7 @@ async def run() -> None:
     if unknown := set(wanted) - {one.name for one in ABLATIONS}:
         print(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(one.name for one in ABLATIONS)}")
         return
+    # The planner as it is plays once for all parts of a protocol.
     baselines: dict[int, list[Verdict]] = {}
     for ablation in ABLATIONS:
         if wanted and ablation.name not in wanted:
@@ -72,8 +73,8 @@ async def play(questions: Sequence[Question], settings: dict[str, Any], protocol
     """Ask all questions of a stack whose planner has these settings."""
     url = os.environ.get("FATHOM_BENCH_BLIND_MODEL", "")
     model = "endpoint" if url else "rules"
-    assert model in AT_ONCE
     with tempfile.TemporaryDirectory() as folder:
+        # A file and not the environment, which the next stack would inherit.
         file = Path(folder) / "fathom.yaml"
         file.write_text(yaml.safe_dump({"planner": settings} if settings else {}), encoding="utf-8")
         async with local_stack(make_models(url), file) as (clients, _store):

@@ -103,9 +103,11 @@ def record_first_run(
         raise FirstRunExists(describe_run(name, model, records))
     today = datetime.now(UTC).date()
     run = FirstRun(day=today, commit=find_commit() if commit is None else commit, figures=dict(figures))
+    # A set may have had a first run with another model; that one stays.
     known = records.get(name)
     records[name] = Record(first_runs={**(known.first_runs if known else {}), model: run})
     rows = {key: record.model_dump(mode="json", exclude_defaults=True) for key, record in sorted(records.items())}
+    # Renamed into place: a benchmark that is stopped while it writes must not lose the other sets.
     part = file.with_suffix(".part")
     part.write_text(HEAD + render_rows(rows), encoding="utf-8")
     part.replace(file)

@@ -67,6 +67,7 @@ def test_sets_that_were_learnt_are_found_by_the_same_check(leaks: dict[str, list
         name.partition("-")[0] for name in (str(row["id"]) for _, row in read_rows(PROGRAMS / "blind_sets.jsonl"))
     }
     assert len(learnt) > 10
+    # Questions of fewer than five words are passed over, hence not all of the sixty.
     for letter in learnt:
         assert load_records()[f"set_{letter}"].burnt
         assert len(leaks[f"set_{letter}"]) > 50
@@ -86,6 +87,7 @@ def test_a_first_run_is_recorded_once_for_each_model(tmp_path: Path) -> None:
 
 
 def test_a_benchmark_names_a_first_run_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # Its real record is that of a burnt set; in a file of its own it is any other set.
     file, path = tmp_path / "records.yaml", list_sets()["set_a"]
     assert first_runs.announce(path, "rules", file)
     assert capsys.readouterr().out == "set_a: first run\n"

@@ -64,6 +64,7 @@ def test_two_contestants_have_the_strengths_of_their_odds() -> None:
 def test_strengths_that_made_the_matches_are_found_again() -> None:
     true = {"weak": -200.0, "middle": 0.0, "strong": 200.0}
     draws = random.Random(3)
+    # 300 matches a pair: the strengths of smaller rounds scatter by more than they differ.
     matches = []
     for number in range(900):
         one, other = draws.sample(sorted(true), 2)
@@ -136,6 +137,7 @@ async def test_what_was_judged_before_a_crash_is_not_judged_again(tmp_path: Path
 async def test_a_pair_that_the_judge_cannot_grade_is_counted_and_asked_again(tmp_path: Path) -> None:
     pairings = pair_all(read_contestants([write(tmp_path / "a.jsonl", q1="aaa"), write(tmp_path / "b.jsonl", q1="b")]))
     journal = MatchJournal(tmp_path / "matches.jsonl")
+    # Nothing that cannot be read becomes a tie.
     babbling, _ = judged_by(lambda request: "no JSON at all")
     done = await judge_all(babbling, pairings, Rule(), journal)
     assert (done.matches, done.failed.total()) == ([], 1)
@@ -251,6 +253,7 @@ class Tags(HTMLParser):
 def test_the_command_prints_and_writes_the_ranking(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    # Questions and answers come from strangers and stand in the page.
     hostile = "<script>alert(1)</script>"
     ours = write(tmp_path / "ours.jsonl", q1="a long answer", **{hostile: "something"})
     rival = write(tmp_path / "rival.jsonl", q1="no", **{hostile: "x"})

@@ -45,6 +45,7 @@ def test_what_merely_is_alike_or_too_short_is_none(held: str) -> None:
 def test_the_nearest_training_text_is_named() -> None:
     near = Text("train:3", "what did the S&P 500 return between the end of 1999 and the end of 2019")
     held = Text("held:1", "What did the S&P 500 return between the end of 1999 and the end of 2009")
+    # The first one shares most runs, too, and is not the source.
     (leak,) = find_leaks([near, *TRAINING], [held])
     assert (leak.training.name, leak.share) == ("train:1", 1.0)
 

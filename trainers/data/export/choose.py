@@ -38,9 +38,11 @@ def is_answered(trajectory: Trajectory) -> bool:
     found nothing is no success.
     """
     answer = trajectory.answer
+    # Each is what the answer itself says of its gaps.
     if answer.findings or answer.open or answer.HasField("clarification"):
         return False
     material = [item for step in trajectory.steps for item in step.material] + list(answer.material)
+    # Sources may hold a gap beside what was found; it counts when the answer rests on it.
     absent = {item.number for item in material if item.HasField("missing")}
     if absent & set(answer.cited):
         return False

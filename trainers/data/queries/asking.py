@@ -37,6 +37,7 @@ class Asker:
         for attempt in range(ATTEMPTS):
             completion = await self._complete(messages, schema, seed * ATTEMPTS + attempt)
             self.version = f"{completion.model or self.model}@{completion.version_max}"
+            # Models wrap objects in prose and code fences; what cannot be read even so is a fault.
             fault = "there is no JSON object"
             if (found := read_object(completion.text)) is not None:
                 try:

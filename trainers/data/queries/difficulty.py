@@ -45,6 +45,7 @@ async def rate_all(queries: Sequence[Query], asker: Asker, target: Path) -> int:
 async def rate(query: Query, asker: Asker) -> Query | None:
     """Return the query with its difficulty; None when the model gave no readable label in two attempts."""
     system = instruction("difficulty", query.language)
+    # Noise makes a question harder to read, not to answer; quoted, so that it cannot instruct the model.
     found = await asker.ask(system, quote(query.clean or query.text), Rating, seed=0)
     if found is None:
         return None

@@ -33,6 +33,7 @@ def slip(text: str, rate: float, draws: random.Random) -> str:
     for place, word in enumerate(words):
         if len(word) < LEAST_WORD or not (word.isascii() and word.isalpha()) or draws.random() >= rate:
             continue
+        # First and last letter stay: such words are what people overlook.
         at = draws.randrange(1, len(word) - 1)
         swapped = word[:at] + word[at + 1] + word[at] + word[at + 2 :]
         words[place] = draws.choice((swapped, word[:at] + word[at + 1 :], word[:at] + word[at] + word[at:]))
@@ -93,6 +94,7 @@ def list_homophones() -> Mapping[str, tuple[str, ...]]:
     """Return the common Chinese characters (level 1 of GB 2312, 3,755 of them) that sound like each of them."""
     with name_missing_extra():
         from pypinyin import Style, lazy_pinyin
+    # The standard sorts its first level by use: characters that an input method offers first.
     codes = (bytes((high, low)) for high in range(0xB0, 0xD8) for low in range(0xA1, 0xFF))
     common = [letter for code in codes if HAN_CHARACTER.match(letter := code.decode("gb2312", "ignore") or " ")]
     by_sound: dict[str, list[str]] = defaultdict(list)
@@ -114,6 +116,7 @@ def add_noise(query: Query, operators: tuple[str, ...], rate: float, seed: int) 
     draws, text, done = random.Random(f"{seed}:{query.id}"), query.text, list[str]()
     for name in operators:
         changed = OPERATORS[name](text, rate, draws)
+        # A text of marks alone may lose them all.
         if changed != text and changed.strip():
             text = changed
             done.append(name)

@@ -73,6 +73,7 @@ def read_lines(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the lines of a file that are not empty, each with its place."""
     if not path.is_file():
         raise NotFound("file", str(path))
+    # Seeds come out of spreadsheets and editors: a mark at the beginning is no part of the first question.
     for number, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), 1):
         if line.strip():
             yield f"{path.name}:{number}", line.strip()

@@ -32,6 +32,7 @@ def draw_sample(queries: Sequence[Query], total: int, seed: int, shares: Mapping
     if total < 1:
         raise InvalidField("total", "is below 1")
     by_difficulty: dict[str, list[Query]] = {name: [] for name in shares}
+    # In the order of ids, so that the order of the file does not matter.
     for query in sorted(queries, key=lambda one: one.id):
         if query.difficulty not in by_difficulty:
             raise InvalidField("source", f"{query.id} has no difficulty: rate it first")

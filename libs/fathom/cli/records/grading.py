@@ -34,6 +34,7 @@ def run(sources: Sequence[str], target: Path, limit: int, seed: int) -> int:
         grade = ask_grade(pairing, is_turned=is_turned)
         if grade < 0:
             break
+        # At once, so that somebody who stops after ten pairs has graded ten.
         if grade:
             left_grade = 2 * EVEN - grade if is_turned else grade
             names = {"question": pairing.question, "left": pairing.left, "right": pairing.right}

@@ -36,6 +36,7 @@ def run(sources: Sequence[str], rule: Rule, files: Files, seed: int, endpoints: 
 
     It is 1 when no match was judged. Raises ``FathomError``.
     """
+    # Before the judge is asked: a mistake in a file must not cost a round of judgements.
     human = read_human(files.human) if files.human else {}
     contestants = read_contestants(sources)
     done = asyncio.run(judge_pairings(pair_all(contestants), rule, files.matches, endpoints))

@@ -39,6 +39,7 @@ def find_leaks(
 
     Held texts of fewer tokens are passed over. Memory grows with the held texts alone: training texts are read once.
     """
+    # The index is of the held texts, a few hundred, where the training texts may be millions.
     texts = [item for item in held if len(list_tokens(item.text)) >= length]
     runs = [make_shingles(item.text, length) for item in texts]
     places: dict[Shingle, list[int]] = defaultdict(list)

@@ -59,6 +59,7 @@ def read_human(path: Path) -> dict[Key, int]:
             raise InvalidField("human", f"{place}: the grade is none of 1 to 5 or {', '.join(GRADES)}")
         if found.setdefault((question, left, right), grade) != grade:
             raise InvalidField("human", f"{place} contradicts an earlier grade of the same pair")
+        # The same judgement seen from the other side, for the journal has pairs in the order of its files.
         if found.setdefault((question, right, left), 2 * EVEN - grade) != 2 * EVEN - grade:
             raise InvalidField("human", f"{place} contradicts an earlier grade of the same pair the other way round")
     return found

@@ -32,6 +32,7 @@ def read_contestants(sources: Sequence[str]) -> list[Contestant]:
     """
     found: dict[str, Contestant] = {}
     for source in sources:
+        # The last one, since a name is short and a path may have any sign but is given without a name then.
         name, _, given = source.rpartition("=")
         path = Path(given)
         name = name or path.stem
@@ -66,6 +67,7 @@ def read_rows(path: Path, field: str) -> Iterator[tuple[str, Mapping[str, object
     try:
         if path.stat().st_size > MAX_BYTES:
             raise InvalidField(field, f"{path} has more than {MAX_BYTES >> 20} MiB")
+        # Spreadsheets write a mark before the first name of a column, which would be a part of the name.
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         raise InvalidField(field, f"{path} cannot be read: {error}") from error
@@ -74,6 +76,7 @@ def read_rows(path: Path, field: str) -> Iterator[tuple[str, Mapping[str, object
         for row in rows:
             yield f"{path.name}:{rows.line_num}", {str(key).strip(): value for key, value in row.items()}
         return
+    # Not splitlines(), which also cuts at separators that stand unescaped within texts.
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue

@@ -54,12 +54,14 @@ async def judge_all(clients: Clients, pairings: Sequence[Pairing], rule: Rule, j
     guessed, and is asked again next time. Raises ``FathomError`` when the judge is away.
     """
     known, gate, done = journal.read(), asyncio.Semaphore(AT_ONCE), Round()
+    # By key, so that a pairing that stands twice in the files is judged once.
     fresh = {pairing.make_key(rule.name): pairing for pairing in pairings}
     open_pairs = [(key, pairing) for key, pairing in fresh.items() if key not in known]
 
     async def judge(batch: Sequence[tuple[str, Pairing]]) -> None:
         async with gate:
             matches = await judge_batch(clients, batch, rule, done.failed)
+        # Before anything else may fail: what is paid for is kept.
         journal.append(matches)
         known.update({match.key: match for match in matches})
 
@@ -100,6 +102,7 @@ async def judge_batch(
     )
     response = await clients.reward.judge_pairs(request, timeout_s=JUDGE_S)
     for (key, pairing), found in zip(asked, response.judgements, strict=True):
+        # Not an even grade, which would count as evidence that neither is better.
         if found.grade == reward.GRADE_UNSPECIFIED:
             failed[found.reason or "the judge said nothing"] += 1
             continue

@@ -47,6 +47,7 @@ def rank(matches: Sequence[Match], *, samples: int = SAMPLES, seed: int = 0) -> 
     """
     names = sorted({name for match in matches for name in (match.left, match.right)})
     strengths = fit_strengths(names, [tabulate(matches)])
+    # Tables are made once per question: a sample then adds tables in place of counting matches again.
     by_question: dict[str, list[Match]] = defaultdict(list)
     for match in matches:
         by_question[match.question].append(match)
@@ -66,6 +67,7 @@ def fit_strengths(names: Sequence[str], tables: Sequence[Table]) -> dict[str, fl
     for table in tables:
         for pair, score in table.items():
             points[pair] += score
+    # Also in each bootstrap sample, or one without a loss would have no finite strength and no interval.
     for one, other in list(points):
         points[one, other] += PRIOR
     met = {name: [other for other in names if (name, other) in points] for name in names}
@@ -75,6 +77,7 @@ def fit_strengths(names: Sequence[str], tables: Sequence[Table]) -> dict[str, fl
         fresh = {}
         for name in names:
             weight = sum((points[name, o] + points[o, name]) / (value[name] + value[o]) for o in met[name])
+            # In a sample of a few questions somebody may not have played at all.
             fresh[name] = won[name] / weight if weight else 1.0
         # Strengths are ratios: their geometric mean is kept at one.
         middle = math.exp(sum(map(math.log, fresh.values())) / max(1, len(fresh)))

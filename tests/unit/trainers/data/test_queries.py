@@ -40,7 +40,7 @@ def asker_of(reply: Reply) -> tuple[Asker, ScriptedPolicy]:
     return Asker(Clients({"policy": "inproc://policy"}, telemetry, dispatchers={"policy": dispatcher}), "m"), peer
 
 
-def rated(number: int, difficulty: str) -> Query:
+def make_rated(number: int, difficulty: str) -> Query:
     return make_query(f"question {number}", f"f:{number}").model_copy(update={"difficulty": difficulty})
 
 
@@ -147,7 +147,7 @@ def test_noise_follows_from_seed_and_rate() -> None:
 
 def test_three_thousand_are_drawn_in_exact_shares() -> None:
     queries = [
-        rated(number, name)
+        make_rated(number, name)
         for name, count in (("easy", 2000), ("medium", 950), ("hard", 300))
         for number in range(count)
     ]
@@ -161,7 +161,7 @@ def test_three_thousand_are_drawn_in_exact_shares() -> None:
 
 
 def test_too_few_of_a_kind_are_reported_and_not_replaced() -> None:
-    queries = [rated(number, "easy") for number in range(100)] + [rated(200, "hard")]
+    queries = [make_rated(number, "easy") for number in range(100)] + [make_rated(200, "hard")]
     sample = draw_sample(queries, 100, seed=7)
     assert Counter(query.difficulty for query in sample.queries) == {"easy": 60, "hard": 1}
     assert sample.short == {"medium": 30, "hard": 9}
@@ -177,6 +177,7 @@ def test_shares_add_up_and_are_off_by_less_than_one(total: int) -> None:
 
 
 async def test_a_label_that_is_none_is_asked_again_once_and_then_left_out(tmp_path: Path) -> None:
+    # Wrong at first and right when told, against one that never is.
     def reply(request: policy.GenerateRequest) -> str:
         if "Apple" in request.messages[1].content and len(request.messages) == 2:
             return '{"rationale": "r", "difficulty": "trivial"}'
@@ -198,6 +199,7 @@ async def test_a_killed_rating_goes_on_and_loses_and_doubles_nothing(tmp_path: P
     asker, peer = asker_of(lambda request: '{"rationale": "r", "difficulty": "hard"}')
     await rate_all(queries, asker, target)
     whole = target.read_bytes()
+    # Somewhere within a line, as a kill leaves it.
     target.write_bytes(whole[: len(whole) // 2])
     rows = target.read_bytes().count(b"\n")
     await rate_all(queries, asker, target)
@@ -234,6 +236,7 @@ async def test_a_killed_expansion_goes_on_behind_what_it_has(tmp_path: Path) -> 
 
 
 async def test_a_model_without_further_intents_ends_the_expansion(tmp_path: Path) -> None:
+    # One intent in two spellings of case would otherwise be asked for again for ever.
     always = json.dumps({"questions": [{"intent": "The Same", "question": "What is it?"}]})
     asker, peer = asker_of(lambda request: always)
     done = await expand(SEEDS, asker, tmp_path / "new.jsonl", each=2, intents=150)
