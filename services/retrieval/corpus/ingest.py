@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -109,6 +109,9 @@ class IngestBuffer:
     def add_document(self, document: Document, line: int = 0, source: str = "") -> None:
         """Add one document, unless its content exists already or its id belongs to another document."""
         key = hash_content(document.title, document.text)
+        if document.key:
+            self._add_version(document)
+            return
         # Content before id: the same text under another id is no error, only nothing new.
         if hash64(key) in self._contents or (
             self._base is not None and self._base.table.find_twin(document) is not None
@@ -120,6 +123,28 @@ class IngestBuffer:
             self._refuse(Issue(line, f"id {document.id!r} is there already, with other content", source))
             return
         self._contents.add(hash64(key))
+        self._write(document)
+
+    def _add_version(self, document: Document) -> None:
+        """Add a document of a source with versions, unless that version is here and the newest one."""
+        # By id, which the content makes: two sources may say the same, and each has versions of its own.
+        position = None if self._base is None else self._base.table.find_position(document.id)
+        if hash64(document.id) in self._ids or (position is not None and self._is_current(position)):
+            self.duplicates += 1
+            return
+        if position is not None:
+            # An earlier version comes back: as a version of its own, newer than the one that had replaced it.
+            again = f".{len(self._base.table)}" if self._base is not None else ""
+            parent = f"{document.parent}{again}" if document.parent else ""
+            document = replace(document, id=f"{document.id}{again}", parent=parent)
+        self._write(document)
+
+    def _is_current(self, position: int) -> bool:
+        # Of a version with a date the place is given by that date, whenever it comes.
+        table = self._base.table if self._base is not None else None
+        return table is None or table.is_current(position) or table.documents[position].published is not None
+
+    def _write(self, document: Document) -> None:
         self._ids.add(hash64(document.id))
         # On disk: an ingest may be larger than memory.
         self._spool.write(json.dumps(document.to_row(), ensure_ascii=False).encode() + b"\n")

@@ -18,6 +18,9 @@ MEDIA_TYPES: Mapping[str, str] = MappingProxyType(
         ".pdf": "application/pdf",
         ".txt": "text/plain",
         ".md": "text/markdown",
+        ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+        ".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+        ".eml": "message/rfc822",
     }
 )
 
