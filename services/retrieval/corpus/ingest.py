@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,11 +22,15 @@ MAX_ISSUES, MAX_LINE_BYTES, MAX_FILE_BYTES = 100, 16 << 20, 64 << 20
 
 @dataclass(frozen=True)
 class Chunk:
-    """A piece of a file; consecutive pieces with the same source are one file."""
+    """A piece of a file; consecutive pieces with the same source are one file.
+
+    ``published`` is when, for a file that does not say so itself.
+    """
 
     data: bytes
     media_type: str = ""
     source: str = ""
+    published: datetime | None = None
 
 
 class IngestBuffer:
@@ -41,7 +46,7 @@ class IngestBuffer:
         # Hashes instead of texts, so that an ingest of millions of documents does not hold their contents.
         self._ids: set[int] = set()
         self._contents: set[int] = set()
-        self._file: tuple[str, str] | None = None
+        self._file: tuple[str, str, datetime | None] | None = None
         self._held = bytearray()
         self._line = 0
 
@@ -53,9 +58,9 @@ class IngestBuffer:
             raise InvalidField("media_type", f"{kind[:80]!r} is not known; known: {', '.join(known)}")
         self._field = "data"
         # The stream marks no ends of files: another source or type begins the next one.
-        if self._file != (kind, chunk.source):
+        if self._file is None or self._file[:2] != (kind, chunk.source):
             self.end_file()
-            self._file = (kind, chunk.source)
+            self._file = (kind, chunk.source, chunk.published)
         # Counted before it is held, so that no chunk passes the limit.
         self._left -= len(chunk.data)
         limit = MAX_LINE_BYTES if kind in JSONL else MAX_FILE_BYTES
@@ -71,11 +76,11 @@ class IngestBuffer:
         """Process the rest of the current file."""
         if self._file is None:
             return
-        kind, source = self._file
+        kind, source, published = self._file
         if kind in JSONL:
             self._split_lines(complete=True)
         elif self._held:
-            for item in self._parsers[kind](bytes(self._held), kind, source):
+            for item in self._parsers[kind](bytes(self._held), kind, source, published):
                 self._add_item(item, source)
         self._file, self._line = None, 0
         self._held.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import PurePath
 
 from fathom.core.ids import content_hash
@@ -34,8 +35,8 @@ class Issue:
     """False when the document was still added, incomplete."""
 
 
-Parse = Callable[[bytes, str, str], Iterable[Document | Issue]]
-"""Parses a whole file: documents and issues from its bytes, media type and source."""
+Parse = Callable[[bytes, str, str, "datetime | None"], Iterable[Document | Issue]]
+"""Parses a whole file: documents and issues from its bytes, media type, source, and day where it does not say one."""
 
 
 def list_parsers() -> Mapping[str, Parse]:
@@ -43,11 +44,13 @@ def list_parsers() -> Mapping[str, Parse]:
     return {kind: read_file for kind in MEDIA_TYPES if kind not in JSONL_TYPES}
 
 
-def read_file(data: bytes, media_type: str, source: str) -> Iterator[Document | Issue]:
-    """Parse a whole file, texts as passages; raise ``MissingExtra`` without the format's library, ``PayloadTooLarge``."""
+def read_file(
+    data: bytes, media_type: str, source: str, published: datetime | None = None
+) -> Iterator[Document | Issue]:
+    """Parse a whole file, texts as passages; raise ``MissingExtra`` without a library, ``PayloadTooLarge``."""
     for item in parse(data, media_type, source):
         if isinstance(item, ParsedDocument) and item.place == WHOLE:
-            yield from make_passages(item, source)
+            yield from make_passages(replace(item, published=item.published or published), source)
         else:
             yield convert(item, source)
 
