@@ -24,6 +24,9 @@ MEDIA_TYPES: Mapping[str, str] = MappingProxyType(
     }
 )
 
+ROWS_OF_DOCUMENTS = frozenset({"application/jsonl", "application/vnd.apache.parquet"})
+"""Media types whose files hold a document per row, for corpora; the others are documents themselves."""
+
 
 def media_type(name: str) -> str:
     """Return the media type of a file or key; raise ``InvalidField("files")`` for an unknown extension."""

@@ -23,7 +23,7 @@ class EmptyRetrieval:
 
 async def test_a_search_that_finds_nothing_is_material_that_an_answer_can_cite() -> None:
     clients: Any = SimpleNamespace(retrieval=EmptyRetrieval())
-    tools = Registry([Search(clients, "", None, 1.0, ShownDocuments("run_1"))], 4)
+    tools = Registry([Search(clients, ("",), None, 1.0, ShownDocuments("run_1"))], 4)
     result = await tools.call("id", ToolCall("c", "search", '{"intent": "look", "query": "tin mines"}'))
     assert result.status is ToolStatus.EMPTY
     [missing] = json.loads(result.content)["missing"]

@@ -94,7 +94,7 @@ class Clients:
 
 
 def documents(clients: Any, shown: ShownDocuments) -> Registry:
-    return Registry([Search(clients, "", None, 1.0, shown), Fetch(clients, "", None, 1.0, shown)])
+    return Registry([Search(clients, ("",), None, 1.0, shown), Fetch(clients, ("",), None, 1.0, shown)])
 
 
 async def test_only_what_the_run_has_been_shown_is_read_and_the_record_says_what_that_is() -> None:
