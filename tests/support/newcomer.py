@@ -17,11 +17,12 @@ FILLER = "The committee reviewed the minutes of its last meeting and had no rema
 
 @dataclass(frozen=True)
 class Asked:
-    """A question, what its answer says, and the source that its citation names: file with page, or column."""
+    """A question, what its answer says, and what its citation names: file with page, or file and column."""
 
     question: str
     answer: str
     source: str
+    column: str = ""
 
 
 QUESTIONS = (
@@ -33,8 +34,8 @@ QUESTIONS = (
     Asked("Why was the Gdansk shipment delayed?", "customs strike", "mail/shipment.eml"),
     Asked("What did the auditors find about inventory counts?", "two of nine", "audit.html"),
     Asked("仓库租赁合同的押金是多少？", "三个月租金", "合同.txt"),
-    Asked("What was the highest units value in 2025?", "1,312", "sales.xlsx"),
-    Asked("What was the average headcount in 2025?", "84.5", "staff.csv"),
+    Asked("What was the highest Units in 2025?", "1,312", "sales.xlsx", "Units"),
+    Asked("What was the average Headcount in 2025?", "84.5", "staff.csv", "Headcount"),
 )  # fmt: skip
 
 
@@ -68,11 +69,11 @@ def write_folder(folder: Path) -> Path:
             "Mon, 02 Nov 2026 09:00:00 +0100",
         ),
         "audit.html": (
-            "<html><head><title>Audit findings</title></head><body><main><h1>Audit findings</h1>"
-            "<p>The auditors found that two of nine inventory counts were not signed by a second person.</p>"
-            "<p>Management will train the staff of the warehouses until March.</p></main></body></html>"
-        ).encode(),
-        "合同.txt": "仓库租赁合同。\n押金为三个月租金，合同期满后三十天内退还。".encode("gbk"),
+            b"<html><head><title>Audit findings</title></head><body><main><h1>Audit findings</h1>"
+            b"<p>The auditors found that two of nine inventory counts were not signed by a second person.</p>"
+            b"<p>Management will train the staff of the warehouses until March.</p></main></body></html>"
+        ),
+        "合同.txt": "仓库租赁合同的押金为三个月租金，合同期满后三十天内退还。".encode("gbk"),
         "notes.md": b"# Notes\n\nHeron sells filters to breweries. The name comes from the bird.\n",
         "readme.txt": "Café Müller is a customer since 2019 – pays late.".encode("cp1252"),
     }  # fmt: skip

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from itertools import zip_longest
+from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -113,18 +114,24 @@ class Search:
                 "time": format_day(hit.publish_time),
                 "title": hit.title,
                 "summary": hit.summary,
-                **name_place(hit),
+                **name_place(hit, corpus),
                 **named,
             }
             for hit in result.hits
         ]
 
 
-def name_place(item: pb.SearchHit | pb.Document) -> dict[str, str]:
-    """Return file and page of a passage, "file p. 3"; nothing for a whole document without pages."""
-    if not item.page and not item.parent:
+def name_place(item: pb.SearchHit | pb.Document, corpus: str) -> dict[str, str]:
+    """Return file and page of a passage, "file p. 3"; nothing for a whole document of the corpus of all."""
+    if not (item.page or item.parent or corpus):
         return {}
     return {"place": f"{item.source} p. {item.page}" if item.page else item.source}
+
+
+def name_cited(document: pb.Document, place: str) -> str:
+    """Return the title of a cited document, with its place; a title that only repeats the file's name is left out."""
+    is_repeated = document.title == PurePosixPath(document.source).stem
+    return place if place and is_repeated else ", ".join(filter(None, (document.title, place)))
 
 
 @dataclass(frozen=True)
@@ -151,7 +158,7 @@ class Fetch:
         is_shown = ident in self.shown.ids
         known = self.shown.ids.get(ident, "")
         # What this run has not seen, another replica may have shown it, from any of the corpora.
-        result = pb.FetchResult()
+        result, corpus = pb.FetchResult(), ""
         for corpus in (known,) if known else self.corpora:
             result = await self._fetch_from(corpus, ident, page, is_shown)
             if not result.status.code:
@@ -161,7 +168,7 @@ class Fetch:
         document = result.document
 
         def make_reply(first: int) -> Reply:
-            place = name_place(document)
+            place = name_place(document, corpus)
             head = {
                 "id": document.id,
                 "material": first,
@@ -173,7 +180,7 @@ class Fetch:
             # What an answer cites is named with its page.
             cited = pb.Document()
             cited.CopyFrom(document)
-            cited.title = ", ".join([document.title, *place.values()])
+            cited.title = name_cited(document, place.get("place", ""))
             return Reply(ToolStatus.OK, head, document.text, (NewMaterial(MaterialKind.PASSAGE, cited),))
 
         return make_reply
