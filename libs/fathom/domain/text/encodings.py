@@ -37,8 +37,9 @@ def decode_text(data: bytes) -> DecodedText | None:
             text = data.decode(name)
         except UnicodeDecodeError:
             continue
-        # Binary files and UTF-16 without a mark decode, too.
-        return None if CONTROL.search(text) else DecodedText(text, name)
+        # Binary files and UTF-16 without a mark decode, too; nearly any bytes do by the last encoding.
+        is_binary = CONTROL.search(text) if name == WINDOWS else "\x00" in text
+        return None if is_binary else DecodedText(text, name)
     return None
 
 
