@@ -152,7 +152,7 @@ def parse_document(row: Any) -> Document:
     title, text = read_title_and_text(row)
     fields = {name: row.get(name) or "" for name in ("source", "type")}
     entities = row.get("entities") or ()
-    texts = {"title": title, "text": text, **fields, "language": row.get("language") or "en"}
+    texts: dict[str, Any] = {"title": title, "text": text, **fields, "language": row.get("language") or "en"}
     for name, value in (*texts.items(), *(("entities", item) for item in entities)):
         if not isinstance(value, str):
             raise ValueError(f"{name} is no text")

@@ -49,5 +49,5 @@ def is_western(data: bytes) -> bool:
     In Chinese text nearly every second byte of a character is over 127, too: the 6,763 characters of GB 2312 have no
     other ones.
     """
-    pairs = PAIR.findall(data)
+    pairs: list[bytes] = PAIR.findall(data)
     return sum(pair[1] < 0x80 for pair in pairs) * 2 > len(pairs)
