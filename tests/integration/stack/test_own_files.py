@@ -14,27 +14,29 @@ from fathom.clients import Clients
 from fathom.clients.runs import run
 from fathom.core import errors
 from fathom.services.local import Endpoints
-from tests.support.newcomer import QUESTIONS, Asked, write_folder
+from tests.support.files.newcomer import QUESTIONS, Asked, write_folder
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 Stack = tuple[Endpoints, Clients]
 
 
 @pytest.fixture(scope="module")
-def sent() -> dict[str, tuple[Uploaded, list[str]]]:
+def uploads() -> dict[str, tuple[Uploaded, list[str]]]:
     return {}
 
 
-async def send(stack: Stack, sent: dict[str, tuple[Uploaded, list[str]]], folder: Path) -> tuple[Uploaded, list[str]]:
+async def send(
+    stack: Stack, uploads: dict[str, tuple[Uploaded, list[str]]], folder: Path
+) -> tuple[Uploaded, list[str]]:
     """Send the folder once for all tests of this file."""
-    if "folder" not in sent:
+    if "folder" not in uploads:
         reports: list[str] = []
         write_folder(folder)
         (folder / "broken.pdf").write_bytes(b"%PDF-1.7 and nothing else")
         (folder / "photo.png").write_bytes(b"\x89PNG")
         done = await asyncio.to_thread(upload_files, stack[0].gateway, [folder], reports.append)
-        sent["folder"] = done, reports
-    return sent["folder"]
+        uploads["folder"] = done, reports
+    return uploads["folder"]
 
 
 async def ask(stack: Stack, uploaded: Uploaded, question: str) -> tuple[str, list[str]]:
@@ -54,9 +56,9 @@ def name_source(item: trajectory.Material, sheets: dict[str, str]) -> str:
 
 
 async def test_what_cannot_be_read_is_reported_and_costs_no_other_file(
-    stack: Stack, sent: dict[str, tuple[Uploaded, list[str]]], tmp_path: Path
+    stack: Stack, uploads: dict[str, tuple[Uploaded, list[str]]], tmp_path: Path
 ) -> None:
-    uploaded, reports = await send(stack, sent, tmp_path)
+    uploaded, reports = await send(stack, uploads, tmp_path)
     assert len(uploaded.table_ids) == 3
     assert any(line.startswith("broken.pdf is left out") for line in reports), reports
     assert any(line.startswith("photo.png is left out") for line in reports)
@@ -65,9 +67,9 @@ async def test_what_cannot_be_read_is_reported_and_costs_no_other_file(
 
 @pytest.mark.parametrize("asked", QUESTIONS, ids=lambda asked: asked.source)
 async def test_a_question_is_answered_from_the_folder_with_its_place(
-    stack: Stack, sent: dict[str, tuple[Uploaded, list[str]]], tmp_path: Path, asked: Asked
+    stack: Stack, uploads: dict[str, tuple[Uploaded, list[str]]], tmp_path: Path, asked: Asked
 ) -> None:
-    uploaded, _ = await send(stack, sent, tmp_path)
+    uploaded, _ = await send(stack, uploads, tmp_path)
     markdown, sources = await ask(stack, uploaded, asked.question)
     assert asked.answer in markdown
     assert any(asked.source in source and asked.column in source for source in sources), sources

@@ -11,7 +11,7 @@ import pytest
 from docx.oxml import parse_xml
 
 from fathom.services.retrieval.corpus.parse import Limits, ParsedDocument, ParseIssue, guess_media_type, parse
-from tests.support.office import save, write_docx, write_mail, write_pptx
+from tests.support.files.office import save, write_docx, write_mail, write_pptx
 
 WORDS = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 

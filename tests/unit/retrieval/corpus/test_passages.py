@@ -22,7 +22,7 @@ from fathom.services.retrieval.documents.table import UNDATED
 from fathom.services.retrieval.documents.versions import CURRENT, REPLACED, Version, find_ends
 from fathom.services.retrieval.engine import Engine, Ingested
 from fathom.transport.store.memory import MemoryStore
-from tests.support.office import write_pdf
+from tests.support.files.office import write_pdf
 
 PDF, TEXT = "application/pdf", "text/plain"
 

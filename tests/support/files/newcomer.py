@@ -10,7 +10,7 @@ from pathlib import Path
 
 import openpyxl
 
-from tests.support.office import save, write_docx, write_mail, write_pdf, write_pptx
+from tests.support.files.office import save, write_docx, write_mail, write_pdf, write_pptx
 
 FILLER = "The committee reviewed the minutes of its last meeting and had no remarks on them. "
 
