@@ -62,30 +62,30 @@ async def test_a_cell_that_replaces_a_shape_costs_no_other_cell_anything(lasting
 async def test_a_thread_that_outlives_its_cell_writes_nothing_into_the_next(lasting: Session) -> None:
     begin = """
 import threading
-from IPython.display import JSON, display
+from IPython.display import HTML, display
 go = threading.Event()
 def speak():
     go.wait()
     print('late')
-    display(JSON([1]))
+    display(HTML('<b>late</b>'))
 thread = threading.Thread(target=speak)
 thread.start()
 """
     assert (await run(lasting, begin))[1].status is Status.OK
-    events, outcome = await run(lasting, "go.set(); thread.join(); print('mine'); display(JSON([2]))")
+    events, outcome = await run(lasting, "go.set(); thread.join(); print('mine'); display(HTML('<b>mine</b>'))")
     assert outcome.status is Status.OK, outcome.traceback
-    assert join_output(events) == "mine\n[2]\n"
-    assert [event.data for event in events if isinstance(event, Display)] == [b"[2]"]
+    assert [event.data for event in events if isinstance(event, Display)] == [b"<b>mine</b>"]
+    assert "late" not in join_output(events)
 
 
 async def test_a_thread_that_goes_on_displaying_does_not_end_its_session(lasting: Session) -> None:
     begin = """
 import threading, time
-from IPython.display import JSON, display
+from IPython.display import HTML, display
 stop = threading.Event()
 def speak():
     while not stop.wait(0.001):
-        display(JSON([1]))
+        display(HTML('<b>late</b>'))
 thread = threading.Thread(target=speak)
 thread.start()
 """
