@@ -76,7 +76,8 @@ def clean_html(data: bytes) -> bytes:
         kill_tags=("script", "style", "template", "svg", "math"),
     )  # fmt: skip
     cleaner(root)
-    return (PAGE % html.tostring(root, encoding="unicode")).encode("utf-8", "replace")
+    content: str = html.tostring(root, encoding="unicode")
+    return (PAGE % content).encode("utf-8", "replace")
 
 
 def clean_svg(data: bytes) -> bytes:
