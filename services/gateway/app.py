@@ -39,7 +39,7 @@ from fathom.services.gateway.bodies import (
 )
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.engine import Engine
-from fathom.services.gateway.guard import Guard
+from fathom.services.gateway.guard import FIGURE_POLICY, Guard
 from fathom.services.gateway.openai.errors import OpenAiErrors
 from fathom.services.gateway.openai.routes import add_openai
 from fathom.services.gateway.page import add_page
@@ -215,8 +215,9 @@ def add_run_actions(app: FastAPI, engine: Engine) -> None:
 
     @app.get("/v1/runs/{run_id}/figures/{figure_id}", response_model=None)
     async def get_figure(run_id: RunId, figure_id: str) -> Response:
-        """Return the Plotly JSON of one of the run's figures."""
-        return Response(await engine.get_figure(run_id, figure_id), media_type="application/json")
+        """Return one of the run's figures: Plotly JSON, a picture (PNG, SVG) or HTML, by its media type."""
+        content, media_type = await engine.get_figure(run_id, figure_id)
+        return Response(content, media_type=media_type, headers={"Content-Security-Policy": FIGURE_POLICY})
 
 
 def consent_request(body: ConsentBody, run_id: str = "") -> planner.SetConsentRequest:

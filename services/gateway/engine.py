@@ -47,6 +47,8 @@ PROBE_TIMEOUT_S = 2.0
 TABLE_TIMEOUT_S = 30.0
 # A filing of hundreds of pages, which an encoder may have to read.
 DOCUMENT_TIMEOUT_S = 300.0
+# Media types under which runs store figures.
+FIGURE_TYPES = ("application/json", "image/png", "image/svg+xml", "text/html")
 
 
 @dataclass(frozen=True)
@@ -185,8 +187,8 @@ class Engine:
         request = planner.ListRunsRequest(page_size=page_size, page_token=page_token)
         return to_json(await self._clients.planner.list_runs(request))
 
-    async def get_figure(self, run_id: str, figure_id: str) -> bytes:
-        """Return the Plotly JSON of a figure of this run.
+    async def get_figure(self, run_id: str, figure_id: str) -> tuple[bytes, str]:
+        """Return a figure of this run, Plotly JSON, a picture or HTML, and its media type.
 
         Raises ``NotFound`` for one that the run's record does not name.
         """
@@ -194,7 +196,9 @@ class Engine:
         known = [figure for figure in list_figures((await self._run(run_id)).trajectory)]
         for figure in known:
             if figure.id == figure_id:
-                return await read_ref(self._store, figure.ref)
+                kind = figure.ref.content_type
+                # Whatever else the record says, a browser must not take it for a page.
+                return await read_ref(self._store, figure.ref), kind if kind in FIGURE_TYPES else "application/json"
         raise NotFound("figure", figure_id, [figure.id for figure in known])
 
     async def get_table_page(self, sheet_id: str, view: View) -> dict[str, Any]:
