@@ -89,7 +89,8 @@ class SandboxServicer:
             raise PayloadTooLarge(len(request.arrow), most)
         if source == "ref" and not self._config.objects:
             raise InvalidField("ref", "this sandbox reaches no object store (objects is false): send arrow")
-        data = request.arrow if source == "arrow" else await read_ref(self._store, request.ref)
+        most = self._config.frames_bytes
+        data = request.arrow if source == "arrow" else await read_ref(self._store, request.ref, most)
         kind = request.ref.content_type
         table = await read_table(self._decoder, request.name, data, kind, request.description, self._config)
         # Without the data: the table goes as a memory file, which the worker maps without another copy.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from fathom.core.errors import NotFound
@@ -32,6 +34,27 @@ def make_arrow_bomb(unpacked_bytes: int) -> bytes:
 def make_parquet_bomb(rows: int, text_bytes: int) -> bytes:
     """Return a parquet file of some hundred bytes with the same text in every row."""
     return frames.write_parquet(pa.table({"text": pa.repeat(pa.scalar("x" * text_bytes), rows)}))
+
+
+def make_pdf(content: bytes, *, pages: int = 1, encoding: str = "/FlateDecode", objects: bytes = b"") -> bytes:
+    """Return a PDF whose pages share one content stream, compressed as ``encoding`` says; ``objects`` follow it."""
+    kids = b" ".join(b"%d 0 R" % (5 + number) for number in range(pages))
+    parts = [
+        b"1 0 obj <</Type /Catalog /Pages 2 0 R>> endobj",
+        b"2 0 obj <</Type /Pages /Count %d /Kids [%s]>> endobj" % (pages, kids),
+        b"3 0 obj <</Length %d /Filter %s>> stream\n%s\nendstream endobj" % (len(content), encoding.encode(), content),
+        b"4 0 obj <</Type /Font /Subtype /Type1 /BaseFont /Helvetica>> endobj",
+    ]
+    page = b"%d 0 obj <</Type /Page /Parent 2 0 R /Contents 3 0 R /Resources <</Font <</F1 4 0 R>>>>>> endobj"
+    parts += [page % (5 + number) for number in range(pages)]
+    return b"%PDF-1.7\n" + b"\n".join((*parts, objects, b"trailer <</Root 1 0 R>>\n%%EOF"))
+
+
+def make_deflated_columns(unpacked_bytes: int) -> bytes:
+    """Return a file of numpy arrays that is compressed, as ours never are."""
+    sink = io.BytesIO()
+    np.savez_compressed(sink, offsets=np.zeros(unpacked_bytes // 8, np.int64))
+    return sink.getvalue()
 
 
 def decode_for_ever(*_: Any) -> None:
