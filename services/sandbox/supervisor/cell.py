@@ -14,6 +14,7 @@ from fathom.services.sandbox.config import Config
 from fathom.services.sandbox.ipc.frames import MAX_DISPLAY_BYTES, MAX_DISPLAYS, BadFrame
 from fathom.services.sandbox.supervisor.events import Display, Event, Outcome, Output, Status
 from fathom.services.sandbox.supervisor.host import procfs
+from fathom.services.sandbox.supervisor.host.resting import is_resting
 from fathom.services.sandbox.supervisor.output import OutputBudget
 from fathom.services.sandbox.supervisor.worker import reports
 from fathom.services.sandbox.supervisor.worker.pipe import discard
@@ -24,6 +25,8 @@ from fathom.services.sandbox.supervisor.worker.reports import WorkerResult
 WATCH_S = 0.1
 # Earlier than the interval, because a fork bomb or a large allocation needs only milliseconds.
 FIRST_WATCH_S = 0.02
+# After its answer a worker takes microseconds to wait again.
+FIRST_REST_S = 0.0005
 # A worker that has ended may still have its answer in the socket's buffer.
 ANSWER_GRACE_S = 0.5
 
@@ -73,6 +76,7 @@ class Cell:
             self._guard(self._watch(started))
             await self._until_ended(answer)
             done = await self._read(answer)
+            await self._until_resting()
             # The answer comes by another way than the output and may have overtaken the last of it.
             for pipe in pipes:
                 pipe.drain()
@@ -107,11 +111,30 @@ class Cell:
         try:
             while not (answer.done() or ended.done()):
                 await asyncio.wait({answer, ended, *self._guards}, return_when=asyncio.FIRST_COMPLETED)
-                for guard in [guard for guard in self._guards if guard.done()]:
-                    self._guards.discard(guard)
-                    guard.result()
+                self._collect_guards()
         finally:
             ended.cancel()
+
+    async def _until_resting(self) -> None:
+        """Wait until the worker waits for its next request: its limits hold until then, whatever it has answered.
+
+        Code that writes the answer itself, and goes on, would else have all the time of the session.
+        """
+        pause = FIRST_REST_S
+        ended = asyncio.create_task(self._worker.exited.wait())
+        try:
+            while not (ended.done() or is_resting(self._worker.pid)):
+                await asyncio.wait({ended, *self._guards}, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+                self._collect_guards()
+                pause = min(2 * pause, WATCH_S)
+        finally:
+            ended.cancel()
+
+    def _collect_guards(self) -> None:
+        """Forget the guards that have done their duty; raise the error of one that has failed."""
+        for guard in [guard for guard in self._guards if guard.done()]:
+            self._guards.discard(guard)
+            guard.result()
 
     async def _ask(self, code: str) -> WorkerResult:
         """Send the cell, and read frames up to its end; raise ``BadFrame`` for a wrong one, or too many displays."""
@@ -213,7 +236,8 @@ class Cell:
             self._peak,
             self._output_budget.dropped_bytes,
             self._number,
-            done is None,
+            # After an answer, too, the worker may have been ended for what it went on doing.
+            done is None or self._worker.exited.is_set(),
             cause,
         )
 

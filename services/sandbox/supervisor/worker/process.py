@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from fathom.services.sandbox.ipc.plan import SessionPlan
 from fathom.services.sandbox.supervisor.files import remove_tree
 from fathom.services.sandbox.supervisor.host import procfs
 from fathom.services.sandbox.supervisor.host.cgroups import Cgroups, Group, GroupLimits
+from fathom.services.sandbox.supervisor.host.scratch import ScratchFolders
 from fathom.services.sandbox.supervisor.host.uids import UidPool
 from fathom.services.sandbox.supervisor.worker.fork_server_client import ForkServerClient
 from fathom.services.sandbox.supervisor.worker.init_handle import InitHandle
@@ -52,6 +52,7 @@ class JailResources:
     walls: str
     cgroups: Cgroups | None
     uids: UidPool
+    scratch: ScratchFolders
 
 
 @dataclass(frozen=True)
@@ -126,9 +127,7 @@ class WorkerProcess:
         self._uid = self._jailer.uids.lend()
         if self._jailer.walls != "namespace":
             # Without a file system of its own the session works in a folder of the host's.
-            self._folder = tempfile.mkdtemp(prefix="fathom-session-")
-            if self._uid >= 0:
-                os.chown(self._folder, self._uid, self._uid)
+            self._folder = self._jailer.scratch.create(self._uid)
         self._reader, self._writer = await asyncio.open_connection(sock=self._ours)
         transport = self._writer.transport
         # So that drain() returns only when the kernel has taken everything: send_with writes past this buffer.
@@ -176,7 +175,8 @@ class WorkerProcess:
         """Wait for the end of the init process, then kill what has left it; set ``exited``."""
         await self._init.ended.wait()
         if self._folder and self.init_pid:
-            await asyncio.to_thread(procfs.kill_leftovers, self.init_pid, f"HOME={self._folder}".encode())
+            marker = f"HOME={self._folder}".encode()
+            await asyncio.to_thread(procfs.kill_leftovers, self.init_pid, marker, self._uid)
         self.exited.set()
 
     async def send(self, message: dict[str, Any]) -> None:
