@@ -17,7 +17,7 @@ from fathom.core.errors import FathomError
 from fathom.services.sandbox.supervisor.engine import Engine
 from tests.bench.sandbox import engine, execute
 
-ATTACKERS, CELLS, ROUNDS, GOAL = 8, 100, 3, 3.0
+ATTACKERS, CELLS, ROUNDS, GOAL = 8, 100, 2, 3.0
 # Attacks begin within this time; what is measured before it would be quiet.
 LEAD_S = 1.0
 CHANNEL = "import gc\nchannel = next(x for x in gc.get_objects() if type(x).__name__ == 'Channel')\n"

@@ -25,6 +25,8 @@ from fathom.services.sandbox.supervisor.worker.reports import WorkerResult
 WATCH_S = 0.1
 # Earlier than the interval, because a fork bomb or a large allocation needs only milliseconds.
 FIRST_WATCH_S = 0.02
+# Most cells are over by then.
+LONG_CELL_S = 1.0
 # After its answer a worker takes microseconds to wait again.
 FIRST_REST_S = 0.0005
 # A worker that has ended may still have its answer in the socket's buffer.
@@ -74,6 +76,7 @@ class Cell:
         try:
             self._guard(self._stop_when_late(wall_s))
             self._guard(self._watch(started))
+            self._guard(self._give_way_later())
             await self._until_ended(answer)
             done = await self._read(answer)
             await self._until_resting()
@@ -90,6 +93,7 @@ class Cell:
             for task in (answer, *self._guards):
                 task.cancel()
             await asyncio.gather(answer, *self._guards, return_exceptions=True)
+            self._worker.take_turn()
             self.finished.set()
 
     def stop(self, status: Status, cause: str, *, kill: bool = False) -> None:
@@ -146,6 +150,8 @@ class Cell:
                 return reports.parse_result(frame.message)
             if kind != "display":
                 raise BadFrame("a frame of an unknown kind")
+            if not frame.data:
+                raise BadFrame("a display without content")
             # Counted before they are read, whatever they are: a cell that floods us ends.
             self._displays += 1
             self._display_bytes += len(frame.data)
@@ -173,6 +179,11 @@ class Cell:
     async def _stop_when_late(self, wall_s: float) -> None:
         await asyncio.sleep(wall_s)
         self.stop(Status.TIMEOUT, f"the cell ran longer than {wall_s:g} s")
+
+    async def _give_way_later(self) -> None:
+        # A cell that computes for long does not notice; one that has just begun would wait behind all of them.
+        await asyncio.sleep(LONG_CELL_S)
+        self._worker.give_way_for_now()
 
     async def _kill_later(self) -> None:
         await asyncio.sleep(self._config.interrupt_grace_s)

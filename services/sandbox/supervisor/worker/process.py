@@ -41,7 +41,7 @@ SEND_TRIES, SEND_PAUSE_S = 500, 0.01
 END_S = 2.0
 # A tenth of the time of a person's cell that wants the same processor, by the kernel's table of nice values (1.25 to
 # the power of ten), and the same as a weight of its control group.
-BACKGROUND_NICE, BACKGROUND_WEIGHT = 10, 10
+BACKGROUND_NICE, BACKGROUND_WEIGHT, NORMAL_WEIGHT = 10, 10, 100
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,7 @@ class WorkerProcess:
         self._uid = -1
         self._folder = ""
         self._oom_kills = 0
+        self._gives_way = False
         self._waiting: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
 
@@ -217,6 +218,7 @@ class WorkerProcess:
 
     def give_way(self) -> None:
         """Let the worker, and what it starts from now on, run when others of this machine leave time."""
+        self._gives_way = True
         if self._group is not None:
             self._group.weigh(BACKGROUND_WEIGHT)
         # Each thread has its own, which those that it starts inherit.
@@ -224,6 +226,17 @@ class WorkerProcess:
             # The worker may have ended; and of another user's processes only a privileged supervisor may change it.
             with suppress(OSError):
                 os.setpriority(os.PRIO_PROCESS, int(thread.name), BACKGROUND_NICE)
+
+    def give_way_for_now(self) -> None:
+        """Let the worker and what it has started run behind others until ``take_turn``, where a group weighs it."""
+        if self._group is not None and not self._gives_way:
+            self._group.weigh(BACKGROUND_WEIGHT)
+
+    def take_turn(self) -> None:
+        """Undo ``give_way_for_now``."""
+        if self._group is not None and not self._gives_way:
+            with suppress(OSError):
+                self._group.weigh(NORMAL_WEIGHT)
 
     def interrupt(self) -> None:
         """Send SIGINT to the worker only; do nothing when it has ended."""
