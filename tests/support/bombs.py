@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import signal
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,18 +37,26 @@ def make_parquet_bomb(rows: int, text_bytes: int) -> bytes:
     return frames.write_parquet(pa.table({"text": pa.repeat(pa.scalar("x" * text_bytes), rows)}))
 
 
-def make_pdf(content: bytes, *, pages: int = 1, encoding: str = "/FlateDecode", objects: bytes = b"") -> bytes:
+def make_pdf(content: bytes, *, pages: int = 1, encoding: str = "/FlateDecode", objects: Sequence[bytes] = ()) -> bytes:
     """Return a PDF whose pages share one content stream, compressed as ``encoding`` says; ``objects`` follow it."""
     kids = b" ".join(b"%d 0 R" % (5 + number) for number in range(pages))
-    parts = [
-        b"1 0 obj <</Type /Catalog /Pages 2 0 R>> endobj",
-        b"2 0 obj <</Type /Pages /Count %d /Kids [%s]>> endobj" % (pages, kids),
-        b"3 0 obj <</Length %d /Filter %s>> stream\n%s\nendstream endobj" % (len(content), encoding.encode(), content),
-        b"4 0 obj <</Type /Font /Subtype /Type1 /BaseFont /Helvetica>> endobj",
+    page = b"<</Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents 3 0 R"
+    page += b" /Resources <</Font <</F1 4 0 R>>>>>>"
+    bodies = [
+        b"<</Type /Catalog /Pages 2 0 R>>",
+        b"<</Type /Pages /Count %d /Kids [%s]>>" % (pages, kids),
+        b"<</Length %d /Filter %s>> stream\n%s\nendstream" % (len(content), encoding.encode(), content),
+        b"<</Type /Font /Subtype /Type1 /BaseFont /Helvetica>>",
+        *[page] * pages,
+        *objects,
     ]
-    page = b"%d 0 obj <</Type /Page /Parent 2 0 R /Contents 3 0 R /Resources <</Font <</F1 4 0 R>>>>>> endobj"
-    parts += [page % (5 + number) for number in range(pages)]
-    return b"%PDF-1.7\n" + b"\n".join((*parts, objects, b"trailer <</Root 1 0 R>>\n%%EOF"))
+    data, places = bytearray(b"%PDF-1.7\n"), []
+    for number, body in enumerate(bodies, start=1):
+        places.append(len(data))
+        data += b"%d 0 obj %s endobj\n" % (number, body)
+    start, count = len(data), len(places) + 1
+    data += b"xref\n0 %d\n0000000000 65535 f \n" % count + b"".join(b"%010d 00000 n \n" % place for place in places)
+    return bytes(data) + b"trailer <</Size %d /Root 1 0 R>>\nstartxref\n%d\n%%%%EOF" % (count, start)
 
 
 def make_deflated_columns(unpacked_bytes: int) -> bytes:

@@ -108,9 +108,9 @@ def make_twice_deflated() -> bytes:
 def make_picture_pdf() -> bytes:
     """Return a PDF with a picture of a million million pixels."""
     picture = zlib.compress(bytes(64 * MIB), 9)
-    head = b"100 0 obj <</Type /XObject /Subtype /Image /Width 1000000 /Height 1000000 /BitsPerComponent 8"
+    head = b"<</Type /XObject /Subtype /Image /Width 1000000 /Height 1000000 /BitsPerComponent 8"
     head += b" /ColorSpace /DeviceGray /Filter /FlateDecode /Length %d>> stream\n" % len(picture)
-    return make_pdf(b"BT ET", encoding="/None", objects=head + picture + b"\nendstream endobj")
+    return make_pdf(zlib.compress(b"BT (a) Tj /X Do ET"), objects=[head + picture + b"\nendstream"])
 
 
 def make_png(width: int, height: int) -> bytes:
