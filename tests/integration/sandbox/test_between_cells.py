@@ -122,15 +122,16 @@ async def test_what_has_left_a_landlocked_session_ends_with_its_user() -> None:
     try:
         session = await engine.create()
         code = """
-import os, time
+import os, sys
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
-        os.execve("/proc/self/exe", ["python", "-c", "import time; time.sleep(600)"], {})
+        os.execve(sys.executable, ["python", "-c", "import time; time.sleep(600)"], {})
     os._exit(0)
 os.wait()
 """
-        assert (await run(session, code))[1].status is Status.OK
+        outcome = (await run(session, code))[1]
+        assert outcome.status is Status.OK, outcome.traceback
         uid = os.stat(f"/proc/{session.worker.pid}").st_uid
         assert has_processes(uid)
         os.kill(session.worker.init_pid, signal.SIGKILL)
