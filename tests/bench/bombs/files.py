@@ -78,6 +78,7 @@ def make_workbook(part: bytes, name: str = "xl/worksheets/sheet1.xml", *, told_b
         "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}/relationships"><Relationship Id="r1"'
         f' Type="{office}/worksheet" Target="worksheets/sheet1.xml"/></Relationships>',
         "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{spreadsheet}"><sheetData/></worksheet>',
+        "xl/sharedStrings.xml": f'<sst xmlns="{spreadsheet}"/>',
     }
     sink = io.BytesIO()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
