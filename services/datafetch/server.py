@@ -56,6 +56,8 @@ MAX_EARLIER = 3
 MAX_SQL_SHEETS = 16
 # Sheets whose columns a program may name, and up to which decoded size: their dates are read for each new question.
 MAX_SHEETS, MAX_OWN_BYTES = 16, 64 << 20
+# A file has 64 MiB at most, an Arrow table as much as this.
+MAX_IMPORT_BYTES = 256 << 20
 # A file of 64 MiB is many times larger as cells, and as large again as the table that is written of it.
 IMPORT_LIMITS = DecodingLimits(memory_bytes=2 << 30, processor_s=60)
 
@@ -225,7 +227,7 @@ class DatafetchServicer:
             raise InvalidField("lifetime_s", "must not be negative")
         if request.lifetime_s:
             await self._lifetimes.admit(request.data.size_bytes)
-        data = await read_ref(self._store, request.data)
+        data = await read_ref(self._store, request.data, MAX_IMPORT_BYTES)
         kind, title = request.data.content_type, request.title
         sheet, issues = await self._decoder.run("data", import_table, data, kind, title, request.worksheet)
         if request.lifetime_s:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from fathom.core.errors import FathomError, InvalidField, MissingExtra, NotFound
 from fathom.core.paging import read_token, unknown_token, write_token
+from fathom.domain.decoding import Decoder
 from fathom.domain.encoders.choose import Encoders
 from fathom.services.retrieval.config import Config
 from fathom.services.retrieval.corpus.ingest import Chunk, IngestBuffer
@@ -23,6 +24,7 @@ from fathom.services.retrieval.corpus.own import make_lifetimes
 from fathom.services.retrieval.corpus.registry import WEB, CorpusRegistry, CorpusState, refuse_if_broken
 from fathom.services.retrieval.corpus.rows import Issue, Parse
 from fathom.services.retrieval.corpus.snapshot import Snapshot
+from fathom.services.retrieval.corpus.whole_files import FILE_LIMITS, add_whole_file
 from fathom.services.retrieval.documents.model import EVERYTHING, MAX_ID_CHARS, Document, Filter, hash64, hash_content
 from fathom.services.retrieval.index.text import summarise, tokenise
 from fathom.services.retrieval.serving.exposure_log import ExposureLog
@@ -102,6 +104,7 @@ class Engine:
             config.model_dir, config.threads, config.remote_encoders, config.query_tokens, half=config.half
         )
         self.corpora = CorpusRegistry(config, store, self.encoders)
+        self._decoder = Decoder(FILE_LIMITS)
         self.executor = QueryExecutor(config, self.encoders)
         self._web = LazyWebCorpus(config.web)
         self._seen = ExposureLog(seen)
@@ -143,6 +146,7 @@ class Engine:
         await asyncio.gather(*self._duties, return_exceptions=True)
         await self.executor.close()
         await self._web.close()
+        self._decoder.close()
         await self.corpora.close()
         await asyncio.to_thread(self.encoders.close)
 
@@ -324,12 +328,14 @@ class Engine:
     ) -> Ingested:
         async for item in items:
             if isinstance(item, Chunk):
+                if intake.begins_file(item):
+                    await self._end_file(intake)
                 await asyncio.to_thread(intake.add_chunk, item)
             elif isinstance(item, Issue):
                 intake.refuse(item.message)
             else:
                 intake.add_document(item)
-        await asyncio.to_thread(intake.end_file)
+        await self._end_file(intake)
         intake.require_anything()
         # What is stored and never noted would stay for ever.
         await prepare()
@@ -338,6 +344,11 @@ class Engine:
         if intake.added:
             ident = (await self.corpora.add(corpus, intake.read_documents())).id
         return Ingested(intake.added, intake.duplicates, intake.rejected, intake.issues, ident)
+
+    async def _end_file(self, intake: IngestBuffer) -> None:
+        whole = await asyncio.to_thread(intake.end_file)
+        if whole is not None:
+            await add_whole_file(self._decoder, intake, self._parsers[whole.media_type], whole)
 
 
 async def do_nothing() -> None:

@@ -12,11 +12,11 @@ from fathom.api.sandbox.v1 import sandbox_pb2 as pb
 from fathom.clients.tables import MOST_BYTES
 from fathom.core.call import Call
 from fathom.core.errors import InvalidField, NotReady, PayloadTooLarge
-from fathom.core.ids import sha256
 from fathom.domain.decoding import Decoder, DecodingLimits
 from fathom.hosting.deps import Deps
 from fathom.services.sandbox.config import Config
 from fathom.services.sandbox.front.checks import validate_code, validate_columns
+from fathom.services.sandbox.front.displays import DisplayStore
 from fathom.services.sandbox.front.markup import clean_markup
 from fathom.services.sandbox.front.supervisor_client import SupervisorClient
 from fathom.services.sandbox.front.tables import make_decoder, read_table
@@ -42,16 +42,23 @@ T = TypeVar("T")
 def build(config: Config, deps: Deps) -> Service:
     """Return the sandbox service; this is its only constructor."""
     supervisor = SupervisorClient(config, deps.telemetry.log, Metrics.register(deps.telemetry.registry).note)
-    servicer = SandboxServicer(supervisor, TenantStore(deps.store), config)
+    displays = DisplayStore(deps.store, config.lifetime_s)
+    servicer = SandboxServicer(supervisor, TenantStore(deps.store), config, displays)
+
+    async def start() -> None:
+        await supervisor.start()
+        if config.objects:
+            displays.start()
 
     async def close() -> None:
         servicer.close()
+        await displays.close()
         await supervisor.close()
 
     return Service(
         "sandbox",
         servicer,
-        supervisor.start,
+        start,
         close,
         supervisor.list_isolation_facts,
         supervisor.watch_changes,
@@ -62,8 +69,11 @@ def build(config: Config, deps: Deps) -> Service:
 class SandboxServicer:
     """Servicer over a ``SupervisorClient``: one line per RPC, more where the front has something of its own to do."""
 
-    def __init__(self, supervisor: SupervisorClient, store: ObjectStore, config: Config) -> None:
+    def __init__(
+        self, supervisor: SupervisorClient, store: ObjectStore, config: Config, displays: DisplayStore | None = None
+    ) -> None:
         self._supervisor, self._store, self._config = supervisor, store, config
+        self._displays = displays or DisplayStore(store, config.lifetime_s)
         self._decoder = make_decoder(config)
         # Of its own, so that what cells display does not keep tables waiting.
         self._cleaner = Decoder(CLEANING)
@@ -98,7 +108,8 @@ class SandboxServicer:
             raise PayloadTooLarge(len(request.arrow), most)
         if source == "ref" and not self._config.objects:
             raise InvalidField("ref", "this sandbox reaches no object store (objects is false): send arrow")
-        data = request.arrow if source == "arrow" else await read_ref(self._store, request.ref)
+        most = self._config.frames_bytes
+        data = request.arrow if source == "arrow" else await read_ref(self._store, request.ref, most)
         kind = request.ref.content_type
         table = await read_table(self._decoder, request.name, data, kind, request.description, self._config)
         # Without the data: the table goes as a memory file, which the worker maps without another copy.
@@ -154,11 +165,13 @@ class SandboxServicer:
         media_type, data = event.display.media_type, event.display.data
         if self._config.objects:
             if len(data) > INLINE_BYTES or media_type.startswith("image/"):
-                stored = await self._store.put(f"displays/{session_id}/{sha256(data)}", data, media_type)
-                event.display.CopyFrom(pb.Display(media_type=media_type, ref=to_ref(stored)))
+                stored = await self._displays.put(session_id, data, media_type)
+                if stored is not None:
+                    event.display.CopyFrom(pb.Display(media_type=media_type, ref=to_ref(stored)))
+                else:
+                    leave_out(event, "the session has displayed all that it may")
         elif len(data) > MOST_BYTES:
-            text = f"\n[… {media_type} of {len(data):,} bytes left out …]\n"
-            event.output.CopyFrom(pb.OutputChunk(stream=pb.OUTPUT_STREAM_STDERR, text=text))
+            leave_out(event)
 
     async def ListVariables(self, request: pb.ListVariablesRequest, call: Call) -> pb.ListVariablesResponse:
         return await self._supervisor.call("ListVariables", request, pb.ListVariablesResponse)
@@ -170,7 +183,9 @@ class SandboxServicer:
         return await self._supervisor.call("Restart", request, pb.RestartResponse)
 
     async def CloseSession(self, request: pb.CloseSessionRequest, call: Call) -> pb.CloseSessionResponse:
-        return await self._supervisor.close_session(request)
+        closed = await self._supervisor.close_session(request)
+        await self._displays.forget(request.session_id)
+        return closed
 
     async def PutFile(self, request: pb.PutFileRequest, call: Call) -> pb.PutFileResponse:
         return await self._supervisor.call("PutFile", request, pb.PutFileResponse)
@@ -186,6 +201,13 @@ class SandboxServicer:
         response = pb.GetIsolationResponse()
         response.CopyFrom(self._supervisor.report)
         return response
+
+
+def leave_out(event: pb.ExecuteResponse, why: str = "") -> None:
+    """Replace a display by a note on stderr."""
+    media_type, size = event.display.media_type, len(event.display.data)
+    text = f"\n[… {media_type} of {size:,} bytes left out{why and f': {why}'} …]\n"
+    event.output.CopyFrom(pb.OutputChunk(stream=pb.OUTPUT_STREAM_STDERR, text=text))
 
 
 async def add_keep_alives(events: AsyncGenerator[T, None], pause_s: float) -> AsyncGenerator[T | None, None]:

@@ -20,7 +20,7 @@ async def embed_table(request: pb.PutFrameRequest, store: ObjectStore | None) ->
         return request
     from fathom.domain import frames
 
-    data = await read_ref(store, request.ref)
+    data = await read_ref(store, request.ref, MOST_BYTES)
     if request.ref.content_type == frames.PARQUET:
         # The sandbox takes Arrow IPC alone from a message: its workers map the bytes without decoding them.
         data = frames.write_table(frames.decode_table(data, frames.PARQUET, request.name, MOST_BYTES))

@@ -16,6 +16,8 @@ from typing import Any
 
 # Seconds for the program to end by itself when its input closes, before it is killed.
 GRACE_S = 2.0
+# Objects, lists and members of one message: each may cost the reader a hundred times its bytes.
+MAX_VALUES = 300_000
 # Limits after which a line is no response any more, but a program that writes without end.
 MAX_LIMITS = 16
 # Bytes of a message beside its result: version and id.
@@ -71,8 +73,13 @@ async def copy_replies(source: asyncio.StreamReader, target: asyncio.StreamWrite
         while True:
             try:
                 line = await source.readuntil(b"\n")
+                if count_values(line) > MAX_VALUES:
+                    outline = Outline()
+                    outline.feed(line)
+                    line = make_refusal(outline, f"more than {MAX_VALUES:,} values")
             except asyncio.LimitOverrunError:
-                line = make_refusal(*await skip_line(source, limit), limit)
+                outline, size = await skip_line(source, limit)
+                line = make_refusal(outline, f"{size:,} bytes; at most {limit:,} are read")
             target.write(line)
             await target.drain()
 
@@ -134,12 +141,17 @@ class Outline:
         return found
 
 
-def make_refusal(outline: Outline, size: int, limit: int) -> bytes:
-    """Return the line that takes the place of a message over the limit: an error, or nothing for a notification."""
+def count_values(message: bytes | bytearray) -> int:
+    """Return how many values the JSON of a message has at most."""
+    return message.count(b"[") + message.count(b"{") + message.count(b",")
+
+
+def make_refusal(outline: Outline, what: str) -> bytes:
+    """Return the line that takes the place of a message that has too much: an error, or nothing for a notification."""
     ident = outline.read().get("id")
     if ident is None:
         return b""
-    said = f"the result has {size:,} bytes; at most {limit:,} are read: ask for less"
+    said = f"the result has {what}: ask for less"
     error = {"jsonrpc": "2.0", "id": ident, "error": {"code": INTERNAL_ERROR, "message": said}}
     return json.dumps(error).encode() + b"\n"
 

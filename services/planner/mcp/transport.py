@@ -19,6 +19,7 @@ from mcp_types import INTERNAL_ERROR, Implementation
 from fathom import __version__
 from fathom.services.planner.config import McpServer
 from fathom.services.planner.mcp import relay
+from fathom.services.planner.mcp.relay import MAX_VALUES, count_values
 
 if TYPE_CHECKING:
     from mcp.client.session import MessageHandlerFnT
@@ -38,9 +39,9 @@ class ResponseTooLarge(httpx2.ReadError):
 
 
 class LimitedStream(httpx2.AsyncByteStream):
-    """Response stream whose parts, each ended by ``boundary``, are limited to ``MAX_BYTES``.
+    """Response stream whose parts, each ended by ``boundary``, are limited in bytes and values.
 
-    In the place of a part that is larger comes ``refusal``, which ends the stream. Without one ``ResponseTooLarge`` is
+    In the place of a part that has more comes ``refusal``, which ends the stream. Without one ``ResponseTooLarge`` is
     raised.
     """
 
@@ -54,15 +55,22 @@ class LimitedStream(httpx2.AsyncByteStream):
             searched = max(0, len(held) - BOUNDARY_BYTES)
             held += chunk
             while self._boundary and (match := self._boundary.search(held, searched)) and match.end() <= MAX_BYTES:
-                yield bytes(held[: match.end()])
+                part = bytes(held[: match.end()])
+                if count_values(part) > MAX_VALUES:
+                    yield self._refuse()
+                    return
+                yield part
                 del held[: match.end()]
                 searched = 0
             if len(held) > MAX_BYTES:
-                if not self._refusal:
-                    raise ResponseTooLarge(f"the response has more than {MAX_BYTES:,} bytes")
-                yield self._refusal
+                yield self._refuse()
                 return
-        yield bytes(held)
+        yield self._refuse() if count_values(held) > MAX_VALUES else bytes(held)
+
+    def _refuse(self) -> bytes:
+        if not self._refusal:
+            raise ResponseTooLarge(f"the response has more than {MAX_BYTES:,} bytes or {MAX_VALUES:,} values")
+        return self._refusal
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -90,7 +98,7 @@ def make_refusal(request: bytes) -> bytes:
         ident = json.loads(request).get("id")
     except (ValueError, AttributeError):
         return b""
-    said = f"the result has more than {MAX_BYTES:,} bytes: ask for less"
+    said = f"the result has more than {MAX_BYTES:,} bytes or {MAX_VALUES:,} values: ask for less"
     error = {"jsonrpc": "2.0", "id": ident, "error": {"code": INTERNAL_ERROR, "message": said}}
     return b"" if ident is None else json.dumps(error).encode()
 

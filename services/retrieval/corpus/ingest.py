@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -21,6 +21,20 @@ MAX_ISSUES, MAX_LINE_BYTES, MAX_FILE_BYTES = 100, 16 << 20, 64 << 20
 
 
 @dataclass(frozen=True)
+class WholeFile:
+    """All bytes of a file that is not read line by line, and where what a child process reads in it is to be written.
+
+    ``media_type`` is one of the parsers', ``published`` the day of a file that does not say one itself.
+    """
+
+    data: bytes
+    media_type: str
+    source: str
+    published: datetime | None
+    rows: Path
+
+
+@dataclass(frozen=True)
 class Chunk:
     """A piece of a file; consecutive pieces with the same source are one file.
 
@@ -31,6 +45,11 @@ class Chunk:
     media_type: str = ""
     source: str = ""
     published: datetime | None = None
+
+
+def read_kind(chunk: Chunk) -> str:
+    """Return the media type of a piece without its parameters."""
+    return chunk.media_type.partition(";")[0].strip().lower()
 
 
 class IngestBuffer:
@@ -50,16 +69,19 @@ class IngestBuffer:
         self._held = bytearray()
         self._line = 0
 
+    def begins_file(self, chunk: Chunk) -> bool:
+        """Return whether a piece belongs to another file than the current one, which is to be ended before."""
+        # The stream marks no ends of files: another source or type begins the next one.
+        return self._file is None or self._file[:2] != (read_kind(chunk), chunk.source)
+
     def add_chunk(self, chunk: Chunk) -> None:
         """Add a piece of a file; raise ``InvalidField`` for an unknown media type and for too many bytes."""
-        kind = chunk.media_type.partition(";")[0].strip().lower()
+        kind = read_kind(chunk)
         if kind not in JSONL and kind not in self._parsers:
             known = sorted(JSONL - {""} | set(self._parsers))
             raise InvalidField("media_type", f"{kind[:80]!r} is not known; known: {', '.join(known)}")
         self._field = "data"
-        # The stream marks no ends of files: another source or type begins the next one.
-        if self._file is None or self._file[:2] != (kind, chunk.source):
-            self.end_file()
+        if self._file is None:
             self._file = (kind, chunk.source, chunk.published)
         # Counted before it is held, so that no chunk passes the limit.
         self._left -= len(chunk.data)
@@ -72,18 +94,24 @@ class IngestBuffer:
         if len(self._held) > limit:
             raise InvalidField("data", f"a {'line' if kind in JSONL else 'file'} has more than {limit:,} bytes")
 
-    def end_file(self) -> None:
-        """Process the rest of the current file."""
+    def end_file(self) -> WholeFile | None:
+        """Process the rest of the current file; return it when it is to be read as a whole, by ``read_items``."""
         if self._file is None:
-            return
-        kind, source, published = self._file
+            return None
+        (kind, source, published), whole = self._file, None
         if kind in JSONL:
             self._split_lines(complete=True)
         elif self._held:
-            for item in self._parsers[kind](bytes(self._held), kind, source, published):
-                self._add_item(item, source)
+            found = self._path.with_name("rows.jsonl")
+            whole = WholeFile(bytes(self._held), kind, source, published, found)
         self._file, self._line = None, 0
         self._held.clear()
+        return whole
+
+    def add_items(self, items: Iterable[Document | Issue], source: str) -> None:
+        """Add what a whole file holds."""
+        for item in items:
+            self._add_item(item, source)
 
     def _split_lines(self, *, complete: bool) -> None:
         start = 0

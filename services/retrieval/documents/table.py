@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,12 +130,21 @@ def to_microseconds(time: datetime) -> int:
     return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
 
 
+def check_stored(columns: Path) -> None:
+    """Raise ``ValueError`` for a file that unpacks to more than it has: ``write_columns`` compresses nothing."""
+    with ZipFile(columns) as archive:
+        unpacked = sum(part.file_size for part in archive.infolist())
+    if unpacked > columns.stat().st_size:
+        raise ValueError(f"it would unpack to {unpacked:,} bytes")
+
+
 class Table:
     """The documents and their columns; read-only, thread-safe."""
 
     def __init__(self, paths: Sequence[Path], counts: Sequence[int], columns: Path) -> None:
         """Open files of ``write_segment`` and ``write_columns``; raise ``CorruptData`` naming the file."""
         try:
+            check_stored(columns)
             # allow_pickle=False: a file from the object store must not run code.
             with np.load(columns, allow_pickle=False) as stored:
                 self._columns: dict[str, NDArray[Any]] = {name: stored[name] for name in stored.files}
@@ -143,7 +152,8 @@ class Table:
                 name: {text: code for code, text in enumerate(json.loads(self._columns.pop(name).tobytes()))}
                 for name in ("sources", "types", "entities")
             }
-        except (OSError, ValueError, EOFError, KeyError, BadZipFile) as error:
+        # MemoryError: an array's header may claim any length.
+        except (OSError, ValueError, EOFError, KeyError, BadZipFile, MemoryError) as error:
             raise CorruptData(str(columns), f"{type(error).__name__} {error}") from error
         self.documents = Segments(paths, self._columns["offsets"], counts)
         if sum(counts) != len(self.documents):

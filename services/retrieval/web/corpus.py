@@ -92,9 +92,10 @@ class WebCorpus:
         return document
 
     async def aclose(self) -> None:
-        """Close the engines."""
+        """Close the engines and the fetcher."""
         for engine in self._engines:
             await engine.aclose()
+        self._fetcher.close()
 
     async def _ask(self, query: str, limit: int, published: TimeRange, deadline: float | None) -> list[WebResult]:
         if not self._engines:

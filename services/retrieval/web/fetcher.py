@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from fathom.core.errors import DependencyFailed, UnreadableContent, UpstreamRefused
+from fathom.core.errors import DependencyFailed, InvalidField, UnreadableContent, UpstreamRefused
 from fathom.core.retry import RetryPolicy
+from fathom.domain.decoding import Decoder, DecodingLimits
 from fathom.services.retrieval.corpus.parse import Limits, ParsedDocument, ParseIssue, parse
 from fathom.services.retrieval.web.addresses import Resolver, Target, resolve, resolve_target
 from fathom.services.retrieval.web.config import WebConfig
@@ -23,6 +24,8 @@ from fathom.transport.http.retry import POLICY, with_retries
 
 READABLE = ("text/html", "application/xhtml+xml", "text/plain", "text/markdown", "application/pdf")
 PAGE_TAGS = 60_000  # takes some seconds to read at worst
+# A page of 8 MiB, its tree or its content streams, and its text; seconds of processor time.
+PAGE_LIMITS = DecodingLimits(memory_bytes=768 << 20, processor_s=30)
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
@@ -67,6 +70,11 @@ class PageFetcher:
         self._networks = [ipaddress.ip_network(text) for text in config.fetch_networks]
         self._retry = replace(POLICY, attempts=config.fetch_attempts)
         self._lanes = HostLanes(config.fetch_per_host)
+        self._decoder = Decoder(PAGE_LIMITS)
+
+    def close(self) -> None:
+        """End the processes that read pages."""
+        self._decoder.close()
 
     async def fetch(self, url: str, deadline: float | None = None) -> Page:
         """Return the readable text behind ``url``; ``deadline`` is on the monotonic clock, in seconds.
@@ -81,18 +89,22 @@ class PageFetcher:
         limits = Limits(
             file_bytes=self._config.fetch_bytes, html_tags=PAGE_TAGS, seconds=max(0.1, end - time.monotonic())
         )
-        # In a thread, which cannot be stopped: what it may take is bounded by the limits.
-        found = await with_retries(
-            lambda: asyncio.to_thread(lambda: list(parse(reply.body, reply.media_type, final, limits))),
-            RetryPolicy(attempts=1),
-            end,
-            final,
-        )
+        host = urlsplit(final).hostname or final
+        try:
+            # In another process, which cannot be stopped: what it may take is bounded by both limits.
+            found = await with_retries(
+                lambda: self._decoder.run("page", read_page, reply, final, limits),
+                RetryPolicy(attempts=1),
+                end,
+                final,
+            )
+        except InvalidField as error:
+            raise UnreadableContent(host, f"{final}: {error.message}", reply.media_type) from error
         documents = [item for item in found if isinstance(item, ParsedDocument)]
         issues = tuple(item for item in found if isinstance(item, ParseIssue))
         if not documents:
             why = issues[0].reason if issues else "holds no readable text"
-            raise UnreadableContent(urlsplit(final).hostname or final, f"{final}: {why}", reply.media_type)
+            raise UnreadableContent(host, f"{final}: {why}", reply.media_type)
         return Page(final, reply.media_type, documents[0], issues, len(reply.body))
 
     async def _follow(self, url: str, deadline: float) -> tuple[str, Reply]:
@@ -151,6 +163,12 @@ class PageFetcher:
         chunks = response.aiter_raw()
         body = await read_body(chunks, headers.get("content-encoding", ""), self._config.fetch_bytes, place.host)
         return Reply(media_type if kind else guess_media_type(place.host, body), body)
+
+
+def read_page(reply: Reply, url: str, limits: Limits) -> list[ParsedDocument | ParseIssue]:
+    """Return what a reply holds, in a form that travels between processes."""
+    found = parse(reply.body, reply.media_type, url, limits)
+    return [replace(item, metadata=dict(item.metadata)) if isinstance(item, ParsedDocument) else item for item in found]
 
 
 def guess_media_type(host: str, body: bytes) -> str:

@@ -12,6 +12,9 @@ from fathom.services.reward.process.network import ProcessItem
 from fathom.transport.store import ObjectStore
 from fathom.transport.store.refs import read_ref
 
+# A batch of some thousand episodes: ids of two to four bytes and a mask.
+MAX_BATCH_BYTES = 256 << 20
+
 
 async def score(model: ProcessModel, request: pb.ScoreProcessRequest) -> pb.ScoreProcessResponse:
     """Return rewards aligned with the items and their tokens."""
@@ -26,7 +29,7 @@ async def update(model: ProcessModel, store: ObjectStore, request: pb.UpdateMode
     checked_id("request_id", request.request_id)
     if not request.batch.key:
         raise InvalidField("batch", "names no object")
-    data = await read_ref(store, request.batch)
+    data = await read_ref(store, request.batch, MAX_BATCH_BYTES)
     try:
         batch = pb.ScoreProcessRequest.FromString(data)
     except DecodeError as error:

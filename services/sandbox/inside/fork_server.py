@@ -18,7 +18,7 @@ import sys
 from contextlib import suppress
 
 from fathom.services.sandbox.inside import standard_library
-from fathom.services.sandbox.inside.jail import init, kernel, rootfs, seccomp
+from fathom.services.sandbox.inside.jail import init, kernel, landlock, rootfs, seccomp
 from fathom.services.sandbox.inside.worker import Worker
 from fathom.services.sandbox.ipc import status
 from fathom.services.sandbox.ipc.plan import INSIDE_UID, MAX_BYTES, SessionPlan
@@ -31,7 +31,11 @@ class ForkServer:
         self._control = control
         self._paths = rootfs.list_runtime_paths()
         self._programs = {
-            (walls, has_group): seccomp.compile_filter(sockets=walls == "namespace", memory_files=has_group)
+            (walls, has_group): seccomp.compile_filter(
+                alone=walls == "namespace",
+                memory_files=has_group,
+                signals=landlock.keeps_signals(walls),
+            )
             for walls in ("namespace", "landlock", "seccomp")
             for has_group in (True, False)
         }

@@ -13,6 +13,8 @@ from typing import Any
 HEADER = struct.Struct(">II")
 # The longest texts of an answer, each character written as twelve, and its variables.
 MAX_JSON = 3 * 1024 * 1024
+# Of a display, whose content stands behind it: a cell may send many, and decoding holds up the sessions of all.
+MAX_DISPLAY_JSON = 16 * 1024
 # Opening brackets, those in texts too: each list costs many times the two bytes that it takes in JSON.
 MAX_BRACKETS = 200_000
 # Bound once: in a worker a cell may replace what the module ``json`` holds.
@@ -46,6 +48,8 @@ def read_lengths(header: bytes) -> tuple[int, int]:
     for what, found, limit in (("JSON", size, MAX_JSON), ("data", data_size, MAX_DISPLAY_BYTES)):
         if found > limit:
             raise BadFrame(f"a frame with {found:,} bytes of {what} is over the limit of {limit:,}")
+    if data_size and size > MAX_DISPLAY_JSON:
+        raise BadFrame(f"a display with {size:,} bytes of JSON is over the limit of {MAX_DISPLAY_JSON:,}")
     return size, data_size
 
 

@@ -14,6 +14,7 @@ from fathom.services.sandbox.config import Config
 from fathom.services.sandbox.ipc.frames import MAX_DISPLAY_BYTES, MAX_DISPLAYS, BadFrame
 from fathom.services.sandbox.supervisor.events import Display, Event, Outcome, Output, Status
 from fathom.services.sandbox.supervisor.host import procfs
+from fathom.services.sandbox.supervisor.host.resting import is_resting
 from fathom.services.sandbox.supervisor.output import OutputBudget
 from fathom.services.sandbox.supervisor.worker import reports
 from fathom.services.sandbox.supervisor.worker.pipe import discard
@@ -24,6 +25,10 @@ from fathom.services.sandbox.supervisor.worker.reports import WorkerResult
 WATCH_S = 0.1
 # Earlier than the interval, because a fork bomb or a large allocation needs only milliseconds.
 FIRST_WATCH_S = 0.02
+# Most cells are over by then.
+LONG_CELL_S = 1.0
+# After its answer a worker takes microseconds to wait again.
+FIRST_REST_S = 0.0005
 # A worker that has ended may still have its answer in the socket's buffer.
 ANSWER_GRACE_S = 0.5
 
@@ -73,8 +78,10 @@ class Cell:
         try:
             self._guard(self._stop_when_late(wall_s))
             self._guard(self._watch(started))
+            self._guard(self._give_way_later())
             await self._until_ended(answer)
             done = await self._read(answer)
+            await self._until_resting()
             # The answer comes by another way than the output and may have overtaken the last of it.
             for pipe in pipes:
                 pipe.drain()
@@ -88,6 +95,7 @@ class Cell:
             for task in (answer, *self._guards):
                 task.cancel()
             await asyncio.gather(answer, *self._guards, return_exceptions=True)
+            self._worker.take_turn()
             self.finished.set()
 
     def stop(self, status: Status, cause: str, *, kill: bool = False) -> None:
@@ -109,11 +117,30 @@ class Cell:
         try:
             while not (answer.done() or ended.done()):
                 await asyncio.wait({answer, ended, *self._guards}, return_when=asyncio.FIRST_COMPLETED)
-                for guard in [guard for guard in self._guards if guard.done()]:
-                    self._guards.discard(guard)
-                    guard.result()
+                self._collect_guards()
         finally:
             ended.cancel()
+
+    async def _until_resting(self) -> None:
+        """Wait until the worker waits for its next request: its limits hold until then, whatever it has answered.
+
+        Code that writes the answer itself, and goes on, would else have all the time of the session.
+        """
+        pause = FIRST_REST_S
+        ended = asyncio.create_task(self._worker.exited.wait())
+        try:
+            while not (ended.done() or is_resting(self._worker.pid)):
+                await asyncio.wait({ended, *self._guards}, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+                self._collect_guards()
+                pause = min(2 * pause, WATCH_S)
+        finally:
+            ended.cancel()
+
+    def _collect_guards(self) -> None:
+        """Forget the guards that have done their duty; raise the error of one that has failed."""
+        for guard in [guard for guard in self._guards if guard.done()]:
+            self._guards.discard(guard)
+            guard.result()
 
     async def _ask(self, code: str) -> WorkerResult:
         """Send the cell, and read frames up to its end; raise ``BadFrame`` for a wrong one, or too many displays."""
@@ -125,6 +152,8 @@ class Cell:
                 return reports.parse_result(frame.message)
             if kind != "display":
                 raise BadFrame("a frame of an unknown kind")
+            if not frame.data:
+                raise BadFrame("a display without content")
             # Counted before they are read, whatever they are: a cell that floods us ends.
             self._displays += 1
             self._display_bytes += len(frame.data)
@@ -152,6 +181,11 @@ class Cell:
     async def _stop_when_late(self, wall_s: float) -> None:
         await asyncio.sleep(wall_s)
         self.stop(Status.TIMEOUT, f"the cell ran longer than {wall_s:g} s")
+
+    async def _give_way_later(self) -> None:
+        # A cell that computes for long does not notice; one that has just begun would wait behind all of them.
+        await asyncio.sleep(LONG_CELL_S)
+        self._worker.give_way_for_now()
 
     async def _kill_later(self) -> None:
         await asyncio.sleep(self._config.interrupt_grace_s)
@@ -215,7 +249,8 @@ class Cell:
             self._peak,
             self._output_budget.dropped_bytes,
             self._number,
-            done is None,
+            # After an answer, too, the worker may have been ended for what it went on doing.
+            done is None or self._worker.exited.is_set(),
             cause,
         )
 

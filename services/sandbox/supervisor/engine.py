@@ -20,6 +20,7 @@ from fathom.services.sandbox.supervisor.events import Outcome
 from fathom.services.sandbox.supervisor.files import File, list_files, read_file, write_file
 from fathom.services.sandbox.supervisor.host.cgroups import Cgroups
 from fathom.services.sandbox.supervisor.host.procfs import UsageReader
+from fathom.services.sandbox.supervisor.host.scratch import ScratchFolders
 from fathom.services.sandbox.supervisor.host.uids import UidPool
 from fathom.services.sandbox.supervisor.isolation.probe import Report, achieve
 from fathom.services.sandbox.supervisor.reclaiming import Reclaimer
@@ -47,6 +48,7 @@ class Engine:
         )
         self._jailer: JailResources | None = None
         self._uids: UidPool | None = None
+        self._scratch = ScratchFolders()
         self._report: Report | None = None
         self._sessions: dict[str, Session] = {}
         self._places: dict[str, Place] = {}
@@ -94,7 +96,9 @@ class Engine:
         cgroups = Cgroups() if config.cgroups else None
         usable = cgroups if cgroups is not None and not cgroups.why_not else None
         self._uids = UidPool(config.uid_base)
-        jailer = JailResources(self._fork_server, "namespace", usable, self._uids)
+        if swept := await asyncio.to_thread(self._scratch.sweep):
+            self._log.info("scratch folders of a supervisor that was killed are removed", folders=swept)
+        jailer = JailResources(self._fork_server, "namespace", usable, self._uids, self._scratch)
         report = await achieve(config, jailer)
         self._jailer, self._report = replace(jailer, walls=report.walls), report
         self._note("isolation", report.level.word, 1)
@@ -356,6 +360,7 @@ class Engine:
         await self._fork_server.close()
         if self._uids is not None:
             self._uids.close()
+        await asyncio.to_thread(self._scratch.close)
 
 
 async def start_worker(config: Config, jailer: JailResources) -> WorkerProcess:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator
 
 import pytest
@@ -11,6 +14,7 @@ from fathom.core.errors import SessionLost
 from fathom.services.sandbox.supervisor import session as session_module
 from fathom.services.sandbox.supervisor.engine import Engine
 from fathom.services.sandbox.supervisor.events import Status
+from fathom.services.sandbox.supervisor.host.uids import has_processes
 from fathom.services.sandbox.supervisor.session import Session
 from tests.integration.sandbox.conftest import make_engine, run
 from tests.support.waiting import eventually
@@ -88,3 +92,50 @@ async def test_files_in_memory_cannot_be_made_where_nothing_counts_them(session:
     # Two gigabytes in such a file, never mapped, were in nobody's resident memory.
     _, outcome = await run(session, "import os\nos.memfd_create('hidden')")
     assert outcome.error_name == "PermissionError"
+
+
+# The worker's own words for the end of a cell, written by the cell, which then goes on.
+FORGED_END = """
+import gc, time
+channel = next(found for found in gc.get_objects() if type(found).__name__ == "Channel")
+channel.send({"kind": "done", "result": "forged"})
+"""
+
+
+async def test_a_cell_that_reports_its_own_end_has_no_more_time(session: Session) -> None:
+    _, outcome = await run(session, FORGED_END + "time.sleep(600)", wall_ms=500)
+    assert (outcome.status, outcome.cause) == (Status.TIMEOUT, "the cell ran longer than 0.5 s")
+    assert outcome.duration_ms >= 500
+
+
+async def test_a_cell_that_reports_its_own_end_has_no_more_memory(session: Session) -> None:
+    _, outcome = await run(session, FORGED_END + "block = bytearray(b'x') * (600 << 20)\ntime.sleep(600)")
+    assert (outcome.status, outcome.session_lost) == (Status.OOM, True)
+
+
+async def test_what_has_left_a_landlocked_session_ends_with_its_user() -> None:
+    """A daemon with an empty environment, whose session's first process ended without telling anybody."""
+    if os.geteuid():
+        pytest.skip("without root sessions have no users of their own")
+    engine = make_engine(max_sessions=1, spares=0, walls="landlock", min_isolation="landlock", cgroups=False)
+    await engine.start()
+    try:
+        session = await engine.create()
+        code = """
+import os, sys
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.execve(sys.executable, ["python", "-c", "import time; time.sleep(600)"], {})
+    os._exit(0)
+os.wait()
+"""
+        outcome = (await run(session, code))[1]
+        assert outcome.status is Status.OK, outcome.traceback
+        uid = os.stat(f"/proc/{session.worker.pid}").st_uid
+        assert has_processes(uid)
+        os.kill(session.worker.init_pid, signal.SIGKILL)
+        await asyncio.wait_for(session.worker.exited.wait(), 60)
+        await eventually(lambda: not has_processes(uid))
+    finally:
+        await engine.close()

@@ -50,7 +50,9 @@ for path in ('/', '/proc', '/dev', '/proc/version', '/sys'):
     except OSError as error: print('landlock', path, error.errno)
 try: socket.socket(socket.AF_INET)
 except OSError as error: print('inet', error.errno)
-with open('/proc/self/mountinfo') as mounts: print('mounts', len(mounts.readlines()))
+for path in ('/proc/self/mountinfo', '/proc/self/net/tcp', '/proc/self/net/unix', '/proc/self/stat'):
+    try: print('readable', path, len(open(path).read()) > 0)
+    except OSError as error: print('hidden', path, error.errno)
 """
 
 
@@ -76,6 +78,12 @@ async def test_every_layer_is_active_from_inside(walled_engine: Engine, walls: s
     assert "inet 1" in lines
     assert "landlock / 13" in lines
     assert "landlock /proc/version 13" in lines
+    assert "readable /proc/self/stat True" in lines
+    if walls == "landlock":
+        # Here they are the host's; in namespaces the session's own, which say nothing.
+        assert [line for line in lines if line.startswith("hidden")] == [
+            f"hidden /proc/self/{name} 13" for name in ("mountinfo", "net/tcp", "net/unix")
+        ]
     if walls == "namespace":
         assert "CapBnd 0000000000000000" in lines
         assert "limit NPROC 24" in lines
@@ -243,7 +251,7 @@ async def test_the_probe_tells_what_does_not_hold(verdict: str, tmp_path: Path) 
         "Uid": "5 5 5 5",
     }
     seen |= {f"ns {name}": "own" for name in NAMESPACES}
-    names = ("read", "write", "tcp", "unix", "abstract", "signal", "root", "ptrace", "outside", "parent")
+    names = ("read", "write", "tcp", "unix", "abstract", "signal", "root", "ptrace", "outside", "parent", "limits")
     printed = "\n".join([*(f"{name} refused OSError" for name in names), "scratch written"])
     wrong = {
         "CapEff": ({"CapEff": "1"}, printed, 0),

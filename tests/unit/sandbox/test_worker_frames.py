@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from fathom.services.sandbox.ipc.frames import (
     HEADER,
     MAX_DISPLAY_BYTES,
+    MAX_DISPLAY_JSON,
     MAX_JSON,
     MEDIA_TYPES,
     PLOTLY,
@@ -45,7 +46,7 @@ def test_round_trip() -> None:
     assert (body[size:], data_size) == (b"image", 5)
 
 
-@pytest.mark.parametrize("lengths", [(MAX_JSON + 1, 0), (2, MAX_DISPLAY_BYTES + 1)])
+@pytest.mark.parametrize("lengths", [(MAX_JSON + 1, 0), (2, MAX_DISPLAY_BYTES + 1), (MAX_DISPLAY_JSON + 1, 1)])
 def test_a_frame_over_a_limit_is_refused_before_it_is_read(lengths: tuple[int, int]) -> None:
     with pytest.raises(BadFrame, match="over the limit"):
         read_lengths(HEADER.pack(*lengths))

@@ -74,7 +74,9 @@ class RemoteEncoder:
         self.name, self._config, self._ask, self._dim = name, config, ask, config.dim
         headers = {"authorization": f"Bearer {key_of(config)}"} if config.api_key_env else {}
         # Vectors as JSON text take some ten bytes per number: 1,000 texts of 4,096 numbers are 40 MB.
-        policy = HttpPolicy(concurrency=config.concurrency, read_s=config.timeout_s, body_bytes=128 << 20)
+        policy = HttpPolicy(
+            concurrency=config.concurrency, read_s=config.timeout_s, body_bytes=128 << 20, json_bytes=512 << 20
+        )
         self._client = BlockingClient(name, policy, headers, config.timeout_s)
 
     @property

@@ -69,7 +69,9 @@ class BlockingClient:
                 check_response(
                     self.name, response.status_code, response.headers, body.whole(), secrets_of(self._headers)
                 )
-                return Answer(self.name, response.status_code, dict(response.headers), body.whole())
+                return Answer(
+                    self.name, response.status_code, dict(response.headers), body.whole(), self.policy.json_bytes
+                )
         except self._failures as error:
             # The timeout given to httpx was the time left; it may fire a moment before the deadline by this clock.
             if isinstance(error, self._timeouts) and time.monotonic() >= deadline - 0.01:

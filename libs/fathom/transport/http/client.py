@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json as jsonlib
 import logging
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -12,6 +11,7 @@ from typing import Any
 
 from fathom.core.errors import DependencyFailed, FathomError, MissingExtra, Overloaded
 from fathom.core.retry import RetryPolicy
+from fathom.transport.bounded_json import load_json
 from fathom.transport.http.body import ENCODINGS, read_body
 from fathom.transport.http.errors import MalformedAnswer, UpstreamRefused
 from fathom.transport.http.retry import POLICY, retry_after_s, with_retries
@@ -41,6 +41,8 @@ class HttpPolicy:
     read_s: float = 20.0
     # After decompression; times the concurrency it bounds the memory that one vendor's answers take.
     body_bytes: int = 32 << 20
+    # That a body's objects may take when it is JSON: some times its bytes, and far from what the worst of them could.
+    json_bytes: int = 256 << 20
     # Requests of this process to one vendor at a time; vendors throttle by address and key.
     concurrency: int = 4
     proxy: str = ""
@@ -54,13 +56,13 @@ class Answer:
     status: int
     headers: Mapping[str, str]
     body: bytes = field(repr=False)
+    json_bytes: int = HttpPolicy.json_bytes
 
     def json(self) -> Any:
-        """Return the body as JSON; raise ``MalformedAnswer``."""
+        """Return the body as JSON; raise ``MalformedAnswer``, also when it would take more than ``json_bytes``."""
         try:
-            return jsonlib.loads(self.body)
-        # RecursionError: brackets nested a thousand times over, from a server that is not ours.
-        except (ValueError, RecursionError) as error:
+            return load_json(self.body, self.json_bytes)
+        except ValueError as error:
             raise MalformedAnswer(self.culprit, f"is not JSON: {str(error)[:120]}") from error
 
     def text(self) -> str:
@@ -134,7 +136,7 @@ class HttpClient:
                 except self._failures as error:
                     raise DependencyFailed(self.name, f"cannot be reached ({type(error).__name__})") from error
                 check_response(self.name, response.status_code, response.headers, body, hidden)
-                return Answer(self.name, response.status_code, dict(response.headers), body)
+                return Answer(self.name, response.status_code, dict(response.headers), body, self.policy.json_bytes)
 
         return await with_retries(once, self.policy.retry, deadline, self.name)
 

@@ -48,7 +48,9 @@ class Edgar:
             raise VendorOff(self.name, "datafetch.connectors.edgar_agent to a name and an e-mail address")
         self._data, self._files = config.edgar_url.rstrip("/"), config.edgar_files_url.rstrip("/")
         # All facts of a company come in one answer of several megabytes.
-        policy = HttpPolicy(concurrency=config.concurrency, proxy=config.proxy, body_bytes=64 << 20)
+        policy = HttpPolicy(
+            concurrency=config.concurrency, proxy=config.proxy, body_bytes=64 << 20, json_bytes=512 << 20
+        )
         self._client = HttpClient(self.name, policy, {"user-agent": config.edgar_agent})
         self._tickers: tuple[float, Mapping[str, int]] = (0.0, {})
 

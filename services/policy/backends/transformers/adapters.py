@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fathom.core.errors import CorruptData
+from fathom.domain.weights.header import check_header
 from fathom.domain.weights.manifest import ADAPTER_CONFIG
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def read(folder: Path) -> dict[str, LowRank]:
 
     try:
         config = json.loads((folder / ADAPTER_CONFIG).read_bytes())
+        check_header(folder / WEIGHTS)
         stored = load_file(str(folder / WEIGHTS))
         wrong = [name for name, allowed in PLAIN.items() if config.get(name) not in allowed]
         if wrong:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fathom.core.errors import CorruptData
 from fathom.domain.encoders.loading import LOADING
+from fathom.domain.weights.header import check_header
 from fathom.services.policy.backends.transformers.tokenizer import ChatTokenizer
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ def load_folder(folder: Path, window_tokens: int, device: str = "cpu", dtype: st
     library: Any = importlib.import_module("transformers")
     # Progress bars would be written into the service's log.
     library.utils.logging.disable_progress_bar()
+    for path in folder.glob("*.safetensors"):
+        check_header(path)
     try:
         with LOADING:
             network, report = library.AutoModelForCausalLM.from_pretrained(

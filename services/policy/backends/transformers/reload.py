@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from fathom.core.errors import CorruptData
 from fathom.core.ids import sha256
+from fathom.domain.weights.header import check_header
 from fathom.domain.weights.manifest import MANIFEST_NAME
 from fathom.services.policy.backends.transformers import adapters
 from fathom.services.policy.backends.transformers.adapters import LowRank
@@ -152,6 +153,7 @@ def open_tensors(folder: Path, files: ExitStack) -> dict[str, Stored]:
     found: dict[str, Stored] = {}
     for path in sorted(folder.glob(f"*{WEIGHTS}")):
         try:
+            check_header(path)
             handle = files.enter_context(safe_open(str(path), framework="pt"))
             found |= {name: Stored(handle, name) for name in handle.keys()}  # noqa: SIM118 - no mapping
         except (SafetensorError, OSError) as error:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fathom.core.errors import CorruptData
+from fathom.domain.weights.header import check_header
 from fathom.services.policy.backends.transformers.tokenizer import ChatTokenizer
 from fathom.services.policy.backends.vllm.core import read_end_ids
 
@@ -44,6 +45,7 @@ def read_shapes(folder: Path) -> Shapes:
     shapes: Shapes = {}
     for path in sorted(folder.glob("*.safetensors")):
         try:
+            check_header(path)
             with safe_open(str(path), framework="pt") as file:
                 shapes |= {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
         except (SafetensorError, OSError) as error:

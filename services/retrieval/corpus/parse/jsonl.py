@@ -8,6 +8,7 @@ from typing import Any
 
 from fathom.services.retrieval.corpus.parse.model import Limits, ParsedDocument, ParseIssue, Unreadable
 from fathom.services.retrieval.corpus.parse.records import read_record
+from fathom.transport.bounded_json import load_json
 
 
 def read_jsonl(data: bytes, source: str, limits: Limits) -> Iterator[ParsedDocument | ParseIssue]:
@@ -38,10 +39,10 @@ def decode(line: bytes, limits: Limits) -> Any:
     if len(line) > 8 * limits.text_chars:
         raise Unreadable(f"has {len(line):,} bytes, over the limit of {8 * limits.text_chars:,}")
     try:
-        return json.loads(line.decode("utf-8"))
+        return load_json(line, limits.json_bytes)
     except UnicodeDecodeError as error:
         raise Unreadable(f"is not UTF-8: byte {error.start} of the line") from error
     except json.JSONDecodeError as error:
         raise Unreadable(f"is not JSON: {error.msg}, column {error.colno}") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise Unreadable(f"is not JSON that can be read: {error}") from error

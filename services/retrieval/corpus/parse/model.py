@@ -62,6 +62,8 @@ class Limits:
     page_bytes: int = 8 << 20
     """Maximum decompressed size of one PDF page's content stream."""
     html_tags: int = 200_000
+    json_bytes: int = 192 << 20
+    """Maximum memory of the objects of one line of JSON."""
     seconds: float = 120.0
     """Checked between rows and pages; a single row or page is bounded by its size."""
 

@@ -24,6 +24,8 @@ from fathom.services.sandbox.ipc import status
 from fathom.services.sandbox.ipc.plan import HOME, INSIDE_UID, SessionPlan, build_home_variables
 
 READABLE_PROC = ("/proc/cpuinfo", "/proc/meminfo")
+# What Python, its libraries and tools that measure a process read about it.
+OWN_PROC = ("cmdline", "comm", "fd", "io", "limits", "maps", "smaps_rollup", "stat", "statm", "status")
 WRITABLE_DEVICES = tuple(f"/dev/{name}" for name in rootfs.DEVICES)
 # A fork bomb may outrun single rounds; a second of them is enough for any number of processes allowed.
 MAX_KILL_ROUNDS = 1_000
@@ -166,12 +168,15 @@ def start_worker(session: SessionInputs) -> NoReturn:
 def confine(plan: SessionPlan, paths: tuple[str, ...]) -> None:
     """Restrict the reachable files: the runtime to read, the scratch folder to write."""
     domain = landlock.Domain()
-    domain.read((*paths, *READABLE_PROC, f"/proc/{os.getpid()}"))
+    domain.read((*paths, *READABLE_PROC))
     if plan.walls == "namespace":
+        domain.read((f"/proc/{os.getpid()}",))
         # The session's own, with what rootfs has put there.
         domain.read(("/etc",))
         domain.write((HOME, rootfs.TEMPORARY, "/dev/shm"))
     else:
+        # Not all of it: without namespaces its network tables and mounts are the host's.
+        domain.read(f"/proc/{os.getpid()}/{name}" for name in OWN_PROC)
         domain.read(("/etc/localtime", "/etc/fonts", *(str(path) for path in mimetypes.knownfiles)))
         domain.write((plan.scratch,))
     domain.write(WRITABLE_DEVICES)

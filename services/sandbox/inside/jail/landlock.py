@@ -16,6 +16,8 @@ EXECUTE, WRITE_FILE, READ_FILE, READ_DIR, MAKE_CHAR, MAKE_BLOCK = 1 << 0, 1 << 1
 TRUNCATE, IOCTL_DEV = 1 << 14, 1 << 15
 OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 READ = EXECUTE | READ_FILE | READ_DIR
+# From this ABI on signals and abstract sockets can be kept inside.
+SCOPES = 6
 # Rights known by ABI version 1, 2 (refer), 3 (truncate), 5 (ioctl on devices).
 RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 
@@ -42,6 +44,11 @@ def find_abi() -> int:
         return 0
 
 
+def keeps_signals(walls: str) -> bool:
+    """Return whether signals of a worker behind these walls stay inside by a namespace, or by Landlock."""
+    return walls == "namespace" or (walls == "landlock" and find_abi() >= SCOPES)
+
+
 class Domain:
     """Builder of a ruleset. It needs no privileges; ``restrict`` needs no_new_privs."""
 
@@ -52,8 +59,8 @@ class Domain:
         self._known_rights = (1 << RIGHTS[min(version, 5)]) - 1
         # TCP (ABI 4), foreign abstract sockets and foreign signals (ABI 6) are handled, and no rule allows any of them.
         # The structure has grown with the ABI: it is passed in the size that the kernel knows.
-        wanted = Ruleset(self._known_rights, 0b11 if version >= 4 else 0, 0b11 if version >= 6 else 0)
-        size = 24 if version >= 6 else 16 if version >= 4 else 8
+        wanted = Ruleset(self._known_rights, 0b11 if version >= 4 else 0, 0b11 if version >= SCOPES else 0)
+        size = 24 if version >= SCOPES else 16 if version >= 4 else 8
         self._ruleset = kernel.call("landlock_create_ruleset", ctypes.byref(wanted), size, 0)
 
     def read(self, paths: Iterable[str]) -> None:

@@ -46,6 +46,11 @@ for flag in (*kernel.NAMESPACES.values(), kernel.CLONE_NEWTIME):
 AF_UNIX, TIOCSTI, TIOCLINUX, PR_SET_DUMPABLE = 1, 0x5412, 0x541C, 4
 NETWORKED = frozenset({"bind", "listen", "accept", "accept4", "connect"})
 MEMORY_FILES = frozenset({"memfd_create"})
+SIGNALS = frozenset(
+    {"kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "pidfd_open", "pidfd_send_signal"}
+)
+# Allowed with the caller's own number only, where other processes can be named.
+OF_OTHERS = frozenset({"prlimit64", "sched_setaffinity", "setpriority"})
 
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 KILL, ALLOW, ERRNO = 0x80000000, 0x7FFF0000, 0x00050000
@@ -82,11 +87,13 @@ def build_argument_rule(name: str, argument_at: int, tests: list[tuple[int, int]
     return [encode_instruction(EQUAL, number, 0, len(body)) + b"".join(body) for number in find_numbers((name,))]
 
 
-def compile_filter(*, sockets: bool, memory_files: bool) -> bytes:
-    """Return the filter; with ``sockets`` local sockets may be made, bound and connected, others never.
+def compile_filter(*, alone: bool, memory_files: bool, signals: bool = True) -> bytes:
+    """Return the filter for a worker that is ``alone`` in namespaces of its own, or beside processes of others.
 
-    Without ``memory_files`` files in memory cannot be made: only a control group counts what they hold while nobody
-    has them mapped.
+    Only the former may make, bind and connect local sockets; the latter changes no limits, priorities and processors
+    but its own, since the kernel would let it change those of every process of its user. Without ``memory_files`` files
+    in memory cannot be made: only a control group counts what they hold while nobody has them mapped. Without
+    ``signals`` none can be sent, for kernels that cannot keep them inside.
     """
     start = [
         # First of all: under another architecture the same number is another call.
@@ -102,11 +109,20 @@ def compile_filter(*, sockets: bool, memory_files: bool) -> bytes:
     rules += build_argument_rule("prctl", FIRST_ARGUMENT_AT, [(EQUAL, PR_SET_DUMPABLE)], allow_match=False)
     # Without a network namespace of its own a worker must not have even local sockets, since a path can lead to a
     # server of the host's.
-    if sockets:
+    if alone:
         rules += build_argument_rule("socket", FIRST_ARGUMENT_AT, [(EQUAL, AF_UNIX)], allow_match=True)
+    else:
+        # Process 0 is the caller itself.
+        rules += build_argument_rule("prlimit64", FIRST_ARGUMENT_AT, [(EQUAL, 0)], allow_match=True)
+        rules += build_argument_rule("sched_setaffinity", FIRST_ARGUMENT_AT, [(EQUAL, 0)], allow_match=True)
+        rules += build_argument_rule("setpriority", SECOND_ARGUMENT_AT, [(EQUAL, 0)], allow_match=True)
     for number in find_numbers(ABSENT):
         rules.append(encode_instruction(EQUAL, number, 0, 1) + encode_refusal(errno.ENOSYS))
-    left_out = (frozenset() if sockets else NETWORKED) | (frozenset() if memory_files else MEMORY_FILES)
+    left_out = (
+        (frozenset() if alone else NETWORKED | OF_OTHERS)
+        | (frozenset() if memory_files else MEMORY_FILES)
+        | (frozenset() if signals else SIGNALS)
+    )
     plain = [name for name in ALLOWED if name not in left_out]
     for number in sorted(find_numbers(plain)):
         rules.append(encode_instruction(EQUAL, number, 0, 1) + encode_instruction(RETURN, ALLOW))

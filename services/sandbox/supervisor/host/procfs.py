@@ -173,15 +173,27 @@ def has_marker(pid: int, marker: bytes) -> bool:
         return False
 
 
-def kill_leftovers(session: int, marker: bytes) -> int:
+def belongs_to(pid: int, uid: int) -> bool:
+    """Return whether a process runs as this user; never for a negative one."""
+    try:
+        return uid >= 0 and os.stat(f"/proc/{pid}").st_uid == uid
+    except OSError:
+        return False
+
+
+def kill_leftovers(session: int, marker: bytes, uid: int = -1) -> int:
     """Kill every process left of a session whose leader has ended, and return how many are still there. Blocks.
 
-    A process belongs to the session by its session id or, having left it, by the marker in its environment. The number
-    of rounds is bounded.
+    A process belongs to the session by its session id or, having left it, by the marker in its environment, or by the
+    user where the session has one of its own. The number of rounds is bounded.
     """
     left: list[int] = []
     for _ in range(SWEEPS):
-        left = [item.pid for item in list_processes() if item.session == session or has_marker(item.pid, marker)]
+        left = [
+            item.pid
+            for item in list_processes()
+            if item.session == session or has_marker(item.pid, marker) or belongs_to(item.pid, uid)
+        ]
         if not left:
             break
         for pid in left:

@@ -68,7 +68,10 @@ async def achieve(config: Config, jailer: JailResources) -> Report:
         wrong, notes = await probe_walls(config, replace(jailer, walls=walls))
         if not wrong:
             return Report(
-                level, walls, list_layers(walls, jailer, boundary), (*failed, *list_missing_layers(jailer), *notes)
+                level,
+                walls,
+                list_layers(walls, jailer, boundary),
+                (*failed, *list_missing_layers(walls, jailer), *notes),
             )
         failed += [f"{walls}: {text}" for text in wrong]
     raise IsolationTooWeak(f"sandbox.min_isolation is {config.min_isolation}, and this is missing: {'; '.join(failed)}")
@@ -194,14 +197,15 @@ def find_breaches(walls: str, seen: dict[str, str], printed: str, status: Status
 
 def list_forbidden_attempts(walls: str) -> set[str]:
     """Return the names of the probe's attempts that these walls must have stopped."""
-    expected = {"tcp", "unix", "abstract", "ptrace"}
+    # Signals by Landlock, or by the filter where Landlock cannot keep them inside; "parent" at namespace by the former
+    # alone, since the init process is there.
+    expected = {"tcp", "unix", "abstract", "ptrace", "signal", "limits"}
+    if walls != "namespace" or landlock.find_abi() >= landlock.SCOPES:
+        expected.add("parent")
     if walls in ("namespace", "landlock"):
         expected |= {"read", "write", "root", "outside"}
-    # Landlock keeps signals and abstract sockets inside from ABI 6 on.
-    if walls == "namespace" or (walls == "landlock" and landlock.find_abi() >= 6):
-        expected.add("signal")
-    if walls in ("namespace", "landlock") and landlock.find_abi() >= 6:
-        expected.add("parent")
+    if walls == "landlock":
+        expected.add("tables")
     return expected
 
 
@@ -223,6 +227,12 @@ def list_layers(walls: str, jailer: JailResources, boundary: str) -> tuple[str, 
     return (*found, *((f"boundary: {boundary}",) if boundary else ()))
 
 
-def list_missing_layers(jailer: JailResources) -> tuple[str, ...]:
-    """Return the layers that could be in place but are not, with the reason."""
-    return () if jailer.cgroups is not None else ("cgroup: not available or switched off; the watch stands in for it",)
+def list_missing_layers(walls: str, jailer: JailResources) -> tuple[str, ...]:
+    """Return the layers that could be in place but are not, with the reason and what stands in for them."""
+    found = []
+    if jailer.cgroups is None:
+        found.append("cgroup: not available or switched off; the watch stands in for it")
+    if walls in ("landlock", "seccomp") and not landlock.keeps_signals(walls):
+        why = f"Landlock ABI {landlock.find_abi()} does not" if walls == "landlock" else "nothing else would"
+        found.append(f"signals: {why} keep them inside, so that cells can send none, not even to what they started")
+    return tuple(found)

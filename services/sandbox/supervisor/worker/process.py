@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from fathom.services.sandbox.ipc.plan import SessionPlan
 from fathom.services.sandbox.supervisor.files import remove_tree
 from fathom.services.sandbox.supervisor.host import procfs
 from fathom.services.sandbox.supervisor.host.cgroups import Cgroups, Group, GroupLimits
+from fathom.services.sandbox.supervisor.host.scratch import ScratchFolders
 from fathom.services.sandbox.supervisor.host.uids import UidPool
 from fathom.services.sandbox.supervisor.worker.fork_server_client import ForkServerClient
 from fathom.services.sandbox.supervisor.worker.init_handle import InitHandle
@@ -41,7 +41,7 @@ SEND_TRIES, SEND_PAUSE_S = 500, 0.01
 END_S = 2.0
 # A tenth of the time of a person's cell that wants the same processor, by the kernel's table of nice values (1.25 to
 # the power of ten), and the same as a weight of its control group.
-BACKGROUND_NICE, BACKGROUND_WEIGHT = 10, 10
+BACKGROUND_NICE, BACKGROUND_WEIGHT, NORMAL_WEIGHT = 10, 10, 100
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,7 @@ class JailResources:
     walls: str
     cgroups: Cgroups | None
     uids: UidPool
+    scratch: ScratchFolders
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ class WorkerProcess:
         self._uid = -1
         self._folder = ""
         self._oom_kills = 0
+        self._gives_way = False
         self._waiting: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
 
@@ -126,9 +128,7 @@ class WorkerProcess:
         self._uid = self._jailer.uids.lend()
         if self._jailer.walls != "namespace":
             # Without a file system of its own the session works in a folder of the host's.
-            self._folder = tempfile.mkdtemp(prefix="fathom-session-")
-            if self._uid >= 0:
-                os.chown(self._folder, self._uid, self._uid)
+            self._folder = self._jailer.scratch.create(self._uid)
         self._reader, self._writer = await asyncio.open_connection(sock=self._ours)
         transport = self._writer.transport
         # So that drain() returns only when the kernel has taken everything: send_with writes past this buffer.
@@ -176,7 +176,8 @@ class WorkerProcess:
         """Wait for the end of the init process, then kill what has left it; set ``exited``."""
         await self._init.ended.wait()
         if self._folder and self.init_pid:
-            await asyncio.to_thread(procfs.kill_leftovers, self.init_pid, f"HOME={self._folder}".encode())
+            marker = f"HOME={self._folder}".encode()
+            await asyncio.to_thread(procfs.kill_leftovers, self.init_pid, marker, self._uid)
         self.exited.set()
 
     async def send(self, message: dict[str, Any]) -> None:
@@ -217,6 +218,7 @@ class WorkerProcess:
 
     def give_way(self) -> None:
         """Let the worker, and what it starts from now on, run when others of this machine leave time."""
+        self._gives_way = True
         if self._group is not None:
             self._group.weigh(BACKGROUND_WEIGHT)
         # Each thread has its own, which those that it starts inherit.
@@ -224,6 +226,17 @@ class WorkerProcess:
             # The worker may have ended; and of another user's processes only a privileged supervisor may change it.
             with suppress(OSError):
                 os.setpriority(os.PRIO_PROCESS, int(thread.name), BACKGROUND_NICE)
+
+    def give_way_for_now(self) -> None:
+        """Let the worker and what it has started run behind others until ``take_turn``, where a group weighs it."""
+        if self._group is not None and not self._gives_way:
+            self._group.weigh(BACKGROUND_WEIGHT)
+
+    def take_turn(self) -> None:
+        """Undo ``give_way_for_now``."""
+        if self._group is not None and not self._gives_way:
+            with suppress(OSError):
+                self._group.weigh(NORMAL_WEIGHT)
 
     def interrupt(self) -> None:
         """Send SIGINT to the worker only; do nothing when it has ended."""

@@ -1,0 +1,100 @@
+"""A session's cells beside eight that attack, against the same cells in quiet: p50, p99 and their ratio; the goal is 3.
+
+Quiet and attack take turns, so that what else this machine does meets both. An attacker whose session ends opens
+another one at once. All are people's, so that no lane gives way to another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+
+import numpy as np
+
+from fathom.core.errors import FathomError
+from fathom.services.sandbox.supervisor.engine import Engine
+from tests.bench.sandbox import engine, execute
+
+ATTACKERS, CELLS, ROUNDS, GOAL = 8, 100, 2, 3.0
+# Attacks begin within this time; what is measured before it would be quiet.
+LEAD_S = 1.0
+CHANNEL = "import gc\nchannel = next(x for x in gc.get_objects() if type(x).__name__ == 'Channel')\n"
+ATTACKS: Mapping[str, str] = {
+    "spinning": "while True: pass",
+    "forking": """
+import os
+while True:
+    try:
+        if os.fork() == 0:
+            while True: pass
+    except OSError: pass
+""",
+    "allocating": "while True: block = bytearray(b'x') * (500 << 20)",
+    "flooding the output": "while True: print('x' * 100_000)",
+    "flooding the socket": CHANNEL + "while True: channel.send({'kind': 'display', 'a': [[]] * 199_000})",
+    "flooding with forged frames": CHANNEL + "while True: channel._sendall(bytes((0, 0x2f, 0, 0)) * 100_000)",
+}
+
+
+async def attack(walled: Engine, code: str) -> None:
+    """Run an attack for ever, in one session after the other."""
+    while True:
+        with suppress(FathomError):
+            session = await walled.create()
+            try:
+                while not session.lost_cause:
+                    await execute(session, code)
+            finally:
+                with suppress(FathomError):
+                    await walled.close_session(session.id)
+
+
+@asynccontextmanager
+async def attackers(walled: Engine, code: str) -> AsyncIterator[None]:
+    """Keep the attackers at work for the duration of the context."""
+    tasks = [asyncio.create_task(attack(walled, code)) for _ in range(ATTACKERS)]
+    try:
+        await asyncio.sleep(LEAD_S)
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def measure(walled: Engine) -> list[float]:
+    """Return the seconds of a neighbour's cells, one after the other."""
+    session, found = await walled.create(), []
+    for _ in range(CELLS):
+        started = time.perf_counter()
+        await execute(session, "1 + 1")
+        found.append(time.perf_counter() - started)
+    assert not session.lost_cause, session.lost_cause
+    await walled.close_session(session.id)
+    return found
+
+
+async def compare(walled: Engine, code: str) -> tuple[list[float], list[float]]:
+    """Return a neighbour's seconds in quiet and beside an attack."""
+    quiet: list[float] = []
+    beside: list[float] = []
+    for _ in range(ROUNDS):
+        quiet += await measure(walled)
+        async with attackers(walled, code):
+            beside += await measure(walled)
+    return quiet, beside
+
+
+async def run() -> None:
+    async with engine(spares=2, cell_wall_ms=20_000) as walled:
+        print(f"isolation {walled.report.level.word}; {walled.report.missing or 'nothing missing'}")
+        for name, code in ATTACKS.items():
+            quiet, beside = (np.array(seconds) * 1000 for seconds in await compare(walled, code))
+            p50, p99 = ((np.percentile(quiet, share), np.percentile(beside, share)) for share in (50, 99))
+            print(
+                f"{name:28} p50 {p50[0]:6.1f} ms quiet, {p50[1]:6.1f} beside {ATTACKERS}; p99 {p99[0]:6.1f} ms,"
+                f" {p99[1]:6.1f}: {p99[1] / p99[0]:5.2f} times (goal {GOAL:g})",
+                flush=True,
+            )

@@ -1,0 +1,60 @@
+"""Walls for workers that share the host's processes: what the filter of system calls refuses, in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+INSTALL = """
+import os, resource, signal, sys
+from fathom.services.sandbox.inside.jail import kernel, seccomp
+parent = os.getppid()
+kernel.no_new_privileges()
+seccomp.install(seccomp.compile_filter(alone={alone}, memory_files=True, signals={signals}))
+try:
+    {attempt}
+except OSError as error:
+    print(type(error).__name__)
+else:
+    print("done")
+"""
+
+
+def attempt(code: str, *, alone: bool = False, signals: bool = True) -> str:
+    """Return what becomes of one statement behind the filter."""
+    program = INSTALL.format(alone=alone, signals=signals, attempt=code)
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "resource.prlimit(parent, resource.RLIMIT_NOFILE)",
+        "os.sched_setaffinity(parent, os.sched_getaffinity(0))",
+        "os.setpriority(os.PRIO_PROCESS, parent, os.getpriority(os.PRIO_PROCESS, parent))",
+    ],
+)
+def test_limits_of_other_processes_are_out_of_reach(code: str) -> None:
+    assert attempt(code) == "PermissionError"
+    # Where it sees nobody else's processes, nothing has to be refused.
+    assert attempt(code, alone=True) == "done"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))",
+        "os.sched_setaffinity(0, os.sched_getaffinity(0))",
+        "os.nice(1)",
+    ],
+)
+def test_its_own_limits_are_a_workers_to_tighten(code: str) -> None:
+    assert attempt(code) == "done"
+
+
+@pytest.mark.parametrize("code", ["os.kill(parent, 0)", "os.kill(os.getpid(), 0)", "os.pidfd_open(parent)"])
+def test_no_signal_is_sent_where_the_kernel_cannot_keep_them_inside(code: str) -> None:
+    assert attempt(code) == "done"
+    assert attempt(code, signals=False) == "PermissionError"
