@@ -80,7 +80,9 @@ async def test_calls_are_counted_and_timed_by_lane() -> None:
     for lane in (Lane.TRAINING, Lane.TRAINING, Lane.INTERACTIVE):
         with calling(Call.new(lane=lane, timeout_s=60)):
             await house.clients().memory.list_turns(memory.ListTurnsRequest(conversation_id="conv_1"))
-            await fail(house.clients().memory.delete_conversation(memory.DeleteConversationRequest(conversation_id="x")))
+            await fail(
+                house.clients().memory.delete_conversation(memory.DeleteConversationRequest(conversation_id="x"))
+            )
     registry, labels = house.telemetry.registry, {"service": "memory", "transport": "inproc"}
     for lane, count in ((Lane.TRAINING, 2), (Lane.INTERACTIVE, 1)):
         listed = {**labels, "method": "ListTurns", "lane": lane.value}
