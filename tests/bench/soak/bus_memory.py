@@ -1,9 +1,9 @@
 """Does the bus grow once what bounds it is reached? Runs and their events, as planners write them, at an even pace.
 
-What a nats-server holds follows from its settings: the blocks that a stream has written or read within ten seconds (of
-8 MiB), the ids of messages within the window of duplicates (two minutes), the consumers of those who read, and the
-subjects of what the streams keep. The bench goes on for several blocks and windows, and says how memory went since. With
-what is on disk for a day, a subject of a run takes some hundred bytes: ``BUS_MEMORY_S`` is how long it runs.
+What a nats-server holds follows from its settings: of each stream the block that it fills (8 MiB, of a bucket 4) and
+those written or read in the last ten seconds, the ids of messages within the window of duplicates (two minutes), and the
+consumers of those who read. Until the first block of each stream is full, which takes hours of a department's traffic, it
+grows. Here every stream fills blocks within a minute or two; ``BUS_MEMORY_S`` is how long it runs.
 """
 
 from __future__ import annotations
@@ -25,16 +25,18 @@ from fathom.transport.store import open_store
 from tests.bench.soak.processes import Sample, measure
 from tests.bench.soak.slopes import compute_growth
 
-# Some 600 kB of events a second: a block is full within a quarter of a minute, and a department's day within minutes.
-EVENTS, EVENT_BYTES, RUNS_PER_S = 40, 2_000, 8.0
-SECONDS, SAMPLE_EVERY_S, SHOWN_EVERY_S = 420.0, 2.0, 30.0
-# What a run leaves in the buckets besides its events.
-BUCKETS = ("TICKETS", "SEEN", "GRADED", "LEGS")
+# A block of events is full every ten seconds, one of a bucket every half a minute.
+EVENTS, EVENT_BYTES, RUNS_PER_S = 40, 2_000, 10.0
+SECONDS, SAMPLE_EVERY_S, SHOWN_EVERY_S = 300.0, 2.0, 30.0
+# What a run leaves in the buckets besides its events, larger than it is.
+BUCKETS, VALUE_BYTES = ("TICKETS", "SEEN", "GRADED", "LEGS"), 12_000
+# The largest block of a stream, and what travels without a reference into the object store.
+BLOCK_BYTES, LARGE_BYTES, FILLING = 8 << 20, 500_000, "run_filling"
 
 
 async def play(bus: Bus, name: str) -> None:
     """Queue a run, write its events, each behind the last one, and read them as a watcher does."""
-    await bus.publish(run_subject(Lane.INTERACTIVE), name.encode(), message_id=f"{name}.0")
+    await bus.publish(run_subject(Lane.INTERACTIVE), os.urandom(VALUE_BYTES), message_id=f"{name}.0")
     last = 0
     for number in range(EVENTS):
         payload = os.urandom(EVENT_BYTES)
@@ -43,7 +45,18 @@ async def play(bus: Bus, name: str) -> None:
         for _ in range(EVENTS):
             await anext(events)
     for bucket in BUCKETS:
-        await bus.bucket(bucket).put(name, name.encode())
+        await bus.bucket(bucket).put(name, os.urandom(VALUE_BYTES))
+
+
+async def fill_blocks(bus: Bus) -> None:
+    """Fill a block of the events and of each bucket that runs write to, which in the traffic of people takes hours."""
+    for number in range(BLOCK_BYTES // LARGE_BYTES + 1):
+        payload = os.urandom(LARGE_BYTES)
+        await bus.publish(events_subject(FILLING), payload, message_id=f"{FILLING}.{number}")
+        for bucket in BUCKETS:
+            await bus.bucket(bucket).put(FILLING, payload)
+    for bucket in BUCKETS:
+        await bus.bucket(bucket).delete(FILLING)
 
 
 async def take_runs(bus: Bus) -> None:
