@@ -30,8 +30,8 @@ EVENTS, EVENT_BYTES, RUNS_PER_S = 40, 2_000, 10.0
 SECONDS, SAMPLE_EVERY_S, SHOWN_EVERY_S = 300.0, 2.0, 30.0
 # What a run leaves in the buckets besides its events, larger than it is.
 BUCKETS, VALUE_BYTES = ("TICKETS", "SEEN", "GRADED", "LEGS"), 12_000
-# The largest block of a stream, and what travels without a reference into the object store.
-BLOCK_BYTES, LARGE_BYTES, FILLING = 8 << 20, 500_000, "run_filling"
+# The largest block of a stream, and about the largest value of a bucket.
+BLOCK_BYTES, LARGE_BYTES, FILLING = 8 << 20, 60_000, "run_filling"
 
 
 async def play(bus: Bus, name: str) -> None:
