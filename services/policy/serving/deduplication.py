@@ -55,8 +55,9 @@ class Generation:
 
     def release_request(self) -> None:
         """Hold the digest of the request in its place, whose whole conversation is larger than most results."""
-        if self._request is not None:
-            self._request, self._digest = None, digest_request(self._request)
+        request, self._request = self._request, None
+        if request is not None:
+            self._digest = digest_request(request)
 
     async def _run(self, source: Source, request: Request) -> None:
         try:

@@ -110,7 +110,7 @@ def show(played: Played, seen: Seen) -> None:
 
 
 def report_growth(seen: Seen, warm_hours: float) -> list[str]:
-    """Print growth per hour of traffic after those that warm up; return what grows."""
+    """Print growth per hour of traffic after those that warm up; return what grows or may."""
     growing = []
     print(f"{'per hour of traffic':<24}" + "".join(f"{figure:>38}" for figure in FIGURES) + f"{'PSS MiB':>16}")
     for name, samples in seen.samples.items():
@@ -212,7 +212,7 @@ async def run() -> None:
         is_sound = report_traffic(played, time.monotonic() - started, seen.kernels)
         report_held(seen)
         report_streams(seen)
-        growing = report_growth(seen, played.planned_hours * WARM)
+        growing = report_growth(seen, played.hours * WARM)
     print("\n".join(growing) or "flat: no process has more memory, descriptors or threads")
     if any(line.endswith("grows") for line in growing) or not is_sound:
         raise SystemExit("not flat, or a bound is broken")

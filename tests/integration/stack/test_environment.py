@@ -99,14 +99,14 @@ def meet_an_outage(url: str, end: asyncio.Event, loop: asyncio.AbstractEventLoop
 
 async def test_an_episode_is_played_graded_and_forgotten(stack: Stack) -> None:
     endpoints, _ = stack
-    async with asyncio.timeout(180), serving(endpoints) as url:
+    async with asyncio.timeout(300), serving(endpoints) as url:
         await asyncio.to_thread(play, url, endpoints.services["reward"])
 
 
 async def test_a_server_that_is_lost_ends_the_episode_and_is_no_observation(stack: Stack) -> None:
     endpoints, _ = stack
     end, ended = asyncio.Event(), asyncio.Event()
-    async with asyncio.timeout(180):
+    async with asyncio.timeout(300):
         async with serving(endpoints) as url:
             playing = asyncio.create_task(
                 asyncio.to_thread(meet_an_outage, url, end, asyncio.get_running_loop(), ended)
