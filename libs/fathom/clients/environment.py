@@ -31,7 +31,7 @@ class Episode:
     session: Client
     references: Sequence[str]
     grader: str
-    said: list[str] = field(default_factory=list)
+    actions: list[str] = field(default_factory=list)
     """Actions so far, for graders that read the whole response."""
     is_over: bool = False
 
@@ -74,15 +74,15 @@ class ResearchEnv:
         ``options`` has ``question``, and for a grade ``references`` and ``grader`` ("em" by default). ``seed`` changes
         nothing: tools draw no numbers. Raises ``InvalidField("options.…")`` and ``NotReady``.
         """
-        given = dict(options or {})
-        question, references = given.pop("question", ""), given.pop("references", ())
-        grader = given.pop("grader", "em")
+        task = dict(options or {})
+        question, references = task.pop("question", ""), task.pop("references", ())
+        grader = task.pop("grader", "em")
         if not isinstance(question, str) or not question.strip():
             raise InvalidField("options.question", "is missing")
         if isinstance(references, str) or not all(isinstance(one, str) for one in references):
             raise InvalidField("options.references", "must be a list of texts")
-        if given:
-            raise InvalidField(f"options.{min(given)}", "is unknown; there are: question, references, grader")
+        if task:
+            raise InvalidField(f"options.{min(task)}", "is unknown; there are: question, references, grader")
         self._end_episode()
         try:
             session = self._sessions.enter_context(
@@ -105,32 +105,32 @@ class ResearchEnv:
         episode = self._episode
         if episode is None or episode.is_over:
             raise FailedPrecondition("no episode is under way: reset the environment", metadata={"field": "action"})
-        wanted = parse_action(action)
-        episode.said.append(action if isinstance(action, str) else json.dumps(wanted, ensure_ascii=False))
-        if "answer" in wanted:
+        request = parse_action(action)
+        episode.actions.append(action if isinstance(action, str) else json.dumps(request, ensure_ascii=False))
+        if "answer" in request:
             episode.is_over = True
-            value, info = self._grade(episode, wanted["answer"])
+            value, info = self._grade(episode, request["answer"])
             return "", value, True, False, info
         from mcp import MCPError
 
         try:
-            text, is_error = self._portal.call(call_tool, episode.session, wanted["tool"], wanted.get("arguments", {}))
+            text, is_error = self._portal.call(call_tool, episode.session, request["tool"], request.get("arguments", {}))
         except MCPError as error:
             episode.is_over = True
             data = error.data if isinstance(error.data, Mapping) else {}
-            culprit, wait_s = str(data.get("culprit", wanted["tool"])), data.get("retry_after_s")
+            culprit, wait_s = str(data.get("culprit", request["tool"])), data.get("retry_after_s")
             raise NotReady(error.message, metadata={"culprit": culprit}, retry_after_s=wait_s) from error
         except Exception as error:  # the SDK raises groups of whatever its transport does
             episode.is_over = True
             raise NotReady(f"{self._url} is out of reach ({type(error).__name__})") from error
-        episode.is_over = is_cut = len(episode.said) >= self._max_steps
+        episode.is_over = is_cut = len(episode.actions) >= self._max_steps
         return text, 0.0, False, is_cut, {"is_error": is_error}
 
     def _grade(self, episode: Episode, answer: str) -> tuple[float, Info]:
         if self._clients is None or not episode.references:
             return 0.0, {}
         item = reward.ScoreItem(
-            grader=episode.grader, answer=answer, references=episode.references, response="\n".join(episode.said)
+            grader=episode.grader, answer=answer, references=episode.references, response="\n".join(episode.actions)
         )
         request = reward.ScoreRequest(items=[item])
         score = self._portal.call(score_answer, self._clients, request)

@@ -104,7 +104,7 @@ class Lease:
 
 
 @dataclass(frozen=True)
-class Spent:
+class RunUsage:
     """What a run has used so far, in tokens, and what it has cost."""
 
     prompt_tokens: int = 0
@@ -120,13 +120,13 @@ class Entry:
 
     leg: int
     stop_reason: int = 0
-    spent: Spent | None = None
+    usage: RunUsage | None = None
 
     @classmethod
     def of(cls, ended: pb.Trajectory) -> Entry:
         """Return the entry of a run that has ended."""
-        spent = Spent(**{known.name: getattr(ended.usage, known.name) for known in fields(Spent)})
-        return cls(ended.leg, ended.stop_reason, spent)
+        usage = RunUsage(**{known.name: getattr(ended.usage, known.name) for known in fields(RunUsage)})
+        return cls(ended.leg, ended.stop_reason, usage)
 
 
 class RunRepository:
@@ -221,14 +221,14 @@ class RunRepository:
         if not found["stop_reason"]:
             # An older planner that has ended it wrote no entry, and one that died at the end wrote it not yet.
             return await self.summarise(run_of_entry(place))
-        spent = found.get("spent")  # none in entries of earlier versions
+        usage = found.get("usage")  # none in entries of earlier versions
         return make_summary(
             run_of_entry(place),
             found["question"],
             found["parent_run_id"],
             found["start_time"],
             found.get("model", ""),
-            Entry(found["leg"], found["stop_reason"], spent and read_spent(spent)),
+            Entry(found["leg"], found["stop_reason"], usage and read_usage(usage)),
         )
 
     async def summarise(self, run_id: str) -> planner.RunSummary:
@@ -416,9 +416,9 @@ def as_of_run(request: planner.RunRequest) -> Any:
     return request.as_of if request.HasField("as_of") else None
 
 
-def read_spent(found: Mapping[str, Any]) -> Spent:
+def read_usage(found: Mapping[str, Any]) -> RunUsage:
     """Return what an entry says that a run has used; a newer planner's may say more."""
-    return Spent(**{known.name: found[known.name] for known in fields(Spent) if known.name in found})
+    return RunUsage(**{known.name: found[known.name] for known in fields(RunUsage) if known.name in found})
 
 
 def make_summary(
@@ -426,8 +426,8 @@ def make_summary(
 ) -> planner.RunSummary:
     summary = planner.RunSummary(run_id=run_id, question=question, parent_run_id=parent_run_id, leg=entry.leg)
     summary.model = model
-    if entry.spent is not None:
-        summary.usage.CopyFrom(Usage(**asdict(entry.spent)))
+    if entry.usage is not None:
+        summary.usage.CopyFrom(Usage(**asdict(entry.usage)))
     summary.start_time.FromMicroseconds(int(start_time * 1e6))
     # The stubs give enum values as plain ints.
     summary.stop_reason = cast(pb.StopReason, entry.stop_reason)

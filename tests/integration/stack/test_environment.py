@@ -45,8 +45,8 @@ async def serving(endpoints: Endpoints) -> AsyncIterator[str]:
             await process.wait()
 
 
-def play(url: str, reward: str) -> None:
-    """Play episodes as a harness does, which has no event loop."""
+def play(url: str, reward: str) -> tuple[float, float]:
+    """Play episodes as a harness does, which has no event loop; return the rewards of a right answer and a wrong one."""
     with ResearchEnv(url, token="s3cret", reward=reward, max_steps=3) as env:
         with pytest.raises(FailedPrecondition, match="reset"):
             env.step({"answer": "130.73"})
@@ -63,8 +63,8 @@ def play(url: str, reward: str) -> None:
         observation, *_ = env.step(cell)
         assert "True" in observation
 
-        _, reward_value, terminated, truncated, info = env.step({"answer": "130.73"})
-        assert (reward_value, terminated, truncated) == (1.0, True, False)
+        _, right, terminated, truncated, info = env.step({"answer": "130.73"})
+        assert (terminated, truncated) == (True, False)
         assert set(info) == {"components", "reason"}
         with pytest.raises(FailedPrecondition, match="reset"):
             env.step({"answer": "again"})
@@ -80,27 +80,28 @@ def play(url: str, reward: str) -> None:
         with pytest.raises(FailedPrecondition):
             env.step({"answer": "130.73"})
         env.reset(options={**TASK, "references": ["1.23"]})
-        assert env.step({"answer": "130.73"})[1] == 0.0
+        return right, env.step({"answer": "130.73"})[1]
 
 
-def meet_an_outage(url: str, end: asyncio.Event, loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
-    """Lose the server in the middle of an episode."""
+def meet_an_outage(url: str, end: asyncio.Event, loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> str:
+    """Lose the server in the middle of an episode; return what its next step raises."""
     with ResearchEnv(url, token="s3cret") as env:
         env.reset(options={"question": "why?"})
         loop.call_soon_threadsafe(end.set)
         asyncio.run_coroutine_threadsafe(ended.wait(), loop).result()
-        with pytest.raises(NotReady):
+        with pytest.raises(NotReady) as lost:
             env.step({"tool": "think", "arguments": {"intent": "to see", "content": "x"}})
         with pytest.raises(FailedPrecondition):
             env.step({"answer": "a failure of ours is no sample"})
         with pytest.raises(NotReady):
             env.reset(options={"question": "why?"})
+        return lost.value.message
 
 
 async def test_an_episode_is_played_graded_and_forgotten(stack: Stack) -> None:
     endpoints, _ = stack
     async with asyncio.timeout(300), serving(endpoints) as url:
-        await asyncio.to_thread(play, url, endpoints.services["reward"])
+        assert await asyncio.to_thread(play, url, endpoints.services["reward"]) == (1.0, 0.0)
 
 
 async def test_a_server_that_is_lost_ends_the_episode_and_is_no_observation(stack: Stack) -> None:
@@ -114,7 +115,7 @@ async def test_a_server_that_is_lost_ends_the_episode_and_is_no_observation(stac
             await asyncio.wait({playing, waiting := asyncio.create_task(end.wait())}, return_when="FIRST_COMPLETED")
             waiting.cancel()
         ended.set()
-        await playing
+        assert url in await playing
 
 
 async def test_bad_settings_and_tasks_are_refused_by_field() -> None:
