@@ -114,12 +114,15 @@ class ResearchEnv:
         from mcp import MCPError
 
         try:
-            text, is_error = self._portal.call(call_tool, episode.session, request["tool"], request.get("arguments", {}))
+            text, is_error = self._portal.call(
+                call_tool, episode.session, request["tool"], request.get("arguments", {})
+            )
         except MCPError as error:
             episode.is_over = True
             data = error.data if isinstance(error.data, Mapping) else {}
             culprit, wait_s = str(data.get("culprit", request["tool"])), data.get("retry_after_s")
-            raise NotReady(error.message, metadata={"culprit": culprit}, retry_after_s=wait_s) from error
+            text = f"{self._url}: {error.message}"
+            raise NotReady(text, metadata={"culprit": culprit}, retry_after_s=wait_s) from error
         except Exception as error:  # the SDK raises groups of whatever its transport does
             episode.is_over = True
             raise NotReady(f"{self._url} is out of reach ({type(error).__name__})") from error
