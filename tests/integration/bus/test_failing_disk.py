@@ -60,5 +60,5 @@ async def test_a_bus_has_a_limit_of_memory_unless_it_was_given_one(
     if own:
         monkeypatch.setenv("GOMEMLIMIT", own)
     async with NatsServer(tmp_path) as server:
-        variables = Path(f"/proc/{server.pid}/environ").read_text().split("\0")
+        variables = (await asyncio.to_thread(Path(f"/proc/{server.pid}/environ").read_text)).split("\0")
     assert f"GOMEMLIMIT={own or MEMORY_LIMIT}" in variables
