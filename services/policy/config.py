@@ -190,7 +190,10 @@ class Config(Settings):
     models_dir: Path | None = None
     """Read-only folder with converted models of an image; None converts into ``cache_dir``."""
     kept_completions: int = Field(default=512, ge=1)
-    """Completions cached by request id, so that a retry gets the same one."""
+    """Maximum number of completions cached by request id, so that a retry gets the same one."""
+    # Some 180 completions of 8,000 tokens: a caller retries within seconds.
+    kept_completion_bytes: int = Field(default=64 << 20, ge=1)
+    """Maximum bytes of memory of these completions; those used longest ago are dropped."""
     trained: TransformersModel | VllmModel = Field(default_factory=lambda: TransformersModel())
     """Settings of models that a trainer creates by publishing weights under a new name."""
 

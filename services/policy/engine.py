@@ -71,7 +71,7 @@ class Engine:
         bus = bus or MemoryBus(store, topology())
         self._quotas = Quotas(bus, log)
         self._models = {name: self._create_versions(name) for name in config.models}
-        self._generations = Generations(self._sample, config.kept_completions)
+        self._generations = Generations(self._sample, config.kept_completions, config.kept_completion_bytes)
         self._loading = BackgroundLoads()
         self._reconciler = ServingReconciler(
             self._models,

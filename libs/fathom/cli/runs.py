@@ -1,4 +1,4 @@
-"""Commands of ``fathom runs``: list, show, stop, resume, replay, consent, branch; implemented in ``records.runs``."""
+"""Commands of ``fathom runs``: list, usage, show, stop, resume, replay, consent, branch; see ``records``."""
 
 from __future__ import annotations
 
@@ -24,6 +24,18 @@ def list_runs(
     from fathom.cli.records import runs as run_records
 
     run_records.list_runs(home, planner, limit)
+
+
+@app.command()
+def usage(
+    home: Home = HOME,
+    planner: Planner = "",
+    days: Annotated[int, typer.Option(help="Days back, today included (UTC).", min=1, max=3_660)] = 30,
+) -> None:
+    """Sum tokens and cost of your tenant's runs by day and model."""
+    from fathom.cli.records import usage as usage_records
+
+    usage_records.show_usage(home, planner, days)
 
 
 @app.command()

@@ -1,6 +1,6 @@
 """Logs, metrics and traces of one service; no globals, so a process may host several services.
 
-Metric names are ``fathom_rpc_*``; labels come from closed sets only (service, method, transport, code).
+Metric names are ``fathom_rpc_*``; labels come from closed sets only (service, method, transport, lane, code).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class RpcMetrics:
 
     @classmethod
     def register(cls, registry: CollectorRegistry) -> RpcMetrics:
-        labels = ("service", "method", "transport")
+        labels = ("service", "method", "transport", "lane")
         return cls(
             Counter("fathom_rpc_handled", "Calls that ended, by code", (*labels, "code"), registry=registry),
             Histogram("fathom_rpc_seconds", "Time to end", labels, buckets=SECONDS_BUCKETS, registry=registry),

@@ -30,6 +30,10 @@ def serve(
     home: Annotated[Path, typer.Option(help="Folder of the local stack.", envvar="FATHOM_LOCAL_HOME")] = Path(
         ".fathom"
     ),
+    lane: Annotated[
+        Literal["interactive", "evaluation", "training"],
+        typer.Option(help="Lane of the calls; in training, failures of the services are errors and no results."),
+    ] = "interactive",
 ) -> None:
     """Serve the agent (ask) and its tools of the local stack; log to standard error.
 
@@ -40,12 +44,13 @@ def serve(
         import mcp  # noqa: F401
     except ImportError as error:
         raise MissingExtra("mcp", "mcp") from error
-    asyncio.run(work(transport, host, port, home))
+    asyncio.run(work(transport, host, port, home, lane))
 
 
-async def work(transport: str, host: str, port: int, home: Path) -> None:
+async def work(transport: str, host: str, port: int, home: Path, lane: str) -> None:
     """Serve the tools until stopped; raise ``NotReady`` when no stack is running."""
     from fathom.clients.local import read_endpoints
+    from fathom.core.call import Lane
     from fathom.core.config import load
     from fathom.hosting.host import Runtime, dependencies
     from fathom.services.planner.assembly import ResourcesFactory
@@ -61,7 +66,7 @@ async def work(transport: str, host: str, port: int, home: Path) -> None:
     # Standard output belongs to the protocol; a line of the log in it would end the session.
     async with dependencies("mcp", runtime, sys.stderr) as deps:
         make_resources = ResourcesFactory.of(config, deps, load_catalogue())
-        workspaces = Workspaces(lambda task: make_resources(task, ()))
+        workspaces = Workspaces(lambda task: make_resources(task, ()), Lane(lane))
         ask = Ask(deps.clients, config.default_model)
         try:
             # A workspace only to describe the tools; it is closed with the server.

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import uvicorn
+from mcp import MCPError
 from mcp.server import Server
 from mcp.server.stdio import stdio_server
 from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams, TextContent
@@ -35,6 +36,7 @@ from fathom.services.planner.episode.resources import EpisodeResources
 from fathom.services.planner.mcp.ask import ASK, Ask, describe_ask
 from fathom.services.planner.mcp.sessions import SessionLimits
 from fathom.services.planner.model.episode import Limits, Task, ToolStatus
+from fathom.services.planner.tools.registry import PlaneFailure
 from fathom.transport.sockets import listen
 
 # The other tools make no sense without an episode.
@@ -46,6 +48,8 @@ IDLE_S = 900.0
 # Bytes of arguments and results after which a workspace takes no more calls. It holds its code, the tables it names and
 # the ids of documents found, all of which came in as arguments or went out in results: thousands of calls.
 MAX_WORKSPACE_BYTES = 16 * 1024 * 1024
+# Code of a failure that is the services' own, of those that the protocol leaves to servers.
+PLANE_FAILURE = -32050
 # Seconds for open requests when the server stops.
 GRACE_S = 5
 LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -58,29 +62,39 @@ class Workspace:
 
     resources: EpisodeResources
     run_id: str
+    lane: Lane = Lane.INTERACTIVE
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     calls: int = 0
     size_bytes: int = 0
 
     async def call(self, name: str, arguments: dict[str, Any], timeout_s: float) -> CallToolResult:
+        """Return a tool's result; raise ``MCPError`` for a failure of our own in the lane of trainings."""
         async with self.turn:
             if self.size_bytes >= MAX_WORKSPACE_BYTES:
                 said = f"this session has exchanged {self.size_bytes:,} bytes and takes no more calls: start a new one"
                 return CallToolResult(content=[TextContent(type="text", text=said)], is_error=True)
             self.calls += 1
             call = ToolCall(f"call_{self.calls}", name, json.dumps(arguments, ensure_ascii=False))
-            with calling(Call.new(lane=Lane.INTERACTIVE, timeout_s=timeout_s)):
-                result = await self.resources.tools.call(f"{self.run_id}-{self.calls}", call)
+            try:
+                with calling(Call.new(lane=self.lane, timeout_s=timeout_s)):
+                    result = await self.resources.tools.call(f"{self.run_id}-{self.calls}", call)
+            except PlaneFailure as error:
+                data = {"reason": error.reason, **error.metadata, "retry_after_s": error.retry_after_s}
+                raise MCPError(PLANE_FAILURE, error.message, data) from error
         self.size_bytes += len(call.arguments_json.encode()) + len(result.content.encode())
         wrong = result.status in (ToolStatus.FAILED, ToolStatus.INVALID)
         return CallToolResult(content=[TextContent(type="text", text=result.content)], is_error=wrong)
 
 
 class Workspaces:
-    """LRU collection of at most ``MAX_WORKSPACES`` workspaces."""
+    """LRU collection of at most ``MAX_WORKSPACES`` workspaces, whose calls are made in one lane.
 
-    def __init__(self, open_resources: OpenResources) -> None:
-        self._open_resources = open_resources
+    In the lane of trainings a call that fails for our own reasons is an error of the protocol and no result, from which
+    a model would learn.
+    """
+
+    def __init__(self, open_resources: OpenResources, lane: Lane = Lane.INTERACTIVE) -> None:
+        self._open_resources, self._lane = open_resources, lane
         # No cache: a workspace that makes room has its session in the sandbox closed, which is awaited.
         self._open: OrderedDict[str, Workspace] = OrderedDict()
 
@@ -112,7 +126,9 @@ class Workspaces:
 
     def _new(self) -> Workspace:
         run_id = new_id("mcp")
-        return Workspace(self._open_resources(Task(run_id, "", "", Sampling(), Limits(0, 0, 0.0))), run_id)
+        is_rollout = self._lane is Lane.TRAINING
+        task = Task(run_id, "", "", Sampling(), Limits(0, 0, 0.0), is_rollout=is_rollout)
+        return Workspace(self._open_resources(task), run_id, self._lane)
 
     async def close(self) -> None:
         while self._open:

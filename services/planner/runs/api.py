@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from fathom.api.common.v1 import common_pb2 as common
 from fathom.api.planner.v1 import planner_pb2 as pb
@@ -240,7 +240,7 @@ class Runs:
         try:
             await submit_run(self.worker.bus, header, lane, opened)
         except BaseException:  # cancellation included: a leg that is not queued would stay without an end
-            await asyncio.shield(self._close_leg(header, opened, Entry(leg.number, ended.stop_reason)))
+            await asyncio.shield(self._close_leg(header, opened, replace(Entry.of(ended), leg=leg.number)))
             raise
         await self.entrance.note(header, opened, lane, backlog)
         return header, opened
@@ -249,7 +249,7 @@ class Runs:
         """Undo ``_open_leg``."""
         await self.record.discard_leg(header.run_id, leg.number)
         await self.record.put_entry(header, before)
-        await self.worker.bus.bucket(LEGS).delete(f"{header.run_id}.{leg.number}")
+        await self.worker.bus.bucket(LEGS).delete(f"{bind(header.run_id)}.{leg.number}")
 
     async def _open_leg(self, request: pb.ResumeRunRequest, header: Header, following: Leg) -> Leg:
         """Register the next leg and return it; raise ``Conflict`` when another request was first."""

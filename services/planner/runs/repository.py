@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, cast
 
+from fathom.api.common.v1.common_pb2 import Usage
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as pb
 from fathom.core.errors import CorruptData, NotFound
@@ -103,11 +104,29 @@ class Lease:
 
 
 @dataclass(frozen=True)
+class RunUsage:
+    """What a run has used so far, in tokens, and what it has cost."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost: float = 0.0
+
+
+@dataclass(frozen=True)
 class Entry:
-    """What changes of a run's entry in the index: the current leg, and why it ended (0 while it runs)."""
+    """What changes of a run's entry in the index: the current leg, and why it ended (0 while it runs) with its use."""
 
     leg: int
     stop_reason: int = 0
+    usage: RunUsage | None = None
+
+    @classmethod
+    def of(cls, ended: pb.Trajectory) -> Entry:
+        """Return the entry of a run that has ended."""
+        usage = RunUsage(**{known.name: getattr(ended.usage, known.name) for known in fields(RunUsage)})
+        return cls(ended.leg, ended.stop_reason, usage)
 
 
 class RunRepository:
@@ -160,7 +179,12 @@ class RunRepository:
 
     async def put_entry(self, header: Header, entry: Entry) -> None:
         """Write the run's entry in the index."""
-        shown = {"question": header.question, "parent_run_id": header.parent_run_id, "start_time": header.start_time}
+        shown = {
+            "question": header.question,
+            "parent_run_id": header.parent_run_id,
+            "start_time": header.start_time,
+            "model": header.model,
+        }
         await self._put_json(index_key(header), {**shown, **asdict(entry)})
 
     async def list_runs(self, size: int, after: str) -> list[str]:
@@ -197,12 +221,14 @@ class RunRepository:
         if not found["stop_reason"]:
             # An older planner that has ended it wrote no entry, and one that died at the end wrote it not yet.
             return await self.summarise(run_of_entry(place))
+        usage = found.get("usage")  # none in entries of earlier versions
         return make_summary(
             run_of_entry(place),
             found["question"],
             found["parent_run_id"],
             found["start_time"],
-            Entry(found["leg"], found["stop_reason"]),
+            found.get("model", ""),
+            Entry(found["leg"], found["stop_reason"], usage and read_usage(usage)),
         )
 
     async def summarise(self, run_id: str) -> planner.RunSummary:
@@ -210,8 +236,8 @@ class RunRepository:
         header = await self.get_header(run_id)
         leg = await self.get_leg(header)
         finished = await self.get_end(run_id, leg.number)
-        entry = Entry(leg.number, 0 if finished is None else finished[0].stop_reason)
-        return make_summary(run_id, header.question, header.parent_run_id, header.start_time, entry)
+        entry = Entry(leg.number) if finished is None else replace(Entry.of(finished[0]), leg=leg.number)
+        return make_summary(run_id, header.question, header.parent_run_id, header.start_time, header.model, entry)
 
     async def list_children(self, run_id: str) -> list[str]:
         """Return the sorted ids of the runs that this one has delegated."""
@@ -390,8 +416,18 @@ def as_of_run(request: planner.RunRequest) -> Any:
     return request.as_of if request.HasField("as_of") else None
 
 
-def make_summary(run_id: str, question: str, parent_run_id: str, start_time: float, entry: Entry) -> planner.RunSummary:
+def read_usage(found: Mapping[str, Any]) -> RunUsage:
+    """Return what an entry says that a run has used; a newer planner's may say more."""
+    return RunUsage(**{known.name: found[known.name] for known in fields(RunUsage) if known.name in found})
+
+
+def make_summary(
+    run_id: str, question: str, parent_run_id: str, start_time: float, model: str, entry: Entry
+) -> planner.RunSummary:
     summary = planner.RunSummary(run_id=run_id, question=question, parent_run_id=parent_run_id, leg=entry.leg)
+    summary.model = model
+    if entry.usage is not None:
+        summary.usage.CopyFrom(Usage(**asdict(entry.usage)))
     summary.start_time.FromMicroseconds(int(start_time * 1e6))
     # The stubs give enum values as plain ints.
     summary.stop_reason = cast(pb.StopReason, entry.stop_reason)

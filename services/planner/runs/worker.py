@@ -218,7 +218,7 @@ class Worker:
         if ended is not None and ended[0].leg >= leg.number:
             # The worker that ended it may not have published its end.
             await publish_end(events, ended[0], to_ref(ended[1]))
-            await self.record.put_entry(header, Entry(ended[0].leg, ended[0].stop_reason))
+            await self.record.put_entry(header, Entry.of(ended[0]))
             return
         held = await self._load_memory(header)
         effort = choose_effort(header.run_request(), held)
@@ -448,7 +448,7 @@ class Worker:
             # Before the end is published: a planner that is lost behind it would have left nothing to learn from.
             await submit_lesson(self.bus, Lesson(header.run_id, tuple(views)), header.tenant, header.traceparent)
         await publish_end(events, trajectory, to_ref(stored))
-        await self.record.put_entry(header, Entry(leg.number, trajectory.stop_reason))
+        await self.record.put_entry(header, Entry.of(trajectory))
         await self._stop_children(header.run_id)
         self.log.info(
             "run ended", run_id=header.run_id, stop=outcome.stop.value, rounds=len(episode.steps), error=outcome.error,

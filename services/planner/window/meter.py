@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from fathom.core.cache import BoundedCache
 from fathom.core.errors import InvalidField
 from fathom.domain.chat.hermes import OPEN
 from fathom.domain.chat.messages import Message, Role, ToolSpec, Usage
@@ -20,6 +22,9 @@ TURN_TOKENS = 8
 """Estimated tokens of a turn beside its text, where only the text can be counted."""
 BYTES_PER_TOKEN, FEWEST, MOST = 3.0, 1.5, 5.0
 """Default UTF-8 bytes per token until an endpoint reports usage, and the bounds of the measured ratio."""
+
+# Bytes of a digest and a count in a cache, with its two orders.
+ENTRY_BYTES = 1_000
 
 
 class Tokens(Protocol):
@@ -54,24 +59,36 @@ class RequestOverhead:
 
 
 class TokenCache:
-    """Cache of token counts by model, shared by all episodes of a planner, whose prompts have the same prefix."""
+    """Cache of token counts by model, shared by all episodes of a planner, whose prompts have the same prefix.
+
+    It holds digests of what was counted and no text: a message may be as long as a model's window.
+    """
 
     def __init__(self, most: int = 2_048) -> None:
-        self._most = most
-        self._messages: dict[tuple[str, Message], int] = {}
-        self.frames: dict[tuple[str, tuple[ToolSpec, ...]], RequestOverhead] = {}
-        self.probes: dict[str, int] = {}
+        size = most * ENTRY_BYTES
+        self._messages = BoundedCache[bytes, int](max_entries=most, max_bytes=size, ttl_s=math.inf)
+        self._overheads = BoundedCache[bytes, RequestOverhead](max_entries=most, max_bytes=size, ttl_s=math.inf)
 
     def get(self, model: str, message: Message) -> int | None:
-        return self._messages.get((model, message))
+        """Return the tokens of a message, None when they are not known."""
+        return self._messages.get(digest(model, message))
 
     def put(self, model: str, message: Message, tokens: int) -> None:
-        self._messages[model, message] = tokens
-        if len(self._messages) > self._most:
-            # First in, first out is enough: prompts that recur are counted again with the next episode.
-            del self._messages[next(iter(self._messages))]
-        if len(self.frames) > self._most:
-            self.frames.clear()
+        """Hold the tokens of a message."""
+        self._messages.put(digest(model, message), tokens, ENTRY_BYTES)
+
+    def get_overhead(self, model: str, tools: Sequence[ToolSpec]) -> RequestOverhead | None:
+        """Return what a request takes beside its messages, None when it is not known."""
+        return self._overheads.get(digest(model, tuple(tools)))
+
+    def put_overhead(self, model: str, tools: Sequence[ToolSpec], overhead: RequestOverhead) -> None:
+        """Hold what a request takes beside its messages."""
+        self._overheads.put(digest(model, tuple(tools)), overhead, ENTRY_BYTES)
+
+
+def digest(model: str, counted: object) -> bytes:
+    """Return the key of a message or of tools, whose fields are plain data."""
+    return hashlib.sha256(repr((model, counted)).encode()).digest()
 
 
 class Meter:
@@ -134,27 +151,36 @@ class Meter:
             return await self._tokens.count_text(self._model, render_text(message)) + TURN_TOKENS
 
     async def _frame(self, tools: Sequence[ToolSpec]) -> RequestOverhead:
-        key, frames = (self._model, tuple(tools)), self._counted.frames
-        if key not in frames and not self._blind:
+        if self._blind:
+            return self._guess_overhead(tools)
+        known = self._counted.get_overhead(self._model, tools)
+        if known is None:
             try:
                 probe, bare, whole = await asyncio.gather(
                     self._probe(),
                     self._tokens.count(self._model, (PROBE,), (), True),
-                    self._tokens.count(self._model, (PROBE,), key[1], True),
+                    self._tokens.count(self._model, (PROBE,), tuple(tools), True),
                 )
-                frames[key] = RequestOverhead(whole - bare, bare - probe)
             except InvalidField as error:
                 # Only this field says that the model has no tokenizer; another one is a fault of the request.
                 if error.field != "model":
                     raise
                 self._blind = True
-        return RequestOverhead(self._bytes(tools), TURN_TOKENS) if self._blind else frames[key]
+                return self._guess_overhead(tools)
+            known = RequestOverhead(whole - bare, bare - probe)
+            self._counted.put_overhead(self._model, tools, known)
+        return known
+
+    def _guess_overhead(self, tools: Sequence[ToolSpec]) -> RequestOverhead:
+        return RequestOverhead(self._bytes(tools), TURN_TOKENS)
 
     async def _probe(self) -> int:
-        probes = self._counted.probes
-        if self._model not in probes:
-            probes[self._model] = await self._tokens.count(self._model, (PROBE,), (), False)
-        return probes[self._model]
+        """Return the tokens of the probe alone."""
+        known = self._counted.get(self._model, PROBE)
+        if known is None:
+            known = await self._tokens.count(self._model, (PROBE,), (), False)
+            self._counted.put(self._model, PROBE, known)
+        return known
 
     def _from_usage(
         self, episode: Episode, visible: Sequence[Message], new: Sequence[Message], tools: Sequence[ToolSpec]

@@ -96,6 +96,9 @@ class Cell:
                 task.cancel()
             await asyncio.gather(answer, *self._guards, return_exceptions=True)
             self._worker.take_turn()
+            # Their cancellations hold their frames, and these the cell with all that it has shown: without a circle it
+            # is freed with its session, and not when the collector comes by, which may be after a hundred sessions.
+            self._guards.clear()
             self.finished.set()
 
     def stop(self, status: Status, cause: str, *, kill: bool = False) -> None:

@@ -220,6 +220,8 @@ class Engine:
             raise
         finally:
             self._opening[tenant] -= 1
+            if not self._opening[tenant]:  # or every tenant that ever came would leave a count of none
+                del self._opening[tenant]
         self._sessions[session.id], self._places[session.id] = session, place
         self._note("sessions", "", len(self._sessions))
         return session

@@ -1,4 +1,4 @@
-"""A server whose disk could not be written is started again, since its streams take nothing more until then."""
+"""A server whose disk could not be written starts again, since its streams take nothing more; and its memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from fathom.core.errors import NotReady
 from fathom.transport.bus import open_bus
 from fathom.transport.bus.base import Bus
-from fathom.transport.bus.nats.server import NatsServer
+from fathom.transport.bus.nats.server import MEMORY_LIMIT, NatsServer
 from fathom.transport.bus.streams import events_subject
 from fathom.transport.store import open_store
 from tests.support.waiting import eventually
@@ -50,3 +50,15 @@ async def test_a_bus_may_fill_its_disk_however_little_was_free_when_it_started(t
     async with NatsServer(tmp_path / "nats") as nats, httpx.AsyncClient(base_url=nats.monitor_url) as monitor:
         limits = (await monitor.get("/varz")).json()["jetstream"]["config"]
     assert limits["max_storage"] == shutil.disk_usage(tmp_path).total
+
+
+@pytest.mark.parametrize("own", ["", "64MiB"])
+async def test_a_bus_has_a_limit_of_memory_unless_it_was_given_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str
+) -> None:
+    monkeypatch.delenv("GOMEMLIMIT", raising=False)
+    if own:
+        monkeypatch.setenv("GOMEMLIMIT", own)
+    async with NatsServer(tmp_path) as server:
+        variables = (await asyncio.to_thread(Path(f"/proc/{server.pid}/environ").read_text)).split("\0")
+    assert f"GOMEMLIMIT={own or MEMORY_LIMIT}" in variables

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
+import gc
+import weakref
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager
 
 import pandas as pd
 import pytest
@@ -43,6 +46,36 @@ async def test_late_interrupts_hit_nothing(lasting: Session) -> None:
         assert outcome.status in (Status.OK, Status.INTERRUPTED)
         assert not outcome.session_lost
     assert (await run(lasting, "1 + 1"))[1].result == "2"
+
+
+@contextmanager
+def no_collector() -> Iterator[None]:
+    """Let go of what nobody refers to any more, and of no circles."""
+    was_enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+async def test_what_a_session_has_shown_is_freed_with_it(engine: Engine) -> None:
+    with no_collector():
+        session = await engine.create()
+        # Long enough that the watch has looked at it, and one that is ended from outside.
+        code = "import time\ntime.sleep(0.3)\nprint('y' * 100_000)"
+        shown = [weakref.ref(event) for event in (await run(session, code, "first"))[0]]
+        cell = await begin_cell(session, "time.sleep(60)", "second")
+        assert await session.interrupt()
+        shown += [weakref.ref(event) for event in (await cell)[0]]
+        assert len(shown) > 2
+        assert all(event() is not None for event in shown)  # its recordings answer a repeated request
+        del cell
+        await engine.close_session(session.id)
+        del session
+        await eventually(lambda: all(event() is None for event in shown))
 
 
 async def test_a_slow_reader_costs_the_cell_nothing(engine: Engine) -> None:

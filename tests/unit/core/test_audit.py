@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.clients import Clients
-from fathom.core.call import Call
+from fathom.core.call import Call, Lane, calling
 from fathom.core.errors import FathomError, NotFound, PermissionDenied
 from fathom.core.identity import ANY_SERVICE, USER, Credentials, Tokens, make_keys
 from fathom.core.telemetry import Telemetry
@@ -71,8 +71,25 @@ async def fail(call: Any) -> FathomError:
 async def test_an_answered_call_counts_as_ok() -> None:
     house = House("memory")
     await house.clients().memory.list_turns(memory.ListTurnsRequest(conversation_id="conv_1"))
-    labels = {"service": "memory", "method": "ListTurns", "transport": "inproc", "code": "OK"}
+    labels = {"service": "memory", "method": "ListTurns", "transport": "inproc", "lane": "interactive", "code": "OK"}
     assert house.telemetry.registry.get_sample_value("fathom_rpc_handled_total", labels) == 1
+
+
+async def test_calls_are_counted_and_timed_by_lane() -> None:
+    house = House("memory")
+    for lane in (Lane.TRAINING, Lane.TRAINING, Lane.INTERACTIVE):
+        with calling(Call.new(lane=lane, timeout_s=60)):
+            await house.clients().memory.list_turns(memory.ListTurnsRequest(conversation_id="conv_1"))
+            await fail(
+                house.clients().memory.delete_conversation(memory.DeleteConversationRequest(conversation_id="x"))
+            )
+    registry, labels = house.telemetry.registry, {"service": "memory", "transport": "inproc"}
+    for lane, count in ((Lane.TRAINING, 2), (Lane.INTERACTIVE, 1)):
+        listed = {**labels, "method": "ListTurns", "lane": lane.value}
+        deleted = {**labels, "method": "DeleteConversation", "lane": lane.value}
+        assert registry.get_sample_value("fathom_rpc_handled_total", {**listed, "code": "OK"}) == count
+        assert registry.get_sample_value("fathom_rpc_handled_total", {**deleted, "code": "NOT_FOUND"}) == count
+        assert registry.get_sample_value("fathom_rpc_seconds_count", listed) == count
 
 
 async def test_writes_are_logged_however_they_end_and_reads_only_when_refused() -> None:

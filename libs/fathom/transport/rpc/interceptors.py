@@ -18,7 +18,7 @@ from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, StatusCode
 from prometheus_client import Counter, Gauge, Histogram
 
 from fathom.core import errors
-from fathom.core.call import Call
+from fathom.core.call import Call, Lane
 from fathom.core.telemetry import Telemetry
 from fathom.transport.rpc.contract import Method
 
@@ -100,7 +100,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class Series:
-    """The metrics of one method on one transport."""
+    """The metrics of one method on one transport in one lane."""
 
     in_flight: Gauge
     seconds: Histogram
@@ -109,35 +109,36 @@ class Series:
 
 
 class Metrics:
-    """Counts and times calls by method, transport and canonical code."""
+    """Counts and times calls by method, transport, lane and canonical code."""
 
     def __init__(self, telemetry: Telemetry) -> None:
         self._metrics = telemetry.rpc
         # Looking a labelled metric up takes longer than counting with it.
-        self._series: dict[tuple[str, str], Series] = {}
+        self._series: dict[tuple[str, str, Lane], Series] = {}
 
     def begin(self, exchange: Exchange) -> None:
-        self._find_series(exchange.method, exchange.transport).in_flight.inc()
+        self._find_series(exchange).in_flight.inc()
 
     def end(self, exchange: Exchange, error: BaseException | None) -> BaseException | None:
-        series, code = self._find_series(exchange.method, exchange.transport), find_code(error)
+        series, code = self._find_series(exchange), find_code(error)
         series.in_flight.dec()
         counter = series.handled.get(code)
         if counter is None:
             method = exchange.method
-            labels = (method.service, method.name, exchange.transport, code)
+            labels = (method.service, method.name, exchange.transport, exchange.call.lane.value, code)
             counter = series.handled[code] = self._metrics.handled.labels(*labels)
         counter.inc()
         series.seconds.observe(time.perf_counter() - exchange.started)
         return error
 
-    def _find_series(self, method: Method, transport: str) -> Series:
-        series = self._series.get((method.path, transport))
+    def _find_series(self, exchange: Exchange) -> Series:
+        method, transport, lane = exchange.method, exchange.transport, exchange.call.lane
+        series = self._series.get((method.path, transport, lane))
         if series is None:
             metrics = self._metrics
-            series = self._series[method.path, transport] = Series(
+            series = self._series[method.path, transport, lane] = Series(
                 metrics.in_flight.labels(method.service),
-                metrics.seconds.labels(method.service, method.name, transport),
+                metrics.seconds.labels(method.service, method.name, transport, lane.value),
                 {},
             )
         return series

@@ -104,17 +104,23 @@ async def test_an_entry_follows_its_run_through_end_and_resumption() -> None:
         (found,) = (await house.runs.list(10, "")).runs
         return found
 
-    await house.ask(budget=pb.Budget(max_rounds=1))
+    await house.ask(budget=pb.Budget(max_rounds=1), model="scripted")
     assert (await entry()).stop_reason == trajectory.STOP_REASON_UNSPECIFIED
+    assert not (await entry()).HasField("usage")
     async with house.working():
         await house.events()
-        assert (await entry()).stop_reason == trajectory.STOP_REASON_BUDGET
+        spent = await entry()
+        assert (spent.stop_reason, spent.model) == (trajectory.STOP_REASON_BUDGET, "scripted")
         run_header, leg = await house.runs.resume(pb.ResumeRunRequest(run_id="run_1"))
         assert ((await entry()).leg, (await entry()).stop_reason) == (1, trajectory.STOP_REASON_UNSPECIFIED)
         await house.runs.queue(run_header, Lane.INTERACTIVE)
         await house.events(leg=leg.number)
         ended = await entry()
     assert (ended.run_id, ended.leg, ended.stop_reason) == ("run_1", 1, trajectory.STOP_REASON_FINISHED)
+    # Of both legs, as its record has it.
+    kept = (await house.runs.get("run_1", 1)).trajectory.usage
+    assert ended.usage.completion_tokens == kept.completion_tokens > spent.usage.completion_tokens > 0
+    assert (ended.usage.prompt_tokens, ended.usage.cost) == (kept.prompt_tokens, kept.cost)
 
 
 async def test_an_end_whose_entry_was_not_written_is_read_from_the_record() -> None:

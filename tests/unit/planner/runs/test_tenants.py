@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from fathom.api.common.v1.common_pb2 import LANE_INTERACTIVE
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1.trajectory_pb2 import STOP_REASON_FINISHED, STOP_REASON_STOPPED
 from fathom.core.call import Call, calling
-from fathom.core.errors import Conflict, NotFound
+from fathom.core.errors import Conflict, NotFound, Overloaded
 from fathom.services.planner.runs.control import request_edit
 from tests.support.waiting import eventually
 from tests.unit.planner.house import House, echo, finish
@@ -71,3 +73,28 @@ async def test_a_stop_reaches_the_run_of_the_tenant_who_asks() -> None:
         house.release.set()
         with calling(A):
             assert (await house.events())[-1].finished.stop_reason == STOP_REASON_FINISHED
+
+
+async def test_a_resumption_that_was_refused_can_be_asked_for_again_by_any_tenant(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    house = House(echo("a"), finish("It is so."))
+    publish = house.bus.publish
+
+    async def refuse(subject: str, *arguments: Any, **named: Any) -> int:
+        if subject.startswith("fathom.runs"):
+            raise Overloaded("the queue is full", 1.0)
+        return int(await publish(subject, *arguments, **named))
+
+    with calling(A):
+        await house.ask(budget=pb.Budget(max_rounds=1))
+        async with house.working():
+            await house.events()
+        with monkeypatch.context() as full:
+            full.setattr(house.bus, "publish", refuse)
+            with pytest.raises(Overloaded):
+                await house.runs.resume(pb.ResumeRunRequest(run_id="run_1"))
+        # Under another request: the refused one left nothing that would be taken for a leg that runs.
+        _, leg = await house.runs.resume(pb.ResumeRunRequest(run_id="run_1"))
+        async with house.working():
+            assert (await house.events(leg=leg.number))[-1].finished.stop_reason == STOP_REASON_FINISHED

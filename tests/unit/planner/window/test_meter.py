@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import time
+import tracemalloc
 from collections.abc import Sequence
 
 import pytest
@@ -13,7 +15,7 @@ from fathom.core.errors import InvalidField
 from fathom.domain.chat.hermes import format_tool_call, parse_tool_calls
 from fathom.domain.chat.messages import Completion, FinishReason, Message, Role, Sampling, ToolSpec, Usage
 from fathom.services.planner.model.episode import Episode, Limits, Step, Task
-from fathom.services.planner.window.meter import Meter, TokenCache
+from fathom.services.planner.window.meter import ENTRY_BYTES, Meter, RequestOverhead, TokenCache
 from tests.support.tokens import TOKENIZER, RulesTokens
 
 TOOLS = (ToolSpec("data", "Fetches tables.", '{"type": "object", "properties": {"question": {"type": "string"}}}'),)
@@ -128,3 +130,28 @@ async def test_what_one_episode_has_counted_no_other_asks_for_again() -> None:
     # "0?" was pushed out by the later ones.
     await Meter(rules, "rules", counted).count_each(opening("0?"))
     assert len(rules.asked) > 2 * asked + 5, "and only the newest are kept"
+
+
+def test_counts_that_are_held_take_bounded_memory_whatever_the_length_of_the_messages() -> None:
+    tokens, most = TokenCache(most=50), 50
+
+    def count(numbers: range) -> int:
+        for number in numbers:
+            text = f"{number} " * 10_000
+            tokens.put("m", Message(Role.USER, text), number)
+            tokens.put_overhead("m", (ToolSpec(f"tool{number}", text, "{}"),), RequestOverhead(number, 1))
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        empty = tracemalloc.get_traced_memory()[0]
+        once, twice = count(range(100)) - empty, count(range(100, 200)) - empty
+    finally:
+        tracemalloc.stop()
+    # Two caches, of messages and of tools.
+    assert 0.5 < once / (2 * most * ENTRY_BYTES) < 1
+    assert 0.5 < twice / (2 * most * ENTRY_BYTES) < 1
+    assert tokens.get("m", Message(Role.USER, "199 " * 10_000)) == 199
+    assert tokens.get_overhead("m", [ToolSpec("tool199", "199 " * 10_000, "{}")]) == RequestOverhead(199, 1)
+    assert tokens.get("m", Message(Role.USER, "0 " * 10_000)) is None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import tracemalloc
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
@@ -16,6 +18,7 @@ from fathom.services.policy.model import Request
 from fathom.services.policy.serving.deduplication import Generations
 
 ASK = Request("r1", "", (Message(Role.USER, "hello"),))
+ROOM = 1 << 20
 DONE = Completion((), (), (), "x", (), FinishReason.STOP, 0, 0, Usage(), True, "m")
 
 
@@ -48,7 +51,7 @@ async def collect(source: AsyncGenerator[Any, None]) -> list[Any]:
 
 async def test_the_same_id_runs_once_and_gives_the_same() -> None:
     gate = Gate()
-    generations = Generations(gate, 8)
+    generations = Generations(gate, 8, ROOM)
     first = asyncio.create_task(collect(generations.join(ASK).watch(forever)))
     await gate.started.wait()
     second = asyncio.create_task(collect(generations.join(ASK).watch(forever)))
@@ -62,7 +65,7 @@ async def test_the_same_id_runs_once_and_gives_the_same() -> None:
 async def test_another_request_under_the_same_id_is_a_conflict() -> None:
     gate = Gate()
     gate.open.set()
-    generations = Generations(gate, 8)
+    generations = Generations(gate, 8, ROOM)
     await collect(generations.join(ASK).watch(forever))
     # The same id for another conversation is a mistake in the caller, not a repetition.
     with pytest.raises(Conflict):
@@ -71,7 +74,7 @@ async def test_another_request_under_the_same_id_is_a_conflict() -> None:
 
 async def test_sampling_stops_when_the_last_watcher_leaves() -> None:
     gate = Gate()
-    generations = Generations(gate, 8)
+    generations = Generations(gate, 8, ROOM)
     async with aclosing(generations.join(ASK).watch(forever)) as one:
         await anext(one)
         async with aclosing(generations.join(ASK).watch(forever)) as other:
@@ -91,7 +94,7 @@ async def test_sampling_stops_when_the_last_watcher_leaves() -> None:
 
 async def test_a_deadline_ends_one_watcher_and_not_the_other() -> None:
     gate = Gate()
-    generations = Generations(gate, 8)
+    generations = Generations(gate, 8, ROOM)
     patient = asyncio.create_task(collect(generations.join(ASK).watch(forever)))
     await gate.started.wait()
     with pytest.raises(DeadlineExceeded):
@@ -107,7 +110,7 @@ async def test_a_failure_is_told_and_forgotten() -> None:
         yield "a"
         raise RuntimeError("bug")
 
-    generations = Generations(fail_midway, 8)
+    generations = Generations(fail_midway, 8, ROOM)
     with pytest.raises(Internal, match="bug"):
         await collect(generations.join(ASK).watch(forever))
     with pytest.raises(Internal, match="bug"):
@@ -118,7 +121,7 @@ async def test_a_failure_is_told_and_forgotten() -> None:
 async def test_what_is_remembered_is_bounded() -> None:
     gate = Gate()
     gate.open.set()
-    generations = Generations(gate, 2)
+    generations = Generations(gate, 2, ROOM)
     for index in range(4):
         await collect(generations.join(replace(ASK, request_id=f"r{index}")).watch(forever))
     await collect(generations.join(replace(ASK, request_id="r0")).watch(forever))
@@ -127,9 +130,55 @@ async def test_what_is_remembered_is_bounded() -> None:
     assert gate.runs == 5
 
 
+async def stream_much(request: Request) -> AsyncGenerator[str | Completion, None]:
+    """Yield pieces and a completion whose numbers are objects of their own, as those of a real tokenizer are."""
+    first = 1_000 + int(request.request_id.removeprefix("r")) * 100
+    for number in range(200):
+        yield f"piece {number} of {request.request_id}"
+    ids, log_probs = tuple(range(first, first + 2_000)), tuple(-float(number) - 0.5 for number in range(1_000))
+    yield replace(DONE, prompt_token_ids=ids, sampled_token_ids=ids[:1_000], log_probs=log_probs, text="t" * 4_000)
+
+
+async def test_the_memory_of_completed_generations_is_reached_and_stays() -> None:
+    bound = 2 << 20
+    generations = Generations(stream_much, 100_000, bound)
+
+    async def ask(numbers: range) -> int:
+        for number in numbers:
+            # A long conversation of its own, which must not be held with the result.
+            messages = (Message(Role.USER, f"{number}" * 5_000),)
+            asked = replace(ASK, request_id=f"r{number}", messages=messages, context_token_ids=tuple(range(9_000)))
+            await collect(generations.join(asked).watch(forever))
+        await asyncio.sleep(0)
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        empty = tracemalloc.get_traced_memory()[0]
+        once = await ask(range(40)) - empty
+        twice = await ask(range(40, 80)) - empty
+    finally:
+        tracemalloc.stop()
+    # Reached: what is counted is what is there, to a fifth.
+    assert 0.8 * bound < once < 1.2 * bound
+    assert abs(twice - once) < 0.02 * bound
+
+
+async def test_a_completed_generation_is_told_from_another_request_by_its_digest() -> None:
+    gate = Gate()
+    gate.open.set()
+    generations = Generations(gate, 8, ROOM)
+    await collect(generations.join(ASK).watch(forever))
+    await asyncio.sleep(0)
+    assert await collect(generations.join(replace(ASK)).watch(forever)) == ["a", DONE]
+    with pytest.raises(Conflict, match="another request"):
+        generations.join(replace(ASK, context_token_ids=(1,), context_messages=1))
+
+
 async def test_the_end_of_the_service_ends_generations() -> None:
     gate = Gate()
-    generations = Generations(gate, 8)
+    generations = Generations(gate, 8, ROOM)
     watching = asyncio.create_task(collect(generations.join(ASK).watch(forever)))
     await gate.started.wait()
     generations.cancel()
