@@ -137,5 +137,6 @@ house: dev data ## Figures of the source tree, of one question and one training 
 doctor: setup ## Says what is missing and how to mend it
 	"$(BIN)/fathom" doctor --home "$(HOME_DIR)"
 
-clean: ## Removes the virtual environment and the local state
-	rm -rf "$(VENV)" "$(VENV).lock" "$(HOME_DIR)"
+clean: ## Removes the virtual environment, the local state and the built page
+	rm -rf "$(VENV)" "$(VENV).lock" "$(HOME_DIR)" services/gateway/static
+	rm -rf $(addprefix services/gateway/web/,node_modules generated .node build.lock)

@@ -1,0 +1,171 @@
+// Plotly figures. The bundle is loaded when the first figure is shown, from this server.
+import { call, path } from "../base/api";
+import { el } from "../base/dom";
+import { word } from "../base/words";
+
+const loading = { script: null };
+
+function plotly() {
+  loading.script ??= new Promise((resolve, reject) => {
+    const failed = () => {
+      loading.script = null;
+      reject(new Error(word("noDrawing")));
+    };
+    const ready = () => resolve(globalThis.Plotly);
+    document.head.append(el("script", { src: "/static/plotly.min.js", onload: ready, onerror: failed }));
+  });
+  return loading.script;
+}
+
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+// WebGL traces become SVG ones: sharp, printable, and drawn on machines without a graphics card as well.
+const svg = (trace) => (trace.type?.endsWith("gl") ? { ...trace, type: trace.type.slice(0, -2) } : trace);
+
+// The page's colours over the figure's own layout; the title stands in the caption.
+function themed(layout, dated, legend) {
+  const ink = css("--ink");
+  const line = css("--line");
+  const axes = Object.keys(layout).filter((key) => /^[xy]axis\d*$/.test(key));
+  const axis = (key) => [key, {
+    hoverformat: key.startsWith("y") ? ",.6~g" : dated ? "%Y-%m-%d" : undefined,
+    // 12,000 and not 12k; from a million on, 1.2M and 3B.
+    ...(key.startsWith("y") && { separatethousands: true, minexponent: 6, exponentformat: "B" }),
+    // On a log axis 2 and 5 alone would stand for 0.2, 20 and 2,000 as well.
+    ...(layout[key]?.type === "log" && { tickformat: ",.3~r" }), ...layout[key],
+    gridcolor: line, zerolinecolor: css("--strong-line"), linecolor: line, automargin: true,
+    title: { ...asTitle(layout[key]?.title), font: { size: 12 }, standoff: 8 },
+  }];
+  return {
+    ...layout, ...Object.fromEntries([...new Set(["xaxis", "yaxis", ...axes])].map(axis)),
+    // The reader's zoom outlasts a change of theme.
+    title: undefined, autosize: true, width: undefined, height: undefined, uirevision: layout.uirevision ?? "same",
+    paper_bgcolor: "transparent", plot_bgcolor: "transparent",
+    font: { ...layout.font, color: ink, family: css("--font"), size: 12 },
+    margin: { l: 48, r: 14, t: legend ? 38 : 16, b: 36 },
+    legend: {
+      ...layout.legend, orientation: "h", x: 0, y: 1.02, xanchor: "left", yanchor: "bottom", title: { text: "" },
+      bgcolor: "transparent",
+    },
+    modebar: { bgcolor: "transparent", color: css("--strong-line"), activecolor: css("--accent") },
+    hovermode: layout.hovermode ?? "x unified",
+    hoverlabel: { bgcolor: css("--raised"), bordercolor: line, font: { color: ink } },
+    colorway: layout.colorway ?? css("--series").split(/\s+/),
+  };
+}
+
+// Traces that carry plotly's default colours take the page's, which are legible on both backgrounds.
+const DEFAULTS = ["#636efa", "#ef553b", "#00cc96", "#ab63fa", "#ffa15a", "#19d3f3", "#ff6692", "#b6e880"];
+
+// Charts that colour rises and falls in the colours that the reader prefers.
+const MOVING = new Set(["candlestick", "ohlc", "waterfall"]);
+function directed() {
+  const rise = document.documentElement.dataset.rise;
+  if (!rise) return {};
+  const [up, down] = rise === "red_up" ? ["#d33", "#2a9d4a"] : ["#2a9d4a", "#d33"];
+  return Object.fromEntries([["increasing", up], ["decreasing", down]].map(([name, color]) =>
+    [name, { line: { color }, marker: { color } }]));
+}
+
+// A trace with a default colour in the page's; of more traces than colours the later ones have another stroke.
+function recoloured(trace) {
+  const colours = css("--series").split(/\s+/);
+  const paint = (part) => {
+    const index = DEFAULTS.indexOf(part?.color?.toLowerCase?.());
+    if (index < 0) return part;
+    return { ...part, color: colours[index % colours.length], ...(index >= colours.length && part === trace.line && { dash: "dash" }) };
+  };
+  const moved = MOVING.has(trace.type) ? directed() : {};
+  return { ...moved, ...trace, ...(trace.line && { line: { width: 1.6, ...paint(trace.line) } }), ...(trace.marker && { marker: paint(trace.marker) }) };
+}
+
+// Plotly express repeats "variable=…<br>date=…" for each line; the common hover card says both once.
+const GENERATED = /^[^%]*%\{x\}[^%]*%\{y\}<extra><\/extra>$/;
+const isGenerated = (trace) => trace.type === "scatter" && GENERATED.test(trace.hovertemplate ?? "");
+const brief = (trace) => (isGenerated(trace) ? { ...trace, hovertemplate: undefined } : trace);
+
+const asTitle = (title) => (typeof title === "string" ? { text: title } : title ?? {});
+
+// `sources` is where the data come from, for the line below the chart.
+export function figureOf(runId, figure, sources, onCode) {
+  const place = el("div", { class: "plot" }, el("span", { class: "dim" }, word("drawing")));
+  const title = el("strong", {}, figure.title);
+  const log = el("button", { type: "button", class: "quiet log", hidden: true, "aria-pressed": "false" }, word("logScale"));
+  const note = el("div", { class: "foot note", hidden: true });
+  const root = el("figure", { class: "plotly-figure", data: { figure: figure.id } },
+    el("figcaption", {}, el("span", { class: "tag" }, figure.id), title, el("span", { class: "spacer" }), log,
+      el("button", { type: "button", class: "quiet", onclick: onCode }, word("showCode"))),
+    place, note);
+  draw(runId, figure, { place, title, log, note, sources }).catch((error) => {
+    place.classList.add("broken");
+    place.style.height = "";
+    place.replaceChildren(el("span", { class: "chip bad" }, `${figure.id}: ${error.message}`));
+  });
+  return root;
+}
+
+// In the place of a figure whose code failed: what went wrong, and the way to its record.
+export function brokenFigure(item, onCode) {
+  const reason = item.code.traceback.trim().split("\n").at(-1) ?? "";
+  return el("div", { class: "gaps broken-figure", role: "alert" },
+    el("span", { class: "chip bad" }, `${word("noDrawing")}: ${reason}`),
+    el("button", { type: "button", class: "quiet", onclick: onCode }, word("showCode")));
+}
+
+// Pixels of a panel, and of what a second panel and a fifth line's legend add.
+const PANEL_PX = 340;
+const MORE_PX = 150;
+const LEGEND_PX = 22;
+const LEGEND_ENTRIES = 4;
+
+// Subplots one above the other share a height in which each of them would be a strip.
+function heightOf(layout, traces) {
+  const starts = Object.keys(layout).filter((key) => /^yaxis\d*$/.test(key)).map((key) => layout[key].domain?.[0] ?? 0);
+  const rows = Math.ceil(traces.filter((trace) => trace.name && trace.showlegend !== false).length / LEGEND_ENTRIES);
+  return PANEL_PX + MORE_PX * (Math.max(1, new Set(starts).size) - 1) + LEGEND_PX * Math.max(0, rows - 1);
+}
+
+// The traces as plotly has read them: packed numbers are arrays there.
+const valuesOf = (place) => (place._fullData ?? []).map((trace) => trace.z ?? trace.values ?? trace.y ?? trace.x ?? []);
+
+// Whether a log scale shows more: lines in one panel, all above 0, the largest ten times the smallest.
+function isSteep(place, layout) {
+  const lines = place._fullData ?? [];
+  if (!lines.length || layout.yaxis2 || layout.yaxis?.type || lines.some((trace) => trace.type !== "scatter" || trace.mode === "markers")) return false;
+  const numbers = lines.flatMap((trace) => Array.from(trace.y ?? [])).filter((value) => typeof value === "number" && !Number.isNaN(value));
+  const [low, high] = numbers.reduce(([a, b], value) => [Math.min(a, value), Math.max(b, value)], [Infinity, -Infinity]);
+  return low > 0 && high / low >= 10;
+}
+
+async function draw(runId, figure, { place, title, log, note, sources }) {
+  const [library, content] = await Promise.all([plotly(), call(path("runs", runId, "figures", figure.id))]);
+  const layout = content.layout ?? {};
+  title.textContent ||= asTitle(layout.title).text ?? "";
+  note.textContent = [layout.meta?.note, sources].filter(Boolean).join(" · ");
+  note.hidden = !note.textContent;
+  const shared = !layout.hovermode;
+  const traces = (content.data ?? []).map(svg).map((trace) => (shared ? brief(trace) : trace));
+  const dated = traces.some((trace) => /^\d{4}-\d\d-\d\d/.test(trace.x?.[0]));
+  const names = traces.map((trace) => trace.name).filter(Boolean).join(", ");
+  place.setAttribute("role", "img");
+  place.setAttribute("aria-label", [title.textContent, names, note.textContent].filter(Boolean).join(": "));
+  place.replaceChildren();
+  place.style.height = `${heightOf(layout, traces)}px`;
+  const config = { displaylogo: false, displayModeBar: "hover", showSendToCloud: false, plotlyServerURL: "" };
+  const scaled = () => (log.ariaPressed === "true" ? { ...layout, yaxis: { ...layout.yaxis, type: "log" } } : layout);
+  const legend = traces.length > 1 || traces[0]?.type === "pie";
+  const paint = () => library.react(place, traces.map(recoloured), themed(scaled(), dated, legend), config);
+  await paint();
+  if (!valuesOf(place).some((values) => values.length)) {
+    library.purge(place);
+    throw new Error(word("noPoints"));
+  }
+  log.hidden = layout.meta?.log === false || !isSteep(place, layout);
+  log.addEventListener("click", () => {
+    log.ariaPressed = String(log.ariaPressed !== "true");
+    paint();
+  });
+  const repaint = () => (place.isConnected ? paint() : document.removeEventListener("fathom:theme", repaint));
+  document.addEventListener("fathom:theme", repaint);
+  new ResizeObserver(() => place.isConnected && library.Plots.resize(place)).observe(place);
+}
