@@ -71,8 +71,9 @@ workflows: dev ## Forms and safety of what .github tells the host
 fmt: dev ## Formats and fixes
 	"$(BIN)/ruff" format . && "$(BIN)/ruff" check --fix .
 
-types: dev ## mypy --strict
+types: dev ## mypy --strict, and TypeScript over the page
 	"$(BIN)/mypy" --num-workers 2
+	@"$(BIN)/python" -m deploy.web --types
 
 proto: dev ## Generates the stubs
 	"$(BIN)/python" protos/contract.py generate

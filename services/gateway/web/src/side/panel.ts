@@ -3,28 +3,33 @@ import { path } from "../base/api";
 import { originOf, titleOf } from "../answer/cite";
 import { byId, el } from "../base/dom";
 import { count, duration } from "../base/format";
-import { kindOf } from "../run/run";
+import type { Usage } from "../contract/types";
+import { type CodeItem, type Item, type Run, kindOf } from "../run/run";
 import { LiveTable } from "../answer/table";
-import { markFact } from "./memory";
+import { type MemoryPanel, markFact } from "./memory";
+import type { Turn } from "../turn/turn";
 import { rowOf } from "../turn/trace";
 import { word } from "../base/words";
 
-const TABS = ["sources", "data", "code", "trace", "memory"];
+const TABS = ["sources", "data", "code", "trace", "memory"] as const;
+type Tab = (typeof TABS)[number];
 const SNIPPET = 600;
 
 export class Panel {
+  readonly memory: MemoryPanel;
+  tab: Tab = "sources";
+  turn: Turn | null = null;
+  #key = "";
+
   // `memory` is the panel of what is remembered.
-  constructor(memory) {
+  constructor(memory: MemoryPanel) {
     this.memory = memory;
-    this.tab = "sources";
-    this.turn = null;
-    this.key = "";
     byId("panel-close").addEventListener("click", () => this.toggle(false));
     byId("tabs").addEventListener("keydown", (event) => this.#arrows(event));
     this.words();
   }
 
-  words() {
+  words(): void {
     byId("tabs").replaceChildren(...TABS.map((tab) => el("button", {
       type: "button", role: "tab", id: `tab-${tab}`, "aria-selected": String(tab === this.tab),
       tabindex: tab === this.tab ? "0" : "-1", onclick: () => this.select(tab),
@@ -32,7 +37,7 @@ export class Panel {
     byId("panel-body").setAttribute("aria-labelledby", `tab-${this.tab}`);
   }
 
-  #number(tab) {
+  #number(tab: Tab): string {
     if (tab === "memory") return this.memory.facts.length ? String(this.memory.facts.length) : "";
     const run = this.turn?.run;
     if (!run) return "";
@@ -42,34 +47,34 @@ export class Panel {
     return number ? String(number) : "";
   }
 
-  #arrows(event) {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  #arrows(event: KeyboardEvent): void {
+    const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
     if (!step) return;
-    this.select(TABS[(TABS.indexOf(this.tab) + step + TABS.length) % TABS.length]);
+    this.select(TABS[(TABS.indexOf(this.tab) + step + TABS.length) % TABS.length]!);
     byId(`tab-${this.tab}`).focus();
   }
 
-  toggle(open) {
+  toggle(open: boolean): void {
     document.body.classList.toggle("panel-open", open);
     byId("panel-toggle").setAttribute("aria-expanded", String(document.body.classList.contains("panel-open")));
   }
 
-  select(tab) {
+  select(tab: Tab): void {
     this.tab = tab;
-    this.key = "";
+    this.#key = "";
     this.draw();
   }
 
-  show(turn) {
+  show(turn: Turn | null): void {
     this.turn = turn;
     this.draw();
   }
 
   // Opens the panel at one item.
-  open(turn, item) {
+  open(turn: Turn, item: Item): void {
     this.turn = turn;
     this.tab = "sources";
-    this.key = "";
+    this.#key = "";
     this.toggle(true);
     this.draw();
     const found = byId("panel-body").querySelector(`[data-number="${Number(item.number)}"]`);
@@ -78,9 +83,9 @@ export class Panel {
   }
 
   // Opens the panel at one thing that is remembered.
-  async openMemory(id) {
+  async openMemory(id: string): Promise<void> {
     this.tab = "memory";
-    this.key = "";
+    this.#key = "";
     this.toggle(true);
     await this.memory.load();
     this.draw();
@@ -89,85 +94,97 @@ export class Panel {
     found?.classList.add("flash");
   }
 
+  // Draws anew even when nothing but the language has changed.
+  redraw(): void {
+    this.#key = "";
+    this.draw();
+  }
+
   // Draws when something that the open tab shows has changed; a table in it stays where the reader left it.
-  draw() {
+  draw(): void {
     const run = this.turn?.run;
     const key = [this.tab, run?.id, run?.material.size, run?.over, this.tab === "trace" && run?.last].join();
     this.words();
-    if (key === this.key) return;
-    this.key = key;
+    if (key === this.#key) return;
+    this.#key = key;
     if (this.tab === "memory") {
       // Its own entries: what somebody is writing there stays while a run goes on.
       if (this.memory.root.parentElement !== byId("panel-body")) byId("panel-body").replaceChildren(this.memory.root);
       return;
     }
-    const parts = run ? { sources, data, code, trace }[this.tab](run) : [];
+    const parts = run ? VIEWS[this.tab](run) : [];
     byId("panel-body").replaceChildren(...(parts.length ? parts : [el("p", { class: "dim" }, word("nothing"))]));
   }
 }
 
-function sources(run) {
-  const cited = (item) => run.cited.has(item.number);
-  const ordered = run.items.sort((a, b) => cited(b) - cited(a) || a.number - b.number);
+const VIEWS: Record<Exclude<Tab, "memory">, (run: Run) => HTMLElement[]> = { sources, data, code, trace };
+
+function sources(run: Run): HTMLElement[] {
+  const cited = (item: Item): boolean => run.cited.has(item.number);
+  const ordered = run.items.sort((a, b) => Number(cited(b)) - Number(cited(a)) || a.number - b.number);
   return ordered.map((item) => {
     const kind = kindOf(item);
     return el("section", { class: `source ${kind}`, data: { number: item.number } },
       el("div", { class: "kind" }, `[${item.number}] ${word(kind)}`, el("span", { class: "spacer" }),
         run.over && kind !== "missing" && el("span", { class: "dim" }, word(cited(item) ? "cited" : "uncited"))),
-      el("strong", {}, titleOf(item)), el("div", { class: "dim" }, originOf(item)), detail(item, kind));
+      el("strong", {}, titleOf(item)), el("div", { class: "dim" }, originOf(item)), detail(item));
   });
 }
 
-function detail(item, kind) {
-  if (kind === "passage") return quote(item.passage.text);
-  if (kind === "code") return el("div", { class: "short" }, cell(item));
-  if (kind !== "sheet") return null;
+function detail(item: Item): HTMLElement | null {
+  if (item.passage) return quote(item.passage.text);
+  if (item.code) return el("div", { class: "short" }, cell(item as CodeItem));
+  if (!item.sheet) return null;
   const columns = item.sheet.columns.map((column) => el("tr", {},
     el("td", { class: "mono" }, column.name),
     [column.unit, column.source, column.as_of].map((text) => el("td", {}, text || "–"))));
   return el("div", { class: "scroll" }, el("table", { class: "columns" }, el("tbody", {}, columns)));
 }
 
-function quote(text) {
+function quote(text: string): HTMLElement {
   if (text.length <= SNIPPET) return el("blockquote", {}, text);
   const place = el("blockquote", {}, `${text.slice(0, SNIPPET)}… `);
   place.append(el("button", { type: "button", class: "quiet", onclick: () => place.replaceChildren(text) }, word("more")));
   return place;
 }
 
-const data = (run) => run.of("sheet").map((item) => {
+function data(run: Run): HTMLElement[] {
+  return run.of("sheet").map((item) => {
   const { number, sheet, variable } = item;
   const size = `${count(sheet.rows)} ${word("rows")} × ${sheet.columns.length} ${word("columns")}`;
   return el("section", { data: { number } },
     el("div", { class: "dim" }, `[${number}] ${size} · ${word("used")} ${variable}`),
     new LiveTable(item, 15).root);
-});
+  });
+}
 
-const code = (run) => run.of("code").map((item) => {
+function code(run: Run): HTMLElement[] {
+  return run.of("code").map((item) => {
   const state = item.code.ok ? "ok" : "failed";
   return el("section", { class: "source code", data: { number: item.number } },
     el("div", { class: "kind" }, `[${item.number}] ${item.purpose}`, el("span", { class: "spacer" }),
       el("span", { class: state }, word(state)), duration(Number(item.code.duration_ms))),
     cell(item));
-});
+  });
+}
 
-function cell(item) {
+function cell(item: CodeItem): HTMLElement {
   const { code: source, stdout, result, traceback } = item.code;
-  const parts = [["", source], [word("output"), stdout], [word("result"), result], [word("traceback"), traceback]];
+  const parts: [string, string][] = [["", source], [word("output"), stdout], [word("result"), result], [word("traceback"), traceback]];
   return el("div", { class: "cell" }, parts.filter(([, text]) => text).map(([title, text]) =>
     el("div", { class: "io" }, title ? el("span", { class: "dim" }, title) : null, el("pre", {}, text))));
 }
 
 // Tokens read and written, with what of them was cheaper or is not seen, and the cost where prices are known.
-export function usageOf({ prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens, cost, estimated }) {
-  const part = (tokens, name) => (Number(tokens) ? ` (${count(tokens)} ${word(name)})` : "");
+export function usageOf({ prompt_tokens, completion_tokens, cached_tokens, reasoning_tokens, cost, estimated }: Usage): string {
+  const part = (tokens: string, name: string): string => (Number(tokens) ? ` (${count(tokens)} ${word(name)})` : "");
   const read = `${count(prompt_tokens)}${part(cached_tokens, "cachedTokens")}`;
   const written = `${count(completion_tokens)}${part(reasoning_tokens, "reasoningTokens")}`;
   const price = Number(cost) ? ` · ${word("cost")} ${Number(cost).toPrecision(3)}` : "";
   return `${read} + ${written} ${word("tokens")}${estimated ? `, ${word("estimated")}` : ""}${price}`;
 }
 
-function trace(run) {
+function trace(run: Run): HTMLElement[] {
   const used = run.usage ? usageOf(run.usage) : "";
   const record = el("a", { href: path("runs", run.id), target: "_blank" }, word("record"));
   const facts = [run.id, run.model, used].filter(Boolean).join(" · ");

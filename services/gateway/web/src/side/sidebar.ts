@@ -1,36 +1,43 @@
 // Conversations, newest first, grouped by day.
-import { call, path } from "../base/api";
+import { asProblem, call, path } from "../base/api";
 import { byId, el } from "../base/dom";
 import { language, word } from "../base/words";
+import type { Conversation, Conversations } from "../contract/types";
+
+interface Handlers {
+  onOpen: (id: string) => void;
+  onRemoved: (id: string) => void;
+}
 
 const DAY_MS = 86_400_000;
 
 export class Sidebar {
-  constructor({ onOpen, onRemoved }) {
-    this.onOpen = onOpen;
-    this.onRemoved = onRemoved;
-    this.items = [];
-    this.current = "";
+  readonly #handlers: Handlers;
+  items: Conversation[] = [];
+  current = "";
+
+  constructor(handlers: Handlers) {
+    this.#handlers = handlers;
     byId("filter").addEventListener("input", () => this.draw());
   }
 
   // Reads the list; when it cannot be read, the old one stays.
-  async load() {
+  async load(): Promise<void> {
     try {
-      this.items = (await call(path("conversations"))).conversations;
+      this.items = (await call<Conversations>(path("conversations"))).conversations;
       this.draw();
-    } catch (problem) {
-      byId("conversations").title = problem.message;
+    } catch (thrown) {
+      byId("conversations").title = asProblem(thrown).message;
     }
   }
 
-  draw() {
-    const wanted = byId("filter").value.trim().toLowerCase();
+  draw(): void {
+    const wanted = byId<HTMLInputElement>("filter").value.trim().toLowerCase();
     const shown = this.items.filter((item) => item.title.toLowerCase().includes(wanted));
-    const parts = [];
+    const parts: HTMLElement[] = [];
     let group = "";
     for (const item of shown) {
-      const name = dayOf(item.update_time);
+      const name = dayOf(item.update_time ?? "");
       if (name !== group) parts.push(el("h3", {}, name));
       group = name;
       parts.push(this.#entry(item));
@@ -38,31 +45,31 @@ export class Sidebar {
     byId("conversations").replaceChildren(...parts);
   }
 
-  #entry(item) {
+  #entry(item: Conversation): HTMLElement {
     const open = el("button", {
       type: "button", class: "open", title: item.title, "aria-current": item.id === this.current ? "true" : null,
-      onclick: () => this.onOpen(item.id),
+      onclick: () => this.#handlers.onOpen(item.id),
     }, item.title);
     const remove = el("button", {
       type: "button", class: "quiet remove", "aria-label": `${word("remove")}: ${item.title}`,
-      onclick: () => this.#remove(item),
+      onclick: () => void this.#remove(item),
     }, "✕");
     return el("div", { class: "entry", data: { conversation: item.id } }, open, remove);
   }
 
-  async #remove(item) {
+  async #remove(item: Conversation): Promise<void> {
     if (!confirm(word("confirmRemove"))) return;
     try {
       await call(path("conversations", item.id), { method: "DELETE" });
-      this.onRemoved(item.id);
-    } catch (problem) {
-      byId("conversations").title = problem.message;
+      this.#handlers.onRemoved(item.id);
+    } catch (thrown) {
+      byId("conversations").title = asProblem(thrown).message;
     }
     await this.load();
   }
 }
 
-function dayOf(time) {
+function dayOf(time: string): string {
   const then = new Date(time);
   const midnight = new Date().setHours(0, 0, 0, 0);
   if (then.getTime() >= midnight) return word("today");
