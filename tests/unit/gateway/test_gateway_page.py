@@ -27,7 +27,7 @@ Door = tuple[httpx.AsyncClient, ReplayHouse]
 PAGE = find_page()
 SOURCES = sorted((*WEB.glob("*.html"), *(path for path in (WEB / "src").rglob("*") if path.is_file())))
 # Modules without a document.
-PURE = ("answer/markdown", "base/dictionary", "run/evidence", "run/marks", "run/run", "run/slots")
+PURE = ("answer/markdown", "answer/tsv", "base/dictionary", "run/evidence", "run/marks", "run/run", "run/slots")
 STYLES = WEB / "src" / "styles" / "base.css"
 TAGS = {
     "p", "h1", "h2", "h3", "h4", "h5", "h6", "strong", "em", "del", "code", "pre", "blockquote", "ul", "ol", "li", "hr",
@@ -232,6 +232,15 @@ def test_a_draft_is_read_until_it_is_taken_back(run_module: Runner) -> None:
     assert texts[:4] == [["Wrong by 999.9 %. ", True], ["", False], ["Better. ", True], ["", False]]
     assert texts[-1] == [script.answer, False]
     assert found["replaced"] == ["correction", "correction"]
+
+
+def test_copied_cells_stay_cells_and_texts(run_module: Runner) -> None:
+    """A tab or a line end in a cell would be another cell, and a spreadsheet would compute what looks like a formula."""
+    program = "const { asTsv } = await load('answer/tsv'); print(asTsv(['a', 'b'], input, ['source: x']).split('\\n'));"
+    rows = [["x\ty\r\nz", -1.5], ['=HYPERLINK("http://x")', None], ["-1", True]]
+    assert run_module(program, rows) == [
+        "a\tb", "x y z\t-1.5", "'=HYPERLINK(\"http://x\")\t", "'-1\ttrue", "", "source: x",
+    ]  # fmt: skip
 
 
 def test_other_words_take_the_place_of_a_slot(run_module: Runner) -> None:

@@ -225,8 +225,8 @@ class App {
   keys(event: KeyboardEvent): void {
     const { box } = this;
     if (event.key === "Escape") {
-      hideCard();
-      this.running?.stop();
+      // What lies over the text goes first: only the next one stops the run.
+      if (!hideCard() && !this.panel.leave()) this.running?.stop();
     } else if (event.target !== box) return;
     else if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
       event.preventDefault();

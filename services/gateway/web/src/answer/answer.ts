@@ -1,7 +1,8 @@
 // The answer: Markdown's tree as elements, with chips, live tables and figures where the text refers to them.
 import { el } from "../base/dom";
 import type { CodeRecord, Finding } from "../contract/types";
-import type { CodeItem, Item, Run } from "../run/run";
+import type { CodeItem, Item } from "../run/rows";
+import type { Run } from "../run/run";
 import { carded, chip } from "./cite";
 import { brokenFigure, figureOf } from "./figure";
 import { provenance } from "../base/format";

@@ -4,7 +4,8 @@ import { type Child, byId, el } from "../base/dom";
 import type { Sheet, TablePage } from "../contract/types";
 import { type Cell, cellIn, closest, passageOf, sentencesOf } from "../run/evidence";
 import { computation, count, day, provenance } from "../base/format";
-import { type Item, kindOf } from "../run/run";
+import type { Item } from "../run/rows";
+import { kindOf } from "../run/run";
 import { word } from "../base/words";
 
 const SNIPPET = 320;
@@ -117,8 +118,11 @@ function place(card: HTMLElement, anchor: Element): void {
   card.style.top = `${below ? at.bottom + 6 : Math.max(8, at.top - size.height - 6)}px`;
 }
 
-export function hideCard(): void {
+// Returns whether there was a card to hide.
+export function hideCard(): boolean {
+  const wasShown = !byId("card").hidden;
   byId("card").hidden = true;
+  return wasShown;
 }
 
 // When the text scrolls, the card goes with its chip, or away when the reader has left that.

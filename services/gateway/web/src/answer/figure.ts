@@ -2,7 +2,7 @@
 import { call, path } from "../base/api";
 import { el } from "../base/dom";
 import type { FigureRef } from "../contract/types";
-import type { CodeItem } from "../run/run";
+import type { CodeItem } from "../run/rows";
 import { word } from "../base/words";
 
 // What of Plotly's own forms this module reads.

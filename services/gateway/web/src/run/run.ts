@@ -2,49 +2,9 @@
 
 import type {
   Answer, Clarification, Compacted, FigureRef, Finding, Material, Reading, Remembered, RunEvent, RunFinished, RunRecord,
-  RunSummary, RunWaiting, Sampled, Stage, StopReason, SubQuery, TodoItem, ToolCall, ToolCallStarted, ToolResult, Usage,
+  RunSummary, RunWaiting, Sampled, Stage, StopReason, TodoItem, ToolCall, ToolCallStarted, ToolResult, Usage,
 } from "../contract/types";
-
-export type State = "running" | "finished" | "budget" | "stopped" | "failed" | "unfinished";
-export type Kind = "passage" | "sheet" | "code" | "missing";
-export type Status = "" | "ok" | "empty" | "failed" | "invalid";
-
-// A material with the intent of the call that found it.
-export type Item = Material & { purpose: string };
-export type SheetItem = Item & { sheet: NonNullable<Material["sheet"]> };
-export type CodeItem = Item & { code: NonNullable<Material["code"]> };
-
-export interface ToolRow {
-  id: string;
-  tool: string;
-  intent: string;
-  input: Record<string, unknown>;
-  status: Status;
-  ms: number;
-  content: string;
-  material: number[];
-}
-
-export interface ThoughtRow {
-  thought: string;
-  kind: string;
-  intent: "";
-}
-
-// What happened to the run itself.
-export type MarkRow = { intent: "" } & (
-  | { mark: "report" }
-  | { mark: "resumed" }
-  | { mark: "capped"; text: string }
-  | { mark: "replaced"; why: string }
-  | ({ mark: "compacted" } & Compacted)
-  | { mark: "staged"; name: string; text: string; sent: SubQuery[]; flaws: Stage["flaws"] }
-);
-
-export type Row = ToolRow | ThoughtRow | MarkRow;
-
-export const isTool = (row: Row): row is ToolRow => "tool" in row;
-export const isThought = (row: Row): row is ThoughtRow => "thought" in row;
+import { type CodeItem, type Item, type Kind, type Row, type SheetItem, type State, type Status, type ToolRow, isTool } from "./rows";
 
 const STATUS: Partial<Record<ToolResult["status"], Status>> = {
   TOOL_STATUS_OK: "ok", TOOL_STATUS_EMPTY: "empty", TOOL_STATUS_FAILED: "failed", TOOL_STATUS_INVALID: "invalid",
@@ -270,6 +230,8 @@ export class Run {
   // Takes the record of a run that is over (`GET /v1/runs/{id}`).
   load({ trajectory, todo = [], children = [] }: RunRecord): this {
     if (!trajectory) return this;
+    // All of it is in the record, whatever was seen before.
+    this.rows = [];
     this.todo = todo;
     this.children = children;
     this.protocol = trajectory.protocol ?? "";

@@ -4,7 +4,8 @@ import { originOf, titleOf } from "../answer/cite";
 import { byId, el } from "../base/dom";
 import { count, duration } from "../base/format";
 import type { Usage } from "../contract/types";
-import { type CodeItem, type Item, type Run, kindOf } from "../run/run";
+import type { CodeItem, Item } from "../run/rows";
+import { type Run, kindOf } from "../run/run";
 import { LiveTable } from "../answer/table";
 import { type MemoryPanel, markFact } from "./memory";
 import type { Turn } from "../turn/turn";
@@ -20,6 +21,8 @@ export class Panel {
   tab: Tab = "sources";
   turn: Turn | null = null;
   #key = "";
+  // What had the focus when the panel was opened.
+  #opener: HTMLElement | null = null;
 
   // `memory` is the panel of what is remembered.
   constructor(memory: MemoryPanel) {
@@ -55,8 +58,18 @@ export class Panel {
   }
 
   toggle(open: boolean): void {
+    if (open && document.activeElement instanceof HTMLElement) this.#opener = document.activeElement;
     document.body.classList.toggle("panel-open", open);
     byId("panel-toggle").setAttribute("aria-expanded", String(document.body.classList.contains("panel-open")));
+  }
+
+  // Closes the panel where it lies over the text, and gives the focus back; returns whether it did.
+  leave(): boolean {
+    const isOver = getComputedStyle(byId("panel")).position === "fixed";
+    if (!isOver || !document.body.classList.contains("panel-open")) return false;
+    this.toggle(false);
+    this.#opener?.focus();
+    return true;
   }
 
   select(tab: Tab): void {
@@ -154,7 +167,7 @@ function data(run: Run): HTMLElement[] {
   const size = `${count(sheet.rows)} ${word("rows")} × ${sheet.columns.length} ${word("columns")}`;
   return el("section", { data: { number } },
     el("div", { class: "dim" }, `[${number}] ${size} · ${word("used")} ${variable}`),
-    new LiveTable(item, 15).root);
+    new LiveTable(item).root);
   });
 }
 

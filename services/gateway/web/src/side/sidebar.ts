@@ -1,6 +1,6 @@
 // Conversations, newest first, grouped by day.
-import { asProblem, call, path } from "../base/api";
-import { byId, el } from "../base/dom";
+import { asProblem, call, patch, path } from "../base/api";
+import { announce, byId, el } from "../base/dom";
 import { language, word } from "../base/words";
 import type { Conversation, Conversations } from "../contract/types";
 
@@ -37,7 +37,7 @@ export class Sidebar {
     const parts: HTMLElement[] = [];
     let group = "";
     for (const item of shown) {
-      const name = dayOf(item.update_time ?? "");
+      const name = item.pinned ? word("pinned") : dayOf(item.update_time ?? "");
       if (name !== group) parts.push(el("h3", {}, name));
       group = name;
       parts.push(this.#entry(item));
@@ -50,11 +50,48 @@ export class Sidebar {
       type: "button", class: "open", title: item.title, "aria-current": item.id === this.current ? "true" : null,
       onclick: () => this.#handlers.onOpen(item.id),
     }, item.title);
+    const act = (label: string, sign: string, onclick: () => void): HTMLElement => el("button", {
+      type: "button", class: "quiet act", "aria-label": `${word(label)}: ${item.title}`, title: word(label), onclick,
+    }, sign);
+    const pin = act(item.pinned ? "unpin" : "pin", item.pinned ? "★" : "☆", () => void this.#change(item, { pinned: !item.pinned }));
+    const rename = act("rename", "✎", () => this.#rename(item, entry, open));
     const remove = el("button", {
       type: "button", class: "quiet remove", "aria-label": `${word("remove")}: ${item.title}`,
       onclick: () => void this.#remove(item),
     }, "✕");
-    return el("div", { class: "entry", data: { conversation: item.id } }, open, remove);
+    const entry: HTMLElement = el("div", { class: "entry", data: { conversation: item.id } }, open, pin, rename, remove);
+    return entry;
+  }
+
+  // The title becomes a field: Enter keeps what is written, Escape and leaving it the old title.
+  #rename(item: Conversation, entry: HTMLElement, open: HTMLElement): void {
+    const keep = (event: KeyboardEvent): void => {
+      if (event.isComposing || (event.key !== "Escape" && event.key !== "Enter")) return;
+      event.preventDefault();
+      event.stopPropagation(); // on the page Escape stops the run
+      const title = field.value.trim();
+      field.removeEventListener("blur", leave);
+      field.replaceWith(open);
+      open.focus();
+      if (event.key === "Enter" && title && title !== item.title) void this.#change(item, { title });
+    };
+    const leave = (): void => field.replaceWith(open);
+    const field = el("input", {
+      value: item.title, maxlength: 200, class: "title", "aria-label": word("rename"), onkeydown: keep, onblur: leave,
+    });
+    entry.replaceChild(field, open);
+    field.focus();
+    field.select();
+  }
+
+  async #change(item: Conversation, changes: { title?: string; pinned?: boolean }): Promise<void> {
+    try {
+      await patch(path("conversations", item.id), { ...changes, version: item.version });
+    } catch (thrown) {
+      announce(asProblem(thrown).message);
+    }
+    await this.load();
+    byId("conversations").querySelector<HTMLElement>(`[data-conversation="${CSS.escape(item.id)}"] .open`)?.focus();
   }
 
   async #remove(item: Conversation): Promise<void> {

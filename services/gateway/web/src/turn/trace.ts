@@ -2,7 +2,8 @@
 import { el } from "../base/dom";
 import { count, duration } from "../base/format";
 import { counted, word } from "../base/words";
-import { type MarkRow, type Row, type Run, type ToolRow, isThought, isTool } from "../run/run";
+import { type MarkRow, type Row, type ToolRow, isThought, isTool } from "../run/rows";
+import type { Run } from "../run/run";
 
 const ICONS: Record<string, string> = { search: "⌕", fetch: "▤", data: "▦", catalogue: "☷", sql: "⋈", python: "λ", finish: "✓", think: "…", todo: "☑", recall: "↺", delegate: "⑂" };
 // One icon per kind of thought.
@@ -133,7 +134,8 @@ export class TraceView {
 
   update(): void {
     this.run.rows.forEach((row, i) => {
-      const key = `${isTool(row) ? row.status : ""}|${row.intent}`;
+      const what = isTool(row) ? [row.id, row.status] : isThought(row) ? [row.kind, row.thought] : [row.mark];
+      const key = [...what, row.intent].join("|");
       const old = this.#shown[i];
       if (old?.key === key) return;
       const element = rowOf(row, old?.element instanceof HTMLDetailsElement && old.element.open);
@@ -141,6 +143,7 @@ export class TraceView {
       else this.rows.append(element);
       this.#shown[i] = { key, element };
     });
+    for (const gone of this.#shown.splice(this.run.rows.length)) gone.element.remove();
     this.tick();
   }
 

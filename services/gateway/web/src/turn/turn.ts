@@ -5,7 +5,8 @@ import { announce, el } from "../base/dom";
 import { UsedView } from "../side/memory";
 import { ReadingView } from "./reading";
 import type { RunRecord } from "../contract/types";
-import { type Item, Run } from "../run/run";
+import type { Item } from "../run/rows";
+import { Run } from "../run/run";
 import { follow } from "../run/stream";
 import { TodoView } from "./todo";
 import { TraceView } from "./trace";
@@ -55,11 +56,20 @@ export class Turn {
     this.#clock = setInterval(() => this.trace.tick(), 1000);
     this.stream = follow(this.run.id, this.run.last, {
       onEvent: (event) => { if (this.run.apply(event)) this.#changed(); },
+      onRecord: (record) => this.load(record),
       onFailure: (failure) => { this.run.lose(failure); this.#changed(); },
-      onWaiting: (waiting) => { this.trace.note = waiting ? word("reconnecting") : ""; this.trace.tick(); },
+      onWaiting: (waiting) => { this.#wait(waiting); },
     });
     this.trace.tick();
     return this;
+  }
+
+  // Says that the connection is lost, or nothing any more.
+  #wait(isWaiting: boolean): void {
+    const note = isWaiting ? word("reconnecting") : "";
+    if (note === this.trace.note) return;
+    this.trace.note = note;
+    this.trace.tick();
   }
 
   // Shows a run that is over from its record.
