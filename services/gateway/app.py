@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from datetime import date
 from pathlib import PurePath
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -23,6 +24,7 @@ from fathom.api.datafetch.v1 import datafetch_pb2 as datafetch
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.policy.v1 import policy_pb2 as policy
+from fathom.api.retrieval.v1 import retrieval_pb2 as retrieval
 from fathom.core.telemetry import Telemetry
 from fathom.domain.training_report.reader import TrainingReader
 from fathom.services.gateway import problems
@@ -41,7 +43,7 @@ from fathom.services.gateway.bodies import (
 )
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.engine import Engine
-from fathom.services.gateway.guard import Guard
+from fathom.services.gateway.guard import FIGURE_POLICY, Guard
 from fathom.services.gateway.openai.errors import OpenAiErrors
 from fathom.services.gateway.openai.routes import add_openai
 from fathom.services.gateway.page import add_page
@@ -57,7 +59,7 @@ DOCUMENTED_MESSAGES = (
     planner.UpdateTodoResponse, planner.ReplayRunResponse,
     memory.ListConversationsResponse, memory.ListTurnsResponse, memory.DeleteConversationResponse,
     memory.ListFactsResponse, memory.PutFactResponse,
-    policy.ListModelsResponse,
+    policy.ListModelsResponse, retrieval.ImportDocumentResponse,
 )  # fmt: skip
 
 MAX_DIGITS = 19
@@ -219,8 +221,9 @@ def add_run_actions(app: FastAPI, engine: Engine) -> None:
 
     @app.get("/v1/runs/{run_id}/figures/{figure_id}", response_model=None)
     async def get_figure(run_id: RunId, figure_id: str) -> Response:
-        """Return the Plotly JSON of one of the run's figures."""
-        return Response(await engine.get_figure(run_id, figure_id), media_type="application/json")
+        """Return one of the run's figures: Plotly JSON, a picture (PNG, SVG) or HTML, by its media type."""
+        content, media_type = await engine.get_figure(run_id, figure_id)
+        return Response(content, media_type=media_type, headers={"Content-Security-Policy": FIGURE_POLICY})
 
 
 def consent_request(body: ConsentBody, run_id: str = "") -> planner.SetConsentRequest:
@@ -277,6 +280,26 @@ def add_data(app: FastAPI, engine: Engine) -> None:
     ) -> JSONResponse:
         """Register a CSV, TSV, XLSX or Parquet file, which is the body; runs begin with it by `table_ids`."""
         return JSONResponse(await engine.import_table(name, worksheet, await request.body()))
+
+    @app.post(
+        "/v1/documents",
+        response_model=None,
+        responses=describe_response(retrieval.ImportDocumentResponse),
+        openapi_extra={"requestBody": {"required": True, "content": {"application/octet-stream": {}}}},
+    )
+    async def import_document(
+        request: Request,
+        name: Annotated[str, Query(min_length=1, max_length=200, description="File name; its end is the format.")],
+        corpus: Annotated[
+            str, Query(max_length=128, description="Corpus of an earlier call; a new one if empty.")
+        ] = "",
+        published: Annotated[date | None, Query(description="Day of the file, where it does not say one.")] = None,
+    ) -> JSONResponse:
+        """Add a document, which is the body, to a corpus of one's own; runs search it by `corpora`.
+
+        PDF, Word, PowerPoint, HTML, Markdown, text and mail. The same name again is a new version.
+        """
+        return JSONResponse(await engine.import_document(name, corpus, published, await request.body()))
 
     @app.get("/v1/tables/{sheet_id}")
     async def get_table(

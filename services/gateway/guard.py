@@ -27,10 +27,12 @@ from fathom.services.gateway.users import Users
 
 # Probes of load balancers carry no token and address the pod by its IP.
 OPEN = frozenset({"/healthz/live", "/healthz/ready"})
-# The one route whose bodies are files.
-UPLOADS = "/v1/tables"
+# The routes whose bodies are files.
+UPLOADS = frozenset({"/v1/tables", "/v1/documents"})
 COOKIE = "fathom_token"
 ACTS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+# What a cell has displayed was cleaned where it ran; in a browser it may draw and do nothing else, wherever it opens.
+FIGURE_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'"
 METHODS = ACTS | {"GET", "HEAD", "OPTIONS"}
 # Values of Sec-Fetch-Site of the page itself, of a typed address, and of programs, which do not send it.
 OWN_SITE = frozenset({"", "same-origin", "none"})
@@ -104,7 +106,7 @@ class Guard:
         return refused
 
     def _limit(self, scope: Scope) -> int:
-        is_upload = scope["path"] == UPLOADS
+        is_upload = scope["path"] in UPLOADS
         return self._config.max_upload_bytes if is_upload else self._config.max_body_bytes
 
     async def _proceed(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -176,7 +178,8 @@ class Sent:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             headers = MutableHeaders(raw=message["headers"])
-            headers["Content-Security-Policy"] = self._policy
+            # A figure's own is stricter, and lets the page show it in a frame.
+            headers.setdefault("Content-Security-Policy", self._policy)
             headers["X-Content-Type-Options"] = "nosniff"
             headers["Referrer-Policy"] = "no-referrer"
             headers["Cross-Origin-Resource-Policy"] = "same-origin"

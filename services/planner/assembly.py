@@ -36,6 +36,7 @@ from fathom.services.planner.tools.data.catalogue import DataCatalogue
 from fathom.services.planner.tools.data.sql import Sql
 from fathom.services.planner.tools.delegate import Delegate
 from fathom.services.planner.tools.documents import Fetch, Search, ShownDocuments
+from fathom.services.planner.tools.figures import FigureStore
 from fathom.services.planner.tools.gates import Gates
 from fathom.services.planner.tools.python import Python
 from fathom.services.planner.tools.recall import Recall
@@ -127,9 +128,8 @@ class ResourcesFactory:
         figures = sum(len(item.item.figures) for item in material if item.kind == "code")
         results = ResultTables(deps.clients, deps.store, task.run_id, config.tool_timeout_s)
         computed = sum(1 for item in material if item.computed_by)
-        python = Python(
-            session, deps.store, self.metrics.styles, task.run_id, results, figures, computed, task.is_rollout
-        )
+        stored = FigureStore(deps.store, task.run_id, figures)
+        python = Python(session, stored, self.metrics.styles, results, computed, task.is_rollout)
         todo, window = Todo.from_steps(known), self.windows.of(task)
         tools = self._make_tools(task, steps, ShownDocuments.from_steps(task.run_id, known), todo, session, python)
 
@@ -167,8 +167,8 @@ class ResourcesFactory:
             Finish(),
             TodoList(todo),
             Recall(steps),
-            Search(deps.clients, config.corpus, task.as_of, timeout_s, shown),
-            Fetch(deps.clients, config.corpus, task.as_of, timeout_s, shown),
+            Search(deps.clients, task.corpora or (config.corpus,), task.as_of, timeout_s, shown),
+            Fetch(deps.clients, task.corpora or (config.corpus,), task.as_of, timeout_s, shown),
             DataCatalogue(deps.clients, task.as_of, timeout_s, session),
             Data(
                 deps.clients,

@@ -13,11 +13,14 @@ from fathom.clients.tables import MOST_BYTES
 from fathom.core.call import Call
 from fathom.core.errors import InvalidField, NotReady, PayloadTooLarge
 from fathom.core.ids import sha256
+from fathom.domain.decoding import Decoder, DecodingLimits
 from fathom.hosting.deps import Deps
 from fathom.services.sandbox.config import Config
 from fathom.services.sandbox.front.checks import validate_code, validate_columns
+from fathom.services.sandbox.front.markup import clean_markup
 from fathom.services.sandbox.front.supervisor_client import SupervisorClient
 from fathom.services.sandbox.front.tables import make_decoder, read_table
+from fathom.services.sandbox.ipc.frames import HTML, SVG
 from fathom.services.sandbox.metrics import Metrics
 from fathom.transport.rpc.service import Service
 from fathom.transport.store import ObjectStore
@@ -30,6 +33,9 @@ INLINE_BYTES = 256 * 1024
 INLINE_FRAME_BYTES = 512 * 1024
 # Also the retry delay of refused callers: another replica can be asked at once.
 DRAIN_POLL_S = 0.1
+MARKUP = (HTML, SVG)
+# A tree takes ten times the bytes of a cell's displays, which are at most 8 MiB.
+CLEANING = DecodingLimits(memory_bytes=256 * 1024 * 1024, processor_s=5)
 T = TypeVar("T")
 
 
@@ -59,11 +65,14 @@ class SandboxServicer:
     def __init__(self, supervisor: SupervisorClient, store: ObjectStore, config: Config) -> None:
         self._supervisor, self._store, self._config = supervisor, store, config
         self._decoder = make_decoder(config)
+        # Of its own, so that what cells display does not keep tables waiting.
+        self._cleaner = Decoder(CLEANING)
         self._draining = False
 
     def close(self) -> None:
-        """End the processes that decode tables."""
+        """End the processes that decode tables and clean displays."""
         self._decoder.close()
+        self._cleaner.close()
 
     async def drain(self) -> None:
         """Refuse new sessions; return when the last open one is closed, or after ``drain_s`` seconds."""
@@ -122,7 +131,19 @@ class SandboxServicer:
         elif event.HasField("display"):
             # Callers read references with their own rights: one made by the supervisor could name any object.
             event.display.ClearField("ref")
+            if event.display.media_type in MARKUP:
+                await self._clean_display(event)
+        if event.HasField("display"):
             await self._place_display(event, request.session_id)
+
+    async def _clean_display(self, event: pb.ExecuteResponse) -> None:
+        """Replace the markup of a display by what may be shown of it, and one that is none by a note on stderr."""
+        media_type, data = event.display.media_type, event.display.data
+        try:
+            event.display.data = await self._cleaner.run("display", clean_markup, media_type, data)
+        except InvalidField as error:
+            text = f"\n[… {media_type} left out: {error.message} …]\n"
+            event.output.CopyFrom(pb.OutputChunk(stream=pb.OUTPUT_STREAM_STDERR, text=text))
 
     async def _place_display(self, event: pb.ExecuteResponse, session_id: str) -> None:
         """Leave a display inline, or move it into the object store, if there is one.

@@ -22,6 +22,7 @@ from fathom.services.planner.coverage.reading import QuestionReader
 from fathom.services.planner.model.episode import Answer, Episode, Material, MaterialKind, ToolResult
 from fathom.services.planner.tools.arguments import read_arguments
 from fathom.services.planner.tools.data import Data
+from fathom.services.planner.tools.figures import is_drawing
 
 # Longest and shortest median distance in days of the dates of a density.
 GAPS = (("daily", 1, 4), ("weekly", 5, 10), ("monthly", 26, 33), ("quarterly", 85, 97), ("annual", 350, 380))
@@ -237,7 +238,7 @@ def describe_cell(item: Material, source: Source, code: CellFacts) -> Facts:
         labels=(*code.labels, *map(strip_numbers, printed))[:MAX_LABELS],
         moments=source.moments,
         rows=len(printed),
-        has_figure=bool(record.figures),
+        has_figure=any(map(is_drawing, record.figures)),
         text="\n".join([record.code, *printed]).casefold(),
     )
 

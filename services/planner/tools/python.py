@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -10,28 +9,25 @@ from typing import Any, ClassVar
 from prometheus_client import Counter
 
 from fathom.api.datafetch.v1.datafetch_pb2 import Sheet
-from fathom.api.planner.v1.trajectory_pb2 import CodeRecord, Figure
+from fathom.api.planner.v1.trajectory_pb2 import CodeRecord
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
 from fathom.domain.grading.code_style import check
 from fathom.services.planner.model.episode import MaterialKind, ToolStatus
 from fathom.services.planner.model.turns import EarlierFigure
 from fathom.services.planner.tools.data.sheets import describe_sheet
+from fathom.services.planner.tools.figures import FigureStore, is_figure
 from fathom.services.planner.tools.session import Session
 from fathom.services.planner.tools.tables.listing import limit_columns
 from fathom.services.planner.tools.tables.results import MAX_RESULTS, ResultTables
 from fathom.services.planner.tools.tool import NewMaterial, NumberedReply, Reply, make_schema, shorten
-from fathom.transport.store import ObjectStore
-from fathom.transport.store.refs import read_ref, to_ref
+from fathom.transport.store.refs import read_ref
 
-PLOTLY = "application/vnd.plotly.v1+json"
 # Per part of the output, as a page of `fetch`; a loop that prints must not fill the window.
 OUTPUT_CHARS = 6_000
 # A figure is shown to the reader; its text, which it may not have, says nothing to the model.
 NO_TEXT = "whose repr failed"
 # Four parts of the output, and as much again for tables.
 BODY_CHARS = 8 * OUTPUT_CHARS
-# Characters of a figure's title that a run's record holds.
-MAX_TITLE = 300
 
 
 @dataclass
@@ -39,13 +35,10 @@ class Python:
     """Execution of model-written code; sheets are available as variables, tools are not."""
 
     session: Session
-    store: ObjectStore
+    figures: FigureStore
     styles: Counter
     """Counter of cells by code style."""
-    run_id: str
     tables: ResultTables
-    figures: int = 0
-    """Count of the run's figures."""
     results: int = 0
     """Count of the run's tables of results."""
     teaches_style: bool = False
@@ -54,12 +47,13 @@ class Python:
     name: ClassVar[str] = "python"
     reads: ClassVar[bool] = False
     description: ClassVar[str] = (
-        "Runs Python in the run's own session; state stays between calls. pandas is pd, numpy is np, plotly can be"
-        " imported; sheet_1, sheet_2, … are DataFrames; to_date() reads any date format. finance, listed by"
-        " print(finance.__doc__), computes and charts returns, risk, events, crossings, portfolios and deflation, and"
-        " prints the convention to quote. A plotly figure as the last expression becomes fig_1, fig_2, … A DataFrame as"
-        " the last expression, or in show_table(df, 'Title', units={'return': '%'}), becomes the next sheet_n: a table"
-        " of results that the answer places with {{table:sheet_n}} and cites; at most 50,000 rows."
+        "Runs Python in the run's own session; state stays between calls. pandas is pd, numpy is np; plotly, scipy,"
+        " statsmodels and matplotlib can be imported; sheet_1, sheet_2, … are DataFrames; to_date() reads any date"
+        " format. finance, listed by print(finance.__doc__), computes and charts returns, risk, events, crossings,"
+        " portfolios and deflation, and prints the convention to quote. A figure, best of plotly, as the last"
+        " expression becomes fig_1, fig_2, … A DataFrame as the last expression, or in show_table(df, 'Title',"
+        " units={'return': '%'}), becomes the next sheet_n: a table of results that the answer places with"
+        " {{table:sheet_n}} and cites; at most 50,000 rows."
     )
     parameters: ClassVar[Mapping[str, Any]] = make_schema(
         ["code"], code={"type": "string", "minLength": 1, "maxLength": 65_536, "description": "The cell."}
@@ -72,10 +66,10 @@ class Python:
             id=call_id,
             code=arguments["code"],
             stdout=join_output(events, pb.OUTPUT_STREAM_STDOUT),
-            result="" if NO_TEXT in outcome.result and any(map(is_plotly, events)) else outcome.result,
+            result="" if NO_TEXT in outcome.result and any(map(is_figure, events)) else outcome.result,
             traceback=outcome.traceback,
             ok=outcome.status == pb.EXECUTE_STATUS_OK,
-            figures=[await self._store_figure(event.display) for event in events if is_plotly(event)],
+            figures=[await self.figures.put_display(event.display) for event in events if is_figure(event)],
             duration_ms=outcome.duration_ms,
         )
         style = check(arguments["code"])
@@ -127,35 +121,11 @@ class Python:
 
     async def copy_figure(self, call_id: str, earlier: EarlierFigure) -> CodeRecord:
         """Return the cell that drew a figure of an earlier run, with the figure under the next name of this one."""
-        data = await read_ref(self.store, earlier.figure.ref)
-        figure = await self._put_figure(data, earlier.figure.title)
+        reference = earlier.figure.ref
+        data = await read_ref(self.figures.store, reference)
+        figure = await self.figures.put(data, reference.content_type, earlier.figure.title)
         # The other run's name keeps the cell from being run again where this run's session is rebuilt.
         return CodeRecord(id=call_id, code=earlier.code, ok=True, run_id=earlier.run_id, figures=[figure])
-
-    async def _store_figure(self, display: pb.Display) -> Figure:
-        """Store a figure of the run; its data must be JSON whatever media type the kernel claims."""
-        data = display.data or await read_ref(self.store, display.ref)
-        # A cell can claim any media type for its bytes, and the page would render them: only JSON is stored.
-        return await self._put_figure(data, read_title(json.loads(data)))
-
-    async def _put_figure(self, data: bytes, title: str) -> Figure:
-        """Store a figure under the run's next name."""
-        self.figures += 1
-        key = f"figures/{self.run_id}/fig_{self.figures}.json"
-        stored = await self.store.put(key, data, "application/json")
-        return Figure(id=f"fig_{self.figures}", title=title, ref=to_ref(stored))
-
-
-def read_title(figure: object) -> str:
-    """Return the title in a figure's JSON; "" without one, and for a layout that plotly would not draw."""
-    layout = figure.get("layout") if isinstance(figure, dict) else None
-    title = layout.get("title") if isinstance(layout, dict) else None
-    text = title.get("text") if isinstance(title, dict) else title
-    return text[:MAX_TITLE] if isinstance(text, str) else ""
-
-
-def is_plotly(event: pb.ExecuteResponse) -> bool:
-    return event.HasField("display") and event.display.media_type == PLOTLY
 
 
 def join_output(events: Sequence[pb.ExecuteResponse], stream: pb.OutputStream) -> str:

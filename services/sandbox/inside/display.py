@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import sys
 import traceback
 from collections.abc import Callable
@@ -19,12 +18,23 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Type
 from traitlets.config import Config
 
-from fathom.services.sandbox.ipc.frames import MAX_DISPLAY_BYTES, MAX_DISPLAYS, MEDIA_TYPES, PLOTLY, TABLE
+from fathom.services.sandbox.inside.figures import FigureDisplay
+from fathom.services.sandbox.inside.streams import OutputGate
+from fathom.services.sandbox.inside.texts import DUMP, SOURCES, choose_text
+from fathom.services.sandbox.ipc.frames import (
+    MAX_DISPLAY_BYTES,
+    MAX_DISPLAYS,
+    MEDIA_TYPES,
+    PLOTLY,
+    PNG,
+    SVG,
+)
 
 # Both go into a model's prompt; the supervisor cuts at twice as much.
 MAX_TEXT, MAX_TRACEBACK = 32 * 1024, 32 * 1024
 OWN_FOLDERS = (str(Path(IPython.__file__).parent), str(Path(__file__).parent))
-DUMP = json.JSONEncoder().encode
+# Forms without a text that a model could read.
+PICTURES = (PLOTLY, PNG, SVG)
 Send = Callable[[dict[str, Any], bytes], None]
 
 
@@ -35,8 +45,10 @@ def discard_display(message: dict[str, Any], data: bytes) -> None:
 class DisplayCapture:
     """Sink for a cell's displays: results of last expressions, ``display`` calls, ``fig.show()``."""
 
-    def __init__(self) -> None:
+    def __init__(self, gate: OutputGate) -> None:
+        """Create it; ``gate`` says which threads may display something now."""
         self.send: Send = discard_display
+        self._gate = gate
         self.reset()
 
     def reset(self) -> None:
@@ -45,41 +57,41 @@ class DisplayCapture:
         self._count, self._bytes = 0, 0
 
     def show_result(self, bundle: dict[str, Any], value: object) -> None:
-        """Send the rich form of the last expression; keep its text as the result when there is none, or a table."""
-        # HTML of a frame is for a page; its text is what a model reads.
-        rich = {kind: data for kind, data in bundle.items() if kind != "text/html"}
-        if not self.add(rich) or TABLE in rich:
-            self.result = truncate(
-                str(bundle.get("text/plain") or f"<{type(value).__name__}, whose repr failed>"), MAX_TEXT
-            )
+        """Send the rich form of the last expression; keep its text as the result, unless the form is a picture."""
+        if self.add(bundle) not in PICTURES:
+            self.result = truncate(choose_text(bundle) or f"<{type(value).__name__}, whose repr failed>", MAX_TEXT)
 
     def show(self, bundle: dict[str, Any]) -> None:
-        """Send the rich form of a ``display`` call; print its text when there is none, or when HTML has a real text."""
+        """Send the rich form of a ``display`` call, and print its text, unless the form is a picture."""
         # The rich form is for a page, the text for the model.
-        rich, text = self.add(bundle), str(bundle.get("text/plain", ""))
-        if not rich or ("text/html" in bundle and text and not text.startswith("<")):
-            print(text)
+        if self.add(bundle) not in PICTURES:
+            print(truncate(choose_text(bundle), MAX_TEXT))
 
-    def add(self, bundle: dict[str, Any]) -> bool:
-        """Send the richest allowed type of a bundle; return False when it has none.
+    def add(self, bundle: dict[str, Any]) -> str:
+        """Send the richest allowed type of a bundle and return it; "" when it has none.
 
         A display over the limits is replaced by a note on stderr.
         """
         kind = next((kind for kind in MEDIA_TYPES if bundle.get(kind)), None)
         if kind is None:
-            return False
+            return ""
         content = bundle[kind]
         # Images come as base64 from the formatters of their libraries.
-        data = decode_image(content) if isinstance(content, str) and kind == "image/png" else to_bytes(content)
+        data = decode_image(content) if isinstance(content, str) and kind == PNG else to_bytes(content)
+        with self._gate.lock:
+            if self._gate.is_open_here():
+                self._send_within_limits(kind, data)
+        return kind
+
+    def _send_within_limits(self, kind: str, data: bytes) -> None:
         self._count += 1
         if self._count > MAX_DISPLAYS or self._bytes + len(data) > MAX_DISPLAY_BYTES:
             limit = f"{MAX_DISPLAYS} displays and {MAX_DISPLAY_BYTES:,} bytes"
             print(f"a display was left out: a cell may have {limit}", file=sys.stderr)
-            return True
+            return
         self._bytes += len(data)
         flush()
         self.send({"kind": "display", "media_type": kind}, data)
-        return True
 
 
 class Compiler(CachingCompiler):
@@ -91,7 +103,7 @@ class Compiler(CachingCompiler):
         return f"<cell {self.cell}>"
 
 
-def make_shell(capture: DisplayCapture) -> Any:
+def make_shell(capture: DisplayCapture, figures: FigureDisplay) -> Any:
     """Return a shell whose results and displays go to ``capture`` and whose errors travel in the reply."""
 
     class Hook(DisplayHook):
@@ -132,23 +144,32 @@ def make_shell(capture: DisplayCapture) -> Any:
             """End nothing but the cell, for ``exit``."""
             raise SystemExit
 
+        def enable_matplotlib(self, gui: str | None = None) -> tuple[str | None, str]:
+            """Do nothing for ``%matplotlib``: figures are shown as in a notebook, whatever is asked for."""
+            return gui, "inline"
+
     config = Config()
     # History is a database in the user's home, with a thread of its own.
     config.HistoryManager.enabled = False
     config.InteractiveShell.colors = "nocolor"
     shell: Any = Shell.instance(config=config)
-    shell.display_formatter.active_types = ["text/plain", *MEDIA_TYPES]
+    shell.display_formatter.active_types = ["text/plain", *SOURCES, *MEDIA_TYPES]
     formatter = shell.display_formatter.mimebundle_formatter
     formatter.for_type_by_name("plotly.basedatatypes", "BaseFigure", to_plotly_bundle)
+    figures.install(shell)
     return shell
 
 
-def run_cell(shell: Any, number: int, code: str) -> BaseException | None:
-    """Run a cell; return the exception that ended it, if one did."""
+def run_cell(shell: Any, figures: FigureDisplay, number: int, code: str) -> BaseException | None:
+    """Run a cell and show the figures that it leaves open; return the exception that ended it, if one did."""
     shell.compile.cell = number
     shell.is_quiet = ends_quietly(shell, code)
     outcome = shell.run_cell(code, store_history=False)
     error: BaseException | None = outcome.error_before_exec or outcome.error_in_exec
+    try:
+        figures.end_cell(has_failed=error is not None)
+    except BaseException as failure:  # drawing is the cell's work as well: a formula in a title may be wrong
+        return error or failure
     return error
 
 
@@ -166,8 +187,8 @@ def to_plotly_bundle(figure: Any, include: Any = None, exclude: Any = None) -> d
 
 
 def to_bytes(content: Any) -> bytes:
-    """Return the content of a display as bytes, that of plotly as JSON."""
-    if isinstance(content, dict):
+    """Return the content of a display as bytes, that of JSON as text."""
+    if isinstance(content, (dict, list)):
         content = DUMP(content)
     return content if isinstance(content, bytes) else str(content).encode("utf-8", "replace")
 

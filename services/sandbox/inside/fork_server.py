@@ -17,6 +17,7 @@ import socket
 import sys
 from contextlib import suppress
 
+from fathom.services.sandbox.inside import standard_library
 from fathom.services.sandbox.inside.jail import init, kernel, rootfs, seccomp
 from fathom.services.sandbox.inside.worker import Worker
 from fathom.services.sandbox.ipc import status
@@ -35,13 +36,12 @@ class ForkServer:
             for has_group in (True, False)
         }
         self._worker = Worker()
+        self._has_library = standard_library.is_readable_for_all()
         self._wake_end, self._wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
-        # What is there now is never looked at again by a collection, so that its pages stay shared.
-        gc.collect()
-        gc.freeze()
+        freeze_memory()
 
     def serve(self) -> None:
         """Answer requests until the supervisor closes the control socket, then wait for the last session's end."""
@@ -85,6 +85,10 @@ class ForkServer:
         return True
 
     def _start(self, plan: SessionPlan, channel: socket.socket, session: int, stdout: int, stderr: int) -> None:
+        if plan.walls != "namespace" and plan.uid >= 0 and not self._has_library:
+            standard_library.import_all()
+            freeze_memory()
+            self._has_library = True
         # Checked before each fork: a library may have started a thread since the last one.
         if len(os.listdir("/proc/self/task")) != 1:
             raise OSError(0, "the fork server has more than one thread")
@@ -141,6 +145,12 @@ class ForkServer:
             os.close(descriptor)
         serve = functools.partial(self._worker.serve, session)
         init.run_session(init.SessionInputs(plan, self._paths, runtime, self._programs, channel, session, serve))
+
+
+def freeze_memory() -> None:
+    """Keep later collections from looking at what is there now, so that its pages stay shared."""
+    gc.collect()
+    gc.freeze()
 
 
 def map_users(pid: int, uid: int) -> None:

@@ -29,7 +29,7 @@ class TableTooLarge(ValueError):
 class TableDisplay:
     """Display of tables for one session: the function ``show_table`` and the formatter of frames and series."""
 
-    def __init__(self, add: Callable[[dict[str, Any]], bool], is_sheet: Callable[[Any], bool]) -> None:
+    def __init__(self, add: Callable[[dict[str, Any]], str], is_sheet: Callable[[Any], bool]) -> None:
         """Create it; ``add`` sends a bundle, ``is_sheet`` recognises a sheet that the session was given."""
         self._add, self._is_sheet = add, is_sheet
 
@@ -56,6 +56,11 @@ class TableDisplay:
         except TableTooLarge as error:
             print(f"this table was not kept as a sheet: {error}", file=sys.stderr)
             return {}
+
+    def make_styled_bundle(self, styler: Any, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        """Return the table of a styled frame: with its values, and the text of the frame."""
+        bundle = self.make_bundle(styler.data)
+        return {**bundle, "text/plain": str(styler.data)} if bundle else {}
 
 
 def read_units(table: Any) -> dict[str, str]:

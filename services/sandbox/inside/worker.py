@@ -15,39 +15,6 @@ from typing import Any
 
 from fathom.services.sandbox.ipc.frames import HEADER, pack, read_lengths, unpack
 
-# Listed for a model, which cannot use longer lists; the supervisor drops what is beyond.
-MAX_VARIABLES = 200
-
-
-def snapshot_variables(namespace: dict[str, Any], hidden: frozenset[str]) -> dict[str, tuple[int, str]]:
-    """Return identity and shape of each user variable."""
-    return {
-        name: (id(value), describe_value(value)[1])
-        for name, value in list(namespace.items())
-        if isinstance(name, str) and not name.startswith("_") and name not in hidden
-    }
-
-
-def describe_value(value: Any) -> tuple[str, str]:
-    """Return type name, and shape or length."""
-    kind = type(value).__name__
-    try:
-        shape = getattr(value, "shape", None)
-        if isinstance(shape, tuple):
-            return kind, str(shape)
-        return kind, str(len(value)) if hasattr(value, "__len__") and not isinstance(value, type) else ""
-    except Exception:  # properties of the cell's own classes
-        return kind, ""
-
-
-def describe_variables(namespace: dict[str, Any], names: list[str]) -> list[dict[str, str]]:
-    """Return name, type and shape, sorted by name, of at most ``MAX_VARIABLES`` variables."""
-    found = []
-    for name in sorted(names)[:MAX_VARIABLES]:
-        kind, shape = describe_value(namespace[name])
-        found.append({"name": name[:200], "type": kind[:200], "shape": shape[:200]})
-    return found
-
 
 class Channel:
     """Frames over the one inherited socket."""
@@ -88,16 +55,21 @@ class Worker:
         import pandas
         import pyarrow
 
-        from fathom.services.sandbox.inside import display, finance, preload
+        from fathom.services.sandbox.inside import display, explanations, figures, finance, preload, streams, variables
         from fathom.services.sandbox.inside.sheets import Sheets
         from fathom.services.sandbox.inside.tables import TableDisplay
 
         # Arrow would start a thread per core of the machine when a session first needs its pool.
         pyarrow.set_cpu_count(1)
         pyarrow.set_io_thread_count(1)
-        self._capture = display.DisplayCapture()
-        self._shell = display.make_shell(self._capture)
+        self._gate = streams.OutputGate()
+        self._capture = display.DisplayCapture(self._gate)
+        self._figures = figures.FigureDisplay(self._capture.add)
+        self._shell = display.make_shell(self._capture, self._figures)
         self._run_cell, self._error_reply, self._flush = display.run_cell, display.describe_error, display.flush
+        self._open_streams, self._explain = streams.open_streams, explanations.explain_error
+        self._snapshot, self._describe = variables.snapshot_variables, variables.describe_variables
+        self._max_variables = variables.MAX_VARIABLES
         self._signal, self._default, self._ignore = signal.signal, signal.default_int_handler, signal.SIG_IGN
         self._reseed = numpy.random.seed
         self._namespace: dict[str, Any] = self._shell.user_ns
@@ -107,9 +79,12 @@ class Worker:
         self._sheets = Sheets(self._namespace)
         tables = TableDisplay(self._capture.add, self._sheets.is_unchanged)
         self._namespace["show_table"] = tables.show_table
+        bundles = self._shell.display_formatter.mimebundle_formatter
         for kind in (pandas.DataFrame, pandas.Series):
-            self._shell.display_formatter.mimebundle_formatter.for_type(kind, tables.make_bundle)
-        pandas.set_option("display.width", 160, "display.max_columns", 20)
+            bundles.for_type(kind, tables.make_bundle)
+        bundles.for_type_by_name("pandas.io.formats.style", "Styler", tables.make_styled_bundle)
+        # A frame travels as a table of typed columns; without the option pandas would write it as HTML besides.
+        pandas.set_option("display.width", 160, "display.max_columns", 20, "display.notebook_repr_html", False)
         self._hidden = frozenset(self._namespace)
         self._warm_up(preload.WARM_UP_CELLS)
 
@@ -119,7 +94,7 @@ class Worker:
         Where the session's user cannot read the runtime, a cell has no other modules than those imported here.
         """
         for code in cells:
-            error = self._run_cell(self._shell, 0, code)
+            error = self._run_cell(self._shell, self._figures, 0, code)
             if error is not None:
                 raise error
         self._capture.reset()
@@ -157,35 +132,38 @@ class Worker:
             channel.send({"kind": "done", **reply})
 
     def _execute(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
-        open_streams()
+        self._gate.open()
+        try:
+            return self._run(request)
+        finally:
+            self._gate.close()
+
+    def _run(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Run a cell and return its reply."""
+        self._open_streams(self._gate)
         self._capture.reset()
         # Before the look at the variables: loading a sheet is not the cell's own change.
         self._sheets.load_named(request["code"])
         # By identity and shape: cheap, and blind only to changes in place that keep the shape.
-        before = snapshot_variables(self._namespace, self._hidden)
-        error = self._run_cell(self._shell, request["cell"], request["code"])
+        before = self._snapshot(self._namespace, self._hidden)
+        error = self._run_cell(self._shell, self._figures, request["cell"], request["code"])
         self._flush()
-        after = snapshot_variables(self._namespace, self._hidden)
+        after = self._snapshot(self._namespace, self._hidden)
         changed = [name for name, state in after.items() if before.get(name) != state]
         reply: dict[str, Any] = {
             "result": self._capture.result,
-            "variables": describe_variables(self._namespace, changed),
+            "variables": self._describe(self._namespace, changed),
         }
-        return reply if error is None else reply | self._error_reply(error)
+        if error is None:
+            return reply
+        self._explain(error)
+        return reply | self._error_reply(error)
 
     def _inject(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         self._sheets.put(request["name"], descriptors[0], request["lazy"], request["loaded_bytes"], request["facts"])
         return {}
 
     def _variables(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
-        found = describe_variables(self._namespace, list(snapshot_variables(self._namespace, self._hidden)))
+        found = self._describe(self._namespace, list(self._snapshot(self._namespace, self._hidden)))
         found += self._sheets.list_unloaded()
-        return {"variables": sorted(found, key=lambda item: item["name"])[:MAX_VARIABLES]}
-
-
-def open_streams() -> None:
-    """Replace stdout and stderr by new streams over the pipes, whatever the last cell has done to its own."""
-    # Buffered by line, so that output keeps its order with that of child processes.
-    for name, fd in (("stdout", 1), ("stderr", 2)):
-        stream = open(fd, "w", buffering=1, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
-        setattr(sys, name, stream)
+        return {"variables": sorted(found, key=lambda item: item["name"])[: self._max_variables]}

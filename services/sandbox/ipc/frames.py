@@ -22,7 +22,8 @@ DECODE = json.JSONDecoder().decode
 
 PLOTLY = "application/vnd.plotly.v1+json"
 TABLE = "application/vnd.fathom.table+json"
-MEDIA_TYPES = (PLOTLY, TABLE, "image/png", "text/html")
+PNG, SVG, HTML, JSON = "image/png", "image/svg+xml", "text/html", "application/json"
+MEDIA_TYPES = (PLOTLY, TABLE, PNG, SVG, HTML, JSON)
 """Media types of displays, richest first; the supervisor accepts no other."""
 # Enough for a cell that draws every series once, little enough that a session's recordings stay in memory. The worker
 # keeps to these limits, so that code gets a readable message; the supervisor enforces them on a worker that does not.

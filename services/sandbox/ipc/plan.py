@@ -17,7 +17,12 @@ INSIDE_UID = 1000
 
 def build_home_variables(home: str) -> dict[str, str]:
     """Return the environment variables that name a session's home folder, which holds its temporary files too."""
-    return {"HOME": home, "TMPDIR": home, "IPYTHONDIR": f"{home}/.ipython"}
+    return {
+        "HOME": home,
+        "TMPDIR": home,
+        "IPYTHONDIR": f"{home}/.ipython",
+        "MPLCONFIGDIR": f"{home}/.matplotlib",
+    }
 
 
 @dataclass(frozen=True)

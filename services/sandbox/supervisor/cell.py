@@ -66,6 +66,8 @@ class Cell:
         procfs.reset_peak(self._worker.pid)
         pipes = (self._worker.stdout, self._worker.stderr)
         for pipe in pipes:
+            # What was written between two cells belongs to neither.
+            pipe.drain()
             pipe.sink = self._take_output
         answer = asyncio.create_task(self._ask(code))
         try:

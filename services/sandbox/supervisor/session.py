@@ -26,7 +26,7 @@ from fathom.services.sandbox.supervisor.worker.process import WorkerProcess
 
 # Facts about the columns of a table: "units" and "indicators", each by column.
 Facts = Mapping[str, Mapping[str, str]]
-# Loading a table of ``frames_bytes`` takes seconds; a worker that needs longer is taken for hung.
+# Loading a table of ``frames_bytes`` takes seconds; a worker that needs longer is interrupted.
 EXCHANGE_S = 30.0
 # A session serves one model, which waits for its cells: a longer queue is a client's error.
 QUEUE = 8
@@ -60,6 +60,7 @@ class Session:
     _waiting: dict[Recording, asyncio.Task[None]] = field(default_factory=dict)
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     _running: tuple[Recording, Cell] | None = None
+    _is_exchanging: bool = False
     _rested: tuple[int, float] | None = None
     """Number of cells at the first look after one of them, and the processor time of all processes then."""
     _closed: bool = False
@@ -192,9 +193,11 @@ class Session:
         self._waiting[recording].cancel()
 
     async def interrupt(self) -> bool:
-        """Stop the running cell and wait for its end; return False when there is none."""
+        """Stop the running cell and wait for its end, or what else the worker is asked for; False when it rests."""
         if self._running is None:
-            return False
+            if self._is_exchanging:
+                self.worker.interrupt()
+            return self._is_exchanging
         cell = self._running[1]
         cell.stop(Status.INTERRUPTED, "interrupted by the caller")
         await cell.finished.wait()
@@ -235,10 +238,13 @@ class Session:
             raise DependencyFailed("sandbox worker", f"{name} was not injected: {done.error_name}")
 
     async def list_variables(self) -> tuple[Variable, ...]:
-        """Return the session's variables, sorted by name."""
+        """Return the session's variables, sorted by name; raise ``DependencyFailed`` when the worker cannot."""
         async with self._lock:
             self.check_alive()
-            return (await self._exchange({"kind": "variables"})).variables
+            found = await self._exchange({"kind": "variables"})
+            if found.error_name:
+                raise DependencyFailed("sandbox worker", f"the variables were not listed: {found.error_name}")
+            return found.variables
 
     async def _exchange(self, request: dict[str, Any], descriptor: int = -1) -> reports.WorkerResult:
         """Send a request other than a cell and return its answer; end a worker that does not answer properly.
@@ -247,11 +253,12 @@ class Session:
         """
         # New for each request, so that what an earlier cell has left in the socket is not taken for the answer.
         nonce = secrets.token_hex(16)
+        message = {**request, "nonce": nonce}
+        self._is_exchanging = True
         try:
             async with asyncio.timeout(EXCHANGE_S):
-                message = {**request, "nonce": nonce}
                 await (self.worker.send(message) if descriptor < 0 else self.worker.send_with(message, descriptor))
-                return reports.parse_result((await self.worker.receive(nonce)).message)
+            return reports.parse_result(await self._receive(nonce))
         except (TimeoutError, BadFrame, asyncio.IncompleteReadError, OSError) as error:
             await self._lose(describe_exit(self.worker.returncode))
             raise SessionLost(self.id, self.lost_cause) from error
@@ -259,6 +266,22 @@ class Session:
             # Half a frame may have been read; what follows could not be told apart.
             await self._lose("a request was cancelled while the worker answered it")
             raise
+        finally:
+            self._is_exchanging = False
+
+    async def _receive(self, nonce: str) -> dict[str, Any]:
+        """Return the answer of the worker, which is interrupted when it takes too long, and lost only after that."""
+        answer = asyncio.ensure_future(self.worker.receive(nonce))
+        try:
+            done, _ = await asyncio.wait({answer}, timeout=EXCHANGE_S)
+            if not done:
+                self.worker.interrupt()
+                await asyncio.wait({answer}, timeout=self.config.interrupt_grace_s)
+            if not answer.done():
+                raise TimeoutError
+            return answer.result().message
+        finally:
+            answer.cancel()
 
     async def _lose(self, cause: str) -> None:
         self.lost_cause = self.lost_cause or cause

@@ -212,7 +212,8 @@ async def test_displays_keep_their_place_and_semicolons_hide(lasting: Session) -
     # What is printed right after a display may overtake it: the two come by different ways.
     assert str(events[0]).startswith("Output(stream='stdout', text='before")
     assert [event for event in events if isinstance(event, Display)] == [Display("text/html", b"<b>x</b>")]
-    assert join_output(events) == "before\nafter\n"
+    # The text of a display is what a model reads of it.
+    assert join_output(events) == "before\nx\nafter\n"
     assert outcome.result == ""
     events, _ = await run(lasting, "display(pd.DataFrame({'a': [1]}))")
     assert "0  1" in join_output(events)

@@ -289,6 +289,30 @@ async def test_a_figure_of_the_answer_is_read_like_one_of_a_step(door: Door) -> 
     assert [item["number"] for item in answer["material"]] == [5]
 
 
+@pytest.mark.parametrize(
+    ("stored_as", "served_as"),
+    [
+        ("image/png", "image/png"), ("image/svg+xml", "image/svg+xml"), ("text/html", "text/html; charset=utf-8"),
+        ("text/javascript", "application/json"),
+    ],
+)  # fmt: skip
+async def test_a_picture_or_html_is_served_by_its_type_and_may_do_nothing(
+    door: Door, stored_as: str, served_as: str
+) -> None:
+    client, house = door
+    stored = await house.store.put("figures/replayed/fig_2", b"<svg/>", stored_as)
+    drawn = trajectory.CodeRecord(ok=True, figures=[trajectory.Figure(id="fig_2", ref=to_ref(stored))])
+    house.planner.script.answer_material = [trajectory.Material(number=5, code=drawn)]
+    run_id = await ask(client)
+    await read_events(client, f"/v1/runs/{run_id}/events")
+    answer = await client.get(f"/v1/runs/{run_id}/figures/fig_2")
+    assert (answer.content, answer.headers["content-type"]) == (b"<svg/>", served_as)
+    policy = answer.headers["content-security-policy"]
+    assert policy.startswith("sandbox; default-src 'none';")
+    assert "script-src" not in policy
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
 async def test_a_figure_is_read_through_its_own_run_only(door: Door) -> None:
     client, house = door
     run_id = await ask(client)

@@ -114,9 +114,9 @@ def test_a_table_over_a_limit_is_named_with_the_way_out() -> None:
 def test_show_table_refuses_what_is_no_table() -> None:
     shown: list[dict[str, Any]] = []
 
-    def add(bundle: dict[str, Any]) -> bool:
+    def add(bundle: dict[str, Any]) -> str:
         shown.append(bundle)
-        return True
+        return TABLE
 
     display = TableDisplay(add, lambda value: False)
     with pytest.raises(TypeError, match="not dict"):
@@ -129,7 +129,7 @@ def test_show_table_refuses_what_is_no_table() -> None:
 
 def test_a_given_sheet_and_an_empty_frame_make_no_new_sheet(capsys: pytest.CaptureFixture[str]) -> None:
     given = pd.DataFrame({"a": [1]})
-    display = TableDisplay(lambda bundle: True, lambda value: value is given)
+    display = TableDisplay(lambda bundle: TABLE, lambda value: value is given)
     assert display.make_bundle(given) == {}
     assert display.make_bundle(pd.DataFrame()) == {}
     assert TABLE in display.make_bundle(given.copy())

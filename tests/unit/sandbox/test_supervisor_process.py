@@ -122,14 +122,32 @@ async def test_a_reader_that_stops_cancels_its_request() -> None:
 
 async def test_a_reference_of_the_supervisors_own_is_not_passed_on() -> None:
     async def execute(request: pb.ExecuteRequest) -> Any:
-        display = pb.Display(media_type="text/html", data=b"x")
+        display = pb.Display(media_type="application/json", data=b"1")
         display.ref.key = "runs/of/another/tenant"
         yield pb.ExecuteResponse(sequence=7, display=display)
 
     servicer = SandboxServicer(SimpleNamespace(execute=execute), open_store("memory://"), Config())  # type: ignore[arg-type]
     request = pb.ExecuteRequest(session_id="s", code="1")
     (event,) = [event async for event in servicer.Execute(request, Call.new())]
-    assert (event.sequence, event.display) == (1, pb.Display(media_type="text/html", data=b"x"))
+    assert (event.sequence, event.display) == (1, pb.Display(media_type="application/json", data=b"1"))
+
+
+async def test_html_is_cleaned_in_the_front_and_what_is_no_drawing_becomes_a_note() -> None:
+    async def execute(request: pb.ExecuteRequest) -> Any:
+        yield pb.ExecuteResponse(
+            display=pb.Display(media_type="text/html", data=b"<b onclick='no()'>x</b><script>no()")
+        )
+        yield pb.ExecuteResponse(display=pb.Display(media_type="image/svg+xml", data=b"<html/>"))
+
+    servicer = SandboxServicer(SimpleNamespace(execute=execute), open_store("memory://"), Config())  # type: ignore[arg-type]
+    try:
+        request = pb.ExecuteRequest(session_id="s", code="1")
+        page, note = [event async for event in servicer.Execute(request, Call.new())]
+    finally:
+        servicer.close()
+    assert b"<div><b>x</b></div>" in page.display.data
+    assert b"no()" not in page.display.data
+    assert note.output.text == "\n[… image/svg+xml left out: display: is no image/svg+xml: its root is not svg …]\n"
 
 
 @pytest.mark.parametrize("servicer", [SandboxServicer, SupervisorServicer])

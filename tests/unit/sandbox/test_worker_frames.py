@@ -111,12 +111,21 @@ def test_texts_are_cut_and_encodable() -> None:
     assert reports.parse_result({}) == WorkerResult()
 
 
+def make_head(width: int, height: int) -> bytes:
+    """Return the beginning of a PNG of this size."""
+    return b"\x89PNG\r\n\x1a\n" + (13).to_bytes(4) + b"IHDR" + width.to_bytes(4) + height.to_bytes(4)
+
+
 def test_displays_are_what_their_type_says() -> None:
     figure = json.dumps({"data": [], "layout": {}}).encode()
-    good = [(PLOTLY, figure), ("image/png", reports.PNG + b"rest"), ("text/html", "<b>价</b>".encode())]
+    good = [(PLOTLY, figure), ("image/png", make_head(1_000, 1_000)), ("text/html", "<b>价</b>".encode())]
+    good += [("image/svg+xml", b"<svg/>"), ("application/json", b"[1]"), ("application/json", b'"text"')]
     for media_type, data in good:
         assert reports.parse_display({"media_type": media_type}, data) == Display(media_type, data)
     bad = [(PLOTLY, b"[]"), (PLOTLY, b"no"), (PLOTLY, b"[" * 100_000), ("image/png", b"GIF89a"), ("text/html", b"\xff")]
+    bad += [("application/json", b"no"), ("application/json", b"[" * 100_000), ("image/svg+xml", b"\xff")]
+    # A picture of a few bytes that takes a viewer's memory when it is drawn.
+    bad += [("image/png", make_head(60_000, 60_000)), ("image/png", reports.PNG_HEAD)]
     # Lists without end, and more values than a figure has.
     bad += [(PLOTLY, b'{"data": [' + b"[]," * 300_000 + b"0]}"), (PLOTLY, b'{"data": [' + b"1," * 1_100_000 + b"1]}")]
     for media_type, data in bad:

@@ -13,6 +13,7 @@ from fathom.api.planner.v1.trajectory_pb2 import CodeRecord
 from fathom.core.errors import FathomError
 from fathom.services.planner.answering.parsing import FigureBlock
 from fathom.services.planner.model.episode import Episode, Material, MaterialKind, ToolStatus
+from fathom.services.planner.tools.figures import is_drawing
 from fathom.services.planner.tools.tool import NumberedReply, Reply
 
 # Each figure runs a cell and perhaps a repair, all within the time left for the answer.
@@ -95,7 +96,7 @@ class Figures:
             return CodeRecord(id=call_id, code=code, traceback=f"{type(error).__name__}: {error.message}")
         reply = made if isinstance(made, Reply) else made(number)
         record: CodeRecord = reply.material[0].item
-        if reply.status is ToolStatus.OK and not record.figures:
+        if reply.status is ToolStatus.OK and not any(map(is_drawing, record.figures)):
             record.traceback = NO_FIGURE
         elif not record.ok and not record.traceback:
             record.traceback = str(reply.head.get("error", "failed"))

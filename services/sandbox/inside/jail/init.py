@@ -172,7 +172,7 @@ def confine(plan: SessionPlan, paths: tuple[str, ...]) -> None:
         domain.read(("/etc",))
         domain.write((HOME, rootfs.TEMPORARY, "/dev/shm"))
     else:
-        domain.read(("/etc/localtime", *(str(path) for path in mimetypes.knownfiles)))
+        domain.read(("/etc/localtime", "/etc/fonts", *(str(path) for path in mimetypes.knownfiles)))
         domain.write((plan.scratch,))
     domain.write(WRITABLE_DEVICES)
     domain.restrict()

@@ -15,7 +15,12 @@ TEMPORARY = "/tmp"
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64")
 DEVICES = ("null", "zero", "random", "urandom")
 PASSWD = f"session:x:{INSIDE_UID}:{INSIDE_UID}::{HOME}:/bin/false\n"
-FILES = {"etc/passwd": PASSWD, "etc/group": f"session:x:{INSIDE_UID}:\n", "etc/hosts": "", "etc/nsswitch.conf": ""}
+# Libraries ask for the machine's fonts, which complains about a system without this file.
+FONTS = '<fontconfig><dir>/usr/share/fonts</dir><cachedir prefix="xdg">fontconfig</cachedir></fontconfig>\n'
+FILES = {
+    "etc/passwd": PASSWD, "etc/group": f"session:x:{INSIDE_UID}:\n", "etc/hosts": "", "etc/nsswitch.conf": "",
+    "etc/fonts/fonts.conf": FONTS,
+}  # fmt: skip
 SAFE = kernel.MS_NOSUID | kernel.MS_NODEV
 
 
@@ -62,6 +67,7 @@ def build(paths: Iterable[str], runtime: Mapping[str, int], plan: SessionPlan) -
     os.umask(0o022)
     make_scratch(plan.scratch_bytes, plan.scratch_files)
     make_devices(devices, plan.shm_bytes)
+    make_folder("/etc/fonts")
     for name, text in FILES.items():
         with open(stage_path(name), "w") as file:
             file.write(text)

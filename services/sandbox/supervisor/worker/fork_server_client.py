@@ -29,6 +29,7 @@ def build_environment() -> dict[str, str]:
         "PATH": "/usr/bin:/bin",
         **build_home_variables(HOME),
         "PLOTLY_RENDERER": "plotly_mimetype",
+        "MPLBACKEND": "agg",
         # Arrow's allocator would start a thread of its own as well.
         "JE_ARROW_MALLOC_CONF": "background_thread:false",
         "PYTHONDONTWRITEBYTECODE": "1",

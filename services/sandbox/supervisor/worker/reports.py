@@ -6,10 +6,12 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from fathom.services.sandbox.ipc.frames import MAX_BRACKETS, MEDIA_TYPES, PLOTLY, TABLE, BadFrame
+from fathom.services.sandbox.ipc.frames import JSON, MAX_BRACKETS, MEDIA_TYPES, PLOTLY, PNG, TABLE, BadFrame
 from fathom.services.sandbox.supervisor.events import Display, Variable
 
-PNG = b"\x89PNG\r\n\x1a\n"
+PNG_HEAD = b"\x89PNG\r\n\x1a\n"
+# A screen of the largest size several times over: what takes a viewer's memory when it is drawn.
+MAX_PIXELS = 50_000_000
 # Twice the worker's own limits for texts, so that only a worker that ignores them is cut here.
 NAME, TEXT, VARIABLES = 200, 64 * 1024, 200
 # Values of a figure: as many as its bytes can hold when they are numbers of eight characters.
@@ -63,14 +65,24 @@ def parse_display(message: dict[str, Any], data: bytes) -> Display | None:
 
 def is_valid(media_type: str, data: bytes) -> bool:
     """Return whether the content can be what its media type says; nothing in it is run."""
-    if media_type == "image/png":
-        return data.startswith(PNG)
+    if media_type == PNG:
+        return data.startswith(PNG_HEAD) and measure_png(data) <= MAX_PIXELS
     try:
         content = data.decode("utf-8")
-        return media_type not in (PLOTLY, TABLE) or (is_moderate(data) and isinstance(json.loads(content), dict))
+        if media_type not in (PLOTLY, TABLE, JSON):
+            return True
+        return is_moderate(data) and isinstance(json.loads(content), dict if media_type != JSON else object)
     # RecursionError is what the parser raises for brackets nested a few thousand deep.
     except (ValueError, RecursionError):
         return False
+
+
+def measure_png(data: bytes) -> int:
+    """Return the number of pixels that the head of a PNG announces."""
+    # The first chunk, IHDR, begins after the signature: length, type, width, height (PNG specification, 11.2.2).
+    if data[12:16] != b"IHDR":
+        return MAX_PIXELS + 1
+    return int.from_bytes(data[16:20]) * int.from_bytes(data[20:24])
 
 
 def is_moderate(content: bytes) -> bool:

@@ -26,6 +26,7 @@ from fathom.services.planner.model.episode import (
     ToolStatus,
 )
 from fathom.services.planner.tools.data import Data
+from fathom.services.planner.tools.figures import FigureStore
 from fathom.services.planner.tools.python import Python
 from fathom.services.planner.tools.session import Session
 from fathom.services.planner.tools.tables.results import ResultTables
@@ -54,7 +55,7 @@ async def test_figures_of_an_answer(
     run_id = f"run_figure_{time.monotonic_ns()}"
     session = Session(clients, run_id, 60.0)
     styles = Counter("cells", "x", ("style",), registry=CollectorRegistry())
-    python = Python(session, store, styles, run_id, ResultTables(clients, store, run_id, 60.0))
+    python = Python(session, FigureStore(store, run_id), styles, ResultTables(clients, store, run_id, 60.0))
     coder = Coder(mended)
     try:
         made = await Data(clients, session, None, 60.0)(f"{run_id}-0-0", {"question": "Apple adjusted close in 2020"})

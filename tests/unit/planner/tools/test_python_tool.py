@@ -13,7 +13,8 @@ from fathom.api.sandbox.v1 import sandbox_pb2 as pb
 from fathom.core.errors import DeadlineExceeded, NotFound
 from fathom.domain.chat.messages import ToolCall
 from fathom.services.planner.model.episode import ToolStatus
-from fathom.services.planner.tools.python import PLOTLY, Python, read_title
+from fathom.services.planner.tools.figures import PLOTLY, FigureStore, read_title
+from fathom.services.planner.tools.python import Python
 from fathom.services.planner.tools.registry import CallLimits, Registry
 from fathom.services.planner.tools.session import Session
 from fathom.services.planner.tools.tables.results import ResultTables
@@ -38,7 +39,7 @@ async def test_style_is_counted_and_corrected_in_episodes_of_trainers(teaches_st
     styles = Counter("styles", "Cells by style", ("style",), registry=CollectorRegistry())
     session = SimpleNamespace(execute=execute, sheets={}, find_inputs=lambda: ())
     tables = ResultTables(cast(Any, None), cast(Any, None), "run", 1.0)
-    tool = Python(cast(Any, session), cast(Any, None), styles, "run", tables, teaches_style=teaches_style)
+    tool = Python(cast(Any, session), cast(Any, None), styles, tables, teaches_style=teaches_style)
     heads = []
     for number, code in enumerate((GOOD, LONG, GOOD)):
         reply = (await tool(f"call_{number}", {"code": code}))(1)
@@ -64,7 +65,7 @@ async def test_a_figure_without_a_text_form_says_nothing_to_the_model() -> None:
     styles = Counter("styles", "Cells by style", ("style",), registry=CollectorRegistry())
     session = SimpleNamespace(execute=execute, sheets={}, find_inputs=lambda: ())
     tables = ResultTables(cast(Any, None), cast(Any, None), "run", 1.0)
-    tool = Python(cast(Any, session), MemoryStore(), styles, "run", tables)
+    tool = Python(cast(Any, session), FigureStore(MemoryStore(), "run"), styles, tables)
     reply = (await tool("call", {"code": GOOD}))(1)
     assert "repr failed" not in reply.body
     assert reply.head["figures"] == ["fig_1"]
@@ -123,7 +124,7 @@ async def test_a_call_that_found_no_free_session_in_time_is_made_again() -> None
     clients = SimpleNamespace(sandbox=SimpleNamespace(create_session=create_session, execute=execute))
     styles = Counter("styles", "Cells by style", ("style",), registry=CollectorRegistry())
     tables = ResultTables(cast(Any, None), cast(Any, None), "run", 1.0)
-    tool = Python(Session(cast(Any, clients), "run", 60.0), MemoryStore(), styles, "run", tables)
+    tool = Python(Session(cast(Any, clients), "run", 60.0), FigureStore(MemoryStore(), "run"), styles, tables)
     # A trainer's episode, which a call that may have acted would end.
     registry = Registry([tool], bounds=CallLimits(patience_s=60.0, is_strict=True))
     cell = json.dumps({"intent": "add", "code": "1 + 2"})

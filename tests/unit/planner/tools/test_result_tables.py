@@ -17,6 +17,7 @@ from fathom.services.datafetch.convert import sheet_to_proto
 from fathom.services.datafetch.sources.sheet import import_table
 from fathom.services.planner.model.episode import Material, MaterialKind
 from fathom.services.planner.proto.episode import material_from_proto, material_to_proto
+from fathom.services.planner.tools.figures import FigureStore
 from fathom.services.planner.tools.python import Python
 from fathom.services.planner.tools.session import Session
 from fathom.services.planner.tools.tables import results as result_tables
@@ -80,7 +81,7 @@ def make_tool(services: Services) -> Python:
     clients = cast(Any, services)
     styles = Counter("styles", "Cells by style", ("style",), registry=CollectorRegistry())
     tables = ResultTables(clients, services.store, "run_1", 5.0)
-    return Python(Session(clients, "run_1", 5.0), services.store, styles, "run_1", tables)
+    return Python(Session(clients, "run_1", 5.0), FigureStore(services.store, "run_1"), styles, tables)
 
 
 async def call(tool: Python, code: str, first: int = 1) -> Reply:

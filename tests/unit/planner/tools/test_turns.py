@@ -15,6 +15,7 @@ from fathom.domain.chat.messages import ToolCall
 from fathom.services.planner.model.episode import MaterialKind, ToolResult, ToolStatus
 from fathom.services.planner.runs.earlier.findings import RecordedTurns
 from fathom.services.planner.runs.repository import RunRepository
+from fathom.services.planner.tools.figures import FigureStore
 from fathom.services.planner.tools.python import Python
 from fathom.services.planner.tools.registry import Registry
 from fathom.services.planner.tools.session import Session
@@ -71,7 +72,7 @@ async def make_record(store: ObjectStore) -> RunRepository:
 async def make_registry(store: ObjectStore, session: Session) -> Registry:
     clients = cast(Any, SimpleNamespace(memory=Memory()))
     turns = RecordedTurns(await make_record(store))
-    python = Python(session, store, cast(Any, None), "run_new", cast(Any, None), 2)
+    python = Python(session, FigureStore(store, "run_new", 2), cast(Any, None), cast(Any, None))
     return Registry([SearchTurns(clients, turns, 1.0), Reuse(clients, turns, session, python, "conv_1", 1.0)], 4)
 
 

@@ -1,4 +1,4 @@
-// Plotly figures. The bundle is loaded when the first figure is shown, from this server.
+// Figures: plotly's, pictures, and HTML. Plotly's bundle is loaded when its first figure is shown, from this server.
 import { call, path } from "../base/api";
 import { el } from "../base/dom";
 import type { FigureRef } from "../contract/types";
@@ -150,12 +150,28 @@ export function figureOf(runId: string, figure: FigureRef, sources: string, onCo
     el("figcaption", {}, el("span", { class: "tag" }, figure.id), title, el("span", { class: "spacer" }), log,
       el("button", { type: "button", class: "quiet", onclick: onCode }, word("showCode"))),
     place, note);
-  draw(runId, figure, { place, title, log, note, sources }).catch((error: Error) => {
+  const show = DRAWN.has(figure.ref?.content_type ?? "") ? draw : frame;
+  show(runId, figure, { place, title, log, note, sources }).catch((error: Error) => {
     place.classList.add("broken");
     place.style.height = "";
     place.replaceChildren(el("span", { class: "chip bad" }, `${figure.id}: ${error.message}`));
   });
   return root;
+}
+
+// Stored as plotly's JSON; a record from before has no type.
+const DRAWN = new Set(["", "application/json"]);
+
+// A picture, or cleaned HTML in a frame without any right: neither can act here.
+async function frame(runId: string, figure: FigureRef, { place, title, note, sources }: Parts): Promise<void> {
+  const type = figure.ref?.content_type;
+  const src = path("runs", runId, "figures", figure.id);
+  const name = title.textContent || figure.id;
+  const shown: HTMLElement = type === "text/html" ? el("iframe", { src, title: name, sandbox: "", class: "shown-html" })
+    : el("img", { src, alt: name, class: "shown-picture", onerror: () => shown.replaceWith(el("span", { class: "chip bad" }, word("noDrawing"))) });
+  place.replaceChildren(shown);
+  note.textContent = sources;
+  note.hidden = !sources;
 }
 
 // In the place of a figure whose code failed: what went wrong, and the way to its record.
