@@ -71,8 +71,9 @@ workflows: dev ## Forms and safety of what .github tells the host
 fmt: dev ## Formats and fixes
 	"$(BIN)/ruff" format . && "$(BIN)/ruff" check --fix .
 
-types: dev ## mypy --strict
+types: dev ## mypy --strict, and TypeScript over the page
 	"$(BIN)/mypy" --num-workers 2
+	@"$(BIN)/python" -m deploy.web --types
 
 proto: dev ## Generates the stubs
 	"$(BIN)/python" protos/contract.py generate
@@ -137,5 +138,6 @@ house: dev data ## Figures of the source tree, of one question and one training 
 doctor: setup ## Says what is missing and how to mend it
 	"$(BIN)/fathom" doctor --home "$(HOME_DIR)"
 
-clean: ## Removes the virtual environment and the local state
-	rm -rf "$(VENV)" "$(VENV).lock" "$(HOME_DIR)"
+clean: ## Removes the virtual environment, the local state and the built page
+	rm -rf "$(VENV)" "$(VENV).lock" "$(HOME_DIR)" services/gateway/static
+	rm -rf $(addprefix services/gateway/web/,node_modules generated .node build.lock)

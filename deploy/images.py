@@ -3,7 +3,8 @@
 BUILDER is buildah (where it is installed) or docker; BUILDER_OPTIONS are further options of its build (isolation,
 mounts). BASE is the base image, with RELEASE=1 by digest or not at all; ENGINE=cpu builds ``gpu`` for processors.
 REPOSITORY and TAG name the images; PIP_INDEX_URL, PIP_EXTRA_INDEX_URL and PIP_FIND_LINKS say where packages come from:
-core and the CPU build of gpu want PyTorch without CUDA. Prints the size of each image in the end.
+core and the CPU build of gpu want PyTorch without CUDA. Builds the page first, which the context has and git has not.
+Prints the size of each image in the end.
 """
 
 from __future__ import annotations
@@ -83,6 +84,9 @@ def main(targets: Sequence[str]) -> int:
         steps = {target: build_command(builder, target, os.environ) for target in targets or TARGETS}
     except ValueError as error:
         print(error, file=sys.stderr)
+        return 1
+    # It says itself what is missing.
+    if subprocess.run([sys.executable, "-m", "deploy.web"], cwd=ROOT, check=False).returncode:
         return 1
     for step in steps.values():
         print("+", *step, flush=True)

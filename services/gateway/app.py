@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import date
+from pathlib import PurePath
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from fastapi import FastAPI, Header, Path, Query, Request, Response
 from fastapi.middleware.gzip import GZipMiddleware
@@ -32,6 +35,7 @@ from fathom.services.gateway.bodies import (
     Ask,
     ConsentBody,
     ConsentState,
+    ConversationEdit,
     Feedback,
     Resume,
     TablePage,
@@ -59,6 +63,8 @@ DOCUMENTED_MESSAGES = (
 )  # fmt: skip
 
 MAX_DIGITS = 19
+# What file systems refuse in names, and control characters.
+UNFIT_IN_NAMES = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*\ud800-\udfff]+')
 RunId = Annotated[str, Path(description="Run id.")]
 PageSize = Annotated[int, Query(ge=0, le=1000, description="At most this many; 0 means 100.")]
 PageToken = Annotated[str, Query(description="Where to go on: next_page_token of the page before.")]
@@ -308,12 +314,24 @@ def add_data(app: FastAPI, engine: Engine) -> None:
         return TablePage(**await engine.get_table_page(sheet_id, View(offset, limit, sort, desc, filter)))
 
     @app.get("/v1/tables/{sheet_id}/export", response_model=None)
-    async def export_table(sheet_id: str, format: Annotated[str, Query(description="csv or xlsx")] = "csv") -> Response:
+    async def export_table(
+        sheet_id: str,
+        format: Annotated[str, Query(description="csv or xlsx")] = "csv",
+        name: Annotated[
+            str, Query(max_length=200, description="The file's name without its end; empty is the id.")
+        ] = "",
+    ) -> Response:
         """Return the full table as a file."""
-        # The name in the header below is safe, since the id has been checked.
         file = await engine.export_table(sheet_id, format)
-        disposition = {"Content-Disposition": f'attachment; filename="{file.name}"'}
-        return Response(file.content, media_type=file.media_type, headers=disposition)
+        return Response(file.content, media_type=file.media_type, headers=name_file(name, file.name))
+
+
+def name_file(wished: str, own: str) -> dict[str, str]:
+    """Return the header that names a download: as wished, as far as file systems take that, or by its ``own`` name."""
+    plain = " ".join(UNFIT_IN_NAMES.sub(" ", wished).split()).strip(" .")
+    shown = f"{plain}{PurePath(own).suffix}" if plain else own
+    # The first form is for programs that do not read the second (RFC 6266); ``own`` is made of a checked id.
+    return {"Content-Disposition": f"attachment; filename=\"{own}\"; filename*=UTF-8''{quote(shown, safe='')}"}
 
 
 def add_library(app: FastAPI, engine: Engine) -> None:
@@ -329,7 +347,7 @@ def add_library(app: FastAPI, engine: Engine) -> None:
 
 
 def add_conversations(app: FastAPI, engine: Engine) -> None:
-    """Add the routes that list, read and delete conversations."""
+    """Add the routes that list, read, change and delete conversations."""
 
     @app.get("/v1/conversations", response_model=None, responses=describe_response(memory.ListConversationsResponse))
     async def list_conversations(page_size: PageSize = 100, page_token: PageToken = "") -> JSONResponse:
@@ -344,6 +362,16 @@ def add_conversations(app: FastAPI, engine: Engine) -> None:
     async def list_turns(conversation_id: str, page_size: PageSize = 100, page_token: PageToken = "") -> JSONResponse:
         """List the turns of a conversation, oldest first."""
         return JSONResponse(await engine.list_turns(conversation_id, page_size, page_token))
+
+    @app.patch(
+        "/v1/conversations/{conversation_id}", response_model=None, responses=describe_response(memory.Conversation)
+    )
+    async def update_conversation(conversation_id: str, edit: ConversationEdit) -> JSONResponse:
+        """Rename, pin or unpin a conversation."""
+        # Fields that are not named are unset in the contract as well.
+        changes = edit.model_dump(exclude_none=True)
+        request = memory.UpdateConversationRequest(conversation_id=conversation_id, **changes)
+        return JSONResponse(await engine.update_conversation(request))
 
     @app.delete(
         "/v1/conversations/{conversation_id}",

@@ -175,6 +175,14 @@ class Feedback(Body):
     request_id: str = Field("", description="Idempotency key.")
 
 
+class ConversationEdit(Body):
+    """What changes of a conversation; what is not named stays."""
+
+    title: str | None = Field(None, min_length=1, max_length=200)
+    pinned: bool | None = Field(None, description="Pinned conversations are listed first.")
+    version: int = Field(0, ge=0, le=MAX_INT32, description="Edits this version alone; 0 edits any.")
+
+
 class ConsentBody(Body):
     """Whether runs may become training data."""
 

@@ -288,6 +288,10 @@ class Engine:
         request = memory.ListTurnsRequest(conversation_id=conversation_id, page_size=page_size, page_token=page_token)
         return to_json(await self._clients.memory.list_turns(request))
 
+    async def update_conversation(self, request: memory.UpdateConversationRequest) -> dict[str, Any]:
+        """Rename, pin or unpin a conversation, and return it."""
+        return to_json((await self._clients.memory.update_conversation(request)).conversation)
+
     async def delete_conversation(self, conversation_id: str) -> dict[str, Any]:
         """Delete a conversation."""
         request = memory.DeleteConversationRequest(conversation_id=conversation_id)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import os
+import sys
 from dataclasses import dataclass
 from importlib import metadata, resources
 from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
 
-from fathom.core.errors import MissingExtra
+from fathom.core.errors import DependencyFailed, MissingExtra
 
-STATIC = Path(__file__).with_name("static")
 REVALIDATE = {"Cache-Control": "no-cache"}
+# Names of these carry a digest of their content.
+UNCHANGING = {"Cache-Control": "private, max-age=31536000, immutable"}
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,15 @@ class Bundle:
 
     tag: str
     packed: bytes
+
+
+def find_page() -> Path:
+    """Return the folder of the built page: beside this module, or in the environment of a checkout that is read-only.
+
+    It may be empty: the gateway serves its API without a page (``deploy/web.py`` builds one).
+    """
+    spare = Path(sys.prefix) / "share" / "fathom" / "page"
+    return spare if (spare / "index.html").exists() else Path(__file__).with_name("static")
 
 
 def read_bundle() -> Bundle:
@@ -60,28 +73,36 @@ class PlotlyScript:
 
 
 class OwnFiles(StaticFiles):
-    """The page's own modules; browsers revalidate them, so that a new version shows at once."""
+    """The page's own files; browsers revalidate those that may change, so that a new version shows at once."""
 
-    def file_response(self, *args: object, **kwargs: object) -> Response:
-        response: Response = super().file_response(*args, **kwargs)  # type: ignore[arg-type]
-        response.headers.update(REVALIDATE)
+    def file_response(self, full_path: str | os.PathLike[str], *args: Any, **kwargs: Any) -> Response:
+        response: Response = super().file_response(full_path, *args, **kwargs)
+        response.headers.update(UNCHANGING if Path(full_path).parent.name == "assets" else REVALIDATE)
         return response
 
 
 def add_page(app: FastAPI) -> None:
     """Add the page under ``/`` and its files under ``/static``."""
     script = PlotlyScript()
+    folder = find_page()
+
+    def answer(name: str) -> FileResponse:
+        if not (folder / name).exists():
+            raise DependencyFailed("page", "it is not built; `make setup` in the checkout builds it")
+        return FileResponse(folder / name, media_type="text/html", headers=REVALIDATE)
 
     @app.get("/", include_in_schema=False)
     async def page() -> FileResponse:
-        return FileResponse(STATIC / "index.html", media_type="text/html", headers=REVALIDATE)
+        return answer("index.html")
 
     @app.get("/frameworks", include_in_schema=False)
     async def frameworks() -> FileResponse:
-        return FileResponse(STATIC / "frameworks.html", media_type="text/html", headers=REVALIDATE)
+        return answer("frameworks.html")
 
     @app.get("/static/plotly.min.js", include_in_schema=False)
     async def plotly(request: Request) -> Response:
         return await script(request)
 
-    app.mount("/static", OwnFiles(directory=STATIC), name="static")
+    # Without its page the gateway still serves the API.
+    if folder.is_dir():
+        app.mount("/static", OwnFiles(directory=folder), name="static")

@@ -46,9 +46,13 @@ def add_descriptor(descriptor: Any, components: dict[str, Schema]) -> None:
         return
     properties: dict[str, Schema] = {}
     # Registered before its fields are read, since messages may contain themselves.
-    components[descriptor.full_name] = {"type": "object", "properties": properties}
+    schema: Schema = {"type": "object", "properties": properties}
+    components[descriptor.full_name] = schema
     for field in descriptor.fields:
         properties[field.name] = field_schema(field, components)
+    # The JSON form leaves out only what has a presence of its own: an empty list or a zero is printed.
+    if always := sorted(field.name for field in descriptor.fields if not field.has_presence):
+        schema["required"] = always
 
 
 def field_schema(field: FieldDescriptor, components: dict[str, Schema]) -> Schema:

@@ -269,6 +269,7 @@ class ReplayMemory:
         self.feedback: list[memory.RecordFeedbackRequest] = []
         self.facts: dict[str, memory.Fact] = {}
         self.deleted: set[str] = set()
+        self.edits: dict[str, memory.UpdateConversationRequest] = {}
 
     def _turns(self, conversation_id: str) -> list[memory.Turn]:
         turns: list[memory.Turn] = []
@@ -293,9 +294,25 @@ class ReplayMemory:
         for ident in dict.fromkeys(self._planner.script.conversation(r.request) for r in self._planner.runs.values()):
             turns = self._turns(ident)
             if turns and ident not in self.deleted:
-                item = response.conversations.add(id=ident, title=turns[0].question, turns=len(turns))
-                item.update_time.GetCurrentTime()
+                response.conversations.append(self._describe(ident))
+        response.conversations.sort(key=lambda item: not item.pinned)
         return response
+
+    def _describe(self, ident: str) -> memory.Conversation:
+        turns, edit = self._turns(ident), self.edits.get(ident, memory.UpdateConversationRequest())
+        title = edit.title or turns[0].question
+        item = memory.Conversation(id=ident, title=title, turns=len(turns), pinned=edit.pinned)
+        item.update_time.GetCurrentTime()
+        return item
+
+    async def UpdateConversation(
+        self, request: memory.UpdateConversationRequest, call: Call
+    ) -> memory.UpdateConversationResponse:
+        if not self._turns(request.conversation_id):
+            raise NotFound("conversation", request.conversation_id)
+        kept = self.edits.setdefault(request.conversation_id, memory.UpdateConversationRequest())
+        kept.MergeFrom(request)
+        return memory.UpdateConversationResponse(conversation=self._describe(request.conversation_id))
 
     async def DeleteConversation(
         self, request: memory.DeleteConversationRequest, call: Call

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 
+from fathom.core.extras import name_missing_extra
 from fathom.domain import frames
+from fathom.services.datafetch.query.model import Column
 
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
@@ -14,10 +17,20 @@ def as_csv(arrow: bytes) -> bytes:
     return frames.from_arrow(arrow).to_csv(index=False).encode("utf-8-sig")
 
 
-def as_xlsx(arrow: bytes) -> bytes:
-    """Return an Office Open XML workbook with one sheet."""
+def as_xlsx(arrow: bytes, columns: Sequence[Column]) -> bytes:
+    """Return an Office Open XML workbook: the data under a frozen head, and unit and source of each column."""
+    with name_missing_extra():
+        import pandas as pd
+    about = [(one.name, one.unit, one.source, one.as_of, one.formula) for one in columns]
     buffer = io.BytesIO()
-    frames.from_arrow(arrow).to_excel(buffer, index=False, sheet_name="data")
+    with pd.ExcelWriter(buffer, engine="openpyxl") as book:
+        frames.from_arrow(arrow).to_excel(book, index=False, sheet_name="data", freeze_panes=(1, 0))
+        heads = ["column", "unit", "source", "data as of", "formula"]
+        pd.DataFrame(about, columns=heads).to_excel(book, index=False, sheet_name="source", freeze_panes=(1, 0))
+        for cell in (cell for sheet in book.sheets.values() for row in sheet.iter_rows() for cell in row):
+            # A text that begins like a formula came from somebody's table, and must not be computed on opening.
+            if cell.data_type == "f":
+                cell.data_type = "s"
     return buffer.getvalue()
 
 

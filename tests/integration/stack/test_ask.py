@@ -177,7 +177,7 @@ async def test_the_gateway_serves_the_run_its_table_and_its_figure(stack: Stack)
         page = await http.get("/")
         assert "default-src 'self'" in page.headers["content-security-policy"]
         for path in (
-            "/static/app.js",
+            "/static/icon.svg",
             "/static/plotly.min.js",
             "/healthz/live",
             "/healthz/ready",

@@ -19,7 +19,7 @@ from deploy.release_check import ReleaseError
 WANTED = {
     "fathom/py.typed", "fathom/api/policy/v1/policy_pb2.py", "fathom/api/policy/v1/policy_pb2.pyi",
     "fathom/services/planner/prompts/system.md", "fathom/services/reward/prompts/judge.md", "fathom/services/retrieval/corpus/notes/cpi.en.md",
-    "fathom/services/gateway/static/index.html", "fathom/services/datafetch/catalog/frameworks/stock.yaml",
+    "fathom/services/gateway/static/index.html", "fathom/services/gateway/static/assets/index.js", "fathom/services/datafetch/catalog/frameworks/stock.yaml",
     "fathom/services/datafetch/catalog/library/markets.yaml", "fathom/trainers/config/presets/grpo.yaml",
 }  # fmt: skip
 

@@ -14,7 +14,7 @@ Door = tuple[httpx.AsyncClient, ReplayHouse]
 Opened = Callable[..., AbstractAsyncContextManager[Door]]
 
 
-@pytest.mark.parametrize("path", ["/", "/static/app.js", "/v1/runs", "/v1/models", "/metrics", "/openapi.json"])
+@pytest.mark.parametrize("path", ["/", "/static/icon.svg", "/v1/runs", "/v1/models", "/metrics", "/openapi.json"])
 async def test_a_token_closes_every_route(open_with: Opened, path: str) -> None:
     async with open_with(token="secret") as (client, _):
         refused = await client.get(path)
@@ -64,7 +64,7 @@ async def test_other_sites_may_not_act(door: Door, site: str, status: int) -> No
     assert answer.status_code == status
 
 
-@pytest.mark.parametrize("path", ["/", "/v1/models", "/v1/nothing", "/static/app.js"])
+@pytest.mark.parametrize("path", ["/", "/v1/models", "/v1/nothing", "/static/icon.svg"])
 async def test_every_answer_keeps_the_page_to_itself(door: Door, path: str) -> None:
     headers = (await door[0].get(path)).headers
     policy = headers["content-security-policy"]

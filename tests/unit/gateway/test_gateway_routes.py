@@ -377,10 +377,22 @@ async def test_a_table_over_the_limit_is_refused(open_with: Opened) -> None:
 async def test_a_table_is_exported_whole(door: Door, kind: str, starts: bytes) -> None:
     answer = await door[0].get(f"/v1/tables/{SHEET_ID}/export", params={"format": kind})
     assert answer.content.startswith(starts)
-    assert answer.headers["content-disposition"] == f'attachment; filename="{SHEET_ID}.{kind}"'
+    own = f"{SHEET_ID}.{kind}"
+    assert answer.headers["content-disposition"] == f"attachment; filename=\"{own}\"; filename*=UTF-8''{own}"
     if kind == "csv":
         assert len(answer.text.splitlines()) == 31
     assert (await door[0].get(f"/v1/tables/{SHEET_ID}/export?format=pdf")).json()["field"] == "format"
+
+
+@pytest.mark.parametrize(
+    ("wished", "name"),
+    [("Close of AAA", "Close%20of%20AAA.csv"), ("苹果", "%E8%8B%B9%E6%9E%9C.csv"), ("a/../b\r\nX: 1", "a%20..%20b%20X%201.csv"),
+     ("..", f"{SHEET_ID}.csv"), ('"; x="', "%3B%20x%3D.csv")],
+)  # fmt: skip
+async def test_a_download_has_the_name_of_its_table(door: Door, wished: str, name: str) -> None:
+    answer = await door[0].get(f"/v1/tables/{SHEET_ID}/export", params={"name": wished})
+    assert answer.headers["content-disposition"].endswith(f"; filename*=UTF-8''{name}")
+    assert answer.headers["content-disposition"].startswith(f'attachment; filename="{SHEET_ID}.csv"')
 
 
 async def test_conversations_are_listed_read_and_deleted(door: Door) -> None:
@@ -392,6 +404,27 @@ async def test_conversations_are_listed_read_and_deleted(door: Door) -> None:
     assert turns[0]["run_id"] == run_id
     assert (await client.delete(f"/v1/conversations/{item['id']}")).json() == {"turns": 1}
     assert (await client.get(f"/v1/conversations/{item['id']}")).status_code == 404
+
+
+async def test_a_conversation_is_renamed_and_pinned(door: Door) -> None:
+    client, house = door
+    run_id = await ask(client)
+    await read_events(client, f"/v1/runs/{run_id}/events")
+    [item] = (await client.get("/v1/conversations")).json()["conversations"]
+    url = f"/v1/conversations/{item['id']}"
+    assert (await client.patch(url, json={"title": "Apple, 苹果"})).json()["title"] == "Apple, 苹果"
+    assert not house.memory.edits[item["id"]].HasField("pinned")
+    changed = (await client.patch(url, json={"pinned": True})).json()
+    assert (changed["title"], changed["pinned"]) == ("Apple, 苹果", True)
+    for body, field in (
+        ({"title": ""}, "title"),
+        ({"title": "x" * 201}, "title"),
+        ({"version": -1}, "version"),
+        ({"name": "x"}, "name"),
+    ):
+        refused = await client.patch(url, json=body)
+        assert (refused.status_code, refused.json()["field"]) == (400, field)
+    assert (await client.patch("/v1/conversations/none", json={"pinned": True})).status_code == 404
 
 
 async def test_models_say_which_answers_and_which_is_warming(door: Door) -> None:

@@ -104,4 +104,4 @@ async def test_the_page_is_linked_and_loads_its_own_files(door: Door) -> None:
     for path in ("/static/training/report.js", "/static/training/report.css", "/static/plotly.min.js"):
         assert f'"{path}"' in page
         assert (await client.get(path)).status_code == 200
-    assert (await client.get("/static/app.js")).status_code == 200
+    assert (await client.get("/static/icon.svg")).status_code == 200

@@ -1,0 +1,50 @@
+// Which language is spoken, its words, and settings that the browser keeps.
+import { WORDS } from "./dictionary";
+
+export type Language = "en" | "zh";
+const chosen: { language: Language } = { language: firstLanguage() };
+
+function firstLanguage(): Language {
+  const kept = remembered("language") ?? navigator.language;
+  return kept.startsWith("zh") ? "zh" : "en";
+}
+
+export const language = (): Language => chosen.language;
+// Some keys are composed of what the contract says, so that any text may be asked for.
+export const word = (key: string): string => (WORDS[chosen.language] as Record<string, string>)[key] ?? key;
+export const counted = (number: number, one: string, many: string): string => `${number} ${word(number === 1 ? one : many)}`;
+
+export function switchLanguage(): void {
+  chosen.language = chosen.language === "zh" ? "en" : "zh";
+  remember("language", chosen.language);
+}
+
+// Storage may be closed to an embedded page; a setting then lasts as long as the page.
+export function remembered(key: string): string | null {
+  try {
+    return localStorage.getItem(`fathom.${key}`);
+  } catch {
+    return null;
+  }
+}
+
+export function remember(key: string, value: string): void {
+  try {
+    localStorage.setItem(`fathom.${key}`, value);
+  } catch {
+    // see above
+  }
+}
+
+// Puts the words into the static parts of the page.
+export function translate(root: ParentNode): void {
+  document.documentElement.lang = chosen.language;
+  for (const place of root.querySelectorAll<HTMLElement>("[data-word]")) place.textContent = word(place.dataset.word ?? "");
+  for (const place of root.querySelectorAll<HTMLInputElement>("[data-placeholder]")) {
+    place.placeholder = word(place.dataset.placeholder ?? "");
+  }
+  for (const place of root.querySelectorAll<HTMLElement>("[data-label]")) {
+    place.setAttribute("aria-label", word(place.dataset.label ?? ""));
+    if (place.tagName === "BUTTON") place.title = word(place.dataset.label ?? "");
+  }
+}

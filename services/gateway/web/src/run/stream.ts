@@ -1,0 +1,93 @@
+// Follows a run's events. The browser reconnects by itself and says which event it saw last; when it gives up (an error
+// status), this asks for the run's record: one that is over is shown from it, the stream of any other is opened again.
+// It never stops trying while the page is open: a run that was finished meanwhile must not be called a failure.
+import { asProblem, call, path } from "../base/api";
+import type { RunEvent, RunRecord } from "../contract/types";
+
+export interface Failure {
+  message: string;
+  culprit: string;
+}
+
+export interface Handlers {
+  onEvent: (event: RunEvent) => void;
+  // The run ended while its events could not be followed.
+  onRecord: (record: RunRecord) => void;
+  // There is no such run, or it is another's.
+  onFailure: (failure: Failure) => void;
+  onWaiting: (isWaiting: boolean) => void;
+}
+
+const PAUSE_MS = 1_000;
+const LONGEST_PAUSE_MS = 15_000;
+// A run that was resumed has several ends: what follows the first comes at once.
+const END_MS = 400;
+
+export function follow(runId: string, after: number, handlers: Handlers): { close: () => void } {
+  let last = after;
+  let source: EventSource | null = null;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let ending: ReturnType<typeof setTimeout> | undefined;
+  let isOver = false;
+  let tries = 0;
+
+  const close = (): void => {
+    isOver = true;
+    clearTimeout(timer);
+    clearTimeout(ending);
+    source?.close();
+  };
+
+  const wait = (act: () => unknown): void => {
+    timer = setTimeout(act, Math.min(LONGEST_PAUSE_MS, PAUSE_MS * 2 ** tries));
+    tries += 1;
+  };
+
+  async function look(): Promise<void> {
+    try {
+      const record = await call<RunRecord>(path("runs", runId));
+      if (isOver) return;
+      if (record.running) return wait(open);
+      close();
+      handlers.onRecord(record);
+    } catch (thrown) {
+      const problem = asProblem(thrown);
+      if (isOver) return;
+      // A refusal is final; an unreachable gateway or planner is not.
+      if (problem.status < 400 || problem.status >= 500) return wait(look);
+      close();
+      handlers.onFailure({ message: problem.message, culprit: problem.culprit });
+    }
+  }
+
+  function interrupt(isClosed: boolean): void {
+    if (isOver) return;
+    if (ending) return close();
+    handlers.onWaiting(true);
+    if (!isClosed) return;
+    source?.close();
+    void look();
+  }
+
+  function take(message: MessageEvent<string>): void {
+    const event = JSON.parse(message.data) as RunEvent;
+    handlers.onWaiting(false);
+    tries = 0;
+    last = Math.max(last, Number(event.sequence));
+    clearTimeout(ending);
+    ending = event.finished ? setTimeout(close, END_MS) : undefined;
+    handlers.onEvent(event);
+  }
+
+  function open(): void {
+    const opened = new EventSource(`${path("runs", runId, "events")}?after=${last}`);
+    source = opened;
+    opened.addEventListener("error", () => interrupt(opened.readyState === EventSource.CLOSED));
+    // The gateway has lost the planner, which may be back.
+    opened.addEventListener("failure", () => interrupt(true));
+    opened.addEventListener("run", take);
+  }
+
+  open();
+  return { close };
+}

@@ -1,0 +1,17 @@
+// Builds the page into the folder that the gateway serves; deploy/web.py calls it with --outDir.
+import { defineConfig } from "vite";
+
+export default defineConfig({
+  build: {
+    target: "es2022",
+    // The content policy allows no data: URLs for scripts and styles, and no inline script.
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    emptyOutDir: true,
+    rolldownOptions: { input: ["index.html", "frameworks.html"] },
+  },
+  experimental: {
+    // Pages are served at / and their files below static/. Both are relative, so that a path prefix is no matter.
+    renderBuiltUrl: (filename, { hostType }) => (hostType === "html" ? `./static/${filename}` : { relative: true }),
+  },
+});

@@ -1,0 +1,123 @@
+"""Tables in a real browser: whole sheets that scroll, order, filter, the clipboard, and tables that a model has typed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Locator, expect
+
+from tests.e2e.pages import CHROMIUM, ask, open_page
+from tests.e2e.replay import ReplayHouse, serve_script
+from tests.e2e.script import Script, trading_days
+
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium"),
+    pytest.mark.asyncio(loop_scope="session"),
+]
+DAYS = 1_510
+WIDE = "| name |" + "".join(f" measure {i} |" for i in range(30)) + "\n|---|" + "---:|" * 30 + "\n"
+WIDE += "| A rather long name of a company |" + " 12,345.67 |" * 30
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def house() -> AsyncIterator[ReplayHouse]:
+    expect.set_options(timeout=20_000)
+    async with serve_script(Script(answer=f"Prices.\n\n{{{{table:sheet_1}}}}\n\n{WIDE}", days=DAYS)) as served:
+        yield served
+
+
+async def show_table(browser: Browser, house: ReplayHouse, width: int = 1440) -> Locator:
+    page = (await open_page(browser, house.url, width=width)).page
+    await ask(page)
+    await expect(page.locator(".trace.over")).to_be_visible()
+    table = page.locator(".answer .table")
+    await expect(table.locator("tbody tr").first).to_contain_text("2015-01-02")
+    return table
+
+
+async def test_a_whole_sheet_scrolls_and_draws_only_what_is_in_sight(browser: Browser, house: ReplayHouse) -> None:
+    table = await show_table(browser, house)
+    await expect(table.locator(".foot")).to_contain_text("of 1,510")
+    scroll = table.locator(".scroll")
+    await scroll.evaluate("(place) => { place.scrollTop = place.scrollHeight; }")
+    last = trading_days(DAYS)[-1].isoformat()
+    await expect(table.locator("tbody tr").last).to_contain_text(last)
+    await expect(table.locator(".foot")).to_contain_text("1,510 of 1,510")
+    assert await table.locator("tbody tr").count() < 60
+    # The head stays at the top of what scrolls.
+    head, place = await table.locator("th").first.bounding_box(), await scroll.bounding_box()
+    assert head is not None
+    assert place is not None
+    assert abs(head["y"] - place["y"]) <= 2
+
+
+async def test_sorting_keeps_the_focus_and_begins_at_the_top(browser: Browser, house: ReplayHouse) -> None:
+    table = await show_table(browser, house)
+    await table.locator(".scroll").evaluate("(place) => { place.scrollTop = 9000; }")
+    await expect(table.locator("tbody tr").first).not_to_contain_text("2015-01-02")
+    head = table.locator("th button").first
+    await head.focus()
+    await head.press("Enter")
+    await expect(table.locator("th").first).to_have_attribute("aria-sort", "ascending")
+    await head.press("Enter")
+    await expect(table.locator("th").first).to_have_attribute("aria-sort", "descending")
+    await expect(head).to_be_focused()
+    await expect(table.locator("tbody tr").first).to_contain_text(trading_days(DAYS)[-1].isoformat())
+
+
+async def test_a_filter_without_rows_says_so(browser: Browser, house: ReplayHouse) -> None:
+    table = await show_table(browser, house)
+    await table.get_by_role("searchbox").fill("2016-02 no such")
+    await expect(table.locator(".none")).to_have_text("No row has all of these words.")
+    await table.get_by_role("searchbox").fill("2016-02")
+    await expect(table.locator("tbody tr").first).to_contain_text("2016-02-01")
+    await expect(table.locator(".foot")).to_contain_text("of 21")
+    await expect(table.locator(".none")).to_be_hidden()
+
+
+async def test_rows_are_copied_for_a_spreadsheet_with_units_and_source(browser: Browser, house: ReplayHouse) -> None:
+    table = await show_table(browser, house)
+    await table.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await table.get_by_role("button", name="Copy").click()
+    await expect(table.get_by_role("button", name="Copied")).to_be_visible()
+    lines = (await table.page.evaluate("navigator.clipboard.readText()")).splitlines()
+    assert lines[0] == "date\tAAA.close_adj (USD)\tBBB.close_adj (USD)"
+    assert lines[1].split("\t") == ["2015-01-02", "100", ""]
+    assert len(lines) == 1 + DAYS + 4
+    assert lines[-4:] == ["", "Adjusted close of AAA and BBB", "source: synthetic 1.0", "data as of 2020-10-15"]
+
+
+@pytest.mark.parametrize("width", [1440, 420])
+async def test_a_wide_table_of_the_model_scrolls_and_keeps_its_numbers_whole(
+    browser: Browser, house: ReplayHouse, width: int
+) -> None:
+    page = (await show_table(browser, house, width)).page
+    typed = page.locator(".typed .scroll")
+    assert await typed.evaluate("(place) => place.scrollWidth > place.clientWidth")
+    number = await typed.locator("td").nth(5).bounding_box()
+    assert number is not None
+    assert number["width"] > 50
+    await typed.evaluate("(place) => { place.scrollLeft = place.scrollWidth; }")
+    await expect(typed.locator("td").first).to_be_in_viewport()
+    assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+async def test_details_lie_over_the_text_until_there_is_room_for_both(browser: Browser, house: ReplayHouse) -> None:
+    page = (await show_table(browser, house, 1100)).page
+    before = await page.locator("main").bounding_box()
+    await page.locator("#panel-toggle").click()
+    await expect(page.locator("#panel")).to_be_visible()
+    assert await page.locator("main").bounding_box() == before
+    await page.keyboard.press("Escape")
+    await expect(page.locator("#panel")).to_be_hidden()
+    await expect(page.locator("#panel-toggle")).to_be_focused()
+
+
+async def test_a_run_that_ended_while_it_could_not_be_followed_is_shown(browser: Browser, house: ReplayHouse) -> None:
+    page = (await open_page(browser, house.url)).page
+    await page.route("**/events?*", lambda route: route.fulfill(status=503, body="{}"))
+    await ask(page)
+    await expect(page.locator(".trace.over")).to_contain_text("Done · 5 steps")
+    await expect(page.locator(".answer .table tbody tr").first).to_be_visible()
