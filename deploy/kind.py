@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from deploy import images
 from deploy import smoke as question
 from fathom.core.identity import make_keys
 
@@ -73,7 +74,7 @@ def up() -> None:
         print("+ kind create cluster (minutes)", flush=True)
         run(kind, "create", "cluster", "--name", CLUSTER, "--wait", "180s")
     for target in IMAGES:
-        name = f"fathom-{target}:dev"
+        name = images.tag(target, {})
         if run(docker, "image", "inspect", name, check=False).returncode:
             if target in NEEDED:
                 raise KindFailed(f"image {name} is not there: make images BUILDER=docker")

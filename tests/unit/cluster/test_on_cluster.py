@@ -103,6 +103,15 @@ def test_workers_and_gpus_replace_the_templates(cluster: Cluster) -> None:
     )
 
 
+def test_a_training_belongs_to_its_release_and_goes_with_it(server: FakeApiServer, place: ReleasePlace) -> None:
+    """Kubernetes deletes what belongs to the ConfigMap when ``helm uninstall`` deletes that."""
+    assert train_on_cluster(make_request(follow=False), place) == 0
+    template = server.objects["/api/v1/namespaces/research/configmaps/fathom-rayjob"]
+    assert read_submitted(server)["metadata"]["ownerReferences"] == [
+        {"apiVersion": "v1", "kind": "ConfigMap", "name": "fathom-rayjob", "uid": template["metadata"]["uid"]}
+    ]
+
+
 def test_the_queue_of_the_values_stays_on_the_job() -> None:
     """Kueue owns suspend from the first moment."""
     golden = (Path(__file__).parents[2] / "golden" / "chart" / "full.yaml").read_text()

@@ -66,7 +66,7 @@ def full_name(release: str) -> str:
 
 
 def load_template(cluster: Cluster, release: str) -> Object:
-    """Load the release's template for training jobs.
+    """Load the release's template for training jobs; a job made from it goes when the release is uninstalled.
 
     Raises ``FailedPrecondition`` naming release and namespace when there is none, ``CorruptData`` when it cannot be
     read.
@@ -82,9 +82,18 @@ def load_template(cluster: Cluster, release: str) -> Object:
         raise FailedPrecondition(message, metadata={"field": "release"}) from error
     try:
         found: Object = json.loads(held["data"][TEMPLATE])
+        found["metadata"]["ownerReferences"] = [make_owner(name, held)]
         return found
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptData(f"ConfigMap {name}", f"{TEMPLATE} cannot be read: {error}") from error
+
+
+def make_owner(name: str, held: Mapping[str, Any]) -> Object:
+    """Return the reference by which Kubernetes deletes what belongs to this ConfigMap together with it.
+
+    Without an owner a training would outlive its release, and run on without the release's network policies.
+    """
+    return {"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": held["metadata"]["uid"]}
 
 
 def fill_template(template: Mapping[str, Any], wanted: Wanted, release: str) -> Object:
