@@ -77,6 +77,10 @@ FATHOM_{{ upper $name }}_FRAMES_BY_REFERENCE: "false"
 {{- end }}
 FATHOM_RUNTIME_ENDPOINTS: {{ include "fathom.endpoints" (list $root $name) | quote }}
 FATHOM_RUNTIME_LOG_LEVEL: {{ $service.logLevel | quote }}
+{{- if $service.bus }}
+# When all restart at once, the bus may be the last.
+FATHOM_RUNTIME_BUS_WAIT_S: "240"
+{{- end }}
 # A pod that is the only one of its kind moves with its volume: its callers wait for it.
 FATHOM_RUNTIME_CALL_ATTEMPTS: "20"
 FATHOM_RUNTIME_GRACE_S: {{ $service.graceSeconds | quote }}
