@@ -61,9 +61,10 @@ def test_images_are_made_under_the_names_that_the_chart_asks_for() -> None:
 
 
 def test_commands_of_fathom_are_known(lines: list[str]) -> None:
-    for line in lines:
-        if line.startswith("fathom "):
-            parses(expand(line)[1:])
+    ours = [expand(line)[1:] for line in lines if line.startswith("fathom ")]
+    assert ours
+    for words in ours:
+        parses(words)
 
 
 def test_notes_suggest_the_question_that_the_stack_is_asked_by_the_tests() -> None:
