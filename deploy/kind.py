@@ -126,11 +126,11 @@ def make_gateway_token() -> dict[str, str]:
 SECRETS = {STORE: make_store_login, IDENTITY: make_identity, GATEWAY: make_gateway_token}
 
 
-def write_secret(name: str, content: Mapping[str, str]) -> str:
+def write_secret(name: str, content: Mapping[str, str], namespace: str = NAMESPACE) -> str:
     """Return a Secret in YAML."""
     lines = [f"  {key}: {base64.b64encode(value.encode()).decode()}" for key, value in content.items()]
     return "\n".join(
-        ["apiVersion: v1", "kind: Secret", f"metadata: {{name: {name}, namespace: {NAMESPACE}}}", "data:", *lines, ""]
+        ["apiVersion: v1", "kind: Secret", f"metadata: {{name: {name}, namespace: {namespace}}}", "data:", *lines, ""]
     )
 
 

@@ -162,7 +162,8 @@ capabilities:
 {{- if not $pod.hostUsers }}
 hostUsers: false
 {{- end }}
-{{- with $pod.priorityClassName }}
+{{- $made := printf "%s-%s-%s" $root.Release.Namespace (include "fathom.name" $root) (ternary "training" "production" (eq (index . 1) "trainer")) -}}
+{{- with $pod.priorityClassName | default (ternary $made "" $root.Values.priorityClasses.create) }}
 priorityClassName: {{ . | quote }}
 {{- end }}
 {{- with $pod.nodeSelector }}

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fathom.core.errors import Conflict, CorruptData, FailedPrecondition, InvalidField, NotFound
+from fathom.core.errors import Conflict, CorruptData, FailedPrecondition, InvalidField, NotFound, UpstreamRefused
 from fathom.core.ids import content_hash
 from fathom.operations.cluster.api import CONFIGMAPS, RAYJOBS, Cluster, Object, UnknownKind
 
@@ -140,14 +140,18 @@ def set_workers(cluster: Object, wanted: Wanted) -> None:
 def submit(cluster: Cluster, job: Mapping[str, Any]) -> tuple[Object, bool]:
     """Submit the job; return it as the server has it, and True if it is new.
 
-    Raises ``Conflict`` when another training has this name, ``FailedPrecondition`` without KubeRay's operator, and the
-    errors of the API.
+    Raises ``Conflict`` when another training has this name, ``FailedPrecondition`` without KubeRay's operator or with
+    one whose RayJobs lack what the template says, and the errors of the API.
     """
     name, asked = job["metadata"]["name"], job["metadata"]["annotations"][ASKED]
     try:
         return cluster.create(RAYJOBS, job), True
     except UnknownKind as error:
         raise FailedPrecondition(NO_OPERATOR, metadata={"missing": str(RAYJOBS)}) from error
+    except UpstreamRefused as error:
+        if "unknown field" not in error.message:
+            raise
+        raise FailedPrecondition(f"{OLD_OPERATOR} ({error.message})", metadata={"missing": str(RAYJOBS)}) from error
     except Conflict as error:
         there = cluster.read(RAYJOBS, name)
         if there["metadata"].get("annotations", {}).get(ASKED) == asked:
@@ -156,6 +160,10 @@ def submit(cluster: Cluster, job: Mapping[str, Any]) -> tuple[Object, bool]:
         raise Conflict(message, metadata={"field": "job_id"}) from error
 
 
+OLD_OPERATOR = (
+    "KubeRay's operator, or its CRDs, are older than the chart (1.7): an administrator upgrades both, CRDs first, "
+    "since helm upgrade leaves them as they are"
+)
 NO_OPERATOR = (
     "the cluster knows no RayJobs: KubeRay's operator is not installed. An administrator installs it: "
     "helm install kuberay-operator kuberay/kuberay-operator --namespace ray-system --create-namespace"
