@@ -55,7 +55,7 @@ async def cluster(folder: Path, *settings: str, ready_s: float = 120.0) -> Async
     found = Cluster(render("helm4", VALUES, "demo", *settings), SECRETS, folder, {"s3.storage": NODE})
     try:
         await found.start()
-        store = await object_store(folder / "s3")
+        store = found.store = await object_store(folder / "s3")
         try:
             await found.until_ready(ready_s)
             yield found
