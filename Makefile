@@ -112,7 +112,7 @@ smoke: dev ## One question to the deployed gateway; SMOKE_URL=http://… asks an
 
 cluster-test: dev data ## The journey of a release on the cluster of KUBECONFIG, without one on the simulated cluster: dist/journey.html
 	FATHOM_JOURNEY=dist/journey.html $(if $(KUBECONFIG),FATHOM_CLUSTER=1 KUBECONFIG="$(KUBECONFIG)") "$(BIN)/pytest" -n 0 -s \
-	  tests/integration/journey $(if $(KUBECONFIG),tests/chart/test_readme_lines.py)
+	  tests/integration/journey $(if $(KUBECONFIG),tests/chart/install/test_readme_lines.py)
 
 kind-down: dev ## Removes that cluster
 	"$(BIN)/python" -m deploy.kind down

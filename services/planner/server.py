@@ -17,6 +17,7 @@ from fathom.domain.chat.proto import tool_spec_to_proto
 from fathom.hosting.deps import Deps
 from fathom.hosting.reach import Reach
 from fathom.services.planner.assembly import ResourcesFactory
+from fathom.services.planner.classification.classifier import Classifier
 from fathom.services.planner.config import Config
 from fathom.services.planner.engine import AnyProtocol, Engine
 from fathom.services.planner.episode.dialogue import Research, SearchR1
@@ -60,28 +61,15 @@ MOUNT_WAIT_S = 5.0
 
 def build(config: Config, deps: Deps) -> Service:
     """Build the planner service with its worker."""
+    # Of the store itself: what is asked for belongs to no tenant.
     reach = Reach(deps.bus, deps.store, deps.telemetry.log)
     # Runs, rollouts and what they refer to belong to a tenant.
     deps = replace(deps, store=TenantStore(deps.store), clients=deps.clients.wrap_transports(RecordedTransport))
     recordings = Recordings(deps.store)
     prompts = Prompts.of(load_catalogue(config.prompt_dir), config)
-    research = Research(prompts)
     understanding = Understanding.of(config, deps, prompts)
     classifier = understanding.classifier
-    enricher = LibraryEnricher(
-        deps.clients, config.workflow_widening, config.workflow_framework_tokens, classifier=classifier
-    )
-    protocols: dict[int, AnyProtocol] = {
-        # A request may leave the protocol out.
-        trajectory.PROTOCOL_UNSPECIFIED: research,
-        trajectory.PROTOCOL_RESEARCH: research,
-        trajectory.PROTOCOL_WORKFLOW: Workflow(
-            prompts, enricher, config.workflow_material_tokens, config.workflow_reflects
-        ),
-        trajectory.PROTOCOL_SEARCH_R1: SearchR1(
-            prompts.catalogue.find("search_r1", "en").body, documents=config.search_r1_documents
-        ),
-    }
+    protocols = make_protocols(config, deps, prompts, classifier)
     log = deps.telemetry.log
     quotas = Quotas(deps.bus, log)
     resources = ResourcesFactory.of(config, deps, prompts.catalogue, classifier, understanding.measures, quotas)
@@ -120,6 +108,25 @@ def build(config: Config, deps: Deps) -> Service:
     return Service(
         "planner", servicer, servicer.warm_up, servicer.close, changes=servicer.changes, finish=servicer.finish
     )
+
+
+def make_protocols(config: Config, deps: Deps, prompts: Prompts, classifier: Classifier) -> dict[int, AnyProtocol]:
+    """Return the protocols by their number in the API."""
+    research = Research(prompts)
+    enricher = LibraryEnricher(
+        deps.clients, config.workflow_widening, config.workflow_framework_tokens, classifier=classifier
+    )
+    return {
+        # A request may leave the protocol out.
+        trajectory.PROTOCOL_UNSPECIFIED: research,
+        trajectory.PROTOCOL_RESEARCH: research,
+        trajectory.PROTOCOL_WORKFLOW: Workflow(
+            prompts, enricher, config.workflow_material_tokens, config.workflow_reflects
+        ),
+        trajectory.PROTOCOL_SEARCH_R1: SearchR1(
+            prompts.catalogue.find("search_r1", "en").body, documents=config.search_r1_documents
+        ),
+    }
 
 
 def make_remembering(

@@ -89,7 +89,7 @@ ELSEWHERE: Mapping[str, str] = {
     "make test": "this is it",
     "make images": "tests/images, where a builder is installed",
     "helm install fathom charts/fathom -n fathom -f charts/fathom/ci/first-try.yaml --wait --timeout 15m": (
-        "tests/chart/test_readme_lines.py renders it"
+        "tests/chart/install/test_readme_lines.py renders it"
     ),
     "helm test fathom -n fathom": "tests/integration/cluster",
     "fathom report": "tests/unit/training_report",

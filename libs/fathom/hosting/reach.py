@@ -39,6 +39,7 @@ class Reach:
     async def wait_for_change(self) -> bool:
         """Return whether both are within reach, as soon as that is another answer than before."""
         while True:
+            # The start has just reached both.
             await asyncio.sleep(self._every_s)
             await self.ask()
             is_there = max(self._missed.values()) < self._allowed

@@ -31,6 +31,7 @@ async def wait_for_bus(
             await bus.declare()
             return bus
         except FathomError as error:
+            # Connected, but JetStream is not up yet: the next attempt begins anew.
             if bus is not None:
                 await bus.close()
             delay = retries.next_delay_s(error)

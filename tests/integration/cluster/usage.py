@@ -34,6 +34,7 @@ def measure(pid: int) -> Usage:
     """Add up the processes of a pod; one that ends meanwhile is left out."""
     memory_kib, ticks, count = 0, 0, 0
     for found in list(walk(pid)):
+        # Pages that are shared, such as those of a fork server's children, are counted by their share.
         try:
             rollup = Path(f"/proc/{found}/smaps_rollup").read_text()
             stat = Path(f"/proc/{found}/stat").read_text().rpartition(")")[2].split()
@@ -41,6 +42,7 @@ def measure(pid: int) -> Usage:
             continue
         # Anonymous and shared pages that are this pod's own, by their share; files of the image can be dropped.
         memory_kib += sum(int(size) for size in re.findall(r"^(?:Pss_Anon|Pss_Shmem):\s+(\d+)", rollup, re.MULTILINE))
+        # utime, stime, and those of children that have ended.
         ticks += sum(int(value) for value in stat[11:15])
         count += 1
     return Usage(memory_kib / 1024, ticks / TICKS, count)

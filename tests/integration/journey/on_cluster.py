@@ -39,6 +39,7 @@ class Walk:
     def install(self, record: Record) -> None:
         name, operator = self.operator.namespace, self.operator
         operator.run("kubectl", "apply", "-f", "-", feed=NAMESPACE.format(name=name))
+        # Made here and not by the chart, which holds no secret; README's lines do the same by kubectl.
         made = {
             "fathom-object-store": make_store_login(),
             "fathom-identity": make_identity(),
@@ -70,6 +71,7 @@ class Walk:
     def kill(self, record: Record) -> None:
         with self.using(record):
             for component in COMPONENTS:
+                # Without grace, as a node does that fails: the process has no time to hand anything over.
                 for pod in self.operator.list_pods(component):
                     self.operator.kubectl("delete", "pod", pod["metadata"]["name"], "--grace-period=0", "--force")
                 self.operator.wait_for_rollout()
@@ -77,6 +79,7 @@ class Walk:
     def restart_all(self, record: Record) -> None:
         self.operator.kubectl("rollout", "restart", "deployment,statefulset")
         self.operator.wait_for_rollout()
+        # New pods begin at 0: whatever is counted ended by itself since.
         restarted = {pod["metadata"]["name"]: count_restarts(pod) for pod in self.operator.list_pods()}
         if ended := {name: count for name, count in restarted.items() if count}:
             raise CommandFailed(f"ended by themselves: {ended}")
@@ -95,6 +98,7 @@ class Walk:
             raise NotSeen("KubeRay's operator is not installed")
         words = ("train", "grpo", "--on-cluster", "--workers", str(workers), "--config", "examples/train/grpo.yaml")
         said = self.operator.fathom(*words, "trainer.total_training_steps=2")
+        # The command ends when the job has: the operator must have deleted the cluster by then, or is about to.
         if left := self.operator.kubectl("get", "rayclusters", "-o", "name").split():
             raise CommandFailed(f"the training has ended, and {left} is still there")
         record.detail = said.strip().splitlines()[-1]
@@ -103,6 +107,7 @@ class Walk:
         prefix = self.operator.release
         strangers = [(f"{prefix}-nats", 4222), (f"{prefix}-minio", 9000), ("kubernetes.default", 443)]
         open_to = [f"{host}:{port}" for host, port in strangers if self.reaches("sandbox", host, port)]
+        # Many clusters accept policies and do nothing with them: that is no fault of the release.
         if len(open_to) == len(strangers):
             raise NotSeen("nobody enforces network policies on this cluster")
         if open_to:
@@ -116,6 +121,7 @@ class Walk:
     def reaches(self, component: str, host: str, port: int) -> bool:
         """Return whether a pod can open a connection; raises ``CommandFailed`` when it cannot be asked."""
         pod = self.operator.list_pods(component)[0]["metadata"]["name"]
+        # With Python, which each of our images has; a shell and nc they have not.
         try:
             self.operator.kubectl("exec", pod, "--", "python3", "-c", CONNECT, host, str(port))
         except CommandFailed as error:
@@ -169,6 +175,7 @@ def walk_on_cluster(helm_options: Sequence[str]) -> Sequence[Record]:
         for name, step in steps:
             with journal.step(name) as record:
                 step(record)
+            # Everything else would fail for the same reason.
             if name == "install" and record.state != "seen":
                 break
     finally:

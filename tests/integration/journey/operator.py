@@ -44,6 +44,7 @@ class Operator:
     def run(self, name: str, *words: str, feed: str | None = None, deadline_s: float = COMMAND_S) -> str:
         """Run a command to its end; return what it printed. Raises ``CommandFailed``."""
         command = [find_program(name), *words]
+        # The root of the checkout: the chart and the examples of README are named from there.
         done = subprocess.run(
             command, input=feed, cwd=ROOT, capture_output=True, text=True, timeout=deadline_s, check=False
         )
@@ -55,6 +56,7 @@ class Operator:
         return self.run("kubectl", "-n", self.namespace, *words, feed=feed)
 
     def helm(self, verb: str, *words: str) -> str:
+        # helm test, rollback and uninstall know no values.
         more = self.helm_options if verb in ("install", "upgrade") else ()
         return self.run("helm", verb, self.release, *words, "-n", self.namespace, *more)
 
@@ -75,6 +77,7 @@ class Operator:
 
     def wait_for_rollout(self) -> None:
         """Return when every Deployment and StatefulSet is rolled out."""
+        # By name: `rollout status` takes one at a time, and a selector would pass when nothing matches.
         for workload in self.list_names("deployments,statefulsets"):
             self.kubectl("rollout", "status", workload, "--timeout=15m")
 
@@ -107,6 +110,8 @@ class Operator:
 
     def ask(self, deadline_s: float = 300.0) -> str:
         """Ask README's question through a forwarded port; return what the answer has. Raises ``SmokeFailed``."""
+        # A port-forward of its own for each question: one that stays open would die with its pod, and the loss would
+        # be kubectl's and not the release's.
         with self.forward() as url:
             gateway = smoke.Gateway(url, self.read_token(), time.monotonic() + deadline_s)
             finished = smoke.ask(gateway, smoke.QUESTION)
@@ -136,6 +141,7 @@ class Load:
             try:
                 self.operator.ask()
                 self.seconds.append(time.monotonic() - began)
+            # A user whose port-forward breaks notices as much as one whose question fails.
             except (smoke.SmokeFailed, CommandFailed, OSError) as error:
                 self.errors.append(str(error))
                 self._stop.wait(1.0)
@@ -152,5 +158,6 @@ class Load:
             self._stop.set()
             for thread in threads:
                 thread.join()
+        # Users who asked nothing would prove nothing.
         if self.errors or not self.seconds:
             raise CommandFailed(f"{self}: {self.errors[:3]}")

@@ -84,6 +84,7 @@ async def walk(journal: Journal, found: Cluster) -> None:
     with journal.step("scale") as record:
         async with using(found, record, "scale"):
             for name in SCALED:
+                # Up and down at once, so that the next one has the same load.
                 added = await found.add(found.workloads[f"{PREFIX}-{name}"])
                 await found.until_ready(READY_S, [added])
                 await found.remove(added)
@@ -147,6 +148,7 @@ async def take_the_store_away(found: Cluster) -> str:
     (planner, *_) = (pod for pod in found.pods if pod.workload.component == "planner")
     store = found.store
     assert store is not None
+    # Stopped and not ended: connections stay open and nothing answers, as behind a wall that drops packets.
     os.kill(store.pid, signal.SIGSTOP)
     try:
         await eventually(lambda: not planner.ready, within_s=READY_S)
@@ -158,6 +160,7 @@ async def take_the_store_away(found: Cluster) -> str:
 
 async def restart_all_at_once(found: Cluster) -> str:
     """End every pod and start all again in the same moment; raise ``Lost`` when one ended by itself afterwards."""
+    # Names of a StatefulSet's pods are kept, and with them their volumes.
     workloads = [(pod.workload, pod.name.rpartition("-")[2]) for pod in found.pods]
     await asyncio.gather(*(found.remove(pod) for pod in list(found.pods)))
     for workload, ordinal in workloads:
@@ -171,6 +174,7 @@ async def restart_all_at_once(found: Cluster) -> str:
 async def back_up(found: Cluster) -> str:
     """Back up and verify in memory's pod, as docs/operations.md says."""
     (memory,) = (pod for pod in found.pods if pod.workload.component == "memory")
+    # In the pod: a backup elsewhere needs an object store of its own.
     place = ["--at", "file:///var/cache/fathom/backup"]
     for command in (["create"], ["verify", "latest"]):
         if await memory.container.execute(["fathom", "backup", *command, *place]):

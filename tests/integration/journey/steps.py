@@ -64,6 +64,7 @@ class Journal:
             yield record
         except NotSeen as reason:
             record.state, record.detail = NOT_SEEN, str(reason)
+        # Whatever it is: the steps behind it may be seen all the same.
         except Exception as error:
             record.state, record.detail = FAILED, f"{type(error).__name__}: {error}"[-2000:]
         finally:

@@ -332,6 +332,7 @@ def stores(release: Release) -> Iterator[Finding]:
         except NotFound:
             yield Finding(subject, False, "missing: the policies let nobody to another place of this name", remedy)
             continue
+        # Policies look at the packet behind the Service: at the port of the pod.
         wanted = next((one for one in ports if one["port"] == port), None)
         target = wanted.get("targetPort", port) if wanted else None
         if wanted is None:

@@ -18,7 +18,15 @@ import pytest
 import yaml
 
 from deploy import images, smoke
-from tests.chart.readme import PROGRAMS, expand, find_missing, preview_objects, read_lines, render_install, value_of
+from tests.chart.install.readme import (
+    PROGRAMS,
+    expand,
+    find_missing,
+    preview_objects,
+    read_lines,
+    render_install,
+    value_of,
+)
 from tests.chart.rendering import CHART, HELMS, ROOT, TOOLS, by_key, containers
 from tests.chart.test_against_the_code import parses
 

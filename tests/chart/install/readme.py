@@ -25,6 +25,7 @@ def read_lines(document: Path, heading: str) -> list[str]:
     indented = re.search(r"^((?: {4}.*\n)+)", text, re.MULTILINE)
     block = fenced or indented
     assert block is not None, f"{document} shows no commands"
+    # Lines that go on, and several commands of one line, as a shell reads them.
     joined = re.sub(r"\s*\\\n\s*", " ", block[1])
     lines = [re.split(r"\s{2,}#", line.strip())[0].strip() for line in joined.splitlines()]
     return [part.strip() for line in lines for part in line.split(" && ") if part]
@@ -33,6 +34,7 @@ def read_lines(document: Path, heading: str) -> list[str]:
 def expand(line: str) -> list[str]:
     """Return the words of a command as a shell would pass them."""
     program = "import json, sys; print(json.dumps(sys.argv[1:]))"
+    # The shell itself expands $(…): the secrets of README are random.
     shell = ["bash", "-euc", f"{shlex.quote(sys.executable)} -c {shlex.quote(program)} {line}"]
     found: list[str] = json.loads(subprocess.run(shell, capture_output=True, text=True, check=True).stdout)
     return found
@@ -52,6 +54,7 @@ def preview_objects(lines: Sequence[str], folder: Path) -> dict[tuple[str, str],
     found: dict[tuple[str, str], Document] = {}
     for line in lines:
         words = expand(line)
+        # Keys are files that the next line reads, so that they are really made.
         if words[0] == "fathom" and words[1] == "identity":
             run_here(words, folder)
         elif words[0] == "kubectl" and "create" in words:

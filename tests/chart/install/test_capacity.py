@@ -25,6 +25,7 @@ def read_bytes(quantity: str) -> float:
 
 def add_requests(documents: tuple[Document, ...]) -> tuple[float, float]:
     """Return processors and GiB that the long-running pods ask for."""
+    # Jobs come and go; what stays is what the cluster must have room for.
     cpu = memory = 0.0
     for document in documents:
         if document["kind"] in ("Deployment", "StatefulSet"):

@@ -30,6 +30,7 @@ def test_selectors_choose_pods_of_their_own_release() -> None:
     first, second = render_two("minimal")
     chosen = 0
     for document in first:
+        # A Service selects by its selector itself, workloads and budgets by the matchLabels in it.
         spec = document.get("spec", {})
         selector = spec.get("selector", {})
         wanted = (
@@ -44,6 +45,7 @@ def test_selectors_choose_pods_of_their_own_release() -> None:
 
 
 def test_walls_stand_between_them() -> None:
+    # All policies of the namespace at once, as the cluster's engine has them.
     both = tuple(document for release in render_two("minimal") for document in release)
     first, second = map(ends_of, render_two("minimal"))
     for caller in SERVICES:
