@@ -30,7 +30,7 @@ from fathom.services.datafetch.programs.training.examples import (
     load_examples,
 )
 from fathom.services.datafetch.programs.training.loop import Plan, Trainer, evaluate
-from fathom.services.datafetch.programs.training.model import ReaderModel
+from fathom.services.datafetch.programs.training.model import ReaderModel, set_weights
 from fathom.services.datafetch.programs.weights import FILE, Weights, load_weights, save_weights
 from fathom.services.datafetch.warehouse.database import Warehouse
 
@@ -70,13 +70,20 @@ def to_weights(state: Mapping[str, Tensor], version: str) -> Weights:
     return Weights(ENCODER, version, tensors)
 
 
-def train(examples: Sequence[Example], held_out: int, plan: Plan, materials: Materials, threads: int) -> Weights:
-    """Return the weights made of all examples but each ``held_out``-th, on which the reader is measured; 0 uses all."""
+def train(
+    examples: Sequence[Example], held_out: int, plan: Plan, materials: Materials, threads: int, start: Weights | None
+) -> Weights:
+    """Return the weights made of all examples but each ``held_out``-th, on which the reader is measured; 0 uses all.
+
+    ``start`` are weights to learn on from; without them the decoder begins at random numbers.
+    """
     unseen = list(examples[::held_out]) if held_out else []
     seen = [one for at, one in enumerate(examples) if not held_out or at % held_out]
     torch.set_num_threads(threads)
     torch.manual_seed(plan.seed)
     model = ReaderModel(materials.encoder.network)
+    if start is not None:
+        set_weights(model, start)
     currencies = [entry.id for entry in materials.linker.entries if entry.facts.unit == CURRENCY_UNIT]
     batcher = Batcher(materials.encoder, materials.linker, materials.queries)
     print(f"{len(seen)} examples, {len(unseen)} held out", flush=True)
@@ -106,6 +113,7 @@ def main() -> None:
     parser.add_argument("--examples", type=Path, default=EXAMPLES, help="folder of the questions with programs")
     parser.add_argument("--out", type=Path, default=FILE, help="file to write")
     parser.add_argument("--export", type=Path, help="a saved state_dict to write instead of training")
+    parser.add_argument("--start", type=Path, help="weights to learn on from, in fewer epochs")
     parser.add_argument("--models", type=Path, default=Path(".fathom/models"), help="folder of the encoders' weights")
     parser.add_argument("--data", type=Path, default=Path(".fathom/data/tables"), help="folder of the tables")
     parser.add_argument("--epochs", type=int, default=Plan.epochs)
@@ -126,7 +134,8 @@ def main() -> None:
         weights = export(asked.export, examples)
     else:
         plan = Plan(asked.epochs, asked.minutes, asked.batch, asked.seed, asked.rate)
-        weights = train(examples, asked.held_out, plan, materials, asked.threads)
+        start = load_weights(asked.start) if asked.start else None
+        weights = train(examples, asked.held_out, plan, materials, asked.threads, start)
     # A file that the service could not use is not written.
     materials.make_reader(weights)
     save_weights(weights, asked.out)

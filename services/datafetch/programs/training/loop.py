@@ -126,7 +126,7 @@ class Trainer:
         words = torch.stack(
             [torch.cat([memory[one.row, a : b + 1] for a, b in one.pieces]).mean(0) for one in mentions]
         )
-        features = torch.stack([self._batcher.compare(one.text) for one in mentions])
+        features = self._batcher.compare([one.text for one in mentions])
         chosen = states[[one.row for one in mentions], [one.at for one in mentions]]
         scores = self._model.score_links(chosen, words, self._vectors, self._meta, features).float()
         return F.cross_entropy(scores, torch.tensor([one.entry for one in mentions]))

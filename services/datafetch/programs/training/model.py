@@ -15,6 +15,7 @@ from fathom.services.datafetch.programs.catalogue import META_WIDTH
 from fathom.services.datafetch.programs.language import INDEX, SPAN, TOKENS
 from fathom.services.datafetch.programs.linking import FEATURES
 from fathom.services.datafetch.programs.network import HEADS, LINK_SCALE, LORA_SCALE, OUTSIDE, POINTER_SCALE
+from fathom.services.datafetch.programs.weights import Weights
 
 WIDTH, LAYERS, INNER, RANK, LINKED, PLACES = 256, 3, 768, 16, 192, 160
 # Hidden units of the comparison of letters.
@@ -205,3 +206,8 @@ class ReaderModel(nn.Module):
         scores = self.l_query(both) @ self.l_entry(entries).T / LINK_SCALE + self.l_meta(both) @ meta.T
         scores = scores + self.l_feat(features).squeeze(-1)
         return torch.cat([scores, self.l_none(torch.cat([both, features.amax(1)], -1))], -1)
+
+
+def set_weights(model: ReaderModel, weights: Weights) -> None:
+    """Give a model the weights of a file, as it has them; raise ``RuntimeError`` for weights of another model."""
+    model.load_state_dict({name: torch.tensor(tensor) for name, tensor in weights.tensors.items()})

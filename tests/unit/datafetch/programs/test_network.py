@@ -21,7 +21,7 @@ from fathom.services.datafetch.programs.reader import ProgramReader
 from fathom.services.datafetch.programs.training.batches import Batcher
 from fathom.services.datafetch.programs.training.examples import Augmenter, load_examples
 from fathom.services.datafetch.programs.training.loop import Plan, Trainer
-from fathom.services.datafetch.programs.training.model import ReaderModel
+from fathom.services.datafetch.programs.training.model import ReaderModel, set_weights
 from fathom.services.datafetch.programs.weights import Weights, load_weights, save_weights
 
 from .tiny import ENTRIES, TinyEncoder, make_linker
@@ -179,6 +179,12 @@ def test_training_lowers_the_loss_and_its_weights_make_a_reader(tmp_path: Path) 
     trainer.train(examples, Augmenter(examples, ["USD"]), plan, print)
     assert sum(value.item() for value in trainer.compute_losses(batch).values()) < before - 1
     save_weights(to_weights(model), tmp_path / "w.safetensors")
+    again = make_model()
+    set_weights(again, load_weights(tmp_path / "w.safetensors"))
+    with torch.no_grad():
+        learnt, restored = (Trainer(one.eval(), batcher, linker).compute_losses(batch) for one in (model, again))
+    # In 8 bits they are a little different.
+    assert [*map(float, restored.values())] == pytest.approx([*map(float, learnt.values())], rel=0.2, abs=0.05)
     reader = ProgramReader(load_weights(tmp_path / "w.safetensors"), encoder, linker, queries, Layer())
     # So few steps teach no language: what is read is a program or none.
     found = reader.read([QUESTIONS[0][0]], None)
