@@ -31,7 +31,7 @@ from fathom.services.datafetch.discovery.association import Association
 from fathom.services.datafetch.discovery.rpc import search_catalog
 from fathom.services.datafetch.encoding import TextEncoder
 from fathom.services.datafetch.engine import MAX_QUESTION_CHARS, Engine
-from fathom.services.datafetch.lifetimes import Lifetimes
+from fathom.services.datafetch.lifetimes import make_lifetimes
 from fathom.services.datafetch.policy_model import PolicyModel
 from fathom.services.datafetch.programs.own import OwnSeries, list_own_series
 from fathom.services.datafetch.query.export import XLSX, as_arrow, as_csv, as_parquet, as_xlsx
@@ -114,7 +114,7 @@ class DatafetchServicer:
         self._engine, self._store, self._config = engine, store, config
         self._outside = outside or GapFiller(None, config.connectors)
         self._texts = TextEncoder(config, engine.encoders)
-        self._lifetimes = Lifetimes(store, config.max_imported_bytes)
+        self._lifetimes = make_lifetimes(store, config.max_imported_bytes)
         self._decoder = Decoder(IMPORT_LIMITS)
 
     def close(self) -> None:

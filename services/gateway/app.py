@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from datetime import date
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Header, Path, Query, Request, Response
@@ -20,6 +21,7 @@ from fathom.api.datafetch.v1 import datafetch_pb2 as datafetch
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.policy.v1 import policy_pb2 as policy
+from fathom.api.retrieval.v1 import retrieval_pb2 as retrieval
 from fathom.core.telemetry import Telemetry
 from fathom.domain.training_report.reader import TrainingReader
 from fathom.services.gateway import problems
@@ -53,7 +55,7 @@ DOCUMENTED_MESSAGES = (
     planner.UpdateTodoResponse, planner.ReplayRunResponse,
     memory.ListConversationsResponse, memory.ListTurnsResponse, memory.DeleteConversationResponse,
     memory.ListFactsResponse, memory.PutFactResponse,
-    policy.ListModelsResponse,
+    policy.ListModelsResponse, retrieval.ImportDocumentResponse,
 )  # fmt: skip
 
 MAX_DIGITS = 19
@@ -271,6 +273,26 @@ def add_data(app: FastAPI, engine: Engine) -> None:
     ) -> JSONResponse:
         """Register a CSV, TSV, XLSX or Parquet file, which is the body; runs begin with it by `table_ids`."""
         return JSONResponse(await engine.import_table(name, worksheet, await request.body()))
+
+    @app.post(
+        "/v1/documents",
+        response_model=None,
+        responses=describe_response(retrieval.ImportDocumentResponse),
+        openapi_extra={"requestBody": {"required": True, "content": {"application/octet-stream": {}}}},
+    )
+    async def import_document(
+        request: Request,
+        name: Annotated[str, Query(min_length=1, max_length=200, description="File name; its end is the format.")],
+        corpus: Annotated[
+            str, Query(max_length=128, description="Corpus of an earlier call; a new one if empty.")
+        ] = "",
+        published: Annotated[date | None, Query(description="Day of the file, where it does not say one.")] = None,
+    ) -> JSONResponse:
+        """Add a document, which is the body, to a corpus of one's own; runs search it by `corpora`.
+
+        PDF, Word, PowerPoint, HTML, Markdown, text and mail. The same name again is a new version.
+        """
+        return JSONResponse(await engine.import_document(name, corpus, published, await request.body()))
 
     @app.get("/v1/tables/{sheet_id}")
     async def get_table(

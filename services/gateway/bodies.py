@@ -73,6 +73,9 @@ class Ask(Body):
     table_ids: list[str] = Field(
         default_factory=list, max_length=12, description="Sheets of own tables, as POST /v1/tables returned them."
     )
+    corpora: list[str] = Field(
+        default_factory=list, max_length=4, description="Corpora to search, as POST /v1/documents returned them."
+    )
     consent: str = Field(
         "",
         pattern="^(|given|refused)$",
@@ -98,6 +101,7 @@ class Ask(Body):
             model=self.model,
             effort=EFFORTS.get(self.effort, planner.EFFORT_UNSPECIFIED),
             table_ids=self.table_ids,
+            corpora=self.corpora,
             consent=CONSENTS[self.consent],
         )
         if self.window or self.window_tokens:

@@ -45,9 +45,9 @@ class Config(Settings):
     max_body_bytes: int = Field(default=1_000_000, ge=1_000)
     """Maximum size of a request body in bytes."""
     max_upload_bytes: int = Field(default=20_000_000, ge=1_000)
-    """Maximum size in bytes of an uploaded table."""
+    """Maximum size in bytes of an uploaded table or document."""
     upload_lifetime_s: int = Field(default=30 * 86_400, ge=60)
-    """Seconds after which an uploaded table is deleted; answers that show it then lack it."""
+    """Seconds after which an uploaded table or document is deleted; answers that show it then lack it."""
     max_table_bytes: int = Field(default=64_000_000, ge=1_000)
     """Maximum size in bytes of a sheet's Arrow stream that is paged here; larger ones can only be exported."""
     body_timeout_s: float = Field(default=10.0, gt=0)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from pathlib import PurePath
 from typing import Any, TypeVar
 
@@ -17,10 +18,12 @@ from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.policy.v1 import policy_pb2 as policy
+from fathom.api.retrieval.v1 import retrieval_pb2 as retrieval
 from fathom.clients import Clients
 from fathom.clients.runs import watch
 from fathom.core.errors import DeadlineExceeded, FathomError, InvalidField, NotFound, NotReady, PayloadTooLarge
 from fathom.core.ids import checked_id, new_id
+from fathom.domain.chat.media import MEDIA_TYPES, ROWS_OF_DOCUMENTS, media_type
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.readiness import Readiness
 from fathom.services.gateway.tables import View, build_page, validate_view
@@ -35,12 +38,15 @@ UPLOADS = {
     ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     ".parquet": "application/vnd.apache.parquet",
 }
+DOCUMENTS = tuple(ending for ending, kind in MEDIA_TYPES.items() if kind not in ROWS_OF_DOCUMENTS)
 # The agent with the default model, in lists of models for programs that must name one.
 AGENT = "fathom"
 # Short, because it only decides between 404 and a stream: the stream itself waits longer.
 PROBE_TIMEOUT_S = 2.0
 # A table at ``max_table_bytes`` on a slow link, with room to spare.
 TABLE_TIMEOUT_S = 30.0
+# A filing of hundreds of pages, which an encoder may have to read.
+DOCUMENT_TIMEOUT_S = 300.0
 
 
 @dataclass(frozen=True)
@@ -231,6 +237,29 @@ class Engine:
             return to_json(await self._clients.datafetch.import_table(request, timeout_s=TABLE_TIMEOUT_S))
         finally:
             # Also when the caller has left: the sheet is all that is used of the file.
+            await asyncio.shield(self._store.delete(stored.key))
+
+    async def import_document(self, name: str, corpus: str, published: date | None, content: bytes) -> dict[str, Any]:
+        """Add a caller's file to a corpus of its own, a new one without a name; return that and what was not read.
+
+        Raises ``InvalidField`` for a file whose name does not end like a document's.
+        """
+        if PurePath(name).suffix.lower() not in DOCUMENTS:
+            raise InvalidField("name", f"must end with one of {', '.join(DOCUMENTS)}")
+        ident = new_id("upload")
+        stored = await self._store.put(f"uploads/{ident}", content, media_type(name))
+        request = retrieval.ImportDocumentRequest(
+            request_id=ident,
+            corpus=corpus,
+            data=to_ref(stored),
+            source=name,
+            lifetime_s=self._config.upload_lifetime_s,
+        )
+        if published is not None:
+            request.publish_time.FromDatetime(datetime(published.year, published.month, published.day, tzinfo=UTC))
+        try:
+            return to_json(await self._clients.retrieval.import_document(request, timeout_s=DOCUMENT_TIMEOUT_S))
+        finally:
             await asyncio.shield(self._store.delete(stored.key))
 
     async def export_table(self, sheet_id: str, kind: str) -> File:

@@ -27,8 +27,8 @@ from fathom.services.gateway.users import Users
 
 # Probes of load balancers carry no token and address the pod by its IP.
 OPEN = frozenset({"/healthz/live", "/healthz/ready"})
-# The one route whose bodies are files.
-UPLOADS = "/v1/tables"
+# The routes whose bodies are files.
+UPLOADS = frozenset({"/v1/tables", "/v1/documents"})
 COOKIE = "fathom_token"
 ACTS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 METHODS = ACTS | {"GET", "HEAD", "OPTIONS"}
@@ -104,7 +104,7 @@ class Guard:
         return refused
 
     def _limit(self, scope: Scope) -> int:
-        is_upload = scope["path"] == UPLOADS
+        is_upload = scope["path"] in UPLOADS
         return self._config.max_upload_bytes if is_upload else self._config.max_body_bytes
 
     async def _proceed(self, scope: Scope, receive: Receive, send: Send) -> None:

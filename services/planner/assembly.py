@@ -167,8 +167,8 @@ class ResourcesFactory:
             Finish(),
             TodoList(todo),
             Recall(steps),
-            Search(deps.clients, config.corpus, task.as_of, timeout_s, shown),
-            Fetch(deps.clients, config.corpus, task.as_of, timeout_s, shown),
+            Search(deps.clients, task.corpora or (config.corpus,), task.as_of, timeout_s, shown),
+            Fetch(deps.clients, task.corpora or (config.corpus,), task.as_of, timeout_s, shown),
             DataCatalogue(deps.clients, task.as_of, timeout_s, session),
             Data(
                 deps.clients,

@@ -78,6 +78,8 @@ class Config(Settings):
     """Seconds between checks for snapshots activated by other processes; 0 never checks."""
     max_ingest_mb: int = Field(default=4_096, ge=1)
     """Maximum size of one ingest stream, in MiB."""
+    max_own_mb: int = Field(default=4_096, ge=1)
+    """Maximum size of all files of callers' own corpora together, in MiB."""
     http_host: str = "127.0.0.1"
     """Address of ``POST /retrieve``; pods use 0.0.0.0."""
     http_port: int = Field(default=-1, ge=-1, le=65_535)

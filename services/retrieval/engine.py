@@ -7,7 +7,7 @@ import difflib
 import math
 import os
 import tempfile
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,7 +19,8 @@ from fathom.core.paging import read_token, unknown_token, write_token
 from fathom.domain.encoders.choose import Encoders
 from fathom.services.retrieval.config import Config
 from fathom.services.retrieval.corpus.ingest import Chunk, IngestBuffer
-from fathom.services.retrieval.corpus.registry import WEB, CorpusRegistry, refuse_if_broken
+from fathom.services.retrieval.corpus.own import make_lifetimes
+from fathom.services.retrieval.corpus.registry import WEB, CorpusRegistry, CorpusState, refuse_if_broken
 from fathom.services.retrieval.corpus.rows import Issue, Parse
 from fathom.services.retrieval.corpus.snapshot import Snapshot
 from fathom.services.retrieval.documents.model import EVERYTHING, MAX_ID_CHARS, Document, Filter, hash64, hash_content
@@ -104,6 +105,7 @@ class Engine:
         self.executor = QueryExecutor(config, self.encoders)
         self._web = LazyWebCorpus(config.web)
         self._seen = ExposureLog(seen)
+        self._lifetimes = make_lifetimes(store, config.max_own_mb << 20)
         self._duties: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -132,6 +134,7 @@ class Engine:
             await asyncio.sleep(self._config.refresh_s)
             with suppress(FathomError):  # a store that is away now may be there the next time
                 await self.corpora.refresh()
+                await self._lifetimes.sweep()
 
     async def close(self) -> None:
         """Cancel background tasks and remove temporary files."""
@@ -268,8 +271,32 @@ class Engine:
         Raises ``InvalidField`` for an invalid name, an unknown media type, too many bytes (nothing is added then), and
         when nothing could be read at all, and ``Conflict`` when the corpus cannot be opened.
         """
-        state = self.corpora.open_for_writing(corpus)
         name = corpus or self._config.corpus_name
+        return await self._ingest(name, self.corpora.open_for_writing(corpus), items, do_nothing)
+
+    async def import_document(self, name: str, file: Chunk, lifetime_s: int) -> Ingested:
+        """Add a file to a caller's own corpus, by its bound name, and keep that for ``lifetime_s`` seconds from now.
+
+        Raises ``InvalidField`` as ``ingest``, and ``FailedPrecondition`` when there is no room.
+        """
+
+        async def bring() -> AsyncGenerator[Document | Chunk | Issue, None]:
+            yield file
+
+        async def note() -> None:
+            await self._lifetimes.note(name, len(file.data), lifetime_s)
+
+        await self._lifetimes.admit(len(file.data))
+        return await self._ingest(name, self.corpora.open_own_for_writing(name), bring(), note)
+
+    async def _ingest(
+        self,
+        name: str,
+        state: CorpusState,
+        items: AsyncGenerator[Document | Chunk | Issue, None],
+        prepare: Callable[[], Awaitable[None]],
+    ) -> Ingested:
+        """Add what ``items`` bring; ``prepare`` is called before anything of it is stored."""
         try:
             # One ingest per corpus at a time: two would build on the same base, and the second would lose the first's
             # documents.
@@ -280,7 +307,7 @@ class Engine:
                     limit = self._config.max_ingest_mb << 20
                     intake = IngestBuffer(Path(folder) / "spool.jsonl", base, self._parsers, limit)
                     try:
-                        return await self._ingest_items(name, intake, items, base)
+                        return await self._ingest_items(name, intake, items, base, prepare)
                     finally:
                         intake.close()
         finally:
@@ -293,6 +320,7 @@ class Engine:
         intake: IngestBuffer,
         items: AsyncGenerator[Document | Chunk | Issue, None],
         base: Snapshot | None,
+        prepare: Callable[[], Awaitable[None]],
     ) -> Ingested:
         async for item in items:
             if isinstance(item, Chunk):
@@ -303,11 +331,17 @@ class Engine:
                 intake.add_document(item)
         await asyncio.to_thread(intake.end_file)
         intake.require_anything()
+        # What is stored and never noted would stay for ever.
+        await prepare()
         ident = base.id if base is not None else ""
         # Without anything new the snapshot stays, so that repeating an ingest is free.
         if intake.added:
             ident = (await self.corpora.add(corpus, intake.read_documents())).id
         return Ingested(intake.added, intake.duplicates, intake.rejected, intake.issues, ident)
+
+
+async def do_nothing() -> None:
+    """Prepare nothing: a corpus that all share has no lifetime."""
 
 
 def make_idle_threads_sleep() -> None:

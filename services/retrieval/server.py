@@ -12,11 +12,12 @@ from fathom.api.common.v1.common_pb2 import ObjectRef
 from fathom.api.retrieval.v1 import retrieval_pb2 as pb
 from fathom.core.call import Call
 from fathom.core.errors import Conflict, FathomError, InvalidField
-from fathom.core.ids import sha256
+from fathom.core.ids import new_id, sha256
 from fathom.core.paging import page_of_list
 from fathom.hosting.deps import Deps
 from fathom.services.retrieval.config import Config
 from fathom.services.retrieval.corpus.ingest import Chunk
+from fathom.services.retrieval.corpus.own import KIND, bind_corpus
 from fathom.services.retrieval.corpus.registry import CorpusState
 from fathom.services.retrieval.corpus.rows import Issue, list_parsers
 from fathom.services.retrieval.corpus.snapshot import Manifest
@@ -28,7 +29,14 @@ from fathom.services.retrieval.metrics import register
 from fathom.transport.bus.streams import SEEN
 from fathom.transport.rpc.service import Service
 from fathom.transport.status import OK, to_status
+from fathom.transport.store import ObjectStore
+from fathom.transport.store.refs import read_ref
 from fathom.transport.store.startup import wait_for_store
+from fathom.transport.store.tenant import TenantStore
+
+MAX_SOURCE_CHARS = 200
+# Of callers' own corpora: by default as long as their tables, a year at most.
+LIFETIME_S, MAX_LIFETIME_S = 30 * 86_400, 366 * 86_400
 
 
 def build(config: Config, deps: Deps) -> Service:
@@ -47,14 +55,15 @@ def build(config: Config, deps: Deps) -> Service:
         await http_server.close()
         await engine.close()
 
-    return Service("retrieval", RetrievalServicer(engine), start, close)
+    return Service("retrieval", RetrievalServicer(engine, TenantStore(deps.store)), start, close)
 
 
 class RetrievalServicer:
     """Answers the RPCs of the retrieval service."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, store: ObjectStore) -> None:
+        """Create the servicer; ``store`` has the files of ``ImportDocument``, under the keys of the caller's tenant."""
+        self._engine, self._store = engine, store
 
     async def Search(self, request: pb.SearchRequest, call: Call) -> pb.SearchResponse:
         snapshot, found = await self._engine.search(
@@ -62,7 +71,7 @@ class RetrievalServicer:
             request.top_k,
             filter_from_proto(request),
             request.recency_half_life_days,
-            corpus=request.corpus,
+            corpus=bind_corpus(request.corpus),
             snapshot=request.snapshot,
             ranking=ranking_from_proto(request.ranking),
             run=request.run,
@@ -82,7 +91,7 @@ class RetrievalServicer:
             request.page_size,
             request.page_token,
             time_from_proto(request, "as_of"),
-            corpus=request.corpus,
+            corpus=bind_corpus(request.corpus),
             snapshot=request.snapshot,
             seen_by=request.enforce_seen_by_run,
         )
@@ -100,13 +109,32 @@ class RetrievalServicer:
         if first is None:
             raise InvalidField("document", "the stream brings nothing")
         done = await self._engine.ingest(first.corpus, items_from_proto(first, requests))
-        issues = [pb.IngestIssue(line=issue.line, message=issue.message, source=issue.source) for issue in done.issues]
         return pb.IngestResponse(
             added=done.added,
             duplicates=done.duplicates,
             rejected=done.rejected,
             snapshot=done.snapshot,
-            issues=issues,
+            issues=map(issue_to_proto, done.issues),
+        )
+
+    async def ImportDocument(self, request: pb.ImportDocumentRequest, call: Call) -> pb.ImportDocumentResponse:
+        if not 1 <= len(request.source) <= MAX_SOURCE_CHARS:
+            raise InvalidField("source", f"must have 1 to {MAX_SOURCE_CHARS} characters")
+        if not 0 <= request.lifetime_s <= MAX_LIFETIME_S:
+            raise InvalidField("lifetime_s", f"must be 0 to {MAX_LIFETIME_S}")
+        corpus = request.corpus or new_id(KIND)
+        if not corpus.startswith(f"{KIND}_"):
+            raise InvalidField("corpus", "must be one that an earlier call has returned, or empty")
+        name = bind_corpus(corpus)
+        if request.corpus:
+            # Nobody chooses a name: the one that is named must be there.
+            await self._engine.corpora.get_snapshot(name)
+        data = await read_ref(self._store, request.data)
+        published = time_from_proto(request, "publish_time")
+        file = Chunk(data, request.data.content_type, request.source, published)
+        done = await self._engine.import_document(name, file, request.lifetime_s or LIFETIME_S)
+        return pb.ImportDocumentResponse(
+            corpus=corpus, added=done.added, duplicates=done.duplicates, issues=map(issue_to_proto, done.issues)
         )
 
     async def ListCorpora(self, request: pb.ListCorporaRequest, call: Call) -> pb.ListCorporaResponse:
@@ -123,18 +151,24 @@ class RetrievalServicer:
         return response
 
     async def ListSnapshots(self, request: pb.ListSnapshotsRequest, call: Call) -> pb.ListSnapshotsResponse:
-        known = await self._engine.corpora.list_snapshots(request.corpus)
+        known = await self._engine.corpora.list_snapshots(bind_corpus(request.corpus))
         by_id = {manifest.id: manifest for manifest in known}
         ids, following = page_of_list(list(by_id), f"snapshots {request.corpus}", request.page_size, request.page_token)
         snapshots = [snapshot_to_proto(by_id[ident]) for ident in ids]
         return pb.ListSnapshotsResponse(snapshots=snapshots, next_page_token=following)
 
     async def CreateSnapshot(self, request: pb.CreateSnapshotRequest, call: Call) -> pb.CreateSnapshotResponse:
-        return pb.CreateSnapshotResponse(snapshot=snapshot_to_proto(await self._engine.corpora.freeze(request.corpus)))
+        return pb.CreateSnapshotResponse(
+            snapshot=snapshot_to_proto(await self._engine.corpora.freeze(bind_corpus(request.corpus)))
+        )
 
     async def ActivateSnapshot(self, request: pb.ActivateSnapshotRequest, call: Call) -> pb.ActivateSnapshotResponse:
-        active, previous = await self._engine.corpora.activate(request.corpus, request.snapshot)
+        active, previous = await self._engine.corpora.activate(bind_corpus(request.corpus), request.snapshot)
         return pb.ActivateSnapshotResponse(active=snapshot_to_proto(active), previous=previous)
+
+
+def issue_to_proto(issue: Issue) -> pb.IngestIssue:
+    return pb.IngestIssue(line=issue.line, message=issue.message, source=issue.source)
 
 
 def ranking_from_proto(ranking: pb.Ranking) -> str:
@@ -159,7 +193,8 @@ async def items_from_proto(
 
 def item_from_proto(request: pb.IngestRequest) -> Document | Chunk | Issue:
     if not request.HasField("document"):
-        return Chunk(request.data, request.media_type, request.source)
+        published = time_from_proto(request, "publish_time")
+        return Chunk(request.data, request.media_type, request.source, published)
     wire = request.document
     published = time_from_proto(wire, "publish_time", "document.publish_time")
     row: dict[str, object] = {
@@ -243,6 +278,8 @@ def hit_to_proto(hit: Hit) -> pb.SearchHit:
         summary=hit.summary,
         score=hit.score,
         source=document.source,
+        page=document.page,
+        parent=document.parent,
     )
 
 
@@ -256,4 +293,7 @@ def document_to_proto(document: Document, text: str) -> pb.Document:
         type=document.type,
         entities=document.entities,
         total_chars=len(document.text),
+        page=document.page,
+        parent=document.parent,
+        offset=document.offset,
     )

@@ -143,7 +143,7 @@ def call_tool(clients: Any, gates: Gates | None) -> Call:
     """Return calls of the tool by ``RUNS`` episodes in turn."""
     runs = [
         Registry(
-            [Search(clients, "corpus", None, 30.0, ShownDocuments(f"run_{number}"))],
+            [Search(clients, ("corpus",), None, 30.0, ShownDocuments(f"run_{number}"))],
             bounds=CallLimits(60.0, gates=gates, patience_s=300.0 if gates else 0.0, run=f"run_{number}"),
         )
         for number in range(RUNS)

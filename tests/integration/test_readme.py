@@ -45,6 +45,11 @@ WITH_CHANGES: Mapping[str, tuple[str, str]] = {
         ' fathom ask --table prices.csv "What is the maximum drawdown of my prices?"\'',
         "the file is the reader's own",
     ),
+    'fathom ask --with folder "What is the hurdle rate for new plants?"': (
+        "sh -c 'mkdir -p folder; echo The hurdle rate for new plants is 11.5 percent. > folder/policy.txt;"
+        ' fathom ask --with folder "What is the hurdle rate for new plants?"\'',
+        "the folder is the reader's own",
+    ),
     "fathom train grpo --config examples/train/grpo.yaml": (
         "fathom train grpo --config examples/train/grpo.yaml trainer.total_training_steps=1 trainer.val_before_train=false"
         " data.train_batch_size=2 rollout.n=2 actor.ppo_mini_batch_size=2 trainer.output=trained model.name=readme",

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.cli.ask import print_trace
-from fathom.cli.uploads import upload_tables
+from fathom.cli.uploads import upload_files, upload_tables
 from fathom.core.errors import InvalidField, NotReady
 
 
@@ -32,7 +32,15 @@ async def open_gateway(*statuses: int) -> AsyncIterator[tuple[str, list[tuple[st
         return web.json_response({"sheet": {"id": f"t{len(got)}"}, "issues": []})
 
     app = web.Application()
+
+    async def take_document(request: web.Request) -> web.Response:
+        got.append((f"{request.query['corpus']}:{request.query['name']}", await request.read()))
+        if b"broken" in got[-1][1]:
+            return web.json_response({"detail": "holds nothing that can be read"}, status=400)
+        return web.json_response({"corpus": "docs_1", "issues": [{"message": "page 2: holds no text"}]})
+
     app.router.add_post("/v1/tables", take)
+    app.router.add_post("/v1/documents", take_document)
     server = TestServer(app, host="127.0.0.1")
     await server.start_server()
     try:
@@ -76,3 +84,32 @@ async def test_a_terminal_says_that_the_answer_is_a_report(form: pb.AnswerForm, 
     written = io.StringIO()
     await print_trace(events(), Console(file=written, width=100), "")
     assert ("model m, a report" in written.getvalue()) is is_said
+
+
+async def test_a_folder_is_sent_file_by_file_and_a_bad_one_costs_no_other(tmp_path: Path) -> None:
+    for name, text in (
+        ("a.pdf", "broken"),
+        ("b/c.docx", "x"),
+        ("d.md", "y"),
+        ("e.csv", "z"),
+        ("f.png", ""),
+        (".git/g.md", ""),
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    reports: list[str] = []
+    async with open_gateway(200) as (url, got):
+        done = await asyncio.to_thread(upload_files, url, [tmp_path], reports.append)
+    assert (done.corpus, done.table_ids) == ("docs_1", ["t4"])
+    assert [name for name, _ in got] == [":a.pdf", ":b/c.docx", "docs_1:d.md", "e.csv"]
+    assert [report.partition(" ")[0] for report in reports] == ["a.pdf", "b/c.docx:", "d.md:", "f.png"]
+
+
+async def test_a_folder_of_nothing_readable_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"x")
+    with pytest.raises(InvalidField, match="with"):
+        await asyncio.to_thread(upload_files, "http://127.0.0.1:1", [tmp_path], lambda _: None)
+    with pytest.raises(InvalidField, match="nowhere"):
+        await asyncio.to_thread(upload_files, "http://127.0.0.1:1", [tmp_path / "nowhere"], lambda _: None)
+    with pytest.raises(NotReady, match="--with"):
+        await asyncio.to_thread(upload_files, "", [tmp_path], lambda _: None)

@@ -19,6 +19,7 @@ from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.clients import Clients, connect
 from fathom.clients.local import read_endpoints
 from fathom.core.call import Lane
+from fathom.domain.intervals import bootstrap_mean
 from fathom.operations.monitoring.grades import Draw, Row, Ungraded, check_known, grade, read_references
 
 PAGE = 100
@@ -68,16 +69,23 @@ async def list_ended_runs(clients: Clients, sample: Sample) -> list[str]:
     return found
 
 
-def format_table(rows: Sequence[Row]) -> str:
-    """Format per grader: number of runs and grades, mean, 10th percentile, and grades at 0 or below."""
-    by_grader: dict[str, list[float]] = defaultdict(list)
+def format_table(rows: Sequence[Row], seed: int = 0) -> str:
+    """Format per grader: number of runs and grades, mean with its 95 % interval, 10th percentile, grades at 0 or below.
+
+    Intervals are of a bootstrap over runs: the cells of one are no independent evidence.
+    """
+    by_grader: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        by_grader[row.grader].append(row.value)
-    lines = [f"{'grader':<18}{'runs':>7}{'grades':>8}{'mean':>8}{'p10':>8}{'at 0':>8}"]
-    for grader, values in sorted(by_grader.items()):
-        ordered, runs = sorted(values), len({row.run_id for row in rows if row.grader == grader})
-        low, zero = ordered[len(ordered) // 10], sum(value <= 0 for value in values)
-        lines.append(f"{grader:<18}{runs:>7}{len(values):>8}{sum(values) / len(values):>8.3f}{low:>8.3f}{zero:>8}")
+        by_grader[row.grader][row.run_id].append(row.value)
+    lines = [f"{'grader':<18}{'runs':>7}{'grades':>8}{'mean':>8}{'95 %':>16}{'p10':>8}{'at 0':>8}"]
+    for grader, by_run in sorted(by_grader.items()):
+        ordered = sorted(value for values in by_run.values() for value in values)
+        mean, zero = sum(ordered) / len(ordered), sum(value <= 0 for value in ordered)
+        interval = "{:.3f} to {:.3f}".format(*bootstrap_mean(list(by_run.values()), seed=seed))
+        lines.append(
+            f"{grader:<18}{len(by_run):>7}{len(ordered):>8}{mean:>8.3f}{interval:>16}"
+            f"{ordered[len(ordered) // 10]:>8.3f}{zero:>8}"
+        )
     return "\n".join(lines)
 
 
@@ -94,7 +102,7 @@ def run(
             rows, ungraded = await grade_sample(clients, graders, sample, read_references(references))
         finally:
             await clients.close()
-        for line in [row.to_json() for row in rows] if json_lines else [format_table(rows)]:
+        for line in [row.to_json() for row in rows] if json_lines else [format_table(rows, sample.seed)]:
             typer.echo(line)
         for (grader, reason), count in sorted(Counter((one.grader, one.reason) for one in ungraded).items()):
             typer.echo(f"{grader}: {count} not graded ({reason})", err=True)

@@ -19,7 +19,7 @@ from rich.text import Text
 from fathom.api.common.v1.common_pb2 import Usage
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
-from fathom.cli.uploads import upload_tables
+from fathom.cli.uploads import upload_files, upload_tables
 from fathom.clients import Clients, connect
 from fathom.clients.local import read_endpoints
 from fathom.clients.runs import run
@@ -67,18 +67,21 @@ def ask_question(
     window: trajectory.Window,
     effort: str,
     tables: Sequence[Path] = (),
+    own: Sequence[Path] = (),
     gateway: str = "",
     json_events: bool,
 ) -> None:
-    """Ask a question and print the run, which begins with ``tables`` sent to the gateway.
+    """Ask a question and print the run, which begins with ``tables`` and ``own`` files sent to the gateway.
 
     Raises ``RunFailed`` without an answer, ``InvalidField`` for an unknown mode or effort, and the errors of
-    ``upload_tables``.
+    ``upload_tables`` and ``upload_files``.
     """
     if mode not in MODES:
         raise InvalidField("mode", f"{mode!r} is not one of {', '.join(MODES)}")
     endpoints = {"planner": planner} if planner else dict(read_endpoints(home).services)
     gateway = gateway or ("" if planner else read_endpoints(home).gateway)
+    console = Console(stderr=True)
+    uploaded = upload_files(gateway, own, lambda text: console.print(f"[yellow]{escape(text)}[/]"))
     request = pb.RunRequest(
         question=question,
         model=model,
@@ -86,7 +89,8 @@ def ask_question(
         protocol=MODES[mode],
         window=window,
         effort=effort_of(effort),
-        table_ids=upload_tables(gateway, tables),
+        table_ids=[*upload_tables(gateway, tables), *uploaded.table_ids],
+        corpora=[uploaded.corpus] if uploaded.corpus else [],
     )
 
     async def work() -> None:

@@ -42,6 +42,59 @@ def answers(
 
 
 @app.command()
+def rank(
+    files: Annotated[
+        list[str],
+        typer.Argument(help="FILE or NAME=FILE: JSON Lines or CSV with question and answer, one file per contestant."),
+    ],
+    method: Annotated[str, typer.Option(help="How pairs are judged: pairwise or rubric.")] = "pairwise",
+    votes: Annotated[int, typer.Option(help="Votes of the judge per order; 0 takes the service's.", min=0, max=8)] = 0,
+    matches: Annotated[Path, typer.Option(help="File of the judged pairs; what is in it is not judged again.")] = Path(
+        "matches.jsonl"
+    ),
+    page: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("ranking.html"),
+    human: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="People's grades: question, left, right, grade (1 to 5, or its words)."),
+    ] = None,
+    review: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="File for pairs whose grades by judge and person are two apart or more; with --human."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the intervals.")] = 0,
+    reward: Annotated[str, typer.Option(help="URL of a reward service; by default the local stack's.")] = "",
+    home: Annotated[Path, typer.Option(help="Folder with the local stack.", envvar="FATHOM_LOCAL_HOME")] = Path(
+        ".fathom"
+    ),
+) -> None:
+    """Rank answers by several contestants: models, versions, competitors, and references as one of them.
+
+    Every two answers to a question are judged in both orders by the model of the role "judge"; strengths
+    (Bradley-Terry, on Elo's scale) have 95 % intervals over questions.
+    """
+    from fathom.cli.records.ranking import Files, find_endpoints, run
+    from fathom.operations.ranking.judging import Rule
+
+    if review is not None and human is None:
+        raise InvalidField("review", "needs --human: without people's grades nothing can differ from them")
+    written = Files(matches, page, human, review)
+    raise typer.Exit(run(files, Rule(method, votes), written, seed, find_endpoints(home, reward)))
+
+
+@app.command("grade")
+def grade_pairs(
+    files: Annotated[list[str], typer.Argument(help="FILE or NAME=FILE per contestant, as for `fathom eval rank`.")],
+    target: Annotated[Path, typer.Option(help="File of the grades, for --human of `fathom eval rank`.")],
+    limit: Annotated[int, typer.Option(help="At most this many pairs, drawn from all.", min=1)] = 30,
+    seed: Annotated[int, typer.Option(help="Seed of the draw and of the sides.")] = 0,
+) -> None:
+    """Grade pairs of answers by yourself, without knowing whose they are."""
+    from fathom.cli.records.grading import run
+
+    run(files, target, limit, seed)
+
+
+@app.command()
 def watch(
     config: Annotated[Optional[Path], typer.Option(help="YAML file with sections 'runtime' and 'grading'.")] = None,  # noqa: UP045
     home: Annotated[Path, typer.Option(help="Folder with the local stack.", envvar="FATHOM_LOCAL_HOME")] = Path(

@@ -65,7 +65,17 @@ def ask(
         Optional[list[Path]],  # noqa: UP045
         typer.Option(help="Own table (CSV, TSV, XLSX or Parquet) that the run begins with; may be repeated."),
     ] = None,
-    gateway: Annotated[str, typer.Option(help="URL of the gateway for --table; by default the local stack's.")] = "",
+    own: Annotated[
+        Optional[list[Path]],  # noqa: UP045
+        typer.Option(
+            "--with",
+            help="Own file or folder that the run reads: PDF, DOCX, PPTX, HTML, Markdown, text, mail (EML), CSV, TSV, "
+            "XLSX, Parquet; may be repeated.",
+        ),
+    ] = None,
+    gateway: Annotated[
+        str, typer.Option(help="URL of the gateway for --table and --with; by default the local stack's.")
+    ] = "",
     json_events: Annotated[bool, typer.Option("--json", help="Print the events as JSON lines.")] = False,
 ) -> None:
     """Ask a question, stream the trace and print the cited answer."""
@@ -83,6 +93,7 @@ def ask(
         window=asked,
         effort=effort,
         tables=table or [],
+        own=own or [],
         gateway=gateway,
         json_events=json_events,
     )

@@ -98,6 +98,7 @@ class RetrievalClient(Client):
     search = Unary[retrieval.SearchRequest, retrieval.SearchResponse]()
     fetch = Unary[retrieval.FetchRequest, retrieval.FetchResponse]()
     ingest = ClientStream[retrieval.IngestRequest, retrieval.IngestResponse]()
+    import_document = Unary[retrieval.ImportDocumentRequest, retrieval.ImportDocumentResponse]()
     list_corpora = Unary[retrieval.ListCorporaRequest, retrieval.ListCorporaResponse]()
     list_snapshots = Unary[retrieval.ListSnapshotsRequest, retrieval.ListSnapshotsResponse]()
     create_snapshot = Unary[retrieval.CreateSnapshotRequest, retrieval.CreateSnapshotResponse]()

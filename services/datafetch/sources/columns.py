@@ -6,11 +6,19 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from enum import StrEnum
 from typing import Any
 
 from fathom.domain.frames import arrow
 from fathom.services.datafetch.sources.base import RowIssue
 from fathom.services.datafetch.sources.cells import NOTHING, PACKED, parse_day, parse_number
+from fathom.services.datafetch.sources.files.written import (
+    GROUPED_BY_POINTS,
+    find_currency,
+    parse_comma_number,
+    parse_written_day,
+    split_currency,
+)
 
 # Share of cells that must fit a type; misfits are then reported. Below it the column stays text.
 MOST = 0.95
@@ -28,6 +36,17 @@ MOST_ISSUES = 1_000
 NAME_CHARS = 200
 
 
+class Style(StrEnum):
+    """Way of writing numbers and days."""
+
+    POINT = "point"
+    """1,234.5; days in an order that they show themselves, or month first."""
+    COMMA = "comma"
+    """1.234,5."""
+    DAY_FIRST = "day_first"
+    """31/12/2025."""
+
+
 @dataclass
 class Column:
     """A column to be parsed: its name and raw cells."""
@@ -43,6 +62,26 @@ class ParsedColumn:
     array: Any
     unit: str
     issues: tuple[RowIssue, ...]
+    style: Style = Style.POINT
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Parser of cells, the kind of what it gives, its unit, and the way of writing that it takes for granted."""
+
+    parse: Callable[[Any], Any]
+    kind: str
+    unit: str = ""
+    style: Style = Style.POINT
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a parser makes of the cells of a column: values, and the places of those that do not fit."""
+
+    reader: Reader
+    values: list[Any]
+    wrong: list[int]
 
 
 def make_header(cells: Sequence[Any]) -> list[str]:
@@ -58,64 +97,108 @@ def make_header(cells: Sequence[Any]) -> list[str]:
     return names
 
 
-def infer_type(column: Column, rows: Sequence[int]) -> ParsedColumn:
-    """Parse the column as integers, floats, percentages, days or text.
+def infer_types(columns: Sequence[Column], rows: Sequence[int]) -> dict[str, ParsedColumn]:
+    """Parse the columns of a table; ``rows`` are the cells' row numbers in the source.
 
-    ``rows`` are the cells' row numbers in the source. Codes stay text, detected by the column's name or a leading zero:
-    000001 is a security, not the number one.
+    Where one column has decimal commas, points group the digits of the others: "1.234" is a thousand there.
+    """
+    found = {column.name: infer_type(column, rows) for column in columns}
+    if any(result.style is Style.COMMA for result in found.values()):
+        for column in columns:
+            there = [cell for cell in map(clean_cell, column.cells) if cell is not None]
+            if there and all(isinstance(cell, str) and GROUPED_BY_POINTS.fullmatch(cell) for cell in there):
+                found[column.name] = infer_type(column, rows, Style.COMMA)
+    return found
+
+
+def infer_type(column: Column, rows: Sequence[int], style: Style = Style.POINT) -> ParsedColumn:
+    """Parse the column as integers, floats, percentages, amounts of a currency, days or text.
+
+    Codes stay text, detected by the column's name or a leading zero: 000001 is a security, not the number one. Cells
+    for which a column nearly has a type, and days of which day and month cannot be told apart, are reported.
     """
     pa = arrow()
     cells = [clean_cell(cell) for cell in column.cells]
     there = [cell for cell in cells if cell is not None]
     if not there:
         return ParsedColumn(pa.nulls(len(cells), pa.string()), "", ())
-    codes = CODE_NAME.search(column.name) or any(isinstance(cell, str) and CODE.fullmatch(cell) for cell in there)
-    if not codes:
-        best = choose_reader(column.name, cells, there)
-        if best is not None:
-            values, wrong, kind, unit = best
-            issues = tuple(
-                RowIssue(rows[index], f"{str(cells[index])[:40]!r} is no {kind}", column.name)
-                for index in wrong[:MOST_ISSUES]
-            )
-            return ParsedColumn(pa.array(values, getattr(pa, TYPES[kind])()), unit, issues)
-    return ParsedColumn(pa.array([None if cell is None else format_cell(cell) for cell in cells], pa.string()), "", ())
+    plain = pa.array([None if cell is None else format_cell(cell) for cell in cells], pa.string())
+    if CODE_NAME.search(column.name) or any(isinstance(cell, str) and CODE.fullmatch(cell) for cell in there):
+        return ParsedColumn(plain, "", ())
+    best = choose_reading(column.name, cells, there, style)
+    names = [str(cells[index])[:40] for index in best.wrong[:MOST_ISSUES]]
+    if is_order_open(cells, best):
+        issue = RowIssue(
+            rows[0], "day and month cannot be told apart: write 2025-04-03, or both in one order", column.name
+        )
+        return ParsedColumn(plain, "", (issue,))
+    if len(best.wrong) <= (1 - MOST) * len(there):
+        issues = [
+            RowIssue(rows[at], f"{name!r} is no {best.reader.kind}", column.name)
+            for at, name in zip(best.wrong, names, strict=False)
+        ]
+        array = pa.array(best.values, getattr(pa, TYPES[best.reader.kind])())
+        return ParsedColumn(array, best.reader.unit, tuple(issues), best.reader.style)
+    if len(best.wrong) >= len(there) / 2:
+        return ParsedColumn(plain, "", ())
+    # Somebody will miss the numbers: which cells stand in the way?
+    issues = [
+        RowIssue(rows[at], f"{name!r} is no {best.reader.kind}, so that the column stays text", column.name)
+        for at, name in zip(best.wrong, names, strict=False)
+    ]
+    return ParsedColumn(plain, "", tuple(issues))
 
 
-def choose_reader(
-    name: str, cells: Sequence[Any], there: Sequence[Any]
-) -> tuple[list[Any], list[int], str, str] | None:
-    """Return values, misfits, kind and unit of the parser with the fewest misfits; None if more than 5 % do not fit."""
-    best: tuple[list[Any], list[int], str, str] | None = None
-    for read, kind, unit in list_readers(name, there):
-        values, wrong = try_reader(read, cells)
-        # Strictly fewer: of two parsers with equal misfits the narrower one, which comes first, wins.
-        if best is None or len(wrong) < len(best[1]):
-            best = values, wrong, kind, unit
-        if not wrong:
+def choose_reading(name: str, cells: Sequence[Any], there: Sequence[Any], style: Style) -> Reading:
+    """Return what the parser with the fewest misfits makes of the cells; of equals the narrower one."""
+    best: Reading | None = None
+    for reader in list_readers(name, there, style):
+        reading = Reading(reader, *try_reader(reader.parse, cells))
+        if best is None or len(reading.wrong) < len(best.wrong):
+            best = reading
+        if not reading.wrong:
             break
-    return best if best is not None and len(best[1]) <= (1 - MOST) * len(there) else None
+    assert best is not None
+    return best
+
+
+def is_order_open(cells: Sequence[Any], best: Reading) -> bool:
+    """Return whether days were read by an order of day and month for which nothing in the column speaks."""
+    if best.reader.style is not Style.DAY_FIRST or best.wrong:
+        return False
+    other, wrong = try_reader(lambda cell: parse_written_day(cell, False), cells)
+    return not wrong and other != best.values
 
 
 TYPES = {"whole number": "int64", "number": "float64", "percentage": "float64", "day": "date32"}
-Reader = Callable[[Any], Any]
 
 
-def list_readers(name: str, there: Sequence[Any]) -> list[tuple[Reader, str, str]]:
-    """Return the possible parsers of a column, the narrowest first, with kind and unit."""
+def list_readers(name: str, there: Sequence[Any], style: Style) -> list[Reader]:
+    """Return the possible parsers of a column, the narrowest first."""
     packed = bool(DAY_NAME.search(name)) and all(PACKED.fullmatch(format_cell(cell)) for cell in there)
-    days: tuple[Reader, str, str] = (lambda cell: parse_strict_day(cell, packed), "day", "")
+    day = Reader(lambda cell: parse_strict_day(cell, packed), "day")
     if packed:
-        return [days]
-    return [
-        (parse_whole_number, "whole number", ""),
-        (parse_figure, "number", ""),
-        (parse_percentage, "percentage", "%"),
-        days,
+        return [day]
+    with_comma = Reader(parse_comma_number, "number", style=Style.COMMA)
+    readers = [
+        Reader(parse_whole_number, "whole number"),
+        Reader(parse_figure, "number"),
+        with_comma,
+        Reader(parse_percentage, "percentage", "%"),
+        Reader(lambda cell: parse_comma_number(strip_percent(cell)), "percentage", "%", Style.COMMA),
+        day,
+        Reader(lambda cell: parse_ordered_day(cell, True), "day", style=Style.DAY_FIRST),
+        Reader(lambda cell: parse_ordered_day(cell, False), "day"),
     ]
+    if unit := find_currency(there):
+        readers += [
+            Reader(lambda cell: parse_figure(split_currency(cell)[1]), "number", unit),
+            Reader(lambda cell: parse_comma_number(split_currency(cell)[1]), "number", unit, Style.COMMA),
+        ]
+    return [with_comma, *readers] if style is Style.COMMA else readers
 
 
-def try_reader(read: Reader, cells: Sequence[Any]) -> tuple[list[Any], list[int]]:
+def try_reader(read: Callable[[Any], Any], cells: Sequence[Any]) -> tuple[list[Any], list[int]]:
     """Return the parsed values, with null for those that the parser rejects, and the indices of the rejected ones."""
     values: list[Any] = []
     wrong: list[int] = []
@@ -151,10 +234,19 @@ def parse_figure(cell: Any) -> float | None:
 
 
 def parse_percentage(cell: Any) -> float | None:
+    return parse_number(strip_percent(cell))
+
+
+def strip_percent(cell: Any) -> str:
     text = str(cell)
     if not text.endswith(("%", "％")):
         raise ValueError("no percentage")
-    return parse_number(text[:-1].strip())
+    return text[:-1].strip()
+
+
+def parse_ordered_day(cell: Any, is_day_first: bool) -> date | None:
+    # Numbers are no days, and times are more than that.
+    return parse_written_day(cell, is_day_first) if isinstance(cell, str) else parse_strict_day(cell, False)
 
 
 def parse_strict_day(cell: Any, packed: bool) -> date | None:

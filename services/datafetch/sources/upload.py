@@ -8,17 +8,21 @@ from __future__ import annotations
 import csv
 import io
 import re
-import zipfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import chain, islice
 from pathlib import PurePath
 from typing import Any
 
-from fathom.core.errors import CorruptData, InvalidField, MissingExtra, PayloadTooLarge
+from fathom.core.errors import CorruptData, InvalidField, PayloadTooLarge
 from fathom.domain.frames import arrow
+from fathom.domain.text.encodings import decode_text
 from fathom.services.datafetch.sources.base import EmptySchema, Fetched, RowIssue, make_provenance
-from fathom.services.datafetch.sources.columns import ERRORS, MOST_ISSUES, Column, infer_type, make_header
+from fathom.services.datafetch.sources.columns import MOST_ISSUES, Column, infer_types, make_header
+from fathom.services.datafetch.sources.files.header import PEEKED, find_header
+from fathom.services.datafetch.sources.files.workbook import read_sheet_rows, trim_cells
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".xlsx", ".xlsm", ".parquet")
 DELIMITERS = ",\t;|"
@@ -59,24 +63,30 @@ def read_upload(data: bytes, name: str, sheet: str = "", limits: UploadLimits | 
         return read_parquet(data, name, bounds)
     issues: list[RowIssue] = []
     if suffix in {".xlsx", ".xlsm"}:
-        rows = read_sheet_rows(data, name, sheet, bounds, issues)
-    else:
-        rows = read_csv_rows(decode_text(data, name), bounds, issues)
-    return build_table(rows, name, bounds, issues)
+        rows = read_sheet_rows(data, name, sheet, bounds.unpacked_bytes, issues)
+        return build_table(rows, name, bounds, issues, is_padded=True)
+    return build_table(read_csv_rows(read_text(data, name, issues), bounds, issues), name, bounds, issues)
 
 
-def build_table(rows: Iterator[Row], name: str, limits: UploadLimits, issues: list[RowIssue]) -> Fetched:
-    """Build the table; the first row names the columns, and rows of another width are reported."""
-    first = next(rows, None)
-    if first is None:
+def build_table(
+    rows: Iterator[Row], name: str, limits: UploadLimits, issues: list[RowIssue], *, is_padded: bool = False
+) -> Fetched:
+    """Build the table below its header; rows of another width are reported, or filled up where ``is_padded``."""
+    peeked = list(islice(rows, PEEKED))
+    if not peeked:
         raise EmptySchema(name, ("a header row",))
-    names = make_header(trim_cells(first[1]))
+    header = find_header(peeked)
+    for issue in header.issues:
+        append_issue(issues, issue)
+    names = make_header(trim_cells(header.cells))
     if len(names) > limits.columns:
         raise InvalidField("columns", f"{name} has {len(names):,}, over the limit of {limits.columns:,}")
     columns, numbers = [Column(column) for column in names], list[int]()
-    for number, cells in rows:
+    for number, cells in chain(peeked[header.rows :], rows):
         # Spreadsheets leave empty cells behind the last column; only filled ones make a row too wide.
         cells = cells if len(cells) <= len(names) else [*cells[: len(names)], *trim_cells(cells[len(names) :])]
+        if is_padded:
+            cells = [*cells, *[None] * (len(names) - len(cells))]
         if len(cells) != len(names):
             append_issue(issues, RowIssue(number, f"has {len(cells)} fields, not {len(names)}"))
             continue
@@ -88,13 +98,13 @@ def build_table(rows: Iterator[Row], name: str, limits: UploadLimits, issues: li
         numbers.append(number)
         for column, cell in zip(columns, cells, strict=True):
             column.cells.append(cell)
-    found = {column.name: infer_type(column, numbers) for column in columns}
+    found = infer_types(columns, numbers)
     for result in found.values():
         for issue in result.issues:
             append_issue(issues, issue)
     table = arrow().table({key: result.array for key, result in found.items()})
     units = {key: result.unit for key, result in found.items() if result.unit}
-    ordered = tuple(sorted(issues, key=lambda issue: (issue.row, issue.column)))
+    ordered = tuple(sorted(issues, key=lambda issue: (issue.row, issue.column))[:MOST_ISSUES])
     return Fetched(table, units, make_provenance("upload", name, None), ordered, {"name": name})
 
 
@@ -104,35 +114,20 @@ def append_issue(issues: list[RowIssue], issue: RowIssue) -> None:
         issues.append(issue)
 
 
-def trim_cells(cells: Sequence[Any]) -> list[Any]:
-    """Return the cells without empty ones at the end, which spreadsheets leave behind."""
-    kept = list(cells)
-    while kept and (kept[-1] is None or not str(kept[-1]).strip()):
-        kept.pop()
-    return kept
-
-
-def decode_text(data: bytes, name: str) -> str:
-    """Decode UTF-8, UTF-16 with a byte-order mark, or GB 18030; raises ``CorruptData`` for anything else."""
-    # Excel's "Unicode text" is UTF-16 with a mark.
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return data.decode("utf-16", errors="replace")
-    # UTF-8 first: GB 18030 decodes nearly any bytes.
-    for encoding in ("utf-8-sig", "gb18030"):
-        try:
-            text = data.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-        # Binary files and UTF-16 without a mark decode, with NUL characters.
-        if "\x00" not in text:
-            return text
-    raise CorruptData(name, "is no text in UTF-8, UTF-16 or GB 18030")
+def read_text(data: bytes, name: str, issues: list[RowIssue]) -> str:
+    """Decode a file and report an encoding that is only likely; raise ``CorruptData`` for what is no text."""
+    decoded = decode_text(data)
+    if decoded is None:
+        raise CorruptData(name, "is no text in UTF-8, UTF-16, GB 18030 or Windows-1252")
+    if decoded.is_guess:
+        append_issue(issues, RowIssue(0, "the file names no encoding and was read as Windows-1252"))
+    return decoded.text
 
 
 def read_csv_rows(text: str, limits: UploadLimits, issues: list[RowIssue]) -> Iterator[Row]:
     """Yield records with the line on which they begin; an unclosed quote loses its line, not the rest."""
     lines = LINE_END.split(text)  # not splitlines(): U+2028 and its like may stand in a field
-    delimiter = detect_delimiter(next((line for line in lines if line.strip()), ""))
+    delimiter = detect_delimiter([line for line in islice(filter(str.strip, lines), PEEKED)])
     index, width = 0, 0
     while index < len(lines):
         start, taken = index, 1
@@ -149,7 +144,8 @@ def read_csv_rows(text: str, limits: UploadLimits, issues: list[RowIssue]) -> It
         elif max((len(cell) for cell in cells), default=0) > limits.cell_chars:
             append_issue(issues, RowIssue(start + 1, f"has a field of more than {limits.cell_chars:,} characters"))
         else:
-            width = width or len(cells)
+            # A title above the table has a single field.
+            width = width if width > 1 else len(cells)
             yield start + 1, cells
 
 
@@ -177,45 +173,16 @@ def parse_record(text: str, delimiter: str) -> list[str]:
         return []
 
 
-def detect_delimiter(line: str) -> str:
-    """Return the most frequent separator of the header, a comma when there is none."""
-    return max(DELIMITERS, key=lambda delimiter: (line.count(delimiter), -DELIMITERS.index(delimiter)))
+def detect_delimiter(lines: Sequence[str]) -> str:
+    """Return the separator that stands equally often in most of the first lines, a comma when there is none."""
 
+    def rate(delimiter: str) -> tuple[int, int, int]:
+        counts = Counter(line.count(delimiter) for line in lines)
+        # A decimal comma stands in each line, too, but seldom as often in the header.
+        usual = max((count for count in counts if count), key=lambda count: (counts[count], count), default=0)
+        return counts[usual] if usual else 0, usual, -DELIMITERS.index(delimiter)
 
-def read_sheet_rows(data: bytes, name: str, sheet: str, limits: UploadLimits, issues: list[RowIssue]) -> Iterator[Row]:
-    """Yield the rows of a sheet from its first non-empty one.
-
-    Raises ``CorruptData``, ``InvalidField("sheet")`` and ``MissingExtra``.
-    """
-    try:
-        import openpyxl
-    except ImportError as error:
-        raise MissingExtra("openpyxl", "connectors") from error
-    try:
-        # Sizes as the archive states them, before anything is unpacked.
-        unpacked = sum(part.file_size for part in zipfile.ZipFile(io.BytesIO(data)).infolist())
-        if unpacked > limits.unpacked_bytes:
-            raise CorruptData(name, f"unpacks to {unpacked:,} bytes, over the limit of {limits.unpacked_bytes:,}")
-        # data_only reads stored values instead of formulas; keep_links=False does not open other workbooks.
-        book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
-    except (zipfile.BadZipFile, OSError, ValueError, KeyError, SyntaxError) as error:
-        raise CorruptData(name, f"is no workbook that can be read: {type(error).__name__}") from error
-    if sheet and sheet not in book.sheetnames:
-        raise InvalidField("sheet", f"{sheet!r} is none of {', '.join(book.sheetnames)}")
-    page = book[sheet] if sheet else book.worksheets[0]
-    page.reset_dimensions()  # what the file says of its own size may be wrong
-    begun, width = False, 0
-    for number, cells in enumerate(page.iter_rows(values_only=True), start=1):
-        kept = trim_cells(cells)
-        if not kept:
-            continue
-        width = width if begun else len(kept)
-        begun = True
-        for place, cell in enumerate(kept):
-            if isinstance(cell, str) and cell in ERRORS:
-                append_issue(issues, RowIssue(number, f"holds the error {cell} in column {place + 1}"))
-        # Sheets have no short rows: missing cells at the end are empty.
-        yield number, [*kept, *[None] * (width - len(kept))]
+    return max(DELIMITERS, key=rate)
 
 
 def read_parquet(data: bytes, name: str, limits: UploadLimits) -> Fetched:

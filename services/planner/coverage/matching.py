@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
 from fathom.domain.text.numerals import parse_numeral
+from fathom.domain.text.terms import list_words as list_terms
 from fathom.services.planner.answering.verification.dates import find_moments
 from fathom.services.planner.answering.verification.numbers import find_numbers, is_close
 from fathom.services.planner.coverage.facts import Facts, Used
@@ -253,6 +254,10 @@ class SlotChecker:
         edge = r"\b" if slot.text.isascii() else ""
         word = re.compile(f"{edge}{re.escape(slot.text.casefold())}{edge}")
         traces = [facts.number for facts in self.used.facts if word.search(facts.text)]
+        # A document may say all of it in another order, as a sentence has it.
+        words = set(list_terms(slot.text))
+        passages = self.used.of(MaterialKind.PASSAGE) if len(words) > 1 else []
+        traces = traces or [facts.number for facts in passages if words <= set(list_terms(facts.text))]
         if traces:
             return FILLED, "", traces
         # A name, or what a source was asked for and lacks, is a part of the question for sure; another word may be one

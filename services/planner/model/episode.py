@@ -140,6 +140,8 @@ class Task:
     """Tables in the Python session from the beginning, in the tools' own type."""
     given: tuple[Material, ...] = ()
     """Tables of earlier turns and of the caller, in the Python session from the beginning, numbered before the rest."""
+    corpora: tuple[str, ...] = ()
+    """Corpora that are searched; empty searches the planner's."""
     data_summary: str = ""
     """What data there are, for the system prompt; "" for a task without the tools of the data."""
     tools: tuple[str, ...] = ()

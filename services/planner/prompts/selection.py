@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from fathom.core.errors import InvalidField, NotFound
 from fathom.core.ids import sha256
-from fathom.domain.chat.guidance import with_guidance
+from fathom.domain.chat.guidance import OWN_DOCUMENTS, with_guidance
 from fathom.domain.chat.pipeline import COMPOSE, PLAN, REFLECT, REWRITE
 from fathom.domain.chat.quoting import quote
 from fathom.domain.profile.guidance import format_memory
@@ -105,6 +105,7 @@ class Prompts:
         # In the user message and not in the system prompt, which must be the same bytes for all runs.
         lines = [f"Date: {task.date}"] if task.date else []
         lines += describe_tables(task)
+        lines += [OWN_DOCUMENTS[language_of(task.question) == "zh"]] if task.corpora else []
         lines += describe_chart(task)
         lines += describe_instructions(task)
         lines += describe_memory(task)

@@ -13,6 +13,7 @@ from fathom.api.common.v1 import common_pb2 as common
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.policy.v1.policy_pb2 import GetModelRequest
+from fathom.api.retrieval.v1.retrieval_pb2 import SearchRequest
 from fathom.clients import Clients
 from fathom.core.call import Call, Lane, bind, current_call
 from fathom.core.errors import Conflict, InvalidField, NotFound, Overloaded
@@ -47,6 +48,8 @@ from fathom.transport.bus.streams import DAY_S, LEGS
 MODEL_ROLES = frozenset({"planner", "writer", "coder", "judge"})
 TABLELESS = frozenset({trajectory.PROTOCOL_WORKFLOW, trajectory.PROTOCOL_SEARCH_R1})
 MAX_INSTRUCTION_CHARS = 16_384
+# Each search asks all of them.
+MAX_CORPORA = 4
 # As many as connections that a client of S3 keeps.
 READ_AT_ONCE = 16
 RESUMABLE = (
@@ -114,6 +117,7 @@ class Runs:
         """
         question = validate_question(request.question, self.config.max_question_chars)
         await self._validate_tables(request)
+        await self._validate_corpora(request)
         validate_instructions(request)
         read_history(request.history)
         await self.worker.engine.open_recording(recording_from_proto(request.recording))
@@ -162,6 +166,17 @@ class Runs:
             raise InvalidField("table_ids", "are for the agent: the other protocols have no Python session")
         # Here, where the caller learns of it: a queued run could only fail.
         await load_sheets(self.clients, request.table_ids)
+
+    async def _validate_corpora(self, request: pb.RunRequest) -> None:
+        """Raise ``InvalidField`` for too many corpora, and for one that is unknown or another tenant's."""
+        if len(request.corpora) > MAX_CORPORA:
+            raise InvalidField("corpora", f"names {len(request.corpora)}; at most {MAX_CORPORA} are allowed")
+        # Here, where the caller learns of it: a queued run would find nothing.
+        for place, corpus in enumerate(request.corpora):
+            try:
+                await self.clients.retrieval.search(SearchRequest(queries=["?"], top_k=1, corpus=corpus))
+            except InvalidField as error:
+                raise InvalidField(f"corpora[{place}]", error.message) from error
 
     async def _choose(self, request: pb.RunRequest, question: str) -> tuple[trajectory.Protocol, str]:
         """Return the protocol of a run and the form of its answer, as the request says or else as the question does."""

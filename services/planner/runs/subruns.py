@@ -101,6 +101,7 @@ class SubRunClient:
                 max_rounds=self.allowance.rounds, max_tokens=self.allowance.tokens, max_ms=int(left_s * 1000)
             ),
             sampling=sampling_to_proto(task.sampling),
+            corpora=task.corpora,
         )
         return Header(
             run_id=run_id,

@@ -404,7 +404,13 @@ class Worker:
         )
         task = await TaskMaker(self.config, self.clients, self.summary).make(wanted)
         recording = recording_from_proto(request.recording)
-        return replace(task, depth=header.depth, instructions=request.instructions, recording=recording)
+        return replace(
+            task,
+            depth=header.depth,
+            instructions=request.instructions,
+            recording=recording,
+            corpora=tuple(request.corpora),
+        )
 
     async def finish(
         self,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+from itertools import zip_longest
+from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -26,10 +29,10 @@ DATE = {"type": "string", "description": "ISO date, e.g. 2020-01-31."}
 
 @dataclass(frozen=True)
 class ShownDocuments:
-    """Ids of the documents shown to this run, derived from its recorded steps."""
+    """Ids of the documents shown to this run with their corpora, derived from its recorded steps."""
 
     run_id: str
-    ids: set[str] = field(default_factory=set)
+    ids: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_steps(cls, run_id: str, steps: Sequence[Step]) -> ShownDocuments:
@@ -41,20 +44,24 @@ class ShownDocuments:
         return shown
 
 
-def read_ids(content: str) -> list[str]:
-    """Return the ids of the hits in a ``search`` result; none when an older planner wrote it in another format."""
+def read_ids(content: str) -> dict[str, str]:
+    """Return the ids of the hits in a ``search`` result, and the corpora that they name.
+
+    None when an older planner wrote it in another format.
+    """
     try:
-        return [str(hit["id"]) for hit in json.loads(content.split("\n", 1)[0])["hits"]]
-    except (ValueError, TypeError, KeyError):
-        return []
+        hits = json.loads(content.split("\n", 1)[0])["hits"]
+        return {str(hit["id"]): str(hit.get("corpus", "")) for hit in hits}
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return {}
 
 
 @dataclass(frozen=True)
 class Search:
-    """Search of the corpus."""
+    """Search of the corpora: the best of each in turn, since scores of two corpora cannot be compared."""
 
     clients: Clients
-    corpus: str
+    corpora: tuple[str, ...]
     as_of: Timestamp | None
     timeout_s: float
     shown: ShownDocuments
@@ -78,25 +85,53 @@ class Search:
         request = pb.SearchRequest(
             queries=[arguments["query"]],
             top_k=arguments.get("top_k", 5),
-            corpus=self.corpus,
             filter=pb.SearchFilter(entities=arguments.get("entities", ()), published=published),
             as_of=self.as_of,
             run=self.shown.run_id,
         )
-        response = await self.clients.retrieval.search(request, timeout_s=self.timeout_s)
+        found = await asyncio.gather(*(self._search_corpus(request, corpus) for corpus in self.corpora))
+        hits = [hit for some in zip_longest(*found) for hit in some if hit is not None][: request.top_k]
+        if not hits:
+            return lambda first: make_empty_reply(arguments["query"], first)
+        # At once, so that a fetch in the next round finds them, before the step is recorded.
+        self.shown.ids.update((hit["id"], hit.get("corpus", "")) for hit in hits)
+        return Reply(ToolStatus.OK, {"hits": hits})
+
+    async def _search_corpus(self, request: pb.SearchRequest, corpus: str) -> list[dict[str, str]]:
+        asked = pb.SearchRequest()
+        asked.CopyFrom(request)
+        asked.corpus = corpus
+        response = await self.clients.retrieval.search(asked, timeout_s=self.timeout_s)
         result = response.results[0]
         # One query of several may fail in a response that is OK as a whole.
         if result.status.code:
             raise read_failure(result.status)
-        hits = [
-            {"id": hit.id, "time": format_day(hit.publish_time), "title": hit.title, "summary": hit.summary}
+        # Where there is one corpus, nobody needs its name.
+        named = {"corpus": corpus} if len(self.corpora) > 1 else {}
+        return [
+            {
+                "id": hit.id,
+                "time": format_day(hit.publish_time),
+                "title": hit.title,
+                "summary": hit.summary,
+                **name_place(hit, corpus),
+                **named,
+            }
             for hit in result.hits
         ]
-        if not hits:
-            return lambda first: make_empty_reply(arguments["query"], first)
-        # At once, so that a fetch in the next round finds them, before the step is recorded.
-        self.shown.ids.update(hit.id for hit in result.hits)
-        return Reply(ToolStatus.OK, {"hits": hits})
+
+
+def name_place(item: pb.SearchHit | pb.Document, corpus: str) -> dict[str, str]:
+    """Return file and page of a passage, "file p. 3"; nothing for a whole document of the corpus of all."""
+    if not (item.page or item.parent or corpus):
+        return {}
+    return {"place": f"{item.source} p. {item.page}" if item.page else item.source}
+
+
+def name_cited(document: pb.Document, place: str) -> str:
+    """Return the title of a cited document, with its place; a title that only repeats the file's name is left out."""
+    is_repeated = document.title == PurePosixPath(document.source).stem
+    return place if place and is_repeated else ", ".join(filter(None, (document.title, place)))
 
 
 @dataclass(frozen=True)
@@ -104,7 +139,7 @@ class Fetch:
     """Retrieval of one document, page by page."""
 
     clients: Clients
-    corpus: str
+    corpora: tuple[str, ...]
     as_of: Timestamp | None
     timeout_s: float
     shown: ShownDocuments
@@ -119,33 +154,50 @@ class Fetch:
     )
 
     async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> NumberedReply:
-        request = pb.FetchRequest(
-            ids=[arguments["id"]],
-            corpus=self.corpus,
-            page_size=PAGE_CHARS,
-            page_token=arguments.get("page", ""),
-            as_of=self.as_of,
-            # Retrieval enforces that only shown documents are fetched, but its list does not survive its restarts;
-            # documents that our own record shows need no check.
-            enforce_seen_by_run="" if arguments["id"] in self.shown.ids else self.shown.run_id,
-        )
-        response = await self.clients.retrieval.fetch(request, timeout_s=self.timeout_s)
-        result = response.results[0]
+        ident, page = arguments["id"], arguments.get("page", "")
+        is_shown = ident in self.shown.ids
+        known = self.shown.ids.get(ident, "")
+        # What this run has not seen, another replica may have shown it, from any of the corpora.
+        result, corpus = pb.FetchResult(), ""
+        for corpus in (known,) if known else self.corpora:
+            result = await self._fetch_from(corpus, ident, page, is_shown)
+            if not result.status.code:
+                break
         if result.status.code:
             raise read_failure(result.status)
         document = result.document
 
         def make_reply(first: int) -> Reply:
+            place = name_place(document, corpus)
             head = {
                 "id": document.id,
                 "material": first,
                 "title": document.title,
                 "time": format_day(document.publish_time),
+                **place,
                 "more": result.next_page_token,
             }
-            return Reply(ToolStatus.OK, head, document.text, (NewMaterial(MaterialKind.PASSAGE, document),))
+            # What an answer cites is named with its page.
+            cited = pb.Document()
+            cited.CopyFrom(document)
+            cited.title = name_cited(document, place.get("place", ""))
+            return Reply(ToolStatus.OK, head, document.text, (NewMaterial(MaterialKind.PASSAGE, cited),))
 
         return make_reply
+
+    async def _fetch_from(self, corpus: str, ident: str, page: str, is_shown: bool) -> pb.FetchResult:
+        request = pb.FetchRequest(
+            ids=[ident],
+            corpus=corpus,
+            page_size=PAGE_CHARS,
+            page_token=page,
+            as_of=self.as_of,
+            # Retrieval enforces that only shown documents are fetched, but its list does not survive its restarts;
+            # documents that our own record shows need no check.
+            enforce_seen_by_run="" if is_shown else self.shown.run_id,
+        )
+        response = await self.clients.retrieval.fetch(request, timeout_s=self.timeout_s)
+        return response.results[0]
 
 
 def read_failure(status: Status) -> FathomError:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fathom.domain.chat.guidance import question_of
+from fathom.domain.chat.guidance import has_own_documents, question_of
 from fathom.domain.chat.hermes import OPEN, parse_tool_calls
 from fathom.domain.chat.messages import Message, Role, ToolCall
 from fathom.domain.chat.notices import is_note
@@ -69,6 +69,8 @@ class Conversation:
     is_follow_up: bool = False
     memory: tuple[Line, ...] = ()
     """Lines of the user's memory in the prompt."""
+    has_own_documents: bool = False
+    """True where the run searches corpora of the user's choice."""
 
     @property
     def is_zh(self) -> bool:
@@ -102,7 +104,8 @@ def read_conversation(messages: Sequence[Message]) -> Conversation:
     question = question_of(messages[start].content).strip() if start >= 0 else ""
     is_follow_up = any(message.role is Role.USER for message in messages[: max(start, 0)])
     held = read_memory(messages[start].content.removeprefix(question)) if start >= 0 else ()
-    return Conversation(question, tuple(steps), is_last_round, is_follow_up, held)
+    has_own = start >= 0 and has_own_documents(messages[start].content)
+    return Conversation(question, tuple(steps), is_last_round, is_follow_up, held, has_own)
 
 
 def find_question(messages: Sequence[Message]) -> int:

@@ -56,7 +56,17 @@ class Walk:
         question = self._conversation.question
         if not self._asked.head:
             return [self._ask] if is_small_talk(question) else [self._ask, self._search, self._read]
-        if is_small_talk(question) or self._gaps:
+        if is_small_talk(question) or self._is_quoted:
+            return []
+        if self._conversation.has_own_documents and self._calculation is None:
+            # Before what the tables lack is said to be missing.
+            return [self._search, self._read, *self._list_look_ups()]
+        return self._list_look_ups()
+
+    def _list_look_ups(self) -> list[Callable[[], Call | None]]:
+        """Return the steps that look for series, and for documents where these give reasons or all there is."""
+        question = self._conversation.question
+        if self._gaps:
             return []
         one = self._calculation
         steps = [one.fetch, one.compute, one.draw] if one is not None else [self._convert, self._look_up]
@@ -94,6 +104,11 @@ class Walk:
         return list(self._asked.head.get("sheets", ())) if self._asked.is_ok and not is_for_texts else []
 
     @property
+    def _is_quoted(self) -> bool:
+        """Return whether the user's own documents say what is asked, so that no series is looked for."""
+        return self._conversation.has_own_documents and self._calculation is None and bool(self._quotes)
+
+    @property
     def _gaps(self) -> list[tuple[str, str]]:
         """Return what the question asks for and is not here, each with the words that say so; none to go on."""
         program, question = self._surely, self._conversation.question[:200]
@@ -116,6 +131,8 @@ class Walk:
 
     def _list_open(self) -> list[str]:
         """Return what of the question stays open."""
+        if self._is_quoted:
+            return []
         if self._gaps or self._calculation is not None:
             return [words for words, _ in self._gaps] if self._calculation is None else self._calculation.list_open()
         items = [item for item in self._reading.missing if item.get("reason") == "NOT_UNDERSTOOD"]
@@ -128,6 +145,11 @@ class Walk:
 
     def _compose(self) -> str:
         conversation, reading, one = self._conversation, self._reading, self._calculation
+        if self._is_quoted:
+            # What the data tool made of the question's words was no answer to it.
+            read = tuple(step for step in conversation.steps if step.tool in ("search", "fetch"))
+            conversation, reading = replace(conversation, steps=read), replace(reading, missing=())
+            return compose(Findings(conversation, reading, (), self._quotes))
         if self._gaps:
             texts = dict.fromkeys(text for _, text in self._gaps)
             return (

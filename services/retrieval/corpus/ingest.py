@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,11 +22,15 @@ MAX_ISSUES, MAX_LINE_BYTES, MAX_FILE_BYTES = 100, 16 << 20, 64 << 20
 
 @dataclass(frozen=True)
 class Chunk:
-    """A piece of a file; consecutive pieces with the same source are one file."""
+    """A piece of a file; consecutive pieces with the same source are one file.
+
+    ``published`` is when, for a file that does not say so itself.
+    """
 
     data: bytes
     media_type: str = ""
     source: str = ""
+    published: datetime | None = None
 
 
 class IngestBuffer:
@@ -41,7 +46,7 @@ class IngestBuffer:
         # Hashes instead of texts, so that an ingest of millions of documents does not hold their contents.
         self._ids: set[int] = set()
         self._contents: set[int] = set()
-        self._file: tuple[str, str] | None = None
+        self._file: tuple[str, str, datetime | None] | None = None
         self._held = bytearray()
         self._line = 0
 
@@ -53,9 +58,9 @@ class IngestBuffer:
             raise InvalidField("media_type", f"{kind[:80]!r} is not known; known: {', '.join(known)}")
         self._field = "data"
         # The stream marks no ends of files: another source or type begins the next one.
-        if self._file != (kind, chunk.source):
+        if self._file is None or self._file[:2] != (kind, chunk.source):
             self.end_file()
-            self._file = (kind, chunk.source)
+            self._file = (kind, chunk.source, chunk.published)
         # Counted before it is held, so that no chunk passes the limit.
         self._left -= len(chunk.data)
         limit = MAX_LINE_BYTES if kind in JSONL else MAX_FILE_BYTES
@@ -71,11 +76,11 @@ class IngestBuffer:
         """Process the rest of the current file."""
         if self._file is None:
             return
-        kind, source = self._file
+        kind, source, published = self._file
         if kind in JSONL:
             self._split_lines(complete=True)
         elif self._held:
-            for item in self._parsers[kind](bytes(self._held), kind, source):
+            for item in self._parsers[kind](bytes(self._held), kind, source, published):
                 self._add_item(item, source)
         self._file, self._line = None, 0
         self._held.clear()
@@ -109,6 +114,9 @@ class IngestBuffer:
     def add_document(self, document: Document, line: int = 0, source: str = "") -> None:
         """Add one document, unless its content exists already or its id belongs to another document."""
         key = hash_content(document.title, document.text)
+        if document.key:
+            self._add_version(document)
+            return
         # Content before id: the same text under another id is no error, only nothing new.
         if hash64(key) in self._contents or (
             self._base is not None and self._base.table.find_twin(document) is not None
@@ -120,6 +128,28 @@ class IngestBuffer:
             self._refuse(Issue(line, f"id {document.id!r} is there already, with other content", source))
             return
         self._contents.add(hash64(key))
+        self._write(document)
+
+    def _add_version(self, document: Document) -> None:
+        """Add a document of a source with versions, unless that version is here and the newest one."""
+        # By id, which the content makes: two sources may say the same, and each has versions of its own.
+        position = None if self._base is None else self._base.table.find_position(document.id)
+        if hash64(document.id) in self._ids or (position is not None and self._is_current(position)):
+            self.duplicates += 1
+            return
+        if position is not None:
+            # An earlier version comes back: as a version of its own, newer than the one that had replaced it.
+            again = f".{len(self._base.table)}" if self._base is not None else ""
+            parent = f"{document.parent}{again}" if document.parent else ""
+            document = replace(document, id=f"{document.id}{again}", parent=parent)
+        self._write(document)
+
+    def _is_current(self, position: int) -> bool:
+        # Of a version with a date the place is given by that date, whenever it comes.
+        table = self._base.table if self._base is not None else None
+        return table is None or table.is_current(position) or table.documents[position].published is not None
+
+    def _write(self, document: Document) -> None:
         self._ids.add(hash64(document.id))
         # On disk: an ingest may be larger than memory.
         self._spool.write(json.dumps(document.to_row(), ensure_ascii=False).encode() + b"\n")

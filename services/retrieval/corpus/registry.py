@@ -13,21 +13,25 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fathom.core.call import unbind
 from fathom.core.errors import Conflict, CorruptData, FathomError, InvalidField, MissingExtra, NotFound
 from fathom.core.ids import checked_id, content_hash
 from fathom.domain.bundle.manifest import verify
 from fathom.services.retrieval.config import Config
+from fathom.services.retrieval.corpus.own import PREFIX, ROOT, is_own, make_state_key
 from fathom.services.retrieval.corpus.snapshot import Manifest, Open, Snapshot, hash_file
-from fathom.services.retrieval.corpus.store import PREFIX, Report, SnapshotStore, read_file_rows
+from fathom.services.retrieval.corpus.store import Report, SnapshotStore, read_file_rows
 from fathom.services.retrieval.documents.model import Document, read_documents
 from fathom.transport.store import ObjectStore
 
 # Name of the web corpus, which has no snapshots.
 WEB = "web"
-STATES = f"{PREFIX}/corpora/"
+STATES = f"{ROOT}/corpora/"
 # Maximum number of inactive snapshots kept open because they were requested. Not bounded in bytes: their tables and
 # indexes are mapped from files, so that the system takes the memory back when others need it.
 KEPT_OPEN = 2
+# Maximum number of callers' own corpora kept open; mapped from files, too, and opened again when somebody asks.
+OWN_KEPT_OPEN = 32
 # Unknown names are repeated in error messages, whatever a caller sent.
 MAX_NAME_CHARS = 200
 
@@ -56,6 +60,8 @@ class CorpusRegistry:
         self._states: dict[str, CorpusState] = {}
         # Two at most, mapped from disk and so without a size; pruning must know them all by name.
         self._others: OrderedDict[str, Snapshot] = OrderedDict()
+        # Callers' own corpora among the states, the one asked for last at the end.
+        self._own: OrderedDict[str, None] = OrderedDict()
         # Ids that are being downloaded: ``prune`` must not delete their folders meanwhile.
         self._opening: Counter[str] = Counter()
 
@@ -89,7 +95,7 @@ class CorpusRegistry:
                     await self._restore(name, state)
 
     async def _restore(self, name: str, state: CorpusState) -> None:
-        key = f"{STATES}{name}.json"
+        key = make_state_key(name)
         try:
             noted = await self._store.get(key)
             # Nothing has changed since the last check, which is the usual case.
@@ -115,8 +121,8 @@ class CorpusRegistry:
         await asyncio.to_thread(self._snapshots.close)
 
     def list_names(self) -> list[str]:
-        """Return the names of the corpora, sorted."""
-        return sorted(self._states)
+        """Return the names of the corpora that all share, sorted."""
+        return sorted(set(self._states) - set(self._own))
 
     def get_state(self, name: str) -> CorpusState:
         """Return the corpus, by default the configured one; raise ``InvalidField("corpus")`` for an unknown one."""
@@ -132,7 +138,7 @@ class CorpusRegistry:
 
         Raises ``NotFound`` with the nearest ids, ``CorruptData``.
         """
-        state = self.get_state(corpus)
+        state = await self._open_own(corpus) if is_own(corpus) else self.get_state(corpus)
         if state.broken is not None:
             raise state.broken
         if state.active is not None and ident in ("", state.active.id):
@@ -149,6 +155,34 @@ class CorpusRegistry:
         # The most recently requested ones stay open.
         self._others.move_to_end(ident)
         return self._others[ident]
+
+    async def _open_own(self, name: str) -> CorpusState:
+        """Return a caller's own corpus as the store has it now; raise ``InvalidField("corpus")`` for an unknown one."""
+        # Asked each time: another replica may have added to it, or deleted it.
+        if await self._store.head(make_state_key(name)) is None:
+            self._close_own(name)
+            raise InvalidField("corpus", f"no corpus {unbind(name)[1]!r} of one's own; it may have been deleted")
+        state = self.open_own_for_writing(name)
+        if not state.writing.locked():
+            async with state.writing:
+                await self._restore(name, state)
+        return state
+
+    def open_own_for_writing(self, name: str) -> CorpusState:
+        """Return a caller's own corpus, created if necessary; those asked for least recently are closed."""
+        state = self._states.setdefault(name, CorpusState())
+        self._own[name] = None
+        self._own.move_to_end(name)
+        idle = [other for other in self._own if other != name and not self._states[other].writing.locked()]
+        for other in idle[: max(0, len(self._own) - OWN_KEPT_OPEN)]:
+            self._close_own(other)
+        return state
+
+    def _close_own(self, name: str) -> None:
+        if name in self._own:
+            del self._own[name], self._states[name]
+        # Files that are mapped stay readable; the store has them all.
+        self._snapshots.prune(name, ())
 
     def _keep_open(self, snapshot: Snapshot) -> None:
         self._others[snapshot.id] = snapshot
@@ -173,7 +207,8 @@ class CorpusRegistry:
         snapshot = await asyncio.to_thread(self._snapshots.build, corpus, fresh, recipe, base)
         await self._snapshots.save(snapshot)
         state.head = snapshot.manifest
-        if state.active is None:
+        # Whoever brings documents of one's own asks about them next.
+        if state.active is None or is_own(corpus):
             state.active = snapshot
         await self._write_state(corpus)
         return snapshot.manifest
@@ -239,6 +274,8 @@ class CorpusRegistry:
         name = checked_id("corpus", corpus or self._config.corpus_name)
         if name == WEB:
             raise InvalidField("corpus", f"{WEB!r} is the web: nothing can be added to it")
+        if is_own(name):
+            raise InvalidField("corpus", f"names that begin with {PREFIX!r} are those of callers' own documents")
         return self._states.setdefault(name, CorpusState())
 
     def forget_empty(self, corpus: str) -> None:
@@ -246,6 +283,7 @@ class CorpusRegistry:
         state = self._states.get(corpus)
         if state is not None and state.active is None and state.head is None and state.broken is None:
             del self._states[corpus]
+            self._own.pop(corpus, None)
 
     async def open_head(self, corpus: str) -> Snapshot | None:
         """Return the newest content, opened; None for a corpus without any."""
@@ -272,7 +310,7 @@ class CorpusRegistry:
             "head": state.head.id if state.head else "",
         }
         state.noted = json.dumps(content).encode()
-        await self._store.put(f"{STATES}{corpus}.json", state.noted, "application/json")
+        await self._store.put(make_state_key(corpus), state.noted, "application/json")
         # What is in the store can be fetched again: here stays what somebody may ask for next.
         await asyncio.to_thread(self._snapshots.prune, corpus, {*content.values(), *self._others, *+self._opening})
 

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import PurePath
 
+from fathom.core.ids import content_hash
 from fathom.services.retrieval.corpus.parse import JSONL as JSONL_TYPES
 from fathom.services.retrieval.corpus.parse import MEDIA_TYPES, ParsedDocument, ParseIssue, parse
 from fathom.services.retrieval.corpus.parse.jsonl import decode
 from fathom.services.retrieval.corpus.parse.model import Limits, Unreadable
 from fathom.services.retrieval.corpus.parse.records import read_record
-from fathom.services.retrieval.documents.model import Document, parse_document
+from fathom.services.retrieval.corpus.passages import cut_passages
+from fathom.services.retrieval.documents.model import CONTENT_ID_CHARS, PLACE_FIELD, Document, parse_document
 
 # Places as the parsers name them; pages of a PDF are no lines and go into the message.
 PLACE = re.compile(r"(?:line|row) (\d+)")
 BOUNDS = Limits()
+# Place of what is the text of a whole file; rows of one have others.
+WHOLE = "file"
 
 
 @dataclass(frozen=True)
@@ -29,8 +35,8 @@ class Issue:
     """False when the document was still added, incomplete."""
 
 
-Parse = Callable[[bytes, str, str], Iterable[Document | Issue]]
-"""Parses a whole file: documents and issues from its bytes, media type and source."""
+Parse = Callable[[bytes, str, str, "datetime | None"], Iterable[Document | Issue]]
+"""Parses a whole file: documents and issues from its bytes, media type, source, and day where it does not say one."""
 
 
 def list_parsers() -> Mapping[str, Parse]:
@@ -38,9 +44,29 @@ def list_parsers() -> Mapping[str, Parse]:
     return {kind: read_file for kind in MEDIA_TYPES if kind not in JSONL_TYPES}
 
 
-def read_file(data: bytes, media_type: str, source: str) -> Iterator[Document | Issue]:
-    """Parse a whole file; raise ``MissingExtra`` without the format's library, ``PayloadTooLarge``."""
-    return (convert(item, source) for item in parse(data, media_type, source))
+def read_file(
+    data: bytes, media_type: str, source: str, published: datetime | None = None
+) -> Iterator[Document | Issue]:
+    """Parse a whole file, texts as passages; raise ``MissingExtra`` without a library, ``PayloadTooLarge``."""
+    for item in parse(data, media_type, source):
+        if isinstance(item, ParsedDocument) and item.place == WHOLE:
+            yield from make_passages(replace(item, published=item.published or published), source)
+        else:
+            yield convert(item, source)
+
+
+def make_passages(item: ParsedDocument, source: str) -> Iterator[Document | Issue]:
+    """Yield the passages of a file, which together are one version of its source."""
+    title = item.title or PurePath(source).stem
+    when = item.published.isoformat() if item.published else ""
+    # The same file again is the same version: its ids depend on what it says, when and under which name.
+    version = f"doc-{content_hash([source, title, when, item.text])[:CONTENT_ID_CHARS]}"
+    passages = cut_passages(item)
+    for number, passage in enumerate(passages, start=1):
+        is_whole = len(passages) == 1
+        place = {"page": passage.page, "offset": passage.offset, "key": source, "parent": "" if is_whole else version}
+        row = {PLACE_FIELD: place, "id": version if is_whole else f"{version}-{number}"}
+        yield convert(replace(item, title=title, text=passage.text), source, row)
 
 
 def read_line(line: bytes, number: int, source: str) -> Iterator[Document | Issue]:
@@ -55,8 +81,13 @@ def read_line(line: bytes, number: int, source: str) -> Iterator[Document | Issu
         yield convert(item, source)
 
 
-def convert(item: ParsedDocument | ParseIssue, source: str) -> Document | Issue:
-    """Convert a parsed document to a corpus document, or to an issue; issues without lines state their place."""
+def convert(
+    item: ParsedDocument | ParseIssue, source: str, place_row: Mapping[str, object] | None = None
+) -> Document | Issue:
+    """Convert a parsed document to a corpus document, or to an issue; issues without lines state their place.
+
+    ``place_row`` has the fields of a passage.
+    """
     place = PLACE.fullmatch(item.place)
     line = int(place.group(1)) if place else 0
     if isinstance(item, ParseIssue):
@@ -66,6 +97,6 @@ def convert(item: ParsedDocument | ParseIssue, source: str) -> Document | Issue:
         "entities": list(item.entities), "published": item.published.isoformat() if item.published else "",
     }  # fmt: skip
     try:
-        return parse_document(row | ({"id": item.id} if item.id else {}))
+        return parse_document({**row, **({"id": item.id} if item.id else {}), **(place_row or {})})
     except ValueError as error:
         return Issue(line, str(error), source)

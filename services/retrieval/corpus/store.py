@@ -1,7 +1,7 @@
 """Snapshots in the object store and their local copies, which are opened memory-mapped.
 
 In the store, ``retrieval/blobs/<sha256>`` are files, shared by all snapshots that contain them, and
-``retrieval/snapshots/<corpus>/<id>.json`` are manifests.
+``retrieval/snapshots/<corpus>/<id>.json`` are manifests. Those of a caller's own corpus are below a prefix of its own.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from fathom.core.errors import CorruptData, MissingExtra, NotFound
 from fathom.core.ids import content_hash
 from fathom.services.retrieval.config import Recipe
+from fathom.services.retrieval.corpus.own import make_root
 from fathom.services.retrieval.corpus.snapshot import (
     MANIFEST,
     Manifest,
@@ -30,15 +31,18 @@ from fathom.services.retrieval.corpus.snapshot import (
 from fathom.services.retrieval.documents.model import Document, hash64, parse_document
 from fathom.transport.store import ObjectStore
 
-PREFIX = "retrieval"
-
 Report = Callable[[int, str], None]
 """Receives the number of each line that is left out, and the reason."""
 
 
 def make_manifest_key(manifest: Manifest) -> str:
     """Return the key of a manifest in the store."""
-    return f"{PREFIX}/snapshots/{manifest.corpus}/{manifest.id}.json"
+    return f"{make_root(manifest.corpus)}/snapshots/{manifest.corpus}/{manifest.id}.json"
+
+
+def make_blob_key(corpus: str, part: Part) -> str:
+    """Return the key of a file of a corpus' snapshots in the store."""
+    return f"{make_root(corpus)}/blobs/{part.sha256}"
 
 
 class SnapshotStore:
@@ -71,16 +75,16 @@ class SnapshotStore:
         folder = self._folder / manifest.corpus / manifest.id
         folder.mkdir(parents=True, exist_ok=True)
         for part in manifest.parts:
-            await self._fetch(part, folder)
+            await self._fetch(manifest.corpus, part, folder)
         await asyncio.to_thread(write_whole, folder / MANIFEST, manifest.to_json())
         return await asyncio.to_thread(open_snapshot, folder, self._threads)
 
-    async def _fetch(self, part: Part, folder: Path) -> None:
+    async def _fetch(self, corpus: str, part: Part, folder: Path) -> None:
         path = folder / part.path
         try:
             await asyncio.to_thread(check_part, path, part)
         except CorruptData:
-            key = f"{PREFIX}/blobs/{part.sha256}"
+            key = make_blob_key(corpus, part)
             try:
                 data = await self._store.get(key, part.sha256)
             except NotFound as error:
@@ -92,7 +96,7 @@ class SnapshotStore:
         manifest = snapshot.manifest
         # Files first, so that everything a manifest names exists.
         for part in manifest.parts:
-            key = f"{PREFIX}/blobs/{part.sha256}"
+            key = make_blob_key(manifest.corpus, part)
             if await self._store.head(key) is None:
                 # Keys are checksums: a file that another snapshot has stored is not sent again.
                 await self._store.put(key, await asyncio.to_thread((snapshot.folder / part.path).read_bytes))
@@ -102,7 +106,7 @@ class SnapshotStore:
 
     async def load_manifest(self, corpus: str, ident: str) -> Manifest:
         """Return a stored manifest; raise ``NotFound``, or ``CorruptData`` if malformed or of another corpus."""
-        key = f"{PREFIX}/snapshots/{corpus}/{ident}.json"
+        key = f"{make_root(corpus)}/snapshots/{corpus}/{ident}.json"
         manifest = Manifest.from_json(await self._store.get(key), key)
         if manifest.corpus != corpus:
             raise CorruptData(key, f"is of corpus {manifest.corpus!r}")
@@ -110,7 +114,7 @@ class SnapshotStore:
 
     async def list_manifests(self, corpus: str) -> list[Manifest]:
         """Return all stored manifests of a corpus."""
-        stored = await self._store.list(f"{PREFIX}/snapshots/{corpus}/")
+        stored = await self._store.list(f"{make_root(corpus)}/snapshots/{corpus}/")
         return [Manifest.from_json(await self._store.get(item.key), item.key) for item in stored]
 
     def prune(self, corpus: str, keep: Collection[str]) -> None:

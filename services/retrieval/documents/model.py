@@ -14,6 +14,10 @@ from fathom.core.errors import CorruptData
 from fathom.core.ids import content_hash
 
 DOCUMENTS = "documents.jsonl"
+# Fields of passages and versions, in a row as one field of a name that no corpus of others has.
+PLACE, PLACE_FIELD = frozenset({"parent", "page", "offset", "key"}), "_place"
+# Type of the row that says that a source was deleted: the newest version of its key, which no search shows.
+DELETED = "deleted"
 # Ids go into error messages and page tokens; a text beyond five million characters is not one document.
 MAX_ID_CHARS, MAX_TEXT_CHARS = 200, 5_000_000
 # 96 bits of the hash: no two of a billion documents are likely to share them.
@@ -22,7 +26,10 @@ CONTENT_ID_CHARS = 24
 
 @dataclass(frozen=True)
 class Document:
-    """One document; ``published`` is None when unknown. ``entities`` are ids in datafetch's format."""
+    """One document, or a passage of a file; ``published`` is None when unknown.
+
+    ``entities`` are ids in datafetch's format.
+    """
 
     id: str
     title: str
@@ -32,6 +39,19 @@ class Document:
     type: str
     entities: tuple[str, ...]
     language: str = "en"
+    parent: str = ""
+    """Id that all passages of one version of a file share; "" for a whole document."""
+    page: int = 0
+    """Page of the file, or slide, from 1; 0 for a format without pages."""
+    offset: int = 0
+    """Place of the first character in the file's text."""
+    key: str = ""
+    """Name of the source of which this is one version; "" for what has no versions."""
+
+    @property
+    def version(self) -> str:
+        """Return the id that what came together shares."""
+        return self.parent or self.id
 
     @property
     def contents(self) -> str:
@@ -41,7 +61,15 @@ class Document:
     def to_row(self) -> dict[str, Any]:
         """Return the row that ``parse_document`` parses."""
         published = "" if self.published is None else self.published.isoformat()
-        return {**self.__dict__, "published": published, "entities": list(self.entities)}
+        # Rows of whole documents stay as they were: snapshots are known by their bytes.
+        row = {name: value for name, value in self.__dict__.items() if name not in PLACE}
+        place = {name: self.__dict__[name] for name in PLACE if self.__dict__[name]}
+        return {
+            **row,
+            "published": published,
+            "entities": list(self.entities),
+            **({PLACE_FIELD: place} if place else {}),
+        }
 
 
 @dataclass(frozen=True)
@@ -124,7 +152,7 @@ def parse_document(row: Any) -> Document:
     title, text = read_title_and_text(row)
     fields = {name: row.get(name) or "" for name in ("source", "type")}
     entities = row.get("entities") or ()
-    texts = {"title": title, "text": text, **fields, "language": row.get("language") or "en"}
+    texts: dict[str, Any] = {"title": title, "text": text, **fields, "language": row.get("language") or "en"}
     for name, value in (*texts.items(), *(("entities", item) for item in entities)):
         if not isinstance(value, str):
             raise ValueError(f"{name} is no text")
@@ -134,7 +162,21 @@ def parse_document(row: Any) -> Document:
     if len(text) > MAX_TEXT_CHARS:
         raise ValueError(f"text has more than {MAX_TEXT_CHARS:,} characters")
     published = parse_published(row)
-    return Document(id=read_id(row, title, text), published=published, entities=tuple(entities), **texts)
+    return Document(
+        id=read_id(row, title, text), published=published, entities=tuple(entities), **texts, **read_place(row)
+    )
+
+
+def read_place(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a passage and of a version, as far as the row has them."""
+    place = row.get(PLACE_FIELD) or {}
+    if not isinstance(place, dict) or set(place) - PLACE:
+        raise ValueError(f"{PLACE_FIELD} is no place of a passage")
+    for name, value in place.items():
+        wanted = int if name in ("page", "offset") else str
+        if not isinstance(value, wanted) or isinstance(value, bool):
+            raise ValueError(f"{name} is no {'number' if wanted is int else 'text'}")
+    return place
 
 
 def require_whole_characters(name: str, text: str) -> None:

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.core.errors import CorruptData
-from fathom.services.retrieval.documents.model import Document, Filter, hash64, hash_content, parse_document
+from fathom.services.retrieval.documents.model import DELETED, Document, Filter, hash64, hash_content, parse_document
+from fathom.services.retrieval.documents.versions import CURRENT, UNDATED, Version, find_ends
 
 COLUMNS = "columns.npz"
-UNDATED = np.iinfo(np.int64).min
 # Number of filters whose masks are cached.
 MASKS = 64
 
@@ -99,6 +99,7 @@ def write_columns(documents: Iterable[Document], offsets: NDArray[np.int64], pat
     """Write the columns that filters and look-ups need; ``documents`` are read once, in order."""
     sources, types, entities = Codes(), Codes(), Codes()
     published, source, kind, bounds, members, idents, contents = [], [], [], [0], [], [], []
+    versions: list[Version | None] = []
     for document in documents:
         published.append(UNDATED if document.published is None else to_microseconds(document.published))
         source.append(sources(document.source))
@@ -107,13 +108,14 @@ def write_columns(documents: Iterable[Document], offsets: NDArray[np.int64], pat
         bounds.append(len(members))
         idents.append(hash64(document.id))
         contents.append(hash64(hash_content(document.title, document.text)))
+        versions.append(Version(document.key, document.version, published[-1]) if document.key else None)
     idents_array, contents_array = np.array(idents, np.uint64), np.array(contents, np.uint64)
     # Sorted keys and their positions, so that a look-up is a binary search in an array instead of a dictionary of
     # Python objects.
     by_id, by_content = np.argsort(idents_array, kind="stable"), np.argsort(contents_array, kind="stable")
     np.savez(
         path,
-        offsets=offsets, published=np.array(published, np.int64),
+        offsets=offsets, published=np.array(published, np.int64), until=np.array(find_ends(versions), np.int64),
         source=np.array(source, np.int32), sources=sources.to_array(),
         type=np.array(kind, np.int32), types=types.to_array(),
         entity_bounds=np.array(bounds, np.int64), entity=np.array(members, np.int32), entities=entities.to_array(),
@@ -148,6 +150,9 @@ class Table:
             raise CorruptData(str(columns), f"knows {len(self.documents):,} documents, the segments {sum(counts):,}")
         dated = self.publish_times[self.publish_times != UNDATED]
         self.newest = datetime.fromtimestamp(int(dated.max()) / 1e6, UTC) if len(dated) else None
+        # Snapshots of earlier releases have no versions.
+        self._until = self._columns.get("until")
+        self._has_versions = self._until is not None and bool((self._until != CURRENT).any())
         self._masks: dict[Filter, NDArray[np.bool_]] = {}
 
     def __len__(self) -> int:
@@ -183,9 +188,16 @@ class Table:
         first, last = np.searchsorted(keys, wanted, "left"), np.searchsorted(keys, wanted, "right")
         return [int(at) for at in self._columns[f"{name}_order"][first:last]]
 
+    def is_current(self, position: int) -> bool:
+        """Return whether no newer version of the document's source is here."""
+        return self._until is None or bool(self._until[position] == CURRENT)
+
     def get_mask(self, allowed: Filter) -> NDArray[np.bool_] | None:
-        """Return the mask [documents] of a filter; None when it allows all. Equals ``Filter.allows`` on each."""
-        if allowed == Filter():
+        """Return the mask [documents] of a filter; None when it allows all.
+
+        Equals ``Filter.allows`` on each, and hides versions that others had replaced by ``as_of``, by default by now.
+        """
+        if allowed == Filter() and not self._has_versions:
             return None
         known = self._masks.get(allowed)
         if known is None:
@@ -218,6 +230,9 @@ class Table:
             mask &= when < to_microseconds(allowed.before)
         if allowed.as_of:
             mask &= when <= to_microseconds(allowed.as_of)
+        if self._has_versions and self._until is not None:
+            mask &= self._until > to_microseconds(allowed.as_of) if allowed.as_of else self._until == CURRENT
+            mask &= ~self.mask_type(DELETED)
         return mask
 
     def _find_codes(self, names: str, wanted: Iterable[str]) -> list[int]:

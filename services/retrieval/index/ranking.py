@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.services.retrieval.documents.model import EVERYTHING, Filter
-from fathom.services.retrieval.documents.table import UNDATED, Table, to_microseconds
+from fathom.services.retrieval.documents.table import Table, to_microseconds
+from fathom.services.retrieval.documents.versions import UNDATED
 from fathom.services.retrieval.index.lexical import LexicalIndex, select_best
 from fathom.services.retrieval.index.text import tokenise
 

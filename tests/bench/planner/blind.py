@@ -3,6 +3,7 @@
 Reads every set in ``tests/golden/blind/questions`` (written from README and data, without knowledge of the code, and
 committed before its first run), or those that ``FATHOM_BENCH_BLIND`` names, separated by commas. The reference policy
 answers; ``FATHOM_BENCH_BLIND_MODEL`` is the base URL of an OpenAI-compatible endpoint that answers in its place.
+A set's first run is recorded in ``tests/golden/blind/records.yaml``; later ones are named as such.
 ``FATHOM_BENCH_BLIND_OUT`` names a file for the answers and grades, one JSON object per line. The baseline is datafetch
 alone: the question's words become a query, and its tables are the answer. Needs the bundled data (``make data``).
 """
@@ -25,6 +26,8 @@ from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.clients import Clients
 from fathom.clients.runs import run as run_events
 from fathom.core.errors import FathomError
+from fathom.operations.shadow.gate import wilson
+from tests.bench.planner.first_runs import announce, record
 from tests.bench.planner.questions import local_stack
 from tests.golden.blind.grading import REFERENCE, Given, Grade, Verdict, judge, read_numbers
 from tests.golden.blind.schema import FOLDER, Question, load_questions
@@ -33,6 +36,8 @@ from tests.golden.blind.schema import FOLDER, Question, load_questions
 AT_ONCE = {"rules": 2, "endpoint": 20}
 # Rows of a placed table that a reader sees without scrolling.
 ROWS = 30
+ACCEPTABLE = "right or rightly refused"
+BY_PLANNER = trajectory.PROTOCOL_UNSPECIFIED
 
 
 async def run() -> None:
@@ -42,10 +47,12 @@ async def run() -> None:
     verdicts: list[Verdict] = []
     async with local_stack(make_models(url)) as (clients, _store):
         for path in find_sets():
-            questions = load_questions(path)
+            questions, first = load_questions(path), announce(path, model)
             found = await grade_questions(questions, clients, model)
             base = [judge(question, await ask_datafetch(question, clients)) for question in questions]
             print_table(path.stem, found, base)
+            if first:
+                record(path, model, list_figures(found))
             verdicts += found
     print_table("all", verdicts, ())
     write_verdicts(verdicts)
@@ -65,25 +72,27 @@ def find_sets() -> list[Path]:
     return [path for path in sorted(FOLDER.glob("*.jsonl")) if not wanted or path.stem in wanted]
 
 
-async def grade_questions(questions: Sequence[Question], clients: Clients, model: str) -> list[Verdict]:
+async def grade_questions(
+    questions: Sequence[Question], clients: Clients, model: str, protocol: trajectory.Protocol = BY_PLANNER
+) -> list[Verdict]:
     """Ask and grade all questions, some at a time."""
     gate = asyncio.Semaphore(AT_ONCE[model])
 
     async def grade(question: Question) -> Verdict:
         async with gate:
-            verdict = judge(question, await ask(question, clients, model))
+            verdict = judge(question, await ask(question, clients, model, protocol))
             print(f"  {question.id:<8}{verdict.grade:<40}{'; '.join(verdict.lacks)[:120]}", flush=True)
             return verdict
 
     return list(await asyncio.gather(*(grade(question) for question in questions)))
 
 
-async def ask(question: Question, clients: Clients, model: str) -> Given:
+async def ask(question: Question, clients: Clients, model: str, protocol: trajectory.Protocol = BY_PLANNER) -> Given:
     """Ask the earlier questions of a conversation, then the question itself."""
     conversation, started = "", time.perf_counter()
     for text in (*question.turns, question.question):
         started = time.perf_counter()
-        request = pb.RunRequest(question=text, model=model, conversation_id=conversation)
+        request = pb.RunRequest(question=text, model=model, conversation_id=conversation, protocol=protocol)
         try:
             events = [event async for event in run_events(clients, request)]
         except FathomError as error:
@@ -145,10 +154,17 @@ def print_table(title: str, verdicts: Sequence[Verdict], base: Sequence[Verdict]
         counts = Counter(verdict.grade for verdict in of_kind)
         print(f"{kind:<14}{len(of_kind):>4}" + "".join(f"{counts[grade]:>12}" for grade in Grade))
     share, low = measure_share(verdicts), measure_share(base)
+    below, above = wilson(round(share * len(verdicts)), len(verdicts))
     beside = f", datafetch alone {low:.0%}, ratio {share / low:.2f}" if low else ""
     seconds = statistics.median(verdict.given.seconds for verdict in verdicts)
     rounds = statistics.mean(verdict.given.rounds for verdict in verdicts)
-    print(f"right or correctly refused {share:.1%}{beside}; median {seconds:.1f} s, {rounds:.1f} rounds\n")
+    print(f"{ACCEPTABLE} {share:.1%} [{below:.1%}, {above:.1%}]{beside}; median {seconds:.1f} s, {rounds:.1f} rounds\n")
+
+
+def list_figures(verdicts: Sequence[Verdict]) -> dict[str, str]:
+    """Return the figures of a run as they are recorded."""
+    counts = Counter(verdict.grade for verdict in verdicts)
+    return {str(grade): str(counts[grade]) for grade in Grade} | {ACCEPTABLE: f"{measure_share(verdicts):.1%}"}
 
 
 def measure_share(verdicts: Sequence[Verdict]) -> float:

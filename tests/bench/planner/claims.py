@@ -19,11 +19,14 @@ from fathom.services.planner.answering.verification.causes import label_answer
 from fathom.services.planner.answering.verification.evidence import Evidence
 from fathom.services.planner.answering.verification.verifier import Verifier
 from fathom.services.planner.model.episode import Finding
+from tests.bench.planner.first_runs import announce, record
 from tests.bench.planner.planted.material import Shelf, shelf
 from tests.bench.planner.planted.own import OwnMaterial
 from tests.bench.planner.router import make_classifier
 from tests.bench.planner.verifier import QUESTION, Check, PlainCheck
 from tests.golden.blind.schema import FOLDER, Claim, load_claims
+
+MODEL = "check"
 
 
 class Outcome(NamedTuple):
@@ -40,7 +43,7 @@ async def run() -> None:
     async with shelf() as common:
         own = OwnMaterial(common.servicer, common.store)
         for path in find_sets():
-            ours, plain = [], []
+            ours, plain, first = [], [], announce(path, MODEL)
             for claim in load_claims(path):
                 found = Shelf(await own.make(claim.material), *common[1:]) if claim.material else common
                 sources = await Evidence(found.store).gather(found.material)
@@ -50,6 +53,8 @@ async def run() -> None:
             print_scores(path.stem, ours)
             print_scores("plain occurrence", plain)
             print_faults(ours)
+            if first:
+                record(path, MODEL, list_figures(ours))
 
 
 def find_sets() -> list[Path]:
@@ -74,6 +79,15 @@ def print_scores(title: str, outcomes: Sequence[Outcome]) -> None:
     print(
         f"{title:>18}: found {rate:.1%} ({', '.join(parts)}); false alarms {alarms} of {len(outcomes)} true sentences"
     )
+
+
+def list_figures(outcomes: Sequence[Outcome]) -> dict[str, str]:
+    """Return the figures of a run as they are recorded."""
+    found, whole = Counter(one.claim.kind for one in outcomes if one.wrong), Counter(one.claim.kind for one in outcomes)
+    alarms = sum(bool(one.true) for one in outcomes)
+    return {f"{kind} of {count}": str(found[kind]) for kind, count in whole.items()} | {
+        f"alarms of {len(outcomes)}": str(alarms)
+    }
 
 
 def print_faults(outcomes: Sequence[Outcome]) -> None:

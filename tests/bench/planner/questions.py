@@ -60,14 +60,15 @@ async def run() -> None:
 
 
 @asynccontextmanager
-async def local_stack(models: dict[str, Any]) -> AsyncIterator[tuple[Clients, ObjectStore]]:
+async def local_stack(models: dict[str, Any], config: Path | None = None) -> AsyncIterator[tuple[Clients, ObjectStore]]:
     """A stack in a home of its own with the bundled data and the encoder, as ``make data`` builds them."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         (home / "models").symlink_to((HOME / "models").resolve())
         shutil.copytree(HOME / "data" / "tables", home / "data" / "tables")
         shutil.copytree(HOME / "data" / "corpus", home / "data" / "corpus")
-        async with LocalStack(LocalSettings(home=home, gateway_port=0, models=models)).running() as endpoints:
+        settings = LocalSettings(home=home, gateway_port=0, models=models, config=config)
+        async with LocalStack(settings).running() as endpoints:
             clients, store = connect(endpoints.services), open_store(endpoints.store)
             yield clients, store
             await clients.close()

@@ -37,11 +37,13 @@ from fathom.services.planner.model.slots import ReadText
 from fathom.services.planner.reader import make_program, make_program_request, make_text
 from fathom.services.planner.workflow.rewriting import Reading, Rewriter
 from tests.bench.datafetch.datafetch_gold import service
+from tests.bench.planner.first_runs import announce, record
 from tests.bench.planner.router import HOME, make_classifier, read_lines
 
 GOLD = Path(__file__).parents[2] / "golden" / "workflow" / "rewriting.yaml"
 DIALOGUES = Path("/work/shared/data/rewrite_zh/dialogues.jsonl")
 SAMPLE = 400
+MODEL = "rules"
 
 
 class LocalReader:
@@ -118,13 +120,18 @@ async def run(path: str = "") -> None:
     """Print the shares and the cases that are not right."""
     async with service(HOME / "data" / "tables", models_dir=str(HOME / "models"), embedding="auto") as (servicer, _):
         rewriter = make_rewriter(servicer)
-        await grade(read_lines(Path(path)) if path else load_gold(), rewriter)
         if not path:
+            await grade(load_gold(), rewriter)
             await grade_dialogues(rewriter)
+            return
+        first = announce(Path(path), MODEL)
+        figures = await grade(read_lines(Path(path)), rewriter)
+        if first:
+            record(Path(path), MODEL, figures)
 
 
-async def grade(cases: Sequence[dict[str, Any]], rewriter: Rewriter) -> None:
-    """Print right, wrong and asked back in all, by kind and language."""
+async def grade(cases: Sequence[dict[str, Any]], rewriter: Rewriter) -> dict[str, str]:
+    """Print right, wrong and asked back in all, by kind and language; return the shares of right ones by group."""
     groups: list[tuple[str, str]] = []
     lines, base = [], 0
     for case in cases:
@@ -135,12 +142,15 @@ async def grade(cases: Sequence[dict[str, Any]], rewriter: Rewriter) -> None:
         groups += [(name, outcome) for name in names]
         if outcome != "right":
             lines.append(f"    {outcome}: {case['follow_up'][:80]} => {found.question[:160]} | {list(found.options)}")
+    figures: dict[str, str] = {}
     for name in dict.fromkeys(group for group, _ in groups):
         counts = Counter(outcome for group, outcome in groups if group == name)
         total = sum(counts.values())
+        figures[name] = f"{counts['right']} of {total}"
         print(f"{name:8} right {counts['right']} of {total} = {counts['right'] / total:.1%}, {dict(counts)}")
     print(f"as it stands: {base / len(cases):.1%}")
     print(*lines, sep="\n")
+    return figures
 
 
 def load_dialogues() -> list[dict[str, Any]]:

@@ -28,10 +28,12 @@ from fathom.services.planner.classification.classifier import FILE, Classifier, 
 from fathom.services.planner.classification.examples import CHART, EVIDENCE, KIND, NEEDED, ROUTE
 from fathom.services.planner.classification.vectors import Encoded
 from fathom.services.planner.questions.routing import route_question
+from tests.bench.planner.first_runs import announce, record
 
 HOME = Path(__file__).resolve().parents[3] / ".fathom"
 LABELS = ("scene", "mode", "evidence", "chart")
 UNSURE = "unsure"
+MODEL = "classifier"
 
 
 class LocalVectors:
@@ -86,16 +88,23 @@ async def run(path: str = "") -> None:
     if not path:
         print("give a file: python -m tests.bench router FILE")
         return
+    first = announce(Path(path), MODEL)
     rows, classifier = read_lines(Path(path)), make_classifier()
     found = [await find_labels(row["question"], classifier) for row in rows]
+    figures: dict[str, str] = {}
     for label in LABELS:
         places = [place for place, row in enumerate(rows) if label in row]
         if places:
-            print_label(label, [rows[place] for place in places], [found[place] for place in places])
+            figures[label] = print_label(label, [rows[place] for place in places], [found[place] for place in places])
+    if first:
+        record(Path(path), MODEL, figures)
 
 
-def print_label(label: str, rows: Sequence[dict[str, Any]], found: Sequence[dict[str, Any]]) -> None:
-    """Print the shares of one label, in all and by wanted value and language, and what is not right."""
+def print_label(label: str, rows: Sequence[dict[str, Any]], found: Sequence[dict[str, Any]]) -> str:
+    """Print the shares of one label, in all and by wanted value and language, and what is not right.
+
+    Return the share of right ones in words.
+    """
     outcomes = [judge(row[label], said[label]) for row, said in zip(rows, found, strict=True)]
     commonest = Counter(row[label] for row in rows).most_common(1)[0][1]
     counts = Counter(outcomes)
@@ -111,6 +120,7 @@ def print_label(label: str, rows: Sequence[dict[str, Any]], found: Sequence[dict
     for row, said, outcome in zip(rows, found, outcomes, strict=True):
         if outcome != "right":
             print(f"    {outcome}: {row['question'][:100]} | {row[label]} | {said[label]}")
+    return f"{counts['right']} of {len(rows)}"
 
 
 def judge(wanted: Any, said: Any) -> str:

@@ -65,7 +65,7 @@ async def test_three_doors_give_the_same(corpus_dir: Path, tmp_path: Path, encod
             result = (await client.post(f"http://127.0.0.1:{port}/retrieve", json=body)).json()["result"]
         answers.append([[hit["document"]["id"] for hit in hits] for hits in result])
         # The agent's own tool is one more view of the same index.
-        tool = Search(clients, "", None, 60.0, ShownDocuments(""))
+        tool = Search(clients, ("",), None, 60.0, ShownDocuments(""))
         replies = [await tool("call", {"query": query, "top_k": 10}) for query in QUERIES[:2]]
         answers.append([[hit["id"] for hit in reply.head["hits"]] for reply in replies])
         assert answers[0] == answers[1] == answers[2]

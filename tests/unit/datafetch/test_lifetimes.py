@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fathom.core.errors import FailedPrecondition
-from fathom.services.datafetch.lifetimes import Lifetimes
+from fathom.services.datafetch.lifetimes import make_lifetimes
+from fathom.transport.store.lifetimes import Lifetimes
 from fathom.transport.store.memory import MemoryStore
 
 
@@ -22,7 +23,8 @@ class Time:
 async def make(max_bytes: int = 100, **sheets: int) -> tuple[Lifetimes, Time]:
     """Return the lifetimes of sheets of ten bytes with these lifetimes in seconds."""
     clock = Time()
-    lifetimes = Lifetimes(MemoryStore(), max_bytes, clock)
+    lifetimes = make_lifetimes(MemoryStore(), max_bytes)
+    lifetimes.now = clock
     for sheet_id, lifetime_s in sheets.items():
         for key in (f"tables/{sheet_id}.parquet", f"tables/{sheet_id}.pb", f"exports/{sheet_id}.csv"):
             await lifetimes.store.put(key, b"x" * 10)
@@ -33,7 +35,7 @@ async def make(max_bytes: int = 100, **sheets: int) -> tuple[Lifetimes, Time]:
 async def test_a_sheet_is_deleted_with_its_exports_when_its_time_is_over() -> None:
     lifetimes, clock = await make(first=60, second=120)
     clock.seconds += 60
-    assert [one.sheet_id for one in await lifetimes.sweep()] == ["second"]
+    assert [one.name for one in await lifetimes.sweep()] == ["second"]
     keys = await lifetimes.store.keys("")
     assert not [key for key in keys if "first" in key]
     assert len([key for key in keys if "second" in key]) == 4

@@ -16,6 +16,7 @@ from fathom.services.retrieval.engine import Engine
 from fathom.services.retrieval.server import RetrievalServicer
 from fathom.transport.rpc.contract import contract
 from fathom.transport.status import from_status
+from fathom.transport.store.memory import MemoryStore
 
 CALL = Call("req_1")
 YEAR_2010, NEVER = Timestamp(seconds=1_262_304_000), Timestamp(seconds=10**13)
@@ -23,7 +24,7 @@ YEAR_2010, NEVER = Timestamp(seconds=1_262_304_000), Timestamp(seconds=10**13)
 
 @pytest.fixture
 def servicer(engine: Engine) -> RetrievalServicer:
-    return RetrievalServicer(engine)
+    return RetrievalServicer(engine, MemoryStore())
 
 
 async def test_search_aligns_results_and_hides_the_text(servicer: RetrievalServicer) -> None:

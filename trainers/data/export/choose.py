@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fathom.api.planner.v1.trajectory_pb2 import STOP_REASON_FINISHED, Trajectory
+from fathom.api.planner.v1.trajectory_pb2 import STOP_REASON_FINISHED, TOOL_STATUS_OK, Trajectory
 from fathom.core.errors import FathomError
 
 
@@ -21,14 +21,36 @@ class NotTrainable(FathomError):
 def successful(trajectory: Trajectory, least: float, *, is_run: bool = False) -> bool:
     """Return whether an episode finished with a correct answer.
 
-    Rollouts are judged by their reward, users' runs by an answer without findings.
+    Rollouts are judged by their reward, users' runs by an answer that leaves nothing open and has no findings.
     """
     if trajectory.stop_reason != STOP_REASON_FINISHED or not trajectory.HasField("answer"):
         return False
     if not trajectory.answer.markdown.strip():
         return False
-    # Users' runs have no references and hence no reward; the verifier's findings are what is known of them.
-    return not trajectory.answer.findings if is_run else trajectory.reward >= least
+    return is_answered(trajectory) if is_run else trajectory.reward >= least
+
+
+def is_answered(trajectory: Trajectory) -> bool:
+    """Return whether a user's run answered its question, as far as its record tells.
+
+    Users' runs have no references and hence no reward. Whoever learnt from those that found nothing would learn to
+    refuse: an answer that asks back, leaves something open, cites what was not found, or follows tool calls that all
+    found nothing is no success.
+    """
+    answer = trajectory.answer
+    # Each is what the answer itself says of its gaps.
+    if answer.findings or answer.open or answer.HasField("clarification"):
+        return False
+    material = [item for step in trajectory.steps for item in step.material] + list(answer.material)
+    # Sources may hold a gap beside what was found; it counts when the answer rests on it.
+    absent = {item.number for item in material if item.HasField("missing")}
+    if absent & set(answer.cited):
+        return False
+    # What a tool does not find is material, too: an item that says so.
+    if material:
+        return len(absent) < len(material)
+    statuses = {result.status for step in trajectory.steps for result in step.tool_results}
+    return not statuses or TOOL_STATUS_OK in statuses
 
 
 def for_policy_gradient(trajectory: Trajectory, model: str) -> Trajectory:

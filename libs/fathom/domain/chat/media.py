@@ -18,8 +18,14 @@ MEDIA_TYPES: Mapping[str, str] = MappingProxyType(
         ".pdf": "application/pdf",
         ".txt": "text/plain",
         ".md": "text/markdown",
+        ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+        ".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+        ".eml": "message/rfc822",
     }
 )
+
+ROWS_OF_DOCUMENTS = frozenset({"application/jsonl", "application/vnd.apache.parquet"})
+"""Media types whose files hold a document per row, for corpora; the others are documents themselves."""
 
 
 def media_type(name: str) -> str:

@@ -131,6 +131,7 @@ DECLARED: Mapping[str, Mapping[str, Access]] = MappingProxyType(
             "Search": reads("run"),
             "Fetch": reads("enforce_seen_by_run"),
             "Ingest": operates("corpus"),
+            "ImportDocument": writes("corpus"),
             "ListCorpora": SHARED,
             "ListSnapshots": SHARED,
             "CreateSnapshot": operates("corpus"),

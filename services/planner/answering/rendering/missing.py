@@ -30,8 +30,11 @@ def append_missing(markdown: str, material: Sequence[Material], question: str) -
     chinese = language_of(question) == "zh"
     cited = {number for event in parse(markdown) if isinstance(event, Citation) for number in event.numbers}
     lines: dict[str, int] = {}
+    has_passage = any(item.kind is MaterialKind.PASSAGE and item.number in cited for item in material)
     for item in material:
         if item.kind is not MaterialKind.MISSING or is_word_of(item, question):
+            continue
+        if has_passage and is_about_all(item, question):
             continue
         # An answer that says itself what is missing needs no second note.
         if item.number not in cited and not is_mentioned(markdown, item):
@@ -57,6 +60,12 @@ def is_word_of(item: Material, question: str) -> bool:
     """
     said = read_facts(item)
     return said["reason"] == "NOT_UNDERSTOOD" and str(said["subject"]).casefold() in question.casefold()
+
+
+def is_about_all(item: Material, question: str) -> bool:
+    """Return whether an item says that no table has what the whole question asks, which a document may have."""
+    said = read_facts(item)
+    return said["reason"] == "NO_MATCH" and str(said["subject"]).casefold() == question.casefold()
 
 
 def is_mentioned(markdown: str, item: Material) -> bool:

@@ -1,4 +1,4 @@
-"""File parsers for JSONL, Parquet, HTML, plain text and PDF, each based on a maintained library.
+"""File parsers for JSONL, Parquet, HTML, plain text, PDF, Word, PowerPoint and e-mail, by maintained libraries.
 
 Unreadable parts are reported with their line, row or page, and the rest is still returned. Everything is bounded
 (``Limits``). Parsing is CPU-bound: call it in a thread. Files from the live web were never tried; the tests create
@@ -13,7 +13,9 @@ from email.message import Message
 from fathom.core.errors import InvalidField, PayloadTooLarge
 from fathom.services.retrieval.corpus.parse.html import read_html, read_text
 from fathom.services.retrieval.corpus.parse.jsonl import read_jsonl
+from fathom.services.retrieval.corpus.parse.mail import read_mail
 from fathom.services.retrieval.corpus.parse.model import Limits, ParsedDocument, ParseIssue
+from fathom.services.retrieval.corpus.parse.office import read_docx, read_pptx
 from fathom.services.retrieval.corpus.parse.pdf import read_pdf
 from fathom.services.retrieval.corpus.parse.table import read_parquet
 
@@ -24,7 +26,11 @@ PARQUET = ("application/vnd.apache.parquet", "application/x-parquet")
 HTML = ("text/html", "application/xhtml+xml")
 TEXT = ("text/plain", "text/markdown")
 PDF = ("application/pdf", "application/x-pdf")
-MEDIA_TYPES = (*JSONL, *PARQUET, *HTML, *TEXT, *PDF)
+DOCX = ("application/vnd.openxmlformats-officedocument.wordprocessingml.document",)
+PPTX = ("application/vnd.openxmlformats-officedocument.presentationml.presentation",)
+MAIL = ("message/rfc822",)
+MEDIA_TYPES = (*JSONL, *PARQUET, *HTML, *TEXT, *PDF, *DOCX, *PPTX, *MAIL)
+READERS = {PDF: read_pdf, DOCX: read_docx, PPTX: read_pptx, MAIL: read_mail, JSONL: read_jsonl, PARQUET: read_parquet}
 SUFFIXES = {
     ".jsonl": JSONL[0],
     ".ndjson": JSONL[0],
@@ -35,6 +41,9 @@ SUFFIXES = {
     ".txt": TEXT[0],
     ".md": TEXT[1],
     ".pdf": PDF[0],
+    ".docx": DOCX[0],
+    ".pptx": PPTX[0],
+    ".eml": MAIL[0],
 }
 
 
@@ -53,12 +62,9 @@ def parse(
         raise InvalidField("media_type", f"{kind or 'empty'} is none of {', '.join(MEDIA_TYPES)}")
     if len(data) > bounds.file_bytes:
         raise PayloadTooLarge(len(data), bounds.file_bytes)
-    if kind in JSONL:
-        return read_jsonl(data, source, bounds)
-    if kind in PARQUET:
-        return read_parquet(data, source, bounds)
-    if kind in PDF:
-        return read_pdf(data, source, bounds)
+    for kinds, read in READERS.items():
+        if kind in kinds:
+            return read(data, source, bounds)
     return (read_html if kind in HTML else read_text)(data, source, charset, bounds)
 
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import codecs
 import importlib
 import re
 from collections.abc import Iterator
 from typing import Any
 
 from fathom.core.errors import MissingExtra
+from fathom.domain.text.encodings import BOMS, DecodedText, decode_text
 from fathom.services.retrieval.corpus.parse.model import Limits, ParsedDocument, ParseIssue, Unreadable
 from fathom.services.retrieval.corpus.parse.records import parse_time
 
 # <meta charset="gbk">, and the older form with http-equiv and content.
 CHARSET = re.compile(rb"""<meta[^>]{0,200}charset\s*=\s*["']?\s*([\w-]{2,20})""", re.IGNORECASE)
 FRAME = re.compile(r"<(html|body)[\s>]", re.IGNORECASE)
-BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 
 
 def import_trafilatura() -> Any:
@@ -33,7 +32,7 @@ def read_html(data: bytes, source: str, charset: str, limits: Limits) -> Iterato
         # Counted before parsing, since the library itself has no bound.
         if data.count(b"<") > limits.html_tags:
             raise Unreadable(f"has more than {limits.html_tags:,} tags")
-        page = decode(data, charset or find_charset(data))
+        page = decode(data, charset or find_charset(data)).text
         if "<" not in page:
             raise Unreadable("holds no markup")
         found = extract(library, page, source)
@@ -90,29 +89,29 @@ def find_charset(data: bytes) -> str:
     return found.group(1).decode("ascii") if found else ""
 
 
-def decode(data: bytes, charset: str) -> str:
-    """Decode text by byte order mark, declared charset, UTF-8, GB 18030, in this order; never fails."""
-    for mark, name in BOMS:
-        if data.startswith(mark):
-            return data.decode(name, errors="replace")
+def decode(data: bytes, charset: str) -> DecodedText:
+    """Decode text by byte order mark, declared charset, or the look of its bytes, in this order; never fails."""
     # GB 2312 and GBK are read as GB 18030, a superset: pages that declare the former often use the latter.
     wide = "gb18030" if charset.lower() in {"gb2312", "gbk", "gb_2312-80"} else charset
-    for name in (wide, "utf-8", "gb18030"):
-        try:
-            return data.decode(name) if name else data.decode("utf-8")
-        except (UnicodeDecodeError, LookupError):
-            continue
-    return data.decode("utf-8", errors="replace")
+    try:
+        if wide and not data.startswith(tuple(mark for mark, _ in BOMS)):
+            return DecodedText(data.decode(wide), wide)
+    except (UnicodeDecodeError, LookupError):
+        pass
+    return decode_text(data) or DecodedText(data.decode("utf-8", errors="replace"), "utf-8")
 
 
 def read_text(data: bytes, source: str, charset: str, limits: Limits) -> Iterator[ParsedDocument | ParseIssue]:
     """Yield one document of a plain text or Markdown; a first line ``# Title`` is its title."""
-    text = decode(data, charset).strip()
+    decoded = decode(data, charset)
+    text = decoded.text.strip()
     if not text or "\x00" in text:
         yield ParseIssue(source, "file", "is binary, not text" if text else "is empty")
         return
     if len(text) > limits.text_chars:
         yield ParseIssue(source, "file", f"cut to {limits.text_chars:,} of {len(text):,} characters", lost=False)
+    if decoded.is_guess:
+        yield ParseIssue(source, "file", "names no encoding and was read as Windows-1252", lost=False)
     heading, _, rest = text.partition("\n")
     title = heading.removeprefix("# ").strip() if heading.startswith("# ") and rest.strip() else ""
     yield ParsedDocument((rest.strip() if title else text)[: limits.text_chars], source, "file", title=title)

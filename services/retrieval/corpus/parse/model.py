@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
 
+PAGE_BREAK = "\n\n"
+"""Stands between the pages of a document's text."""
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -16,7 +18,7 @@ class ParsedDocument:
 
     ``id`` is "" when the file names none; ``published`` is timezone-aware, None when unknown; ``place`` is its position
     in the file (``line 3``, ``row 7``, ``file``). ``page_starts`` are the offsets in ``text`` (in characters) at which
-    the pages of a PDF begin, empty for other formats.
+    the pages of a PDF or the slides of a presentation begin, empty for other formats.
     """
 
     text: str
@@ -66,3 +68,8 @@ class Limits:
 
 class Unreadable(ValueError):
     """A part of a file is malformed; the message becomes the issue's reason."""
+
+
+def format_reason(error: Exception) -> str:
+    """Return the reason of an issue, with its kind when it is no error of ours."""
+    return str(error) if isinstance(error, Unreadable) else f"{type(error).__name__}: {str(error)[:200]}"

@@ -14,9 +14,14 @@ from datetime import datetime
 from typing import Any
 
 from fathom.core.errors import MissingExtra
-from fathom.services.retrieval.corpus.parse.model import Limits, ParsedDocument, ParseIssue, Unreadable
-
-BREAK = "\n\n"
+from fathom.services.retrieval.corpus.parse.model import (
+    PAGE_BREAK,
+    Limits,
+    ParsedDocument,
+    ParseIssue,
+    Unreadable,
+    format_reason,
+)
 
 
 def import_pypdf() -> Any:
@@ -53,8 +58,8 @@ def read_pdf(data: bytes, source: str, limits: Limits) -> Iterator[ParsedDocumen
             text = ""
         starts.append(length)
         texts.append(text)
-        length += len(text) + len(BREAK)
-    whole = BREAK.join(texts)[: limits.text_chars]
+        length += len(text) + len(PAGE_BREAK)
+    whole = PAGE_BREAK.join(texts)[: limits.text_chars]
     if whole.strip():
         title, made = read_metadata(reader)
         yield ParsedDocument(whole, source, "file", title=title, type="pdf", page_starts=tuple(starts), metadata=made)
@@ -94,7 +99,3 @@ def read_metadata(reader: Any) -> tuple[str, dict[str, str]]:
         return "", {}
     # Not as the publication date: a file is created an unknown time before it is published.
     return title, {"created": made.isoformat()} if isinstance(made, datetime) else {}
-
-
-def format_reason(error: Exception) -> str:
-    return str(error) if isinstance(error, Unreadable) else f"{type(error).__name__}: {str(error)[:200]}"

@@ -73,7 +73,10 @@ def test_a_few_odd_cells_are_reported_and_many_make_a_column_text() -> None:
     assert [(issue.row, issue.column, issue.reason) for issue in found.issues] == [(43, "b", "'oops' is no number")]
     mixed = csv("a\n1\n2\nthree\n")
     assert mixed.table.column("a").to_pylist() == ["1", "2", "three"]
-    assert mixed.issues == ()
+    # Whoever misses the numbers learns which cell stands in their way.
+    assert [(issue.row, issue.column) for issue in mixed.issues] == [(4, "a")]
+    assert "so that the column stays text" in mixed.issues[0].reason
+    assert csv("a\none\ntwo\n3\n").issues == ()
 
 
 def test_quotes_delimiters_lines_and_names() -> None:
@@ -163,7 +166,8 @@ def test_workbooks() -> None:
         "day": [date(2024, 1, 2), date(2024, 1, 3), None],
         "value": [1.5, None, None],
     }
-    assert [(issue.row, "#DIV/0!" in issue.reason) for issue in found.issues] == [(4, True)]
+    # That there is a second sheet, and a cell.
+    assert [(issue.row, "#DIV/0!" in issue.reason) for issue in found.issues] == [(0, False), (4, True)]
     assert read_upload(data, "t.xlsx", "Second").table.column_names == ["only"]
     with pytest.raises(InvalidField, match="Second"):
         read_upload(data, "t.xlsx", "Third")

@@ -1,15 +1,15 @@
-"""Search of documents: what a run gets when nothing is found."""
+"""Search of documents: what a run gets when nothing is found, and of several corpora."""
 
 from __future__ import annotations
 
 import json
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 from fathom.api.retrieval.v1 import retrieval_pb2 as pb
 from fathom.domain.chat.messages import ToolCall
 from fathom.services.planner.model.episode import MaterialKind, ToolStatus
-from fathom.services.planner.tools.documents import Search, ShownDocuments
+from fathom.services.planner.tools.documents import Fetch, Search, ShownDocuments
 from fathom.services.planner.tools.registry import Registry
 from fathom.transport.status import OK
 
@@ -23,9 +23,53 @@ class EmptyRetrieval:
 
 async def test_a_search_that_finds_nothing_is_material_that_an_answer_can_cite() -> None:
     clients: Any = SimpleNamespace(retrieval=EmptyRetrieval())
-    tools = Registry([Search(clients, "", None, 1.0, ShownDocuments("run_1"))], 4)
+    tools = Registry([Search(clients, ("",), None, 1.0, ShownDocuments("run_1"))], 4)
     result = await tools.call("id", ToolCall("c", "search", '{"intent": "look", "query": "tin mines"}'))
     assert result.status is ToolStatus.EMPTY
     [missing] = json.loads(result.content)["missing"]
     assert (missing["material"], missing["detail"]) == (5, "no document found for 'tin mines'")
     assert [(item.number, item.kind) for item in result.material] == [(5, MaterialKind.MISSING)]
+
+
+class TwoCorpora:
+    """Retrieval with a corpus of two memos and one of a lease; it notes which corpora are asked."""
+
+    HITS: ClassVar = {
+        "docs_1": [
+            pb.SearchHit(id=f"memo-{n}", title="memo", source="memo.pdf", page=n, parent="memo") for n in (1, 2)
+        ],
+        "docs_2": [pb.SearchHit(id="lease", title="Lease of Oslo", source="lease.docx")],
+    }
+
+    def __init__(self) -> None:
+        self.fetched: list[tuple[str, str]] = []
+
+    async def search(self, request: pb.SearchRequest, timeout_s: float) -> pb.SearchResponse:
+        return pb.SearchResponse(results=[pb.SearchResult(status=OK, hits=self.HITS[request.corpus])])
+
+    async def fetch(self, request: pb.FetchRequest, timeout_s: float) -> pb.FetchResponse:
+        self.fetched.append((request.corpus, request.enforce_seen_by_run))
+        hit = next(hit for hit in self.HITS[request.corpus] if hit.id == request.ids[0])
+        document = pb.Document(
+            id=hit.id, title=hit.title, source=hit.source, page=hit.page, parent=hit.parent, text="x"
+        )
+        return pb.FetchResponse(results=[pb.FetchResult(status=OK, document=document)])
+
+
+async def test_several_corpora_give_their_best_in_turn_and_citations_name_file_and_page() -> None:
+    clients: Any = SimpleNamespace(retrieval=TwoCorpora())
+    shown, corpora = ShownDocuments("run_1"), ("docs_1", "docs_2")
+    tools = Registry([Search(clients, corpora, None, 1.0, shown), Fetch(clients, corpora, None, 1.0, shown)], 4)
+    found = await tools.call("id", ToolCall("c", "search", '{"intent": "look", "query": "rent"}'))
+    hits = json.loads(found.content)["hits"]
+    assert [(hit["id"], hit["corpus"], hit["place"]) for hit in hits] == [
+        ("memo-1", "docs_1", "memo.pdf p. 1"), ("lease", "docs_2", "lease.docx"), ("memo-2", "docs_1", "memo.pdf p. 2"),
+    ]  # fmt: skip
+    titles = []
+    for ident in ("lease", "memo-2"):
+        read = await tools.call("id", ToolCall("c", "fetch", json.dumps({"intent": "read", "id": ident})))
+        titles += [item.item.title for item in read.material]
+    assert titles == ["Lease of Oslo, lease.docx", "memo.pdf p. 2"]
+    assert clients.retrieval.fetched == [("docs_2", ""), ("docs_1", "")]
+    step: Any = SimpleNamespace(results=(found,))
+    assert ShownDocuments.from_steps("run_1", [step]).ids == {"memo-1": "docs_1", "lease": "docs_2", "memo-2": "docs_1"}

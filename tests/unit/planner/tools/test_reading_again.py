@@ -94,7 +94,7 @@ class Clients:
 
 
 def documents(clients: Any, shown: ShownDocuments) -> Registry:
-    return Registry([Search(clients, "", None, 1.0, shown), Fetch(clients, "", None, 1.0, shown)])
+    return Registry([Search(clients, ("",), None, 1.0, shown), Fetch(clients, ("",), None, 1.0, shown)])
 
 
 async def test_only_what_the_run_has_been_shown_is_read_and_the_record_says_what_that_is() -> None:
@@ -116,4 +116,4 @@ async def test_only_what_the_run_has_been_shown_is_read_and_the_record_says_what
 @pytest.mark.parametrize("content", ["", "no json", "[]", '{"hits": 3}', '{"hits": [{}]}', "{}"])
 def test_a_record_of_another_form_shows_nothing(content: str) -> None:
     result = ToolResult(ToolCall("c", "search", "{}"), "i", content, ToolStatus.OK)
-    assert ShownDocuments.from_steps("run_1", [Step(0, (), None, (result,))]).ids == set()  # type: ignore[arg-type]
+    assert ShownDocuments.from_steps("run_1", [Step(0, (), None, (result,))]).ids == {}  # type: ignore[arg-type]

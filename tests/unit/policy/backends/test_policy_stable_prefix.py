@@ -42,7 +42,7 @@ NOTHING = cast(Any, None)
 def research_tools() -> tuple[ToolSpec, ...]:
     """All tools that production's agent has."""
     tools = (
-        Think(), Finish(), Search(NOTHING, "", NOTHING, 1.0, ShownDocuments("r")), Fetch(NOTHING, "", NOTHING, 1.0, ShownDocuments("r")),
+        Think(), Finish(), Search(NOTHING, ("",), NOTHING, 1.0, ShownDocuments("r")), Fetch(NOTHING, ("",), NOTHING, 1.0, ShownDocuments("r")),
         DataCatalogue(NOTHING, NOTHING, 1.0), Data(NOTHING, NOTHING, NOTHING, 1.0), Sql(NOTHING, NOTHING, 1.0), Python(NOTHING, NOTHING, NOTHING, "r", NOTHING),
     )  # fmt: skip
     return tuple(Registry(tools).specs)

@@ -213,6 +213,40 @@ def test_success_is_a_reward_or_an_answer_without_doubt() -> None:
     assert not successful(stopped, 1.0)
 
 
+def open_question(run: pb.Trajectory) -> None:
+    run.answer.open.append("gross margin")
+
+
+def ask_back(run: pb.Trajectory) -> None:
+    run.answer.clarification.reference = "it"
+
+
+def cite_what_is_absent(run: pb.Trajectory) -> None:
+    run.steps[0].material.add(number=1).passage.title = "a report"
+    run.steps[0].material.add(number=2).missing.subject = "Tesla"
+    run.answer.cited.append(2)
+
+
+def find_only_what_is_absent(run: pb.Trajectory) -> None:
+    run.steps[0].material.add(number=1).missing.subject = "Tesla"
+
+
+def find_nothing(run: pb.Trajectory) -> None:
+    run.steps[0].tool_results[0].status = pb.TOOL_STATUS_EMPTY
+
+
+@pytest.mark.parametrize(
+    "change", [open_question, ask_back, cite_what_is_absent, find_only_what_is_absent, find_nothing]
+)
+def test_a_run_that_found_nothing_is_no_success(change: Any) -> None:
+    run = episode("r", *TWO_STEPS, reward=0.0, lane=common.LANE_INTERACTIVE)
+    run.steps[0].material.add(number=9).passage.title = "a report"
+    assert successful(run, 1.0, is_run=True)
+    del run.steps[0].material[:]
+    change(run)
+    assert not successful(run, 1.0, is_run=True)
+
+
 def test_a_mended_call_and_a_second_answer_are_pairs() -> None:
     trajectory = episode(
         "r",

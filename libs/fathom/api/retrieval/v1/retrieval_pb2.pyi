@@ -56,20 +56,24 @@ class SearchRequest(_message.Message):
     def __init__(self, queries: _Optional[_Iterable[str]] = ..., top_k: _Optional[int] = ..., corpus: _Optional[str] = ..., filter: _Optional[_Union[SearchFilter, _Mapping]] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., snapshot: _Optional[str] = ..., recency_half_life_days: _Optional[float] = ..., ranking: _Optional[_Union[Ranking, str]] = ..., run: _Optional[str] = ...) -> None: ...
 
 class SearchHit(_message.Message):
-    __slots__ = ("id", "publish_time", "title", "summary", "score", "source")
+    __slots__ = ("id", "publish_time", "title", "summary", "score", "source", "page", "parent")
     ID_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_TIME_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     SUMMARY_FIELD_NUMBER: _ClassVar[int]
     SCORE_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
     id: str
     publish_time: _timestamp_pb2.Timestamp
     title: str
     summary: str
     score: float
     source: str
-    def __init__(self, id: _Optional[str] = ..., publish_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., title: _Optional[str] = ..., summary: _Optional[str] = ..., score: _Optional[float] = ..., source: _Optional[str] = ...) -> None: ...
+    page: int
+    parent: str
+    def __init__(self, id: _Optional[str] = ..., publish_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., title: _Optional[str] = ..., summary: _Optional[str] = ..., score: _Optional[float] = ..., source: _Optional[str] = ..., page: _Optional[int] = ..., parent: _Optional[str] = ...) -> None: ...
 
 class SearchResult(_message.Message):
     __slots__ = ("status", "hits")
@@ -106,7 +110,7 @@ class FetchRequest(_message.Message):
     def __init__(self, ids: _Optional[_Iterable[str]] = ..., corpus: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., enforce_seen_by_run: _Optional[str] = ..., snapshot: _Optional[str] = ...) -> None: ...
 
 class Document(_message.Message):
-    __slots__ = ("id", "title", "text", "publish_time", "source", "type", "entities", "total_chars")
+    __slots__ = ("id", "title", "text", "publish_time", "source", "type", "entities", "total_chars", "page", "parent", "offset")
     ID_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
@@ -115,6 +119,9 @@ class Document(_message.Message):
     TYPE_FIELD_NUMBER: _ClassVar[int]
     ENTITIES_FIELD_NUMBER: _ClassVar[int]
     TOTAL_CHARS_FIELD_NUMBER: _ClassVar[int]
+    PAGE_FIELD_NUMBER: _ClassVar[int]
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
     id: str
     title: str
     text: str
@@ -123,7 +130,10 @@ class Document(_message.Message):
     type: str
     entities: _containers.RepeatedScalarFieldContainer[str]
     total_chars: int
-    def __init__(self, id: _Optional[str] = ..., title: _Optional[str] = ..., text: _Optional[str] = ..., publish_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., source: _Optional[str] = ..., type: _Optional[str] = ..., entities: _Optional[_Iterable[str]] = ..., total_chars: _Optional[int] = ...) -> None: ...
+    page: int
+    parent: str
+    offset: int
+    def __init__(self, id: _Optional[str] = ..., title: _Optional[str] = ..., text: _Optional[str] = ..., publish_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., source: _Optional[str] = ..., type: _Optional[str] = ..., entities: _Optional[_Iterable[str]] = ..., total_chars: _Optional[int] = ..., page: _Optional[int] = ..., parent: _Optional[str] = ..., offset: _Optional[int] = ...) -> None: ...
 
 class FetchResult(_message.Message):
     __slots__ = ("status", "document", "next_page_token")
@@ -144,20 +154,22 @@ class FetchResponse(_message.Message):
     def __init__(self, results: _Optional[_Iterable[_Union[FetchResult, _Mapping]]] = ..., snapshot: _Optional[str] = ...) -> None: ...
 
 class IngestRequest(_message.Message):
-    __slots__ = ("request_id", "corpus", "document", "data", "media_type", "source")
+    __slots__ = ("request_id", "corpus", "document", "data", "media_type", "source", "publish_time")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CORPUS_FIELD_NUMBER: _ClassVar[int]
     DOCUMENT_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
     MEDIA_TYPE_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
+    PUBLISH_TIME_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     corpus: str
     document: Document
     data: bytes
     media_type: str
     source: str
-    def __init__(self, request_id: _Optional[str] = ..., corpus: _Optional[str] = ..., document: _Optional[_Union[Document, _Mapping]] = ..., data: _Optional[bytes] = ..., media_type: _Optional[str] = ..., source: _Optional[str] = ...) -> None: ...
+    publish_time: _timestamp_pb2.Timestamp
+    def __init__(self, request_id: _Optional[str] = ..., corpus: _Optional[str] = ..., document: _Optional[_Union[Document, _Mapping]] = ..., data: _Optional[bytes] = ..., media_type: _Optional[str] = ..., source: _Optional[str] = ..., publish_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class IngestIssue(_message.Message):
     __slots__ = ("line", "message", "source")
@@ -182,6 +194,34 @@ class IngestResponse(_message.Message):
     snapshot: str
     issues: _containers.RepeatedCompositeFieldContainer[IngestIssue]
     def __init__(self, added: _Optional[int] = ..., duplicates: _Optional[int] = ..., rejected: _Optional[int] = ..., snapshot: _Optional[str] = ..., issues: _Optional[_Iterable[_Union[IngestIssue, _Mapping]]] = ...) -> None: ...
+
+class ImportDocumentRequest(_message.Message):
+    __slots__ = ("request_id", "corpus", "data", "source", "publish_time", "lifetime_s")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CORPUS_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    PUBLISH_TIME_FIELD_NUMBER: _ClassVar[int]
+    LIFETIME_S_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    corpus: str
+    data: _common_pb2.ObjectRef
+    source: str
+    publish_time: _timestamp_pb2.Timestamp
+    lifetime_s: int
+    def __init__(self, request_id: _Optional[str] = ..., corpus: _Optional[str] = ..., data: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ..., source: _Optional[str] = ..., publish_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., lifetime_s: _Optional[int] = ...) -> None: ...
+
+class ImportDocumentResponse(_message.Message):
+    __slots__ = ("corpus", "added", "duplicates", "issues")
+    CORPUS_FIELD_NUMBER: _ClassVar[int]
+    ADDED_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATES_FIELD_NUMBER: _ClassVar[int]
+    ISSUES_FIELD_NUMBER: _ClassVar[int]
+    corpus: str
+    added: int
+    duplicates: int
+    issues: _containers.RepeatedCompositeFieldContainer[IngestIssue]
+    def __init__(self, corpus: _Optional[str] = ..., added: _Optional[int] = ..., duplicates: _Optional[int] = ..., issues: _Optional[_Iterable[_Union[IngestIssue, _Mapping]]] = ...) -> None: ...
 
 class ListCorporaRequest(_message.Message):
     __slots__ = ("page_size", "page_token")

@@ -50,6 +50,11 @@ class RetrievalServiceStub(object):
                 request_serializer=fathom_dot_api_dot_retrieval_dot_v1_dot_retrieval__pb2.IngestRequest.SerializeToString,
                 response_deserializer=fathom_dot_api_dot_retrieval_dot_v1_dot_retrieval__pb2.IngestResponse.FromString,
                 _registered_method=True)
+        self.ImportDocument = channel.unary_unary(
+                '/fathom.api.retrieval.v1.RetrievalService/ImportDocument',
+                request_serializer=fathom_dot_api_dot_retrieval_dot_v1_dot_retrieval__pb2.ImportDocumentRequest.SerializeToString,
+                response_deserializer=fathom_dot_api_dot_retrieval_dot_v1_dot_retrieval__pb2.ImportDocumentResponse.FromString,
+                _registered_method=True)
         self.ListCorpora = channel.unary_unary(
                 '/fathom.api.retrieval.v1.RetrievalService/ListCorpora',
                 request_serializer=fathom_dot_api_dot_retrieval_dot_v1_dot_retrieval__pb2.ListCorporaRequest.SerializeToString,
@@ -102,8 +107,18 @@ class RetrievalServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ImportDocument(self, request, context):
+        """Adds a file to a corpus of the caller's own, which no other tenant sees and which is served at once. The same source
+        again is a new version: searches show the newest, and with as_of the one that held then.
+        Errors: INVALID_ARGUMENT (media type, source, lifetime, nothing that can be read; corpus unknown or not one's own),
+        FAILED_PRECONDITION (no room for it).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListCorpora(self, request, context):
-        """Lists the corpora that are being served.
+        """Lists the corpora that are being served, without those of ImportDocument.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -147,6 +162,11 @@ def add_RetrievalServiceServicer_to_server(servicer, server):
                     servicer.Ingest,
                     request_deserializer=fathom_dot_api_dot_retrieval_dot_v1_dot_retrieval__pb2.IngestRequest.FromString,
                     response_serializer=fathom_dot_api_dot_retrieval_dot_v1_dot_retrieval__pb2.IngestResponse.SerializeToString,
+            ),
+            'ImportDocument': grpc.unary_unary_rpc_method_handler(
+                    servicer.ImportDocument,
+                    request_deserializer=fathom_dot_api_dot_retrieval_dot_v1_dot_retrieval__pb2.ImportDocumentRequest.FromString,
+                    response_serializer=fathom_dot_api_dot_retrieval_dot_v1_dot_retrieval__pb2.ImportDocumentResponse.SerializeToString,
             ),
             'ListCorpora': grpc.unary_unary_rpc_method_handler(
                     servicer.ListCorpora,
@@ -251,6 +271,33 @@ class RetrievalService(object):
             '/fathom.api.retrieval.v1.RetrievalService/Ingest',
             fathom_dot_api_dot_retrieval_dot_v1_dot_retrieval__pb2.IngestRequest.SerializeToString,
             fathom_dot_api_dot_retrieval_dot_v1_dot_retrieval__pb2.IngestResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ImportDocument(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/fathom.api.retrieval.v1.RetrievalService/ImportDocument',
+            fathom_dot_api_dot_retrieval_dot_v1_dot_retrieval__pb2.ImportDocumentRequest.SerializeToString,
+            fathom_dot_api_dot_retrieval_dot_v1_dot_retrieval__pb2.ImportDocumentResponse.FromString,
             options,
             channel_credentials,
             insecure,

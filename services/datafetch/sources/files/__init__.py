@@ -1,0 +1,1 @@
+"""Parts of the reader of users' tables: headers, numbers and days as people write them, workbooks."""

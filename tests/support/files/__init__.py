@@ -1,0 +1,1 @@
+"""Files as users bring them."""

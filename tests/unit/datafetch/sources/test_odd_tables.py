@@ -1,0 +1,182 @@
+"""Tables as offices have them: what is read as people mean it, and what is reported by cell instead."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from datetime import date
+from typing import Any
+
+import openpyxl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fathom.core.errors import CorruptData, PayloadTooLarge
+from fathom.domain.text.encodings import decode_text
+from fathom.services.datafetch.sources.upload import UploadLimits, read_upload
+
+
+def csv(text: str, encoding: str = "utf-8") -> Any:
+    return read_upload(text.encode(encoding), "t.csv")
+
+
+def read_column(cells: Sequence[str], name: str = "x") -> Any:
+    found = csv("\n".join(['"' + cell + '"' for cell in (name, *cells)]))
+    return found.table.column(name).to_pylist(), found.units.get(name, ""), found.issues
+
+
+def write_book(rows: Sequence[Sequence[Any]], merged: Sequence[str] = (), further: str = "") -> bytes:
+    book = openpyxl.Workbook()
+    page = book.active
+    for row in rows:
+        page.append(list(row))
+    for cells in merged:
+        page.merge_cells(cells)
+    if further:
+        book.create_sheet(further)
+    sink = io.BytesIO()
+    book.save(sink)
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("cells", "values", "unit"),
+    [
+        (["1.234,5", "987,25", "-12"], [1234.5, 987.25, -12.0], ""),
+        (["1.234.567,89", "(45,2)"], [1234567.89, -45.2], ""),
+        (["1 234,50", "12 000,00"], [1234.5, 12000.0], ""),
+        (["(45.2)", "1,234.5"], [-45.2, 1234.5], ""),
+        (["$99", "$1,234.50", "-$5", "($7.5)"], [99.0, 1234.5, -5.0, -7.5], "$"),
+        (["€ 1.234,50", "99,00 €"], [1234.5, 99.0], "€"),
+        (["US$5", "US$ 1,200"], [5.0, 1200.0], "US$"),
+        (["￥1,200", "￥300"], [1200.0, 300.0], "￥"),
+        (["12,5 %", "7,25%"], [12.5, 7.25], "%"),
+        (["1,234", "2,345"], [1234, 2345], ""),
+    ],
+)
+def test_numbers_as_people_write_them(cells: list[str], values: list[float], unit: str) -> None:
+    found, said, issues = read_column(cells)
+    assert (found, said, issues) == (values, unit, ())
+
+
+def test_points_group_digits_where_another_column_has_decimal_commas() -> None:
+    found = csv("units;price\n1.234;12,50\n2.345;13,75\n")
+    assert found.table.to_pydict() == {"units": [1234.0, 2345.0], "price": [12.5, 13.75]}
+    assert csv("units;price\n1.234;12.50\n").table.to_pydict() == {"units": [1.234], "price": [12.5]}
+
+
+def test_two_currencies_in_a_column_are_no_numbers_and_are_reported() -> None:
+    found, unit, issues = read_column(["$5", "€6", "7", "8", "9"])
+    assert (found, unit) == (["$5", "€6", "7", "8", "9"], "")
+    assert [(issue.row, issue.column) for issue in issues] == [(2, "x"), (3, "x")]
+
+
+DAYS = [date(2025, 12, 31), date(2025, 4, 3)]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["31.12.2025", "03.04.2025"],
+        ["31/12/2025", "03/04/2025"],
+        ["12/31/2025", "04/03/2025"],
+        ["31-Dec-2025", "3-Apr-2025"],
+        ["December 31, 2025", "Apr 3, 2025"],
+        ["31 December 2025", "2025-04-03"],
+        ["2025-12-31", "3.4.2025"],
+        ["2025年12月31日", "20250403"],
+    ],
+)
+def test_days_as_people_write_them(cells: list[str]) -> None:
+    found, _, issues = read_column(cells, "when")
+    assert (found, issues) == (DAYS, ())
+
+
+def test_days_that_may_be_months_are_reported_and_not_guessed() -> None:
+    found, _, issues = read_column(["03/04/2025", "05/06/2025"])
+    assert found == ["03/04/2025", "05/06/2025"]
+    assert "cannot be told apart" in issues[0].reason
+    # Where both are the same day, nothing is open.
+    assert read_column(["04/04/2025"])[0] == [date(2025, 4, 4)]
+
+
+@given(st.lists(st.dates(date(1990, 1, 1), date(2030, 12, 31)), min_size=1, max_size=30), st.booleans())
+def test_an_order_of_day_and_month_is_right_or_open(days: list[date], is_day_first: bool) -> None:
+    form = "%d/%m/%Y" if is_day_first else "%m/%d/%Y"
+    found, _, issues = read_column([day.strftime(form) for day in days])
+    assert found == days or "cannot be told apart" in issues[0].reason
+
+
+def test_a_title_above_the_table_is_named_and_costs_no_row() -> None:
+    data = write_book(
+        [["Sales of 2025"], [], ["Date", "Units"], [date(2025, 1, 31), 5], [date(2025, 2, 28), 7]], ["A1:B1"]
+    )
+    found = read_upload(data, "t.xlsx")
+    assert found.table.to_pydict() == {"Date": [date(2025, 1, 31), date(2025, 2, 28)], "Units": [5, 7]}
+    assert [(issue.row, "Sales of 2025" in issue.reason) for issue in found.issues] == [(1, True)]
+    assert csv("Sales, of 2025\nDate;Units\n2025-01-31;5\n2025-02-28;7\n").table.column_names == ["Date", "Units"]
+
+
+def test_a_header_of_merged_cells_gives_both_levels() -> None:
+    rows = [
+        ["Region", 2024, None, 2025, None],
+        [None, "Units", "Revenue", "Units", "Revenue"],
+        ["North", 1, 2.5, 3, 4.5],
+    ]
+    found = read_upload(write_book(rows, ["A1:A2", "B1:C1", "D1:E1"]), "t.xlsx")
+    assert found.table.to_pydict() == {
+        "Region": ["North"], "2024 Units": [1], "2024 Revenue": [2.5], "2025 Units": [3], "2025 Revenue": [4.5],
+    }  # fmt: skip
+    assert not found.issues
+
+
+def test_a_column_without_a_name_is_no_second_level() -> None:
+    found = read_upload(write_book([["a", None, "c"], ["x", "y", "z"], ["u", "v", "w"]]), "t.xlsx")
+    assert found.table.to_pydict() == {"a": ["x", "u"], "column_2": ["y", "v"], "c": ["z", "w"]}
+
+
+def test_a_formula_without_a_stored_value_is_reported_by_cell() -> None:
+    found = read_upload(write_book([["a", "b"], [1, "=A2*2"], [3, 4]]), "t.xlsx")
+    assert found.table.to_pydict() == {"a": [1, 3], "b": [None, 4]}
+    assert [(issue.row, "=A2*2" in issue.reason, "column 2" in issue.reason) for issue in found.issues] == [
+        (2, True, True)
+    ]
+
+
+def test_further_sheets_are_named() -> None:
+    found = read_upload(write_book([["a"], [1]], further="Costs"), "t.xlsx")
+    assert "Costs" in found.issues[0].reason
+
+
+def test_a_text_in_windows_1252_is_read_and_reported_and_gbk_is_not_mistaken_for_it() -> None:
+    found = csv("naïve,café\n1,2\n", "cp1252")
+    assert found.table.column_names == ["naïve", "café"]
+    assert "Windows-1252" in found.issues[0].reason
+    assert csv("日期,营业收入\n2025-01-31,5\n", "gbk").table.column_names == ["日期", "营业收入"]
+    assert csv("Straße,Größe\nMüllerstraße,5\n", "cp1252").table.to_pydict() == {
+        "Straße": ["Müllerstraße"],
+        "Größe": [5],
+    }
+
+
+@given(st.text(st.sampled_from("营业收入同比增长利润现金流量表资产负债 0123abc,\n"), min_size=8, max_size=200))
+def test_chinese_text_in_gbk_is_never_read_as_windows_1252(text: str) -> None:
+    # Some characters of GBK are UTF-8 by chance, these two are not.
+    decoded = decode_text(f"收入{text}".encode("gbk"))
+    assert decoded == (f"收入{text}", "gb18030")
+
+
+@pytest.mark.parametrize("cells", ["x" * 200_000, "1" * 200_000])
+def test_a_huge_cell_is_left_out_with_its_row(cells: str) -> None:
+    found = csv(f"a,b\n1,{cells}\n2,3\n")
+    assert found.table.to_pydict() == {"a": [2], "b": [3]}
+    assert found.issues[0].row == 2
+
+
+def test_a_file_over_the_limit_and_a_bomb_are_refused() -> None:
+    with pytest.raises(PayloadTooLarge):
+        read_upload(b"a\n" * 100, "t.csv", limits=UploadLimits(file_bytes=100))
+    book = write_book([["a"], ["0" * 30_000]] + [["0" * 30_000]] * 100)
+    with pytest.raises(CorruptData, match="unpacks to"):
+        read_upload(book, "t.xlsx", limits=UploadLimits(unpacked_bytes=100_000))

@@ -1,0 +1,67 @@
+"""Questions to a model whose replies are JSON objects of a schema: a wrong reply is sent back once, then dropped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from fathom.api.policy.v1 import policy_pb2 as policy
+from fathom.clients import Clients
+from fathom.core.errors import DependencyFailed
+from fathom.core.ids import new_id
+from fathom.domain.chat.tolerant import read_object
+
+Reply = TypeVar("Reply", bound=BaseModel)
+ATTEMPTS = 2
+REPLY_S = 120.0
+MAX_TOKENS = 2_048
+
+
+@dataclass
+class Asker:
+    """Asks one model; ``version`` is its name with the version that answered last."""
+
+    clients: Clients
+    model: str
+    temperature: float = 0.0
+    version: str = field(default="", init=False)
+
+    async def ask(self, system: str, user: str, schema: type[Reply], seed: int) -> Reply | None:
+        """Return the reply; None when no attempt could be read. Raises ``FathomError`` when the model is away."""
+        messages = [
+            policy.Message(role=policy.ROLE_SYSTEM, content=system),
+            policy.Message(role=policy.ROLE_USER, content=user),
+        ]
+        for attempt in range(ATTEMPTS):
+            completion = await self._complete(messages, schema, seed * ATTEMPTS + attempt)
+            self.version = f"{completion.model or self.model}@{completion.version_max}"
+            # Models wrap objects in prose and code fences; what cannot be read even so is a fault.
+            fault = "there is no JSON object"
+            if (found := read_object(completion.text)) is not None:
+                try:
+                    return schema.model_validate(found)
+                except ValidationError as error:
+                    first = error.errors()[0]
+                    fault = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            # The model sees its reply and the fault, as it repeats the mistake otherwise.
+            messages += [
+                policy.Message(role=policy.ROLE_ASSISTANT, content=completion.text),
+                policy.Message(
+                    role=policy.ROLE_USER, content=f"That cannot be read: {fault}. Reply with the JSON object alone."
+                ),
+            ]
+        return None
+
+    async def _complete(self, messages: list[policy.Message], schema: type[BaseModel], seed: int) -> policy.Completion:
+        request = policy.GenerateRequest(
+            request_id=new_id("query"),
+            model=self.model,
+            messages=messages,
+            sampling=policy.Sampling(temperature=self.temperature, max_tokens=MAX_TOKENS, seed=1 + seed),
+        )
+        async for response in self.clients.policy.generate(request, timeout_s=REPLY_S):
+            if response.HasField("completion"):
+                return response.completion
+        raise DependencyFailed("policy", "the stream ended without a completion")

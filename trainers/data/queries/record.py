@@ -1,0 +1,110 @@
+"""Rows of questions with their provenance, in JSON Lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from fathom.core.errors import InvalidField, NotFound
+from fathom.core.ids import content_hash
+from fathom.domain.text.language import language_of
+
+Difficulty = Literal["easy", "medium", "hard"]
+# A longer text is a document with a question in it.
+MAX_CHARS = 4_000
+
+
+class Query(BaseModel):
+    """A question, where it is from, and what was done to it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str = Field(min_length=1)
+    text: str = Field(min_length=1, max_length=MAX_CHARS)
+    language: Literal["en", "zh"]
+    source: str = Field(min_length=1)
+    """Where it was first: a file and line, or a run."""
+    parent: str = ""
+    """Id of the query that it was made from."""
+    made_by: str = ""
+    """The model that wrote it, with its version; "" for people."""
+    intent: str = ""
+    difficulty: Difficulty | None = None
+    rationale: str = ""
+    """Why it has this difficulty."""
+    clean: str = ""
+    """The text before noise; "" where there is none."""
+    noise: tuple[str, ...] = ()
+    """What was done to the text, in order."""
+
+
+def make_query(text: str, source: str, **more: str) -> Query:
+    """Return a query whose id follows from its text and source, so that a repetition has the same one."""
+    language = "zh" if language_of(text) == "zh" else "en"
+    name = f"q_{content_hash([text, source, *sorted(more.items())])[:16]}"
+    return Query.model_validate({"id": name, "text": text, "language": language, "source": source, **more})
+
+
+def read_queries(path: Path) -> list[Query]:
+    """Read rows of JSON Lines, or the lines of another file as texts.
+
+    A row may have ``text`` or ``question`` alone; empty lines and a text file's comments ("#") are passed over. Raises
+    ``NotFound`` for a missing file, and ``InvalidField`` naming file and line of a wrong row, for an id twice, and for
+    a file without a query.
+    """
+    found: dict[str, Query] = {}
+    for place, line in read_lines(path):
+        query = parse_line(line, place, is_text=path.suffix != ".jsonl")
+        if query is None:
+            continue
+        if query.id in found:
+            raise InvalidField("source", f"{place} has the id {query.id} for the second time")
+        found[query.id] = query
+    if not found:
+        raise InvalidField("source", f"{path} has no query")
+    return list(found.values())
+
+
+def read_lines(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a file that are not empty, each with its place."""
+    if not path.is_file():
+        raise NotFound("file", str(path))
+    # Seeds come out of spreadsheets and editors: a mark at the beginning is no part of the first question.
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), 1):
+        if line.strip():
+            yield f"{path.name}:{number}", line.strip()
+
+
+def parse_line(line: str, place: str, *, is_text: bool) -> Query | None:
+    """Return the query of a line; None for a comment. Raises ``InvalidField`` naming the line."""
+    try:
+        if is_text:
+            return None if line.startswith("#") else make_query(line, place)
+        row = json.loads(line)
+        if isinstance(row, dict) and "id" not in row:
+            return make_query(str(row.get("text") or row["question"]), place)
+        return Query.model_validate(row)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise InvalidField("source", f"{place}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+    except (ValueError, KeyError) as error:
+        raise InvalidField("source", f"{place} has no text: {error}") from error
+
+
+def write_queries(queries: Iterable[Query], target: Path) -> int:
+    """Write the rows atomically; return their number."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part, count = target.with_name(f".{target.name}.part"), 0
+    try:
+        with part.open("w", encoding="utf-8") as lines:
+            for query in queries:
+                lines.write(query.model_dump_json(exclude_defaults=True) + "\n")
+                count += 1
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+    return count
