@@ -114,6 +114,7 @@ def test_budgets_are_watched_in_two_windows_each() -> None:
     spent = {}
     for rule in alerts():
         found = re.findall(r"ratio(\d+)([mh]) > ([\d.]+) \* 0\.005", rule["expr"])
+        # Other alerts look at one window alone.
         if found:
             (long, short), (rate, same) = [int(n) * hours[u] for n, u, _ in found], [float(f) for *_, f in found]
             assert rate == same

@@ -36,6 +36,7 @@ def test_a_store_whose_address_says_where_it_is_needs_nothing_more(endpoint: str
     """README's own command left every pod without its store: 14 of 16 were Ready and questions hung."""
     documents = render_with(f"objectStore.endpoint={endpoint}")
     assert find_users(documents, place, port) == USERS
+    # Another port of the same pods, and the same port elsewhere, are still closed.
     assert not find_users(documents, place, port + 1)
     elsewhere = End(address="10.9.8.8") if place.address else End(place.labels, "default")
     assert not find_users(documents, elsewhere, port)
@@ -66,6 +67,7 @@ def test_pods_that_listen_elsewhere_than_their_service_are_named_by_their_namesp
 def test_names_are_looked_up_on_clusters_of_several_kinds(server: End, port: int) -> None:
     documents = render("helm4", MINIMAL)
     found = ends(documents)
+    # The sandbox calls nobody and looks up nothing, so that it cannot carry anything out by names either.
     for protocol in ("UDP", "TCP"):
         assert allows(documents, found["planner"], server, port, protocol)
         assert not allows(documents, found["sandbox"], server, port, protocol)
@@ -75,6 +77,7 @@ def test_names_are_looked_up_on_clusters_of_several_kinds(server: End, port: int
 def test_another_name_server_takes_the_place_of_those_that_are_known() -> None:
     peer = "networkPolicy.dns.peers[0].namespaceSelector.matchLabels.kubernetes\\.io/metadata\\.name=names"
     documents = render("helm4", MINIMAL, "demo", peer, "networkPolicy.dns.ports={1053}")
+    # A list of the values replaces the default as a whole, where a mapping would be merged with it.
     planner = ends(documents)["planner"]
     assert allows(documents, planner, End(namespace="names"), 1053, "UDP")
     assert not allows(documents, planner, End((("k8s-app", "kube-dns"),), "kube-system"), 53, "UDP")

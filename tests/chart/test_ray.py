@@ -104,6 +104,7 @@ def find_broken_deletion(spec: Document) -> list[str]:
     """Return the rules of deletion that a RayJob's spec breaks: the operator's webhook and the CRD's CEL."""
     if "deletionStrategy" not in spec:
         return []
+    # What the API server and the operator say about them, each in its own words.
     found, seen = [], set()
     if spec.get("shutdownAfterJobFinishes") or spec.get("ttlSecondsAfterFinished"):
         found.append("deletionStrategy excludes shutdownAfterJobFinishes and its ttl")
@@ -125,6 +126,7 @@ def test_a_finished_job_gives_its_cluster_back_at_once_and_can_be_looked_at(docu
     """However it ends: its GPUs stood idle for an hour when the seconds of the job were those of its cluster."""
     for job in (document for document in ray_documents(documents) if document["kind"] == "RayJob"):
         spec = job["spec"]
+        # Kueue refuses jobs with rules of deletion; the pair of older fields does the same for the cluster.
         if "kueue.x-k8s.io/queue-name" in job["metadata"]["labels"]:
             assert (spec["shutdownAfterJobFinishes"], spec["ttlSecondsAfterFinished"]) == (True, 0)
             continue

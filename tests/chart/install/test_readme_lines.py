@@ -59,6 +59,7 @@ def test_what_the_lines_make_is_what_the_chart_needs(lines: list[str], helm: str
 
 def test_images_are_made_under_the_names_that_the_chart_asks_for() -> None:
     """Every pod of a first install was in ImagePullBackOff: `make images` had a tag of its own."""
+    # Other images of the release are those of NATS and the trial store.
     _, rendered = render_install(read_lines(*SHOWN["README"]), "helm4")
     documents = tuple(document for document in yaml.safe_load_all(rendered) if document)
     asked = {container["image"] for _, container in containers(documents)}
@@ -99,6 +100,7 @@ def test_the_lines_of_readme_run_as_they_stand(tmp_path: Path) -> None:
     there = ["kubectl", "get", "namespace", "fathom", "--ignore-not-found", "-o", "name"]
     found = subprocess.run(there, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=True)
     assert not found.stdout, "the namespace fathom is there already, with somebody's release in it"
+    # As they stand, with one exception: where images come from differs from cluster to cluster.
     try:
         for line in shown:
             command = f"{line} {more}" if line.startswith("helm install") else line

@@ -97,6 +97,7 @@ esac""",
 def test_an_operator_walks_every_step_in_a_namespace_of_its_own(calls: Path) -> None:
     (calls.parent / "kinds").write_text("rayjobs.ray.io\n")
     records = walk_on_cluster(["--set", "global.image.registry=r.example.com"])
+    # These two are for other places, see WHY_NOT.
     states = {record.step: (record.state, record.detail) for record in records}
     assert {step for step, (state, _) in states.items() if state != SEEN} == {"restore", "store away"}
     assert states["install"][1] == "1 pods, 0 restarts"
@@ -112,6 +113,7 @@ def test_an_operator_walks_every_step_in_a_namespace_of_its_own(calls: Path) -> 
 
 
 def test_what_a_cluster_lacks_is_not_seen_and_what_it_leaves_behind_fails(calls: Path) -> None:
+    # An uninstall that says nothing and does nothing.
     (calls.parent / "bin" / "helm").write_text("#!/bin/sh\nexit 0\n")
     states = {record.step: record for record in walk_on_cluster([])}
     assert states["training, no workers"].detail == "KubeRay's operator is not installed"

@@ -70,6 +70,7 @@ async def test_a_store_that_stays_away_is_told_once_and_its_return_too(reach: Re
 
 
 async def test_a_restart_of_the_store_is_no_outage(reach: Reach, store: Store) -> None:
+    # Two misses, an answer, two misses: never three in a row.
     for _ in range(2):
         store.is_away = True
         await reach.ask()
@@ -103,6 +104,7 @@ async def test_health_follows_what_is_within_reach(store: Store) -> None:
 
 async def test_a_service_that_starts_before_its_bus_waits_for_it(tmp_path: Path, store: Store) -> None:
     """All restart at once: five services ended with "no NATS server answers" and were started again."""
+    # A port that was free a moment ago, known before its server is there.
     async with NatsServer(tmp_path / "first") as server:
         port = server.port
     log = Log()

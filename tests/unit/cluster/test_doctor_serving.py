@@ -16,6 +16,7 @@ ADDRESS = "grpc://a-release-with-a-long-name-fathom-retrieval.a-namespace-with-a
 
 def test_addresses_and_remedies_are_never_cut(capsys: pytest.CaptureFixture[str]) -> None:
     """They were, at 80 columns: `grpc://fathom-retrieval…` can be copied by nobody."""
+    # Wider than any line: it is folded between words.
     remedy = " ".join(f"--from-literal=KEY_{number}=value" for number in range(20))
     assert print_findings([Finding(ADDRESS, False, "NOT_SERVING", "restart it")]) == 1
     assert ADDRESS in capsys.readouterr().out

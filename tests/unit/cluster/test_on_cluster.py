@@ -106,6 +106,7 @@ def test_workers_and_gpus_replace_the_templates(cluster: Cluster) -> None:
 def test_a_training_belongs_to_its_release_and_goes_with_it(server: FakeApiServer, place: ReleasePlace) -> None:
     """Kubernetes deletes what belongs to the ConfigMap when ``helm uninstall`` deletes that."""
     assert train_on_cluster(make_request(follow=False), place) == 0
+    # By uid and not by name alone: a template that was made anew owns nothing of before.
     template = server.objects["/api/v1/namespaces/research/configmaps/fathom-rayjob"]
     assert read_submitted(server)["metadata"]["ownerReferences"] == [
         {"apiVersion": "v1", "kind": "ConfigMap", "name": "fathom-rayjob", "uid": template["metadata"]["uid"]}

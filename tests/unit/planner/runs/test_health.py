@@ -38,6 +38,7 @@ async def test_it_follows_the_reach_of_bus_and_store_and_ends_with_a_queue() -> 
     for is_there in (False, True, False):
         reach.answers.put_nowait(is_there)
         assert await anext(changes) is is_there
+    # The queue ends while bus and store are away: that is the worse of the two.
     consumer.cancel()
     with pytest.raises(DependencyFailed, match="runs interactive 0 are not taken any more"):
         await anext(changes)
