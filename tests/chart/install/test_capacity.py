@@ -54,6 +54,7 @@ def test_readme_says_which_cluster_is_needed(values: str, sentence: str) -> None
 def test_a_first_try_fits_on_the_node_that_readme_names() -> None:
     found = re.search(r"a node with (\d+) processors and (\d+) GiB", README)
     assert found is not None
+    # A node of this size gives pods a little less processor than it has.
     cpu, memory = add_requests(render("helm4", CHART / "ci" / "first-try.yaml"))
     assert cpu + SYSTEM_CPU < int(found[1]) * 0.95
     # The kubelet and the system keep about a fifth of a small node.

@@ -67,5 +67,6 @@ def test_trainings_make_room_for_production_and_names_are_the_releases_own() -> 
             assert spec["priorityClassName"] == "research-demo-fathom-production", name
     (held,) = [one for (_, name), one in by_key(documents).items() if name.endswith("-rayjob")]
     assert '"priorityClassName":"research-demo-fathom-training"' in held["data"]["rayjob.json"]
+    # Whoever has classes of their own keeps them.
     named = render("helm4", CHART / "ci" / "gpu-values.yaml", "demo", "pod.priorityClassName=mine")
     assert {spec.get("priorityClassName") for _, labels, spec in pods(named) if labels[NAME] != "tests"} == {"mine"}

@@ -65,6 +65,7 @@ class Operator:
 
     def list_names(self, kinds: str) -> list[str]:
         """Return KIND/NAME of what the release has of these kinds; kinds that the server does not know are an error."""
+        # Pods of KubeRay carry the label too, by the template of the job.
         selector = f"app.kubernetes.io/instance={self.release}"
         return self.kubectl("get", kinds, "-l", selector, "-o", "name").split()
 
@@ -89,6 +90,7 @@ class Operator:
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as child:
             # One that never says its port is ended, and with it the reading below.
             alarm = threading.Timer(60, child.terminate)
+            # Cancelled as soon as the port is known.
             alarm.start()
             try:
                 said = ""

@@ -49,6 +49,7 @@ def format_row(record: Record) -> str:
 
 def write_report(path: Path, where: str, records: Sequence[Record]) -> None:
     """Write the page."""
+    # Words of commands and errors are text in the page, whatever they hold.
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = "\n".join(map(format_row, records))
     path.write_text(PAGE.format(where=html.escape(where), summary=summarize(records), rows=rows))
