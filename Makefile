@@ -18,7 +18,7 @@ FLOOR_LIBS := 76
 FLOOR_SERVICES := 79
 QUESTION ?= Compare the price performance and the maximum drawdown of Apple and Microsoft from 2015 to 2020
 
-.PHONY: help run demo test coverage test-latest unit lint workflows fmt types proto proto-check chart manifests images kind-up kind-down deploy smoke bench test-gpu bench-gpu gpu-wheels house docs settings data setup dev doctor clean locks sbom release-check
+.PHONY: help run demo test coverage test-latest unit lint workflows fmt types proto proto-check chart manifests images kind-up kind-down cluster-test deploy smoke bench test-gpu bench-gpu gpu-wheels house docs settings data setup dev doctor clean locks sbom release-check
 
 help: ## Lists the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-13s %s\n", $$1, $$2}'
@@ -110,6 +110,10 @@ deploy: dev ## deploy/k8s/overlays/kind on it, until every pod is ready
 
 smoke: dev ## One question to the deployed gateway; SMOKE_URL=http://… asks another one
 	"$(BIN)/python" -m deploy.$(if $(SMOKE_URL),smoke $(SMOKE_URL),kind smoke)
+
+cluster-test: dev data ## The journey of a release on the cluster of KUBECONFIG, without one on the simulated cluster: dist/journey.html
+	FATHOM_JOURNEY=dist/journey.html $(if $(KUBECONFIG),FATHOM_CLUSTER=1 KUBECONFIG="$(KUBECONFIG)") "$(BIN)/pytest" -n 0 -s \
+	  tests/integration/journey $(if $(KUBECONFIG),tests/chart/install/test_readme_lines.py)
 
 kind-down: dev ## Removes that cluster
 	"$(BIN)/python" -m deploy.kind down

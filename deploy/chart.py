@@ -63,12 +63,24 @@ CHOICES: dict[str, list[Any]] = {
 }
 """Allowed values, by path or by the key alone."""
 
-PLACE: dict[str, Any] = {
+PORT: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": 65535}
+BLOCK: dict[str, Any] = {
     "type": "object",
     "required": ["cidr", "port"],
     "additionalProperties": False,
-    "properties": {"cidr": {"type": "string"}, "port": {"type": "integer", "minimum": 1, "maximum": 65535}},
+    "properties": {"cidr": {"type": "string", "pattern": "^[0-9a-fA-F.:]+/[0-9]{1,3}$"}, "port": PORT},
 }
+PODS: dict[str, Any] = {
+    "type": "object",
+    "required": ["namespace", "port"],
+    "additionalProperties": False,
+    "properties": {
+        "namespace": {"type": "string", "minLength": 1},
+        "podLabels": {"type": "object", "additionalProperties": {"type": "string"}},
+        "port": PORT,
+    },
+}
+PLACE: dict[str, Any] = {"anyOf": [BLOCK, PODS]}
 ELEMENTS: dict[str, dict[str, Any]] = {
     "global.imagePullSecrets": {"type": "string"},
     "gateway.allowedHosts": {"type": "string"},
@@ -77,7 +89,8 @@ ELEMENTS: dict[str, dict[str, Any]] = {
     "networkPolicy.outsideCidrs": {"type": "string"},
     "networkPolicy.outsideExcept": {"type": "string"},
     "networkPolicy.externalStores": PLACE,
-    "networkPolicy.apiServer": PLACE,
+    "networkPolicy.apiServer": BLOCK,
+    "networkPolicy.dns.ports": PORT,
     "memory.databasePlaces": PLACE,
 }
 """Schemas of list items; other lists hold objects of Kubernetes, which the API server checks."""

@@ -2,9 +2,10 @@
 
 BUILDER is buildah (where it is installed) or docker; BUILDER_OPTIONS are further options of its build (isolation,
 mounts). BASE is the base image, with RELEASE=1 by digest or not at all; ENGINE=cpu builds ``gpu`` for processors.
-REPOSITORY and TAG name the images; PIP_INDEX_URL, PIP_EXTRA_INDEX_URL and PIP_FIND_LINKS say where packages come from:
-core and the CPU build of gpu want PyTorch without CUDA. Builds the page first, which the context has and git has not.
-Prints the size of each image in the end.
+REPOSITORY and TAG name the images; without TAG it is the version of the package, which is what the chart asks for.
+PIP_INDEX_URL, PIP_EXTRA_INDEX_URL and PIP_FIND_LINKS say where packages come from: core and the CPU build of gpu want
+PyTorch without CUDA. Builds the page first, which the context has and git has not. Prints the size of each image in the
+end.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ def choose_builder(environ: Mapping[str, str]) -> str:
 
 
 def tag(target: str, environ: Mapping[str, str]) -> str:
-    """Return an image's name, as the chart composes it."""
-    return f"{environ.get('REPOSITORY', 'fathom')}-{target}:{environ.get('TAG', 'dev')}"
+    """Return an image's name, as the chart composes it: its tag is the version of chart and package."""
+    return f"{environ.get('REPOSITORY', 'fathom')}-{target}:{environ.get('TAG') or package_version()}"
 
 
 def build_command(builder: str, target: str, environ: Mapping[str, str]) -> list[str]:

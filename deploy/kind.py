@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from deploy import images
 from deploy import smoke as question
 from fathom.core.identity import make_keys
 
@@ -73,7 +74,7 @@ def up() -> None:
         print("+ kind create cluster (minutes)", flush=True)
         run(kind, "create", "cluster", "--name", CLUSTER, "--wait", "180s")
     for target in IMAGES:
-        name = f"fathom-{target}:dev"
+        name = images.tag(target, {})
         if run(docker, "image", "inspect", name, check=False).returncode:
             if target in NEEDED:
                 raise KindFailed(f"image {name} is not there: make images BUILDER=docker")
@@ -125,11 +126,11 @@ def make_gateway_token() -> dict[str, str]:
 SECRETS = {STORE: make_store_login, IDENTITY: make_identity, GATEWAY: make_gateway_token}
 
 
-def write_secret(name: str, content: Mapping[str, str]) -> str:
+def write_secret(name: str, content: Mapping[str, str], namespace: str = NAMESPACE) -> str:
     """Return a Secret in YAML."""
     lines = [f"  {key}: {base64.b64encode(value.encode()).decode()}" for key, value in content.items()]
     return "\n".join(
-        ["apiVersion: v1", "kind: Secret", f"metadata: {{name: {name}, namespace: {NAMESPACE}}}", "data:", *lines, ""]
+        ["apiVersion: v1", "kind: Secret", f"metadata: {{name: {name}, namespace: {namespace}}}", "data:", *lines, ""]
     )
 
 

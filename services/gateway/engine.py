@@ -80,13 +80,14 @@ class Engine:
     async def start_run(self, request: planner.RunRequest) -> dict[str, Any]:
         """Start a run, or join the one with the same request id; return when the run exists, not when it ends.
 
-        Raises ``InvalidField`` for a malformed question or id.
+        Raises ``InvalidField`` for a malformed question or id, ``DependencyFailed`` while bus or store are away.
         """
         if not request.question.strip():
             raise InvalidField("question", "is empty")
         if len(request.question) > self._config.max_question_chars:
             limit = self._config.max_question_chars
             raise InvalidField("question", f"has {len(request.question):,} characters; at most {limit:,} are allowed")
+        self._readiness.require_no_outage()
         # Assigned here, so that the run's id is known even when the stream ends before its first event.
         request.request_id = checked_id("request_id", request.request_id) if request.request_id else new_id("run")
         request.model = request.model or self._config.default_model

@@ -17,6 +17,8 @@ TIMEOUT_S = 2.0
 # Seconds for which a successful write counts, so that the probes of many load balancers cost one write.
 WRITTEN_S = 5.0
 KEY = "gateway"
+# Longer than a server of bus or store takes to restart, for which callers wait.
+OUTAGE_S = 15.0
 
 
 class Readiness:
@@ -39,17 +41,39 @@ class Readiness:
         self._timeout_s, self._clock = timeout_s, clock
         self._written_until = float("-inf")
         self._turn = asyncio.Lock()
+        self._outage: FathomError | None = None
+        self._out_since = self._out_until = float("-inf")
 
     async def check(self) -> None:
         """Return when all three are healthy; raise the typed error that names the one that is not."""
         await self._clients.planner.ready(self._timeout_s)
         async with self._turn:  # a caller that waited uses the outcome of the write before it
             if self._clock() >= self._written_until:
-                await asyncio.gather(
-                    require_write("bus", self._bus.bucket(PROBES).put(KEY, b"1"), self._timeout_s),
-                    require_write("store", self._store.put(f"probes/{KEY}.txt", b"1", "text/plain"), self._timeout_s),
-                )
-                self._written_until = self._clock() + WRITTEN_S
+                await self._write()
+
+    async def _write(self) -> None:
+        """Write to bus and store; keep since when that fails."""
+        try:
+            await asyncio.gather(
+                require_write("bus", self._bus.bucket(PROBES).put(KEY, b"1"), self._timeout_s),
+                require_write("store", self._store.put(f"probes/{KEY}.txt", b"1", "text/plain"), self._timeout_s),
+            )
+        except FathomError as error:
+            now = self._clock()
+            if now > self._out_until:
+                self._out_since = now
+            self._outage, self._out_until = error, now + OUTAGE_S
+            raise
+        self._outage, self._written_until = None, self._clock() + WRITTEN_S
+
+    def require_no_outage(self) -> None:
+        """Raise the error of bus or store if the probes of the last seconds found it away, and for long.
+
+        Whoever begins something then learns it at once, instead of waiting for what does not come.
+        """
+        now = self._clock()
+        if self._outage is not None and now <= self._out_until and now - self._out_since >= OUTAGE_S:
+            raise self._outage
 
 
 async def require_write(culprit: str, write: Awaitable[object], timeout_s: float) -> None:

@@ -15,7 +15,9 @@ from fathom.core.ids import checked_id
 from fathom.domain.chat.messages import Sampling, ToolSpec
 from fathom.domain.chat.proto import tool_spec_to_proto
 from fathom.hosting.deps import Deps
+from fathom.hosting.reach import Reach
 from fathom.services.planner.assembly import ResourcesFactory
+from fathom.services.planner.classification.classifier import Classifier
 from fathom.services.planner.config import Config
 from fathom.services.planner.engine import AnyProtocol, Engine
 from fathom.services.planner.episode.dialogue import Research, SearchR1
@@ -59,27 +61,15 @@ MOUNT_WAIT_S = 5.0
 
 def build(config: Config, deps: Deps) -> Service:
     """Build the planner service with its worker."""
+    # Of the store itself: what is asked for belongs to no tenant.
+    reach = Reach(deps.bus, deps.store, deps.telemetry.log)
     # Runs, rollouts and what they refer to belong to a tenant.
     deps = replace(deps, store=TenantStore(deps.store), clients=deps.clients.wrap_transports(RecordedTransport))
     recordings = Recordings(deps.store)
     prompts = Prompts.of(load_catalogue(config.prompt_dir), config)
-    research = Research(prompts)
     understanding = Understanding.of(config, deps, prompts)
     classifier = understanding.classifier
-    enricher = LibraryEnricher(
-        deps.clients, config.workflow_widening, config.workflow_framework_tokens, classifier=classifier
-    )
-    protocols: dict[int, AnyProtocol] = {
-        # A request may leave the protocol out.
-        trajectory.PROTOCOL_UNSPECIFIED: research,
-        trajectory.PROTOCOL_RESEARCH: research,
-        trajectory.PROTOCOL_WORKFLOW: Workflow(
-            prompts, enricher, config.workflow_material_tokens, config.workflow_reflects
-        ),
-        trajectory.PROTOCOL_SEARCH_R1: SearchR1(
-            prompts.catalogue.find("search_r1", "en").body, documents=config.search_r1_documents
-        ),
-    }
+    protocols = make_protocols(config, deps, prompts, classifier)
     log = deps.telemetry.log
     quotas = Quotas(deps.bus, log)
     resources = ResourcesFactory.of(config, deps, prompts.catalogue, classifier, understanding.measures, quotas)
@@ -112,10 +102,31 @@ def build(config: Config, deps: Deps) -> Service:
     runs = Runs(config, worker, record, deps.clients, understanding.route, understanding.find_form)
     queue = RolloutQueue(config, rollouts, deps.store, deps.bus, log, WatcherLeases(deps.store, deps.bus, log))
     watch = BusWatch(deps.bus, deps.telemetry.registry, log)
-    servicer = PlannerServicer(deps, resources, worker, rollouts, queue, runs, watch, understanding, quotas, learner)
+    servicer = PlannerServicer(
+        deps, resources, worker, rollouts, queue, runs, watch, understanding, quotas, learner, reach
+    )
     return Service(
         "planner", servicer, servicer.warm_up, servicer.close, changes=servicer.changes, finish=servicer.finish
     )
+
+
+def make_protocols(config: Config, deps: Deps, prompts: Prompts, classifier: Classifier) -> dict[int, AnyProtocol]:
+    """Return the protocols by their number in the API."""
+    research = Research(prompts)
+    enricher = LibraryEnricher(
+        deps.clients, config.workflow_widening, config.workflow_framework_tokens, classifier=classifier
+    )
+    return {
+        # A request may leave the protocol out.
+        trajectory.PROTOCOL_UNSPECIFIED: research,
+        trajectory.PROTOCOL_RESEARCH: research,
+        trajectory.PROTOCOL_WORKFLOW: Workflow(
+            prompts, enricher, config.workflow_material_tokens, config.workflow_reflects
+        ),
+        trajectory.PROTOCOL_SEARCH_R1: SearchR1(
+            prompts.catalogue.find("search_r1", "en").body, documents=config.search_r1_documents
+        ),
+    }
 
 
 def make_remembering(
@@ -152,8 +163,9 @@ class PlannerServicer:
         understanding: Understanding,
         quotas: Quotas,
         learner: Learner,
+        reach: Reach,
     ) -> None:
-        self._learner = learner
+        self._learner, self._reach = learner, reach
         self._understanding, self._quotas = understanding, quotas
         self._deps, self._resources, self._watch = deps, resources, watch
         self._worker, self._rollouts, self._queue, self._runs = worker, rollouts, queue, runs
@@ -180,13 +192,21 @@ class PlannerServicer:
         self._consumers.append(asyncio.create_task(self._learner.work(), name="lessons"))
 
     async def changes(self) -> AsyncIterator[bool]:
-        """Raise when a queue is no longer consumed, so that the service becomes unhealthy."""
-        # A consumer ends only by a bug or a closed bus. Without this the planner would look healthy and take no runs.
-        done, _ = await asyncio.wait(self._consumers, return_when=asyncio.FIRST_COMPLETED)
-        for consumer in done:
-            cause = "ended" if consumer.cancelled() else consumer.exception() or "ended"
-            raise DependencyFailed("bus", f"{consumer.get_name()} are not taken any more: {cause}")
-        yield True  # never: an async generator, as its siblings are
+        """Yield whether bus and store are within reach, whenever that changes; raise when a queue is not consumed.
+
+        Without either of them a run would begin, and its caller wait for ever. A consumer ends only by a bug or a
+        closed bus; the planner would look healthy and take no runs.
+        """
+        while True:
+            change = asyncio.create_task(self._reach.wait_for_change(), name="reach of bus and store")
+            try:
+                done, _ = await asyncio.wait({change, *self._consumers}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                change.cancel()
+            for consumer in done - {change}:
+                cause = "ended" if consumer.cancelled() else consumer.exception() or "ended"
+                raise DependencyFailed("bus", f"{consumer.get_name()} are not taken any more: {cause}")
+            yield change.result()
 
     async def finish(self) -> None:
         """Stop consuming runs and rollouts, and wait for those in progress."""

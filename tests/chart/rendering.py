@@ -28,7 +28,7 @@ def render(helm: str, values: Path, release: str = "demo", *settings: str) -> tu
     command = [str(TOOLS / helm), "template", release, str(CHART), "--namespace", "research", "-f", str(values)]
     for setting in settings:
         command += ["--set", setting]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     if done.returncode:
         raise HelmFailed(done.stderr)
     return tuple(document for document in yaml.safe_load_all(done.stdout) if document)

@@ -108,6 +108,21 @@ def test_a_guide_says_what_starts_it_and_how_it_ends(alert: str) -> None:
         assert part in guide, f"{alert} has no {part}"
 
 
+def test_budgets_are_watched_in_two_windows_each() -> None:
+    """The long one says how much of the month's budget is gone, the short one that it still goes on."""
+    hours = {"m": 1 / 60, "h": 1.0}
+    spent = {}
+    for rule in alerts():
+        found = re.findall(r"ratio(\d+)([mh]) > ([\d.]+) \* 0\.005", rule["expr"])
+        # Other alerts look at one window alone.
+        if found:
+            (long, short), (rate, same) = [int(n) * hours[u] for n, u, _ in found], [float(f) for *_, f in found]
+            assert rate == same
+            assert long / short == pytest.approx(12)
+            spent[rule["alert"]] = round(rate * long / (30 * 24), 3)
+    assert spent == {"FathomErrorBudgetBurnsFast": 0.02, "FathomErrorBudgetBurns": 0.05}
+
+
 def test_absence_is_noticed_for_every_service() -> None:
     (rule,) = [rule for rule in alerts() if rule["alert"] == "FathomServiceIsAbsent"]
     assert set(re.findall(r'component="(\w+)"', rule["expr"])) == set(SERVICES)

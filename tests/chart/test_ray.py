@@ -85,8 +85,7 @@ def find_broken_rules(document: Document) -> list[str]:
     ttl = spec.get("ttlSecondsAfterFinished", 0)
     if ttl < 0 or (ttl > 0 and not spec.get("shutdownAfterJobFinishes")):
         found.append("ttlSecondsAfterFinished needs shutdownAfterJobFinishes")
-    if "deletionStrategy" in spec and spec.get("shutdownAfterJobFinishes"):
-        found.append("deletionStrategy excludes shutdownAfterJobFinishes")
+    found += find_broken_deletion(spec)
     if spec.get("submissionMode") not in ("K8sJobMode", "HTTPMode", "SidecarMode", "InteractiveMode"):
         found.append("submissionMode")
     if spec.get("submissionMode") == "SidecarMode" and "submitterPodTemplate" in spec:
@@ -101,6 +100,51 @@ def find_broken_rules(document: Document) -> list[str]:
     return found
 
 
+def find_broken_deletion(spec: Document) -> list[str]:
+    """Return the rules of deletion that a RayJob's spec breaks: the operator's webhook and the CRD's CEL."""
+    if "deletionStrategy" not in spec:
+        return []
+    # What the API server and the operator say about them, each in its own words.
+    found, seen = [], set()
+    if spec.get("shutdownAfterJobFinishes") or spec.get("ttlSecondsAfterFinished"):
+        found.append("deletionStrategy excludes shutdownAfterJobFinishes and its ttl")
+    for rule in spec["deletionStrategy"]["deletionRules"]:
+        ends = [key for key in ("jobStatus", "jobDeploymentStatus") if key in rule["condition"]]
+        if len(ends) != 1:
+            found.append("a deletion condition names exactly one status")
+        key = (rule["policy"], *(rule["condition"][end] for end in ends))
+        if key in seen:
+            found.append(f"two rules of deletion for {key}")
+        seen.add(key)
+    return found
+
+
+ENDS = {("jobStatus", "SUCCEEDED"), ("jobStatus", "FAILED"), ("jobDeploymentStatus", "Failed")}
+
+
+def test_a_finished_job_gives_its_cluster_back_at_once_and_can_be_looked_at(documents: tuple[Document, ...]) -> None:
+    """However it ends: its GPUs stood idle for an hour when the seconds of the job were those of its cluster."""
+    for job in (document for document in ray_documents(documents) if document["kind"] == "RayJob"):
+        spec = job["spec"]
+        # Kueue refuses jobs with rules of deletion; the pair of older fields does the same for the cluster.
+        if "kueue.x-k8s.io/queue-name" in job["metadata"]["labels"]:
+            assert (spec["shutdownAfterJobFinishes"], spec["ttlSecondsAfterFinished"]) == (True, 0)
+            continue
+        rules = {
+            (
+                rule["policy"],
+                *next((key, rule["condition"][key]) for key in rule["condition"] if key != "ttlSeconds"),
+            ): (rule["condition"]["ttlSeconds"])
+            for rule in spec["deletionStrategy"]["deletionRules"]
+        }
+        assert {rule: seconds for rule, seconds in rules.items() if rule[0] == "DeleteCluster"} == {
+            ("DeleteCluster", *end): 0 for end in ENDS
+        }
+        assert {rule: seconds for rule, seconds in rules.items() if rule[0] == "DeleteSelf"} == {
+            ("DeleteSelf", *end): 3600 for end in ENDS
+        }
+
+
 def test_jobs_keep_the_operators_rules(documents: tuple[Document, ...]) -> None:
     jobs = [document for document in ray_documents(documents) if document["kind"] == "RayJob"]
     assert jobs
@@ -112,7 +156,12 @@ def test_the_rules_see_what_breaks_them() -> None:
     # A check of rules that were written down here: each must find what it is there for.
     job = ray_documents(render("helm4", CHART / "ci" / "minimal-values.yaml"))[0]
     for change, said in (
-        ({"shutdownAfterJobFinishes": False}, "ttlSeconds"),
+        ({"ttlSecondsAfterFinished": 5}, "ttlSeconds"),
+        ({"shutdownAfterJobFinishes": True}, "excludes shutdownAfterJobFinishes"),
+        (
+            {"deletionStrategy": {"deletionRules": [{"policy": "DeleteSelf", "condition": {"ttlSeconds": 0}}]}},
+            "exactly one status",
+        ),
         ({"submissionMode": "Sidecar"}, "submissionMode"),
         ({"clusterSelector": {"a": "b"}}, "exactly one"),
         ({"activeDeadlineSeconds": 0}, "activeDeadlineSeconds"),

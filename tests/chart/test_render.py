@@ -15,6 +15,7 @@ from tests.chart.rendering import CHART, ROOT, Document, HelmFailed, by_key, key
 
 GOLDENS = ROOT / "tests" / "golden" / "chart"
 MINIMAL = CHART / "ci" / "minimal-values.yaml"
+OUTSIDE = ("objectStore.dev.enabled=false", "objectStore.endpoint=s3.example.com")
 CUSTOM = {
     "RayJob",
     "RayService",
@@ -81,6 +82,10 @@ def test_any_release_name_works(release: str) -> None:
         ("objectStore.secretKey=x", "secretKey"),
         ("training.job.gpu=1", "gpu"),
         ("networkPolicy.enabled=perhaps", "enabled"),
+        ("networkPolicy.externalStores[0].cidr=10.0.0.0/8", "port"),
+        ("networkPolicy.externalStores[0].port=9000", "cidr"),
+        ("networkPolicy.externalStores[0].cidr=s3.example.com", "cidr"),
+        ("networkPolicy.dns.ports[0]=dns", "ports"),
         ("image.digests.core=latest", "core"),
         ("grading.grader=em", "grader"),
         ("grading.enabled=perhaps", "enabled"),
@@ -102,6 +107,8 @@ def test_a_typing_error_in_the_values_is_refused_by_name(helm: str, setting: str
     [
         (("objectStore.dev.enabled=false",), "objectStore.endpoint is needed"),
         (("nats.enabled=false",), "nats.external.servers is needed"),
+        (OUTSIDE, "externalStores is needed: objectStore.endpoint is s3.example.com"),
+        (("nats.enabled=false", "nats.external.servers=nats.example.com"), "nats.external.servers is nats.example.com"),
         (("services.sandbox.autoscaling.enabled=true",), "know the pods of a StatefulSet by name"),
         (("services.planner.autoscaling.enabled=true", "services.planner.keda.enabled=true"), "both own the replicas"),
         (("gateway.httpRoute.enabled=true",), "parentRefs is needed"),

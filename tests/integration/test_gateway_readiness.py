@@ -16,7 +16,7 @@ from fathom.core.errors import DependencyFailed
 from fathom.core.telemetry import Telemetry
 from fathom.hosting.deps import Deps
 from fathom.hosting.host import Hosted, Runtime, hosting
-from fathom.services.gateway.readiness import WRITTEN_S, Readiness
+from fathom.services.gateway.readiness import OUTAGE_S, WRITTEN_S, Readiness
 from fathom.transport.bus import open_bus
 from fathom.transport.bus.base import Bus
 from fathom.transport.bus.nats.server import NatsServer
@@ -117,3 +117,34 @@ async def test_a_planner_that_is_away_is_named(house: House) -> None:
     with pytest.raises(DependencyFailed) as away:
         await house.readiness.check()
     assert away.value.culprit == "planner"
+
+
+async def test_what_is_begun_in_a_long_outage_is_refused_at_once_and_by_name(house: House) -> None:
+    """A question hung for 45 s behind walls that let nobody reach the store."""
+    house.readiness.require_no_outage()
+    house.store.read_only = True
+    for now in (0.0, 5.0, 10.0):
+        house.now = now
+        with pytest.raises(DependencyFailed):
+            await house.readiness.check()
+        # A restart takes as long, and whoever asks then may wait.
+        house.readiness.require_no_outage()
+    house.now = OUTAGE_S
+    with pytest.raises(DependencyFailed):
+        await house.readiness.check()
+    with pytest.raises(DependencyFailed) as refused:
+        house.readiness.require_no_outage()
+    assert refused.value.culprit == "store"
+    house.store.read_only = False
+    await house.readiness.check()
+    house.readiness.require_no_outage()
+
+
+async def test_an_outage_that_nobody_has_seen_lately_refuses_nothing(house: House) -> None:
+    house.store.read_only = True
+    for now in (0.0, 10.0, 20.0):
+        house.now = now
+        with pytest.raises(DependencyFailed):
+            await house.readiness.check()
+    house.now = 20.0 + OUTAGE_S + 1
+    house.readiness.require_no_outage()

@@ -77,6 +77,10 @@ FATHOM_{{ upper $name }}_FRAMES_BY_REFERENCE: "false"
 {{- end }}
 FATHOM_RUNTIME_ENDPOINTS: {{ include "fathom.endpoints" (list $root $name) | quote }}
 FATHOM_RUNTIME_LOG_LEVEL: {{ $service.logLevel | quote }}
+{{- if $service.bus }}
+# When all restart at once, the bus may be the last.
+FATHOM_RUNTIME_BUS_WAIT_S: "240"
+{{- end }}
 # A pod that is the only one of its kind moves with its volume: its callers wait for it.
 FATHOM_RUNTIME_CALL_ATTEMPTS: "20"
 FATHOM_RUNTIME_GRACE_S: {{ $service.graceSeconds | quote }}
@@ -158,7 +162,8 @@ capabilities:
 {{- if not $pod.hostUsers }}
 hostUsers: false
 {{- end }}
-{{- with $pod.priorityClassName }}
+{{- $made := printf "%s-%s-%s" $root.Release.Namespace (include "fathom.name" $root) (ternary "training" "production" (eq (index . 1) "trainer")) -}}
+{{- with $pod.priorityClassName | default (ternary $made "" $root.Values.priorityClasses.create) }}
 priorityClassName: {{ . | quote }}
 {{- end }}
 {{- with $pod.nodeSelector }}

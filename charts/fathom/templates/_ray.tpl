@@ -121,11 +121,20 @@ metadata:
 spec:
   entrypoint: {{ $job.entrypoint | quote }}
   submissionMode: K8sJobMode
+  # The Ray cluster, with its GPUs, goes as soon as the job has ended: what is worth keeping is in the object store.
   {{- if $root.Values.training.queue }}
   suspend: true
-  {{- end }}
+  # Kueue takes no rules of deletion; the seconds are those of the cluster, and the job stays.
   shutdownAfterJobFinishes: true
-  ttlSecondsAfterFinished: {{ $job.ttlSeconds }}
+  ttlSecondsAfterFinished: 0
+  {{- else }}
+  deletionStrategy:
+    deletionRules:
+      {{- range $end := list (list "jobStatus" "SUCCEEDED") (list "jobStatus" "FAILED") (list "jobDeploymentStatus" "Failed") }}
+      - {policy: DeleteCluster, condition: { {{- index $end 0 }}: {{ index $end 1 }}, ttlSeconds: 0}}
+      - {policy: DeleteSelf, condition: { {{- index $end 0 }}: {{ index $end 1 }}, ttlSeconds: {{ $job.ttlSeconds }}}}
+      {{- end }}
+  {{- end }}
   activeDeadlineSeconds: {{ $job.deadlineSeconds }}
   preRunningDeadlineSeconds: {{ $job.startSeconds }}
   # A retry is a new cluster; the trainer goes on from its last checkpoint.

@@ -29,9 +29,9 @@ from fathom.core.identity import LIFETIME_S, SETTING, Tokens, service_credential
 from fathom.core.retry import RetryPolicy
 from fathom.core.telemetry import Telemetry
 from fathom.hosting.deps import Deps
-from fathom.transport.bus import open_bus
-from fathom.transport.bus.base import Bus, Closable
-from fathom.transport.bus.streams import ACK_WAIT_S, topology
+from fathom.hosting.starting import wait_for_bus
+from fathom.transport.bus.base import Closable
+from fathom.transport.bus.streams import ACK_WAIT_S
 from fathom.transport.lifetime import end_with_parent
 from fathom.transport.rpc.dispatch import Dispatcher
 from fathom.transport.rpc.door import OpenDoor, TokenDoor
@@ -77,6 +77,8 @@ class Runtime(Settings):
     """Port of ``/metrics``; 0 picks any free one, -1 disables it."""
     bus_url: str = "memory://"
     """``nats://host:port``, or ``memory://`` for a service that runs alone."""
+    bus_wait_s: float = Field(default=0.0, ge=0)
+    """Seconds that the start waits for a bus that does not answer; then the process ends with the reason."""
     ack_wait_s: float = Field(default=ACK_WAIT_S, gt=0)
     """Seconds without a heartbeat after which a message taken from the bus is redelivered to another process.
 
@@ -142,9 +144,10 @@ async def dependencies(
         watch_certificate(telemetry, certificates)
     store = open_store(runtime.store_url)
     try:
-        bus: Bus = await open_bus(runtime.bus_url, store, topology(ack_wait_s=runtime.ack_wait_s))
+        bus = await wait_for_bus(
+            runtime.bus_url, store, telemetry.log, ack_wait_s=runtime.ack_wait_s, patience_s=runtime.bus_wait_s
+        )
         try:
-            await bus.declare()
             policy = RetryPolicy(attempts=runtime.call_attempts)
             credentials = service_credentials(tokens, name)
             clients = Clients(

@@ -56,6 +56,8 @@ class Cluster:
         self.documents, self.folder = documents, folder
         self.outside = dict(outside or {})
         """Addresses of hosts that are no part of the release."""
+        self.store: asyncio.subprocess.Process | None = None
+        """The object store outside, where a scenario runs one."""
         self.surroundings = Surroundings.of(documents, secrets)
         self.workloads = {item.name: item for item in workloads(documents)}
         self.services = {item["metadata"]["name"]: item["spec"] for item in documents if item["kind"] == "Service"}

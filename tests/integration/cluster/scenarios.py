@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from tests.integration.cluster.container import Container, tail
 from tests.integration.cluster.images import compile_checkout
 from tests.integration.cluster.manifests import hook, running
 from tests.integration.cluster.network import NODE
+from tests.integration.cluster.usage import measure
 from tests.support.waiting import eventually
 
 VALUES = CHART / "ci" / "two-of-each-values.yaml"
@@ -54,7 +55,7 @@ async def cluster(folder: Path, *settings: str, ready_s: float = 120.0) -> Async
     found = Cluster(render("helm4", VALUES, "demo", *settings), SECRETS, folder, {"s3.storage": NODE})
     try:
         await found.start()
-        store = await object_store(folder / "s3")
+        store = found.store = await object_store(folder / "s3")
         try:
             await found.until_ready(ready_s)
             yield found
@@ -81,6 +82,7 @@ async def smoke(folder: Path) -> dict[str, Any]:
     async with cluster(folder, *ONE_OF_EACH) as found:
         clock("ready")
         running = {pod.name: await observe(pod) for pod in found.pods}
+        idle = await measure_pods(found)
         base = f"http://{found.lookup_one(f'{PREFIX}-gateway')}"
         async with open_aliased_session() as session:
             events = [event async for event in ask_over_http(session, base, QUESTION)]
@@ -96,12 +98,19 @@ async def smoke(folder: Path) -> dict[str, Any]:
         helm_test = await found.run(hook(found.documents, "test"))
         clock("helm test")
         pods = {pod.name: {"restarts": pod.restarts, "ready_s": pod.ready_after_s} for pod in found.pods}
+        used = await measure_pods(found)
         said = gateway.container.log.read_text()
     clock("ended")
     return {
         "running": running, "events": events, "terminal": [terminal, said], "definition": definition,
         "helm_test": helm_test, "pods": pods, "grades": grades, "seconds": clock.laps,
+        "usage": {name: {"idle": idle[name], "used": used[name]} for name in idle},
     }  # fmt: skip
+
+
+async def measure_pods(found: Cluster) -> dict[str, dict[str, float]]:
+    """Return memory and processor time of every pod by its component."""
+    return {pod.workload.component: asdict(measure(await pod.container.inner())) for pod in found.pods}
 
 
 async def wait_for_grades(address: str, runs: int) -> dict[str, float]:

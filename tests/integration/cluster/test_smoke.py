@@ -12,6 +12,7 @@ from tests.integration.cluster.images import image
 from tests.integration.cluster.manifests import expand
 from tests.integration.cluster.node import inside, why_not
 from tests.integration.cluster.scenarios import ONE_OF_EACH, SECRETS, VALUES
+from tests.integration.cluster.usage import read_mib
 
 pytestmark = [
     pytest.mark.skipif(bool(why_not()), reason=why_not()),
@@ -80,6 +81,24 @@ def test_every_pod_got_ready_without_a_restart(findings: dict[str, Any]) -> None
     print(findings["seconds"])
     assert len(findings["pods"]) == 10
     assert not {name: pod for name, pod in findings["pods"].items() if pod["restarts"]}
+
+
+def test_every_pod_asks_for_the_memory_that_it_uses(findings: dict[str, Any]) -> None:
+    """A pod above its request is the first to go when its node is short; one far below keeps others off the node."""
+    asked = {}
+    for document in render("helm4", VALUES, "demo", *ONE_OF_EACH):
+        if document["kind"] in ("Deployment", "StatefulSet"):
+            (container,) = document["spec"]["template"]["spec"]["containers"]
+            component = document["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/component"]
+            asked[component] = read_mib(container["resources"]["requests"]["memory"])
+    for component, usage in sorted(findings["usage"].items()):
+        idle, used = usage["idle"], usage["used"]
+        print(
+            f"| {component} | {idle['memory_mib']:.0f} | {used['memory_mib']:.0f} | {asked[component]:.0f} "
+            f"| {idle['processor_s']:.1f} | {used['processor_s'] - idle['processor_s']:.1f} |"
+        )
+    over = {name: usage["used"]["memory_mib"] for name, usage in findings["usage"].items()}
+    assert not {name: size for name, size in over.items() if size > asked[name]}
 
 
 def test_the_smoke_question_is_answered_over_http(findings: dict[str, Any]) -> None:

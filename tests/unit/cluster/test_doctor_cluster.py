@@ -125,6 +125,15 @@ def moved_operator(server: FakeApiServer) -> None:
     server.put(OPERATOR.replace("ray-system", "kuberay"), content)
 
 
+STORE = {"service": "s3", "namespace": "storage", "port": 9000}
+
+
+def put_store(server: FakeApiServer, port: int, target: int | str) -> None:
+    needs(server, places=[STORE])
+    service = {"metadata": {"name": "s3"}, "spec": {"ports": [{"port": port, "targetPort": target}]}}
+    server.put("/api/v1/namespaces/storage/services/s3", service)
+
+
 def set_version(server: FakeApiServer) -> None:
     server.version = "v1.26.4+k3s1"
 
@@ -144,6 +153,9 @@ WRONG: dict[str, tuple[Change, str, str, str]] = {
     "a key of a secret": (lambda s: secret(s, "fathom-object-store", "AWS_ACCESS_KEY_ID"), "secret/fathom-object-store",
                           "without AWS_SECRET_ACCESS_KEY", "kubectl create secret"),
     "a runtime class": (lambda s: needs(s, runtimeClasses=["gvisor"]), "runtimeclass/gvisor", "missing", "gVisor"),
+    "a store that is not where its name says": (lambda s: needs(s, places=[STORE]), "service/storage/s3", "missing", "networkPolicy.externalStores"),
+    "a store whose pods listen elsewhere": (lambda s: put_store(s, 9000, 9001), "service/storage/s3", "sends port 9000 to 9001", "externalStores"),
+    "a store with another port": (lambda s: put_store(s, 80, 9000), "service/storage/s3", "has no port 9000", "externalStores"),
     "a queue": (lambda s: needs(s, queue="training"), "localqueue/training", "missing", "training.queue="),
     "an operator elsewhere": (moved_operator, "KubeRay's way in", "the walls let in ray-system, the operator is in kuberay",
                               "networkPolicy.rayOperatorNamespace"),
@@ -191,6 +203,20 @@ def test_what_serving_does_without_is_a_hint(
     assert detail in found.detail
     assert found.remedy
     assert examine_cluster(ReleasePlace(kubeconfig=kubeconfig)) == 0
+
+
+@pytest.mark.parametrize("target", [9000, "s3"])
+def test_a_store_in_the_cluster_is_where_the_policies_let_the_pods(
+    sound: FakeApiServer, cluster: Cluster, target: int | str
+) -> None:
+    put_store(sound, 9000, target)
+    assert report(cluster)["service/storage/s3"].good
+
+
+def test_without_a_release_nothing_is_said_of_its_values(sound: FakeApiServer, cluster: Cluster) -> None:
+    """It said that the network policies were off in the values, of which there were none."""
+    sound.objects.pop(NEEDS)
+    assert "network policies" not in report(cluster)
 
 
 def test_a_server_that_is_away_is_one_line(sound: FakeApiServer, cluster: Cluster) -> None:

@@ -103,6 +103,24 @@ def test_workers_and_gpus_replace_the_templates(cluster: Cluster) -> None:
     )
 
 
+def test_a_training_belongs_to_its_release_and_goes_with_it(server: FakeApiServer, place: ReleasePlace) -> None:
+    """Kubernetes deletes what belongs to the ConfigMap when ``helm uninstall`` deletes that."""
+    assert train_on_cluster(make_request(follow=False), place) == 0
+    # By uid and not by name alone: a template that was made anew owns nothing of before.
+    template = server.objects["/api/v1/namespaces/research/configmaps/fathom-rayjob"]
+    assert read_submitted(server)["metadata"]["ownerReferences"] == [
+        {"apiVersion": "v1", "kind": "ConfigMap", "name": "fathom-rayjob", "uid": template["metadata"]["uid"]}
+    ]
+
+
+def test_older_crds_are_named_with_what_mends_it(server: FakeApiServer, cluster: Cluster) -> None:
+    said = 'RayJob in version "v1" cannot be handled: strict decoding error: unknown field "spec.deletionStrategy"'
+    server.failures.append(Failure("POST", JOBS, 400, json.dumps(status(400, "BadRequest", said))))
+    job = fill_template(load_template(cluster, "fathom"), Wanted("grpo", "", "a1"), "fathom")
+    with pytest.raises(FailedPrecondition, match=r"CRDs, are older than the chart .*spec\.deletionStrategy"):
+        submit(cluster, job)
+
+
 def test_the_queue_of_the_values_stays_on_the_job() -> None:
     """Kueue owns suspend from the first moment."""
     golden = (Path(__file__).parents[2] / "golden" / "chart" / "full.yaml").read_text()

@@ -69,6 +69,30 @@ CASES: dict[str, tuple[Around, list[tuple[str, str]]]] = {
         pod(conditions=unschedulable("0/2 nodes are available: 2 Insufficient memory. preemption: none.")),
         [("2 nodes without enough memory", "training.job.resources")],
     ),
+    "no memory, as 1.36 says it": (
+        pod(conditions=unschedulable("0/1 nodes are available: 1 Insufficient memory. no new claims to deallocate, preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod.")),
+        [("1 node without enough memory", "training.job.resources")],
+    ),
+    "a taint without a name, as 1.34 and newer say it": (
+        pod(conditions=unschedulable("0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu. no new claims to deallocate, preemption: 0/3 nodes are available: 1 Preemption is not helpful for scheduling, 2 No preemption victims found for incoming pod.")),
+        [("1 node with a taint that its pods do not tolerate", "grep Taints"), ("2 nodes without enough cpu", "add nodes")],
+    ),
+    "a name of a taint, and claims": (
+        pod(conditions=unschedulable("0/2 nodes are available: 1 node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }, 1 node(s) had untolerated taint {spray: mortein}. no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.")),
+        [("tolerate: node-role.kubernetes.io/control-plane", "pod.tolerations"), ("tolerate: spray: mortein", "pod.tolerations")],
+    ),
+    "no gpu, as 1.34 says it": (
+        pod(conditions=unschedulable("0/5 nodes are available: 1 Insufficient nvidia.com/gpu, 4 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate, preemption: 0/5 nodes are available: 1 No preemption victims found for incoming pod, 4 Preemption is not helpful for scheduling.")),
+        [("1 node without a free GPU", "device plugin"), ("4 nodes that pod.nodeSelector or pod.affinity excludes", "get nodes")],
+    ),
+    "without a word on preemption": (
+        pod(conditions=unschedulable("0/39 nodes are available: 1 Insufficient cpu, 34 node(s) had untolerated taint(s), 4 node(s) didn't match Pod's node affinity/selector.")),
+        [("1 node without enough cpu", "add nodes"), ("34 nodes with a taint", "grep Taints"), ("4 nodes that", "get nodes")],
+    ),
+    "full, closed and far from its volume": (
+        pod(conditions=unschedulable("0/4 nodes are available: 1 Too many pods, 1 node(s) were unschedulable, 2 node(s) had volume node affinity conflict. preemption: 0/4 nodes are available: 1 No preemption victims found for incoming pod, 3 Preemption is not helpful for scheduling.")),
+        [("1 node with as many pods", "maxPods"), ("1 node closed", "uncordon"), ("2 nodes that the pod's volume", "get pv")],
+    ),
     "wrong nodes": (
         pod(conditions=unschedulable("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.")),
         [("3 nodes that pod.nodeSelector or pod.affinity excludes", "get nodes")],

@@ -307,6 +307,8 @@ def classes(release: Release) -> Iterator[Finding]:
 
 def network(release: Release) -> Iterator[Finding]:
     """Guess from the installed network plugin whether NetworkPolicies are enforced; no API reports it."""
+    if not release.needs:
+        return  # without a release there are no values that could say it
     if not release.needs.get("networkPolicies"):
         yield Finding("network policies", False, "off in the values", "networkPolicy.enabled=true", needed=False)
         return
@@ -316,6 +318,30 @@ def network(release: Release) -> Iterator[Finding]:
     detail = f"enforced by {known[0]}, as far as its name tells" if known else "nobody is known to enforce them"
     remedy = "a network that enforces them (Calico, Cilium …); without one the sandbox's walls are its own alone"
     yield Finding("network policies", bool(known), detail, remedy, needed=False)
+
+
+def stores(release: Release) -> Iterator[Finding]:
+    """Check what the policies let through by the name of a Service: it is there, and its pods listen on that port."""
+    for place in release.needs.get("places", ()):
+        namespace, name, port = place["namespace"], place["service"], int(place["port"])
+        subject = f"service/{namespace}/{name}"
+        remedy = "networkPolicy.externalStores in the values, as {namespace, port} of its pods or {cidr, port}"
+        try:
+            path = f"/api/v1/namespaces/{quote(namespace)}/services/{quote(name)}"
+            ports = release.cluster.raw("GET", path)["spec"].get("ports", [])
+        except NotFound:
+            yield Finding(subject, False, "missing: the policies let nobody to another place of this name", remedy)
+            continue
+        # Policies look at the packet behind the Service: at the port of the pod.
+        wanted = next((one for one in ports if one["port"] == port), None)
+        target = wanted.get("targetPort", port) if wanted else None
+        if wanted is None:
+            detail = f"has no port {port}"
+        elif isinstance(target, int) and target != port:
+            detail = f"sends port {port} to {target} of its pods, which the policies do not let through"
+        else:
+            detail = f"port {port}"
+        yield Finding(subject, detail == f"port {port}", detail, remedy)
 
 
 def queue(release: Release) -> Iterator[Finding]:
@@ -339,5 +365,6 @@ CHECKS: tuple[tuple[str, Callable[[Release], Iterator[Finding]]], ...] = (
     ("secrets", secrets),
     ("RuntimeClasses", classes),
     ("network policies", network),
+    ("stores", stores),
     ("queue", queue),
 )

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import shutil
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -67,7 +68,12 @@ def examine_model(name: str, base_url: str, key_env: str) -> int:
 async def check_ready(urls: Sequence[str]) -> list[Finding]:
     """Check the health of each URL, over HTTP for a gateway."""
     return list(
-        await asyncio.gather(*(check_page(url) if url.startswith("http") else check_health(url, url) for url in urls))
+        await asyncio.gather(
+            *(
+                check_page(url) if url.startswith("http") else check_health(url, url, remedy=f"see the log of {url}")
+                for url in urls
+            )
+        )
     )
 
 
@@ -80,6 +86,10 @@ async def check_page(url: str) -> Finding:
 
     try:
         return Finding(url, True, await asyncio.to_thread(ask))
+    except urllib.error.HTTPError as error:
+        # The gateway names what keeps it from being ready.
+        said = error.read(1_000).decode(errors="replace").strip()
+        return Finding(url, False, f"{error.code} {said}", "mend what it names; then look at the gateway's log")
     except (OSError, ValueError) as error:
         return Finding(url, False, str(error), "look at the gateway's log")
 
@@ -129,9 +139,12 @@ async def check_services(home: Path) -> list[Finding]:
     return list(await asyncio.gather(*checks))
 
 
-async def check_health(name: str, url: str, metrics: str = "") -> Finding:
-    """Health of a service over gRPC, with the address of its metrics where it is known."""
-    remedy = f"see the log of {name} (.fathom/logs on this machine), then restart it"
+async def check_health(name: str, url: str, metrics: str = "", remedy: str = "") -> Finding:
+    """Check the health of a service over gRPC; name the address of its metrics where it is known.
+
+    Without a remedy the service is one of the local stack.
+    """
+    remedy = remedy or f"see the log of {name} (.fathom/logs on this machine), then restart it"
     # Without the client and its retries: what is asked is the state at this moment.
     try:
         opened = open_channel(url)

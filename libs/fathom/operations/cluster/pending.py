@@ -190,8 +190,10 @@ def unschedulable(condition: Mapping[str, Any], scaling: Object | None) -> Itera
         yield Reason("no node has room; the autoscaler is adding one", "wait: minutes, as a rule")
         return
     # The message reads "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {…}. preemption:
-    # …"; commas also stand inside of a part, so that it is cut only before a number.
-    parts = re.split(r",\s+(?=\d)", said.partition("preemption:")[0].rpartition("nodes are available:")[2].strip(" ."))
+    # …", since 1.34 "… no new claims to deallocate, preemption: …": the reasons end with their sentence. Commas also
+    # stand inside of a part, so that it is cut only before a number.
+    sentence = re.split(r"\.(?:\s|$)|preemption:", said.partition("nodes are available:")[2], maxsplit=1)[0]
+    parts = re.split(r",\s+(?=\d)", sentence.strip())
     known = [part for part in map(NODES.fullmatch, parts) if part]
     for part in known:
         yield of_nodes(int(part[1]), part[3] or "", part[2])
@@ -211,13 +213,25 @@ def of_nodes(count: int, said: str, resource: str | None) -> Reason:
     if resource:
         return Reason(
             f"{nodes} without enough {resource}",
-            "add nodes, or ask for less: training.job.resources and headResources in the values",
+            "add nodes, or ask for less in the values: resources of the service; of trainings training.job.resources "
+            "and headResources",
         )
     if "taint" in said:
+        # Newer schedulers do not say which.
         taint = re.search(r"\{([^}]*)\}", said)
+        named = f": {taint[1].strip().rstrip(':')}" if taint else ""
         return Reason(
-            f"{nodes} with a taint that its pods do not tolerate: {taint[1].strip().rstrip(':') if taint else said}",
-            "add it to pod.tolerations in the values, if trainings may run there",
+            f"{nodes} with a taint that its pods do not tolerate{named}",
+            "add it to pod.tolerations in the values, if they may run there"
+            + ("" if taint else "; kubectl describe nodes | grep Taints"),
+        )
+    if "Too many pods" in said:
+        return Reason(f"{nodes} with as many pods as it may have", "add nodes, or raise the kubelet's maxPods")
+    if "unschedulable" in said:
+        return Reason(f"{nodes} closed for new pods", "kubectl uncordon, when its maintenance is over")
+    if "volume node affinity" in said:
+        return Reason(
+            f"{nodes} that the pod's volume cannot reach", "free the node or zone where it is: kubectl get pv"
         )
     if "affinity" in said or "selector" in said:
         return Reason(f"{nodes} that pod.nodeSelector or pod.affinity excludes", "compare with kubectl get nodes -L")

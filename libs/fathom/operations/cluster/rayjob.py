@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fathom.core.errors import Conflict, CorruptData, FailedPrecondition, InvalidField, NotFound
+from fathom.core.errors import Conflict, CorruptData, FailedPrecondition, InvalidField, NotFound, UpstreamRefused
 from fathom.core.ids import content_hash
 from fathom.operations.cluster.api import CONFIGMAPS, RAYJOBS, Cluster, Object, UnknownKind
 
@@ -66,7 +66,7 @@ def full_name(release: str) -> str:
 
 
 def load_template(cluster: Cluster, release: str) -> Object:
-    """Load the release's template for training jobs.
+    """Load the release's template for training jobs; a job made from it goes when the release is uninstalled.
 
     Raises ``FailedPrecondition`` naming release and namespace when there is none, ``CorruptData`` when it cannot be
     read.
@@ -82,9 +82,18 @@ def load_template(cluster: Cluster, release: str) -> Object:
         raise FailedPrecondition(message, metadata={"field": "release"}) from error
     try:
         found: Object = json.loads(held["data"][TEMPLATE])
+        found["metadata"]["ownerReferences"] = [make_owner(name, held)]
         return found
     except (KeyError, TypeError, ValueError) as error:
         raise CorruptData(f"ConfigMap {name}", f"{TEMPLATE} cannot be read: {error}") from error
+
+
+def make_owner(name: str, held: Mapping[str, Any]) -> Object:
+    """Return the reference by which Kubernetes deletes what belongs to this ConfigMap together with it.
+
+    Without an owner a training would outlive its release, and run on without the release's network policies.
+    """
+    return {"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": held["metadata"]["uid"]}
 
 
 def fill_template(template: Mapping[str, Any], wanted: Wanted, release: str) -> Object:
@@ -131,14 +140,18 @@ def set_workers(cluster: Object, wanted: Wanted) -> None:
 def submit(cluster: Cluster, job: Mapping[str, Any]) -> tuple[Object, bool]:
     """Submit the job; return it as the server has it, and True if it is new.
 
-    Raises ``Conflict`` when another training has this name, ``FailedPrecondition`` without KubeRay's operator, and the
-    errors of the API.
+    Raises ``Conflict`` when another training has this name, ``FailedPrecondition`` without KubeRay's operator or with
+    one whose RayJobs lack what the template says, and the errors of the API.
     """
     name, asked = job["metadata"]["name"], job["metadata"]["annotations"][ASKED]
     try:
         return cluster.create(RAYJOBS, job), True
     except UnknownKind as error:
         raise FailedPrecondition(NO_OPERATOR, metadata={"missing": str(RAYJOBS)}) from error
+    except UpstreamRefused as error:
+        if "unknown field" not in error.message:
+            raise
+        raise FailedPrecondition(f"{OLD_OPERATOR} ({error.message})", metadata={"missing": str(RAYJOBS)}) from error
     except Conflict as error:
         there = cluster.read(RAYJOBS, name)
         if there["metadata"].get("annotations", {}).get(ASKED) == asked:
@@ -147,6 +160,10 @@ def submit(cluster: Cluster, job: Mapping[str, Any]) -> tuple[Object, bool]:
         raise Conflict(message, metadata={"field": "job_id"}) from error
 
 
+OLD_OPERATOR = (
+    "KubeRay's operator, or its CRDs, are older than the chart (1.7): an administrator upgrades both, CRDs first, "
+    "since helm upgrade leaves them as they are"
+)
 NO_OPERATOR = (
     "the cluster knows no RayJobs: KubeRay's operator is not installed. An administrator installs it: "
     "helm install kuberay-operator kuberay/kuberay-operator --namespace ray-system --create-namespace"

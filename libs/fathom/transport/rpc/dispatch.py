@@ -107,7 +107,10 @@ class Dispatcher:
     def _find_implementation(self, method: Method) -> Any:
         """Return the servicer's method: a coroutine function for one response, an async generator's for many."""
         if not self.ready:
-            raise NotReady(f"{self.service.name} is warming up or draining", retry_after_s=RETRY_WHILE_WARMING_S)
+            raise NotReady(
+                f"{self.service.name} does not serve: it starts, drains or misses what it needs",
+                retry_after_s=RETRY_WHILE_WARMING_S,
+            )
         implementation: Any = getattr(self.service.servicer, method.name, None)
         if implementation is None:
             plans: dict[str, str] = getattr(self.service.servicer, "unimplemented", {})

@@ -1,0 +1,182 @@
+"""The journey on the cluster of namespaces: what needs an API server, an operator or walls is not seen there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Sequence, Set
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tests.integration.cluster.cluster import Cluster, Pod
+from tests.integration.cluster.container import tail
+from tests.integration.cluster.manifests import hook, running
+from tests.integration.cluster.scenarios import (
+    ALL_SERVICES,
+    PREFIX,
+    QUESTION,
+    TWO_WHERE_IT_MATTERS,
+    ask_over_http,
+    cluster,
+    end_load,
+    load_command,
+    open_aliased_session,
+    operations,
+)  # fmt: skip
+from tests.integration.journey.steps import Journal, Record
+from tests.support.waiting import eventually
+
+READY_S = 300.0
+SCALED = ("planner", "retrieval", "policy")
+WHY_NOT = {
+    "doctor": "no API server; tests/unit/cluster asks one of the tests",
+    "training, no workers": "no API server and no operator; tests/chart/test_ray.py holds the jobs against its rules",
+    "training, two workers": "likewise",
+    "walls": "no engine enforces policies; tests/chart/test_flows.py plays one over the documents",
+    "restore": "needs a release that is scaled to nothing; tests/integration/test_backup.py restores on one machine",
+}
+
+
+class Lost(Exception):
+    """Operations of users that failed, or pods that ended by themselves."""
+
+
+async def journey(folder: Path) -> dict[str, Any]:
+    """Walk the steps that this cluster can show; return the records."""
+    journal = Journal(folder / "records.json")
+    with journal.step("install") as record:
+        async with cluster(folder, *TWO_WHERE_IT_MATTERS, ready_s=READY_S) as found:
+            record.detail = f"{len(found.pods)} pods, {sum(pod.restarts for pod in found.pods)} restarts"
+            await walk(journal, found)
+            processes = [pod.container for pod in found.pods]
+        with journal.step("uninstall") as last:
+            left = [item.pod for item in processes if item.process is None or item.process.returncode is None]
+            if left:
+                raise Lost(f"still there: {left}")
+            last.detail = f"{len(processes)} pods ended; objects of an API server are not simulated"
+    for name, reason in WHY_NOT.items():
+        journal.records[name] = Record(name, "not seen", detail=reason)
+    return {"records": [asdict(record) for record in journal.finish("the journey ended before it")]}
+
+
+async def walk(journal: Journal, found: Cluster) -> None:
+    with journal.step("helm test"):
+        status, said = await found.run(hook(found.documents, "test"))
+        if status:
+            raise Lost(said)
+    with journal.step("smoke") as record:
+        record.detail = await ask_smoke_question(found)
+    with journal.step("upgrade") as record:
+        async with using(found, record, "upgrade"):
+            await restart_each(found, ALL_SERVICES)
+    with journal.step("rollback") as record:
+        async with using(found, record, "rollback"):
+            await restart_each(found, ALL_SERVICES)
+    with journal.step("kill") as record:
+        # A killed service with one pod is away for as long as its start takes: whoever asks it alone notices, and a
+        # question must not.
+        async with using(found, record, "kill", {"question"}):
+            for pod in [pod for pod in found.pods if pod.workload.component in ALL_SERVICES]:
+                await kill(found, pod)
+    with journal.step("scale") as record:
+        async with using(found, record, "scale"):
+            for name in SCALED:
+                # Up and down at once, so that the next one has the same load.
+                added = await found.add(found.workloads[f"{PREFIX}-{name}"])
+                await found.until_ready(READY_S, [added])
+                await found.remove(added)
+    with journal.step("store away") as record:
+        record.detail = await take_the_store_away(found)
+    with journal.step("restart of all") as record:
+        record.detail = await restart_all_at_once(found)
+    with journal.step("backup") as record:
+        record.detail = await back_up(found)
+
+
+async def ask_smoke_question(found: Cluster) -> str:
+    """Ask README's question over HTTP; return what the answer has."""
+    async with open_aliased_session() as session:
+        base = f"http://{found.lookup_one(f'{PREFIX}-gateway')}"
+        events = [event async for event in ask_over_http(session, base, QUESTION)]
+    answer = events[-1]["finished"]["answer"]
+    if not answer["cited"] or "-38.52%" not in answer["markdown"]:
+        raise Lost(str(answer)[:500])
+    return f"{len(answer['cited'])} citations"
+
+
+@asynccontextmanager
+async def using(found: Cluster, record: Record, name: str, kept: Set[str] | None = None) -> AsyncIterator[None]:
+    """Have users of all services at work within the block; raise ``Lost`` when one failed.
+
+    ``kept`` names the users who must not notice; without it, none may.
+    """
+    pod = running(hook(found.documents, "test"), f"load-{name}", load_command(found))
+    load = await found.launch(pod)
+    try:
+        await eventually(lambda: len(operations(load.log.read_text())) >= 20, within_s=READY_S)
+        yield
+    finally:
+        status = await end_load(load)
+    done = operations(load.log.read_text())
+    lost = [item for item in done if "error" in item]
+    longest = max(item["seconds"] for item in done)
+    record.detail = f"{len(done) - len(lost)} of {len(done)} operations good, the longest {longest:.1f} s"
+    if status or any(kept is None or item["what"] in kept for item in lost):
+        raise Lost(f"{record.detail}: {lost[:3]} {tail(load.log, 500) if status else ''}")
+
+
+async def restart_each(found: Cluster, names: Sequence[str]) -> None:
+    """Replace every pod as a changed ConfigMap does: all workloads at once, each by its own rule."""
+    in_time = await asyncio.gather(*(found.restart(f"{PREFIX}-{name}", READY_S) for name in names if name != "nats"))
+    if not all(in_time):
+        raise Lost("a pod did not end within its grace period")
+
+
+async def kill(found: Cluster, pod: Pod) -> None:
+    """Kill the main process and wait until the kubelet has brought the pod back."""
+    before = pod.restarts
+    os.kill(await pod.container.inner(), signal.SIGKILL)
+    await eventually(lambda: pod.restarts > before, within_s=READY_S)
+    await found.until_ready(READY_S, [pod])
+
+
+async def take_the_store_away(found: Cluster) -> str:
+    """Answer no name of the store for a while, with every open connection to it broken."""
+    (planner, *_) = (pod for pod in found.pods if pod.workload.component == "planner")
+    store = found.store
+    assert store is not None
+    # Stopped and not ended: connections stay open and nothing answers, as behind a wall that drops packets.
+    os.kill(store.pid, signal.SIGSTOP)
+    try:
+        await eventually(lambda: not planner.ready, within_s=READY_S)
+    finally:
+        os.kill(store.pid, signal.SIGCONT)
+    await found.until_ready(READY_S)
+    return "not ready while the store hung, ready again without a restart"
+
+
+async def restart_all_at_once(found: Cluster) -> str:
+    """End every pod and start all again in the same moment; raise ``Lost`` when one ended by itself afterwards."""
+    # Names of a StatefulSet's pods are kept, and with them their volumes.
+    workloads = [(pod.workload, pod.name.rpartition("-")[2]) for pod in found.pods]
+    await asyncio.gather(*(found.remove(pod) for pod in list(found.pods)))
+    for workload, ordinal in workloads:
+        await found.add(workload, int(ordinal) if workload.kind == "StatefulSet" else 0)
+    await found.until_ready(READY_S)
+    if ended := {pod.name: tail(pod.container.log, 300) for pod in found.pods if pod.restarts}:
+        raise Lost(str(ended))
+    return f"{len(found.pods)} pods, no restart"
+
+
+async def back_up(found: Cluster) -> str:
+    """Back up and verify in memory's pod, as docs/operations.md says."""
+    (memory,) = (pod for pod in found.pods if pod.workload.component == "memory")
+    # In the pod: a backup elsewhere needs an object store of its own.
+    place = ["--at", "file:///var/cache/fathom/backup"]
+    for command in (["create"], ["verify", "latest"]):
+        if await memory.container.execute(["fathom", "backup", *command, *place]):
+            raise Lost(tail(memory.container.log))
+    return tail(memory.container.log, 200).strip().splitlines()[-1]

@@ -1,0 +1,153 @@
+"""The journey, walked whole: on the cluster of KUBECONFIG with FATHOM_CLUSTER=1, else on the simulated one.
+
+FATHOM_JOURNEY names the file of the report; without it the simulated journey, of some minutes, is left out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.chart.rendering import TOOLS
+from tests.integration.cluster.node import inside, why_not
+from tests.integration.journey.on_cluster import walk_on_cluster
+from tests.integration.journey.operator import Operator
+from tests.integration.journey.report import summarize, write_report
+from tests.integration.journey.simulated import WHY_NOT
+from tests.integration.journey.steps import FAILED, NOT_SEEN, SEEN, STEPS, Journal, NotSeen, Record
+
+ON_CLUSTER = os.environ.get("FATHOM_CLUSTER") == "1"
+REPORT = os.environ.get("FATHOM_JOURNEY", "")
+
+
+def show(where: str, records: list[Record]) -> None:
+    write_report(Path(REPORT or "journey.html"), where, records)
+    for record in records:
+        print(f"{record.state:<9} {record.step:<22} {record.seconds:6.0f} s  {record.detail}")
+    print(summarize(records))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.skipif(ON_CLUSTER or not REPORT, reason="make cluster-test walks it")
+@pytest.mark.skipif(bool(why_not()), reason=why_not())
+@pytest.mark.skipif(not (TOOLS / "helm4").exists(), reason="no helm: run python deploy/helm.py .fathom/tools")
+def test_the_journey_on_the_simulated_cluster(tmp_path: Path) -> None:
+    found = inside("journey", tmp_path / "node", timeout_s=3500)
+    records = [Record(**record) for record in found["records"]]
+    show("On the simulated cluster: processes in namespaces, no API server, no operator", records)
+    assert [record.step for record in records] == list(STEPS)
+    assert not [record for record in records if record.state == FAILED]
+    assert {record.step for record in records if record.state == NOT_SEEN} == set(WHY_NOT)
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(7200)
+@pytest.mark.skipif(not ON_CLUSTER, reason="make cluster-test KUBECONFIG=FILE walks it")
+def test_the_journey_on_a_cluster() -> None:
+    records = list(walk_on_cluster(shlex.split(os.environ.get("FATHOM_CLUSTER_HELM", ""))))
+    show("On the cluster of KUBECONFIG", records)
+    assert not [record for record in records if record.state == FAILED]
+    assert next(record for record in records if record.step == "install").state == SEEN
+
+
+PROGRAM = """#!/bin/sh
+echo "{name} $*" >> "$CALLS"
+{body}
+exit 0
+"""
+POD = {"metadata": {"name": "fathom-x-0"}, "status": {"containerStatuses": [{"restartCount": 0}]}}
+
+
+@pytest.fixture
+def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Programs on the path that write down what they are asked for, and answer as those of a sound cluster do."""
+    log, folder = tmp_path / "calls", tmp_path / "bin"
+    folder.mkdir()
+    log.touch()
+    (tmp_path / "pods.json").write_text(json.dumps({"items": [POD]}))
+    bodies = {
+        "helm": f'case "$1" in uninstall) touch {tmp_path}/gone;; esac',
+        "fathom": f'case "$*" in *train*) echo "trained to the end";; *) echo "all is well";; esac; exec cat {tmp_path}/none',
+        "kubectl": f"""case "$*" in
+*"pods,jobs"*) test -e {tmp_path}/gone || echo pod/fathom-x-0;;
+*"get pods"*) cat {tmp_path}/pods.json;;
+*"api-resources"*) cat {tmp_path}/kinds 2>/dev/null;;
+*"deployments,statefulsets"*) echo deployment.apps/fathom-planner;;
+*persistentvolumeclaims*) echo persistentvolumeclaim/data-fathom-memory-0;;
+*exec*python3*nats*|*exec*python3*kubernetes*) echo "command terminated with exit code 7" >&2; exit 7;;
+*exec*python3*minio*) test ! -e {tmp_path}/asked || exit 0; touch {tmp_path}/asked; echo "exit code 7" >&2; exit 7;;
+*verify*) echo "every checksum is right";;
+esac""",
+    }
+    (tmp_path / "none").touch()
+    for name, body in bodies.items():
+        (folder / name).write_text(PROGRAM.format(name=name, body=body))
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/bin:/usr/bin")
+    monkeypatch.setenv("CALLS", str(log))
+    monkeypatch.setattr(Operator, "ask", lambda operator: "3 citations")
+    return log
+
+
+def test_an_operator_walks_every_step_in_a_namespace_of_its_own(calls: Path) -> None:
+    (calls.parent / "kinds").write_text("rayjobs.ray.io\n")
+    records = walk_on_cluster(["--set", "global.image.registry=r.example.com"])
+    # These two are for other places, see WHY_NOT.
+    states = {record.step: (record.state, record.detail) for record in records}
+    assert {step for step, (state, _) in states.items() if state != SEEN} == {"restore", "store away"}
+    assert states["install"][1] == "1 pods, 0 restarts"
+    assert states["training, two workers"][1] == "trained to the end"
+    assert states["uninstall"][1] == "left: persistentvolumeclaim/data-fathom-memory-0"
+    said = calls.read_text().splitlines()
+    (install,) = (line for line in said if line.startswith("helm install"))
+    assert install.endswith("--set global.image.registry=r.example.com")
+    (namespace,) = {line.split("-n ")[1].split()[0] for line in said if line.startswith("helm ")}
+    assert namespace.startswith("fathom-journey-")
+    assert said[-1].startswith(f"kubectl delete namespace {namespace}")
+    assert len([line for line in said if " train grpo --on-cluster" in line]) == 2
+
+
+def test_what_a_cluster_lacks_is_not_seen_and_what_it_leaves_behind_fails(calls: Path) -> None:
+    # An uninstall that says nothing and does nothing.
+    (calls.parent / "bin" / "helm").write_text("#!/bin/sh\nexit 0\n")
+    states = {record.step: record for record in walk_on_cluster([])}
+    assert states["training, no workers"].detail == "KubeRay's operator is not installed"
+    assert states["training, no workers"].state == NOT_SEEN
+    assert states["uninstall"].state == FAILED
+    assert "pod/fathom-x-0" in states["uninstall"].detail
+
+
+def test_a_failed_installation_ends_the_journey_and_the_namespace(calls: Path) -> None:
+    (calls.parent / "bin" / "helm").write_text("#!/bin/sh\necho no room >&2\nexit 1\n")
+    records = walk_on_cluster([])
+    assert records[0].state == FAILED
+    assert "no room" in records[0].detail
+    assert {record.state for record in records[1:]} == {NOT_SEEN}
+    assert "kubectl delete namespace fathom-journey-" in calls.read_text()
+
+
+def test_a_step_is_seen_unless_it_fails_or_says_why_not(tmp_path: Path) -> None:
+    journal = Journal()
+    with journal.step("install") as record:
+        record.detail = "16 pods"
+    with journal.step("doctor"):
+        raise NotSeen("no <API> server")
+    with journal.step("smoke"):
+        raise ValueError("no answer")
+    records = journal.finish("not tried")
+    assert [(record.state, record.detail) for record in records[:4]] == [
+        ("seen", "16 pods"),
+        ("not seen", "no <API> server"),
+        ("not seen", "not tried"),
+        ("failed", "ValueError: no answer"),
+    ]
+    write_report(tmp_path / "journey.html", "Here", records)
+    page = (tmp_path / "journey.html").read_text()
+    assert "1 seen, 1 failed, 14 not seen" in page
+    assert "no &lt;API&gt; server" in page
+    assert page.count("<tr class=") == len(STEPS)
