@@ -27,7 +27,7 @@ async def is_away(bus: Bus) -> bool:
 
 async def wait_for_grades(copies: list[Copy], count: int) -> None:
     # What was on its way during an outage is delivered again only after half a minute.
-    await eventually(lambda: sum(copy.grades() for copy in copies) >= count, within_s=90)
+    await eventually(lambda: sum(copy.grades() for copy in copies) >= count, within_s=240)
 
 
 async def test_two_copies_outlive_an_outage_of_the_server_and_grade_each_run_once(tmp_path: Path) -> None:

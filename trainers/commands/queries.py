@@ -17,6 +17,7 @@ queries = typer.Typer(
 Source = Annotated[Path, typer.Argument(help="JSON Lines of queries, or a text file with one a line.")]
 Target = Annotated[Path, typer.Option(help="JSON Lines to write.")]
 Model = Annotated[str, typer.Option(help="Model of the stack that is asked.")]
+# A fixed one by default: who repeats a step gets the same file.
 Seed = Annotated[int, typer.Option(help="Seed; the same file and seed give the same result.")]
 
 

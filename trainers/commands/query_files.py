@@ -28,6 +28,7 @@ def ask_model(home: Path, model: str, temperature: float, work: Callable[[Asker]
         from fathom.clients import connect
         from fathom.core.call import Lane
 
+        # In the lane of trainings: people's questions go before thousands of such calls.
         clients = connect(read_endpoints(home).services, lane=Lane.TRAINING)
         try:
             return await work(Asker(clients, model, temperature))
@@ -42,6 +43,7 @@ def expand_file(source: Path, target: Path, home: Path, model: str, each: int, i
     from fathom.trainers.data.queries.intents import expand
 
     seeds = read_queries(source)
+    # Warm, because the same seeds are asked about again and again and other intents are wanted each time.
     done = ask_model(home, model, 1.0, lambda asker: expand(seeds, asker, target, each, intents))
     typer.echo(f"{target}: {done.queries:,} queries with {done.intents:,} intents")
     if done.dropped:
@@ -56,9 +58,11 @@ def rate_file(source: Path, target: Path, home: Path, model: str) -> None:
     from fathom.trainers.data.queries.difficulty import rate_all
 
     queries = read_queries(source)
+    # Cold: the same question has to have the same label the next time.
     dropped = ask_model(home, model, 0.0, lambda asker: rate_all(queries, asker, target))
     if dropped:
         typer.echo(f"left out: {dropped:,} (the model gave no readable label)", err=True)
+    # Some unreadable replies are usual; a file without a single label is a failure.
     if dropped == len(queries):
         raise typer.Exit(1)
     counts = Counter(query.difficulty for query in read_queries(target))
@@ -83,6 +87,7 @@ def add_noise_to_file(
     queries = read_queries(source)
     noisy = [(query, add_noise(query, tuple(operators), rate, seed)) for query in queries]
     count = sum(changed is not None for _, changed in noisy)
+    # A copy of the clean file would look like noise that was added.
     if not count:
         typer.echo("no query was changed, and nothing was written: raise --rate, or name other operators", err=True)
         raise typer.Exit(1)
@@ -116,5 +121,6 @@ def check_leaks(training: Sequence[Path], held: Sequence[Path], share: float) ->
     for leak in leaks:
         typer.echo(f"{leak.held.name}: {leak.share:.0%} of it is in {leak.training.name}: {leak.held.text}")
     typer.echo(f"{len(leaks):,} of {len(texts):,} queries leak into training")
+    # For a script, which has to stop before the training begins.
     if leaks:
         raise typer.Exit(1)

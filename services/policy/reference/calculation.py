@@ -72,9 +72,22 @@ class Calculation:
         failed = {one.number: one.error for one in self._outcomes if one.error}
         done = {one.number for one in self._values}
         left = [(label, failed.get(number, "")) for number, label in enumerate(self._labels, 1) if number not in done]
-        doubt = "" if self._program.is_certain else say("doubtful", self._is_zh)
+        # What may be meant by words that nobody has read is the first thing to look at when a reading is doubted.
+        doubt = [] if self._program.is_certain else [*self._list_unread(), say("doubtful", self._is_zh)]
         assumed = [self._describe_assumption(one) for one in self._program.assumptions]
-        return [self._premise, *assumed, doubt, *(label + (f" ({why})" if why else "") for label, why in left)]
+        return [self._premise, *assumed, *doubt, *(label + (f" ({why})" if why else "") for label, why in left)]
+
+    def _list_unread(self) -> list[str]:
+        """Return the question's words that the program does not use: names of indicators, and what nobody has read."""
+        used = [words.casefold() for words in self._program.words]
+        computed = {one.indicator for one in self._program.series}
+        lacking = [
+            # Periods and entities that it left out have kept it from being computed at all.
+            text
+            for kind, text, value in self._reading.mentions
+            if kind == "unknown" or (kind == "indicator" and value not in computed)
+        ]
+        return [text for text in dict.fromkeys(lacking) if not any(text.casefold() in one for one in used)]
 
     def _describe_assumption(self, assumption: Mapping[str, Any]) -> str:
         """Return which columns of the user's own table words were taken for."""

@@ -42,6 +42,10 @@ def import_all() -> None:
         for name in list_modules([folder, f"{folder}/lib-dynload"]):
             with suppress(Exception):  # modules of other platforms raise what they like
                 importlib.import_module(name)
+        # openpyxl imports it where it is installed. Its own import drops the library's module and loads it once more,
+        # which no session could do afterwards.
+        with suppress(ImportError):
+            importlib.import_module("defusedxml.ElementTree")
 
 
 def list_modules(folders: list[str], prefix: str = "") -> Iterator[str]:

@@ -45,6 +45,7 @@ async def measure_door(door: str, names: Collection[str] = BOMBS) -> list[Result
     """Give a door, in a process of its own, those of its files that are named."""
     with tempfile.TemporaryDirectory() as folder:
         sizes = await asyncio.to_thread(write_files, door, names, folder)
+        # The peak of a process never falls: with one for all doors the first would hide the others.
         command = (sys.executable, "-m", "tests.bench.bombs.door", door, folder)
         process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
         printed, _ = await process.communicate()

@@ -32,6 +32,7 @@ async def send(
     if "folder" not in uploads:
         reports: list[str] = []
         write_folder(folder)
+        # Every real folder has some of these, and they must cost none of the others.
         (folder / "broken.pdf").write_bytes(b"%PDF-1.7 and nothing else")
         (folder / "photo.png").write_bytes(b"\x89PNG")
         done = await asyncio.to_thread(upload_files, stack[0].gateway, [folder], reports.append)
@@ -44,6 +45,7 @@ async def ask(stack: Stack, uploaded: Uploaded, question: str) -> tuple[str, lis
     finished = [event async for event in run(stack[1], request)][-1].finished
     assert finished.stop_reason == trajectory.STOP_REASON_FINISHED, finished.error
     sheets = {item.variable: item.sheet.title for item in finished.material if item.HasField("sheet")}
+    # Only what is cited counts: everything that was read stands in the material.
     cited = [item for item in finished.material if item.number in finished.answer.cited]
     return finished.answer.markdown, [name_source(item, sheets) for item in cited]
 

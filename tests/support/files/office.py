@@ -22,6 +22,7 @@ def write_pdf(pages: Sequence[str], title: str = "") -> bytes:
         if text:
             file.multi_cell(0, 6, text)
         else:
+            # Without a word, so that there is nothing but a picture to read.
             file.rect(20, 20, 100, 60)
     return bytes(file.output())
 
@@ -44,6 +45,7 @@ def write_pptx(slides: Sequence[tuple[str, str, str]]) -> bytes:
     """Return a presentation of slides with heading, body and notes."""
     file = pptx.Presentation()
     for heading, body, notes in slides:
+        # The second layout of the library's own template: heading and body.
         slide = file.slides.add_slide(file.slide_layouts[1])
         slide.shapes.title.text = heading
         slide.placeholders[1].text = body
@@ -62,6 +64,7 @@ def write_mail(subject: str, text: str, date: str, html: str = "", attachment: s
     else:
         mail.set_content(text)
     if attachment:
+        # Only its name is read: what is attached is to be given as a file of its own.
         mail.add_attachment(b"%PDF-1.4", maintype="application", subtype="pdf", filename=attachment)
     return mail.as_bytes()
 

@@ -82,6 +82,7 @@ def train(
     torch.set_num_threads(threads)
     torch.manual_seed(plan.seed)
     model = ReaderModel(materials.encoder.network)
+    # The encoder's changes and the decoder are in the file; the encoder itself is never trained.
     if start is not None:
         set_weights(model, start)
     currencies = [entry.id for entry in materials.linker.entries if entry.facts.unit == CURRENCY_UNIT]

@@ -179,6 +179,7 @@ def is_joinable(example: Example) -> bool:
 
 def join(first: Example, second: Example) -> Example:
     """Return two questions as one."""
+    # Two questions in one message are two programs, one behind the other.
     between = "" if first.language == "zh" else " "
     text = first.texts[0] + between + second.texts[0]
     return Example(first.id, first.language, (text,), (*first.actions, *second.actions))

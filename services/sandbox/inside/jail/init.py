@@ -177,6 +177,8 @@ def confine(plan: SessionPlan, paths: tuple[str, ...]) -> None:
     else:
         # Not all of it: without namespaces its network tables and mounts are the host's.
         domain.read(f"/proc/{os.getpid()}/{name}" for name in OWN_PROC)
+        # A cell's end looks at the threads that are left. By name alone: each has those tables once more below it.
+        domain.list_names((f"/proc/{os.getpid()}/task",))
         domain.read(("/etc/localtime", "/etc/fonts", *(str(path) for path in mimetypes.knownfiles)))
         domain.write((plan.scratch,))
     domain.write(WRITABLE_DEVICES)

@@ -68,6 +68,11 @@ class Domain:
         for path in paths:
             self._allow(path, READ)
 
+    def list_names(self, paths: Iterable[str]) -> None:
+        """Allow to list the folders below the paths, but not to read a file in them."""
+        for path in paths:
+            self._allow(path, READ_DIR)
+
     def write(self, paths: Iterable[str]) -> None:
         """Allow everything below the paths but execution and device files; those that do not exist are left out."""
         for path in paths:

@@ -78,7 +78,8 @@ async def test_a_rollout_becomes_sft_rows_whose_rendering_is_what_was_sampled(st
 async def test_a_users_run_needs_consent_and_cannot_train_ppo_of_another_model(stack: Stack, tmp_path: Path) -> None:
     endpoints, clients = stack
     store = open_store(endpoints.store)
-    request = pb.RunRequest(request_id="export-run", question=QUESTION)
+    # One whose answer leaves nothing open: such runs alone are worth learning from.
+    request = pb.RunRequest(request_id="export-run", question="What was the maximum drawdown of Apple in 2020?")
     events = [event async for event in run(clients, request)]
     assert events[-1].finished.answer.markdown
     prefix = "runs/trajectories/export-run"

@@ -149,9 +149,9 @@ def test_counts_that_are_held_take_bounded_memory_whatever_the_length_of_the_mes
         once, twice = count(range(100)) - empty, count(range(100, 200)) - empty
     finally:
         tracemalloc.stop()
-    # Two caches, of messages and of tools.
-    assert 0.5 < once / (2 * most * ENTRY_BYTES) < 1
-    assert 0.5 < twice / (2 * most * ENTRY_BYTES) < 1
+    # Two caches, of messages and of tools; what other threads allocate meanwhile is counted, too.
+    assert 0.5 < once / (2 * most * ENTRY_BYTES) < 1.2
+    assert 0.5 < twice / (2 * most * ENTRY_BYTES) < 1.2
     assert tokens.get("m", Message(Role.USER, "199 " * 10_000)) == 199
     assert tokens.get_overhead("m", [ToolSpec("tool199", "199 " * 10_000, "{}")]) == RequestOverhead(199, 1)
     assert tokens.get("m", Message(Role.USER, "0 " * 10_000)) is None
