@@ -30,7 +30,7 @@ DOCUMENTS = tuple(ending for ending, kind in MEDIA_TYPES.items() if kind not in 
 
 @dataclass
 class Uploaded:
-    """What a run begins with: ids of sheets, and the corpus of the documents, "" without any."""
+    """Files that a run begins with: ids of their sheets, and the corpus of the documents, "" without any."""
 
     table_ids: list[str] = field(default_factory=list)
     corpus: str = ""

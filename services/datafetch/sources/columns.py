@@ -77,7 +77,7 @@ class Reader:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a parser makes of the cells of a column: values, and the places of those that do not fit."""
+    """Cells of a column as a parser has read them: values, and the places of those that do not fit."""
 
     reader: Reader
     values: list[Any]

@@ -1,4 +1,4 @@
-"""What the material that an answer uses offers: entities, indicators, dates, densities, measures, numbers, labels."""
+"""Facts that the material of an answer offers: entities, indicators, dates, densities, measures, numbers, labels."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ YEAR_COLUMNS = frozenset({"year", "fiscal_year", "年", "年份", "年度"})
 
 @dataclass(frozen=True)
 class Facts:
-    """What one used material offers. ``first`` and ``last`` are None for material without dates of its own."""
+    """Facts that one used material offers. ``first`` and ``last`` are None for material without dates of its own."""
 
     number: int
     kind: MaterialKind
@@ -70,7 +70,7 @@ class Used:
     has_table: bool = False
     has_figure: bool = False
     lacks: tuple[str, ...] = ()
-    """What missing items name."""
+    """Names of missing items."""
     measures: frozenset[str] = frozenset()
     """Measures that the answer's words name."""
     alike: Mapping[str, frozenset[str]] = field(default_factory=dict)

@@ -105,7 +105,7 @@ class Lease:
 
 @dataclass(frozen=True)
 class RunUsage:
-    """What a run has used so far, in tokens, and what it has cost."""
+    """Tokens that a run has used so far, and their cost."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -116,7 +116,7 @@ class RunUsage:
 
 @dataclass(frozen=True)
 class Entry:
-    """What changes of a run's entry in the index: the current leg, and why it ended (0 while it runs) with its use."""
+    """Changes of a run's entry in the index: the current leg, and why it ended (0 while it runs) with its use."""
 
     leg: int
     stop_reason: int = 0

@@ -22,7 +22,7 @@ HEADINGS = ("prompt", "of it cached", "sampled", "of it thoughts")
 
 @dataclass
 class Sum:
-    """What some runs have used together."""
+    """Tokens and cost of several runs together."""
 
     runs: int = 0
     tokens: tuple[int, ...] = (0,) * len(FIELDS)

