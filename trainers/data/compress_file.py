@@ -13,6 +13,7 @@ from fathom.domain.chat.hermes import format_tool_call
 from fathom.trainers.data.compress import Lengths, compress_row
 from fathom.trainers.data.export.conversation import ROLES, Conversation, Said
 from fathom.trainers.data.export.tokens import PolicyRenderer, render_ids
+from fathom.trainers.data.replacing import replace_whole
 from fathom.trainers.data.sets import json_lines
 
 NUMBERS = {name: number for number, name in ROLES.items()}
@@ -29,16 +30,12 @@ async def compress_file(source: Path, target: Path, budget: int, clients: Client
         return len((await clients.policy.tokenize(request)).token_ids) if text else 0
 
     lengths = Lengths()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # Beside the target, since only within one file system is the renaming atomic.
-    part = target.with_name(f".{target.name}.part")
-    with part.open("w", encoding="utf-8") as lines:
+    with replace_whole(target) as part, part.open("w", encoding="utf-8") as lines:
         for row in json_lines(source):
             short = await compress_row(row, budget, count, lengths)
             if "token_ids" in row and "token_ids" not in short:
                 short |= await with_ids(short, clients, model)
             lines.write(json.dumps(short, ensure_ascii=False) + "\n")
-    part.replace(target)
     return lengths
 
 

@@ -29,6 +29,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fathom.core.errors import InvalidField
+from fathom.trainers.data.replacing import replace_whole
 from fathom.trainers.data.sources import find_grader
 
 ROLES = frozenset({"system", "user", "assistant", "tool"})
@@ -290,11 +291,8 @@ def check(records: Sequence[Record]) -> None:
 def write(records: Sequence[Record], path: Path) -> None:
     """Write a file atomically; raises what :func:`check` raises."""
     check(records)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
-    pq.write_table(pa.Table.from_pylist([record.row() for record in records], schema=SCHEMA), part)
-    # Renamed when complete: a reader never sees half a file, and a killed writer leaves the old one.
-    part.replace(path)
+    with replace_whole(path) as part:
+        pq.write_table(pa.Table.from_pylist([record.row() for record in records], schema=SCHEMA), part)
 
 
 def read(path: Path, prompt_key: str = "prompt") -> list[Record]:

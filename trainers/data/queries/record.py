@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from fathom.core.errors import InvalidField, NotFound
 from fathom.core.ids import content_hash
 from fathom.domain.text.language import language_of
+from fathom.trainers.data.replacing import replace_whole
 
 Difficulty = Literal["easy", "medium", "hard"]
 # A longer text is a document with a question in it.
@@ -97,14 +98,9 @@ def parse_line(line: str, place: str, *, is_text: bool) -> Query | None:
 
 def write_queries(queries: Iterable[Query], target: Path) -> int:
     """Write the rows atomically; return their number."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part, count = target.with_name(f".{target.name}.part"), 0
-    try:
-        with part.open("w", encoding="utf-8") as lines:
-            for query in queries:
-                lines.write(query.model_dump_json(exclude_defaults=True) + "\n")
-                count += 1
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
+    count = 0
+    with replace_whole(target) as part, part.open("w", encoding="utf-8") as lines:
+        for query in queries:
+            lines.write(query.model_dump_json(exclude_defaults=True) + "\n")
+            count += 1
     return count

@@ -1,0 +1,23 @@
+"""Replacement of a file by a new one as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def replace_whole(target: Path) -> Iterator[Path]:
+    """Yield a path to write to, which takes the place of ``target`` at the end, or vanishes when the block raises.
+
+    A reader never sees half a file, and a killed writer leaves the old one.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Beside the target, since only within one file system is the renaming atomic.
+    part = target.with_name(f".{target.name}.part")
+    try:
+        yield part
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
