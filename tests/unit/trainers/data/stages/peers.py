@@ -9,11 +9,14 @@ from typing import Any
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.clients import Clients
 from fathom.core.telemetry import Telemetry
+from fathom.domain.chat.proto import message_from_proto
+from fathom.services.policy.backends.rules.authoring import write_reply
+from fathom.services.policy.reference.stages import answer_stage
 from fathom.trainers.data.queries.asking import Asker
 from fathom.trainers.data.stages.conversations import Conversation, Exchange
 from fathom.transport.rpc.dispatch import Dispatcher
 from fathom.transport.rpc.service import Service
-from tests.unit.reward.scripted_policy import Reply, ScriptedPolicy, rules_policy
+from tests.unit.reward.scripted_policy import Reply, ScriptedPolicy
 
 
 def make_asker(reply: Reply, model: str = "m") -> Asker:
@@ -23,7 +26,12 @@ def make_asker(reply: Reply, model: str = "m") -> Asker:
 
 def make_rules() -> Asker:
     """The reference policy."""
-    return make_client(rules_policy(), "rules")
+
+    def reply(request: policy.GenerateRequest) -> str:
+        messages = [message_from_proto(message) for message in request.messages]
+        return write_reply(request.response_schema_json, messages) or answer_stage(messages) or ""
+
+    return make_client(ScriptedPolicy(reply), "rules")
 
 
 def make_client(peer: Any, model: str) -> Asker:

@@ -111,7 +111,8 @@ def test_a_killed_process_loses_no_row_and_doubles_none(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(target)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=os.getcwd()
     )
-    assert process.stdout is not None and process.stdout.readline() == b"reached\n"
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"reached\n"
     process.send_signal(signal.SIGKILL)
     process.wait()
     process.stdout.close()
