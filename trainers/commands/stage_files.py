@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -107,7 +108,7 @@ def plan_file(source: Path, target: Path, home: Path, writer: str, judge: str, *
 
     def make(clients: Clients) -> list[Task[Record]]:
         tasks = make_tasks(episodes, Asker(clients, writer), Asker(clients, judge))
-        return [*tasks, *(Task(pair.id, lambda pair=pair: hand_over(pair)) for pair in pairs)]
+        return [*tasks, *(Task(pair.id, partial(hand_over, pair)) for pair in pairs)]
 
     records = run_step(home, target, make)
     kinds = Counter(str(record.tags.get("kind")) for record in records if record.rejected)
