@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 import typer
 
 from fathom.core.errors import InvalidField
+from fathom.domain.replacing import replace_whole
 from fathom.trainers.commands.stage_files import run_on_stack
 from fathom.trainers.data.mixtures.exporting import Built, Kind, build_rows
 from fathom.trainers.data.mixtures.lengths import measure
-from fathom.domain.replacing import replace_whole
 from fathom.trainers.data.stages.reviewing import read_records
 
 if TYPE_CHECKING:
