@@ -40,10 +40,10 @@ def make_row(name: str, tokens: int, text: str = "") -> dict[str, Any]:
     return {"id": name, "messages": [{"role": "user", "content": text}], "token_ids": [1] * tokens, "loss_mask": mask}
 
 
-def write_mixture(folder: Path, parts: dict[str, list[dict[str, Any]]], **more: Any) -> Path:
-    for name, rows in parts.items():
+def write_mixture(folder: Path, files: dict[str, list[dict[str, Any]]], **more: Any) -> Path:
+    for name, rows in files.items():
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    listed = [{"file": f"{name}.jsonl", "share": share} for name, share in zip(parts, (3, 1), strict=False)]
+    listed = [{"file": f"{name}.jsonl", "share": share} for name, share in zip(files, (3, 1), strict=False)]
     (folder / "mix.yaml").write_text(yaml.safe_dump({"total": 8, "max_tokens": 50, "parts": listed} | more))
     return folder / "mix.yaml"
 
