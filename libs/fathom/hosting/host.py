@@ -151,9 +151,7 @@ async def dependencies(
     store = open_store(runtime.store_url)
     try:
         streams = topology(ack_wait_s=runtime.ack_wait_s, event_bytes=runtime.event_bytes)
-        bus = await wait_for_bus(
-            runtime.bus_url, store, telemetry.log, streams=streams, patience_s=runtime.bus_wait_s
-        )
+        bus = await wait_for_bus(runtime.bus_url, store, telemetry.log, streams=streams, patience_s=runtime.bus_wait_s)
         try:
             policy = RetryPolicy(attempts=runtime.call_attempts)
             credentials = service_credentials(tokens, name)

@@ -74,7 +74,9 @@ class Log:
         """Return message count, size in bytes and age of the oldest message in seconds."""
         self._expire(now_s)
         entries = self._entries.values()
-        return StreamState(len(entries), self._size_bytes, max((now_s - entry.time_s for entry in entries), default=0.0))
+        return StreamState(
+            len(entries), self._size_bytes, max((now_s - entry.time_s for entry in entries), default=0.0)
+        )
 
     def last(self, subject: str, now_s: float) -> int:
         """Return the sequence of the subject's last message, 0 for none."""

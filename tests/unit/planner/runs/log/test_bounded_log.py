@@ -51,7 +51,7 @@ async def test_a_run_whose_events_have_gone_keeps_its_record_and_says_so() -> No
     for name in ("run_1", "run_2", "run_3"):
         # Nothing of a run fails because of those before it.
         assert (await play(house, name))[-1].finished.stop_reason == FINISHED
-    with pytest.raises(NotFound, match="events of run.*GetRun gives its trajectory"):
+    with pytest.raises(NotFound, match=r"events of run.*GetRun gives its trajectory"):
         await house.runs.find_watchable("run_1")
     # A repeated request would wait for its events as well.
     with pytest.raises(NotFound, match="events of run"):
@@ -77,12 +77,11 @@ async def test_a_reader_of_events_of_which_the_first_have_gone_learns_where_the_
 async def test_a_run_that_lost_the_beginning_of_its_log_ends_all_the_same() -> None:
     house = await make_house(1.2, echo("a"), echo("wait"), finish("It is so [1]."))
     await house.ask("run_1")
-    async with house.working():
-        async with aclosing(follow(house.bus, "run_1", 0)) as events:
-            async for event in events:
-                # The second call waits, and its planner is gone.
-                if event.WhichOneof("event") == "tool_started" and event.tool_started.step == 1:
-                    break
+    async with house.working(), aclosing(follow(house.bus, "run_1", 0)) as events:
+        async for event in events:
+            # The second call waits, and its planner is gone.
+            if event.WhichOneof("event") == "tool_started" and event.tool_started.step == 1:
+                break
     house.policy.by_question["next?"] = list(LINES)
     await house.ask("run_2", question="next?")
     house.release.set()
