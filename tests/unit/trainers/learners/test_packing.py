@@ -142,7 +142,8 @@ def count_tokens(network: PolicyNetwork) -> list[int]:
 
 @pytest.mark.parametrize("window", [None, 4])
 def test_equal_prompts_are_computed_once_with_the_same_result(window: int | None) -> None:
-    data, found = with_shared_prompts(), []
+    data = with_shared_prompts()
+    found = []
     for overrides in ([], PACKED):
         network = PolicyNetwork(grouped_heads(window), Placement(), settings(*overrides).actor)
         counted = count_tokens(network)
