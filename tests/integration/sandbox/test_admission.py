@@ -108,7 +108,7 @@ async def test_training_waits_for_a_session_and_leaves_some_to_people() -> None:
 async def test_a_session_that_does_not_get_free_in_time_is_refused_with_a_delay() -> None:
     engine = make_engine(max_sessions=1, max_waiting=8, wait_s=0.05, spares=0)
     await engine.start()
-    await engine.create()
+    (await engine.create()).last_used_at += 3_600
     with pytest.raises(errors.Overloaded, match="1 of 1 places are taken by sessions") as refused:
         await engine.create()
     assert refused.value.retry_after_s
@@ -161,10 +161,11 @@ async def test_sessions_of_people_are_not_ended_while_they_are_used_or_for_train
     await engine.start()
     try:
         session = await engine.create()
-        # Its last cell ended just now: a model that writes the next one is back in a moment.
+        # As if its last cell had ended just now, however slow this machine is: the next one comes in a moment.
+        session.last_used_at += 3_600
         with pytest.raises(errors.Overloaded):
             await engine.create()
-        session.last_used_at -= 2 * IDLE_S[Lane.INTERACTIVE]
+        session.last_used_at -= 3_600 + 2 * IDLE_S[Lane.INTERACTIVE]
         with pytest.raises(errors.Overloaded):
             await engine.create(lane=Lane.TRAINING)
         cell = await begin_cell(session, "import time; time.sleep(1)")
