@@ -187,7 +187,7 @@ async def test_titles_of_conversations_and_names_of_files_stay_text(browser: Bro
               field.files = given.files;
               field.dispatchEvent(new Event("change"));
             }""",
-            list(PAYLOADS),
+            [f"{payload}.csv" for payload in PAYLOADS],
         )
         await expect(page.locator("#attach")).to_be_enabled()
         await expect(page.locator("#uploads li")).to_have_count(len(PAYLOADS))
