@@ -77,7 +77,7 @@ class SupervisorClient:
             await current.start()
             settings = self._config.model_dump_json().encode()
             # The engine bounds each of its steps; this is for a supervisor that does not even get there.
-            async with asyncio.timeout(4 * self._config.start_timeout_s):
+            async with asyncio.timeout(self._config.import_timeout_s + 4 * self._config.start_timeout_s):
                 self._report = await current.call(say.START, settings, pb.GetIsolationResponse)
         except (SupervisorLost, TimeoutError) as error:
             current.kill()

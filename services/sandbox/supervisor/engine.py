@@ -45,7 +45,7 @@ class Engine:
     def __init__(self, config: Config, log: Log, note: RecordMetric) -> None:
         self._config, self._log, self._note = config, log, note
         self._fork_server = ForkServerClient(
-            self._log, timeout_s=config.start_timeout_s, max_forks=config.max_forks, max_age_s=config.max_age_s
+            self._log, timeout_s=config.import_timeout_s, max_forks=config.max_forks, max_age_s=config.max_age_s
         )
         self._jailer: JailResources | None = None
         self._uids: UidPool | None = None
