@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import date
-from pathlib import PurePath
 from typing import Annotated, Any
-from urllib.parse import quote
 
 from fastapi import FastAPI, Header, Path, Query, Request, Response
 from fastapi.middleware.gzip import GZipMiddleware
@@ -48,6 +45,8 @@ from fathom.services.gateway.openai.errors import OpenAiErrors
 from fathom.services.gateway.openai.routes import add_openai
 from fathom.services.gateway.page import add_page
 from fathom.services.gateway.profile.routes import add_profile
+from fathom.services.gateway.reports.naming import name_file
+from fathom.services.gateway.reports.routes import add_reports
 from fathom.services.gateway.schemas import add_message, reference
 from fathom.services.gateway.tables import View
 from fathom.services.gateway.trainings import add_trainings
@@ -63,8 +62,6 @@ DOCUMENTED_MESSAGES = (
 )  # fmt: skip
 
 MAX_DIGITS = 19
-# What file systems refuse in names, and control characters.
-UNFIT_IN_NAMES = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*\ud800-\udfff]+')
 RunId = Annotated[str, Path(description="Run id.")]
 PageSize = Annotated[int, Query(ge=0, le=1000, description="At most this many; 0 means 100.")]
 PageToken = Annotated[str, Query(description="Where to go on: next_page_token of the page before.")]
@@ -93,6 +90,7 @@ def create_app(
     add_events(app, engine, config)
     add_run_actions(app, engine)
     add_consent(app, engine)
+    add_reports(app, engine)
     add_data(app, engine)
     add_library(app, engine)
     add_conversations(app, engine)
@@ -326,14 +324,6 @@ def add_data(app: FastAPI, engine: Engine) -> None:
         return Response(file.content, media_type=file.media_type, headers=name_file(name, file.name))
 
 
-def name_file(wished: str, own: str) -> dict[str, str]:
-    """Return the header that names a download: as wished, as far as file systems take that, or by its ``own`` name."""
-    plain = " ".join(UNFIT_IN_NAMES.sub(" ", wished).split()).strip(" .")
-    shown = f"{plain}{PurePath(own).suffix}" if plain else own
-    # The first form is for programs that do not read the second (RFC 6266); ``own`` is made of a checked id.
-    return {"Content-Disposition": f"attachment; filename=\"{own}\"; filename*=UTF-8''{quote(shown, safe='')}"}
-
-
 def add_library(app: FastAPI, engine: Engine) -> None:
     """Add the route that lists the analysis frameworks."""
 
@@ -350,9 +340,15 @@ def add_conversations(app: FastAPI, engine: Engine) -> None:
     """Add the routes that list, read, change and delete conversations."""
 
     @app.get("/v1/conversations", response_model=None, responses=describe_response(memory.ListConversationsResponse))
-    async def list_conversations(page_size: PageSize = 100, page_token: PageToken = "") -> JSONResponse:
+    async def list_conversations(
+        page_size: PageSize = 100,
+        page_token: PageToken = "",
+        query: Annotated[
+            str, Query(max_length=200, description="Only those in whose title or turns each of these words occurs.")
+        ] = "",
+    ) -> JSONResponse:
         """List conversations, most recently used first."""
-        return JSONResponse(await engine.list_conversations(page_size, page_token))
+        return JSONResponse(await engine.list_conversations(page_size, page_token, query))
 
     @app.get(
         "/v1/conversations/{conversation_id}",

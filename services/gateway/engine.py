@@ -108,7 +108,7 @@ class Engine:
 
     async def _exists(self, run_id: str) -> bool:
         try:
-            await self._run(run_id)
+            await self.read_run(run_id)
         except NotFound:
             return False
         return True
@@ -144,7 +144,7 @@ class Engine:
 
     async def get_run(self, run_id: str) -> dict[str, Any]:
         """Return a run with its steps, material and answer so far, without token ids and prompts."""
-        found = await self._run(run_id)
+        found = await self.read_run(run_id)
         # Fields for training, several per token: no page shows them.
         for name in ("token_ids", "mask", "log_probs"):
             found.trajectory.ClearField(name)
@@ -154,7 +154,8 @@ class Engine:
                 step.completion.ClearField(name)
         return to_json(found)
 
-    async def _run(self, run_id: str) -> planner.GetRunResponse:
+    async def read_run(self, run_id: str) -> planner.GetRunResponse:
+        """Return a run with everything that its record has."""
         return await self._clients.planner.get_run(planner.GetRunRequest(run_id=run_id))
 
     async def stop_run(self, run_id: str) -> dict[str, Any]:
@@ -170,7 +171,7 @@ class Engine:
                 await anext(events)
         except DeadlineExceeded:
             # Every worker is busy: the resumption waits in its queue. Without one it failed.
-            if not (await self._run(request.run_id)).running:
+            if not (await self.read_run(request.run_id)).running:
                 raise
         return {"run_id": request.run_id, "conversation_id": ""}
 
@@ -194,7 +195,7 @@ class Engine:
         Raises ``NotFound`` for one that the run's record does not name.
         """
         # Only figures that the run's record names: a caller must not read the store by guessed keys.
-        known = [figure for figure in list_figures((await self._run(run_id)).trajectory)]
+        known = [figure for figure in list_figures((await self.read_run(run_id)).trajectory)]
         for figure in known:
             if figure.id == figure_id:
                 kind = figure.ref.content_type
@@ -279,9 +280,9 @@ class Engine:
         request = data.ListFrameworksRequest(question=question, level=level)
         return to_json(await self._clients.datafetch.list_frameworks(request))
 
-    async def list_conversations(self, page_size: int, page_token: str) -> dict[str, Any]:
-        """Return a page of conversations, most recently used first."""
-        request = memory.ListConversationsRequest(page_size=page_size, page_token=page_token)
+    async def list_conversations(self, page_size: int, page_token: str, query: str) -> dict[str, Any]:
+        """Return a page of conversations, most recently used first; with a query those that have its words."""
+        request = memory.ListConversationsRequest(page_size=page_size, page_token=page_token, query=query)
         return to_json(await self._clients.memory.list_conversations(request))
 
     async def list_turns(self, conversation_id: str, page_size: int, page_token: str) -> dict[str, Any]:

@@ -39,13 +39,18 @@ def find_page() -> Path:
     return spare if (spare / "index.html").exists() else Path(__file__).with_name("static")
 
 
-def read_bundle() -> Bundle:
-    """Load Plotly's browser bundle, which takes some 0.2 s; raise ``MissingExtra`` without the package."""
+def read_script() -> tuple[bytes, str]:
+    """Return Plotly's script for browsers and its version; raise ``MissingExtra`` without the package."""
     try:
         script = resources.files("plotly").joinpath("package_data", "plotly.min.js").read_bytes()
-        version = metadata.version("plotly")
+        return script, metadata.version("plotly")
     except (ModuleNotFoundError, FileNotFoundError, metadata.PackageNotFoundError) as error:
         raise MissingExtra("plotly", "sandbox") from error
+
+
+def read_bundle() -> Bundle:
+    """Load Plotly's browser bundle, which takes some 0.2 s; raise ``MissingExtra`` without the package."""
+    script, version = read_script()
     return Bundle(f'"plotly-{version}-{len(script)}"', gzip.compress(script, 6))
 
 

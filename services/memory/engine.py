@@ -17,6 +17,7 @@ from fathom.core.errors import Conflict, InvalidField, NotFound
 from fathom.core.ids import checked_id
 from fathom.core.paging import page_size, read_token, write_token
 from fathom.services.memory.database import Database
+from fathom.services.memory.history import find_passage, has_word, split_words
 from fathom.services.memory.points import extract_points
 from fathom.services.memory.profile.derived import delete_derived
 from fathom.services.memory.profile.facts import Facts
@@ -67,6 +68,8 @@ class Conversation:
     updated: float
     pinned: bool
     version: int = 1
+    passage: str = ""
+    """Text around a word that was searched for."""
 
 
 @dataclass(frozen=True)
@@ -193,22 +196,34 @@ class Engine:
         page = found[:size]
         return page, write_token(of, page[-1].number) if len(found) > size else ""
 
-    async def list_conversations(self, size: int = 0, token: str = "") -> tuple[list[Conversation], str]:
-        """Return a page of the tenant's conversations, and the next page's token.
+    async def list_conversations(
+        self, size: int = 0, token: str = "", searched: str = ""
+    ) -> tuple[list[Conversation], str]:
+        """Return a page of the tenant's conversations, and the next page's token; with ``searched`` those that have it.
 
-        Pinned ones come first, then the most recently used.
+        Pinned ones come first, then the most recently used. Raises ``InvalidField``.
         """
-        size, of, tenant = page_size(size), "conversations", current_tenant()
+        size, tenant, words = page_size(size), current_tenant(), split_words(searched)
+        # A token of one search leads nowhere in another.
+        of = " ".join(("conversations", *words))
         key = read_token(token, of, (int, float, str)) if token else ()
         order = (CONVERSATIONS.c.pinned, CONVERSATIONS.c.updated, CONVERSATIONS.c.id)
         query = select_conversations(tenant).order_by(*(column.desc() for column in order)).limit(size + 1)
+        query = query.where(*(has_word(word) for word in words))
         if key:
             # Pages go on after the key of the last row, not by offset: a conversation used meanwhile moves to the front
             # and would shift every row.
             query = query.where(tuple_(*order) < tuple_(*(literal(part) for part in key)))
-        rows = await self.database.run_transaction(lambda db: db.execute(query).all())
-        page = [parse_conversation(row) for row in rows[:size]]
-        if len(rows) <= size:
+
+        def work(db: Connection) -> tuple[list[Conversation], bool]:
+            rows = db.execute(query).all()
+            found = [parse_conversation(row) for row in rows[:size]]
+            if words:
+                found = [replace(item, passage=find_passage(db, tenant, item.id, words)) for item in found]
+            return found, len(rows) > size
+
+        page, has_more = await self.database.run_transaction(work)
+        if not has_more:
             return page, ""
         return page, write_token(of, int(page[-1].pinned), page[-1].updated, page[-1].id)
 

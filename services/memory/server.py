@@ -111,7 +111,7 @@ class MemoryServicer:
         return pb.ListTurnsResponse(turns=[turn_to_proto(turn) for turn in page], next_page_token=token)
 
     async def ListConversations(self, request: pb.ListConversationsRequest, call: Call) -> pb.ListConversationsResponse:
-        page, token = await self._engine.list_conversations(request.page_size, request.page_token)
+        page, token = await self._engine.list_conversations(request.page_size, request.page_token, request.query)
         return pb.ListConversationsResponse(
             conversations=[conversation_to_proto(item) for item in page], next_page_token=token
         )
@@ -208,4 +208,5 @@ def conversation_to_proto(item: Conversation) -> pb.Conversation:
         update_time=to_timestamp(item.updated),
         pinned=item.pinned,
         version=item.version,
+        passage=item.passage,
     )

@@ -18,9 +18,10 @@ from fathom.api.datafetch.v1 import datafetch_pb2 as data
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as planner
 from fathom.api.policy.v1 import policy_pb2 as policy
+from fathom.api.retrieval.v1 import retrieval_pb2 as retrieval
 from fathom.clients import Clients, RetryPolicy
 from fathom.core.call import Call
-from fathom.core.errors import Conflict, DependencyFailed, FathomError, NotFound, Overloaded
+from fathom.core.errors import Conflict, DependencyFailed, FathomError, InvalidField, NotFound, Overloaded
 from fathom.core.telemetry import Telemetry
 from fathom.domain import frames
 from fathom.hosting.deps import Deps
@@ -265,6 +266,24 @@ class ReplayDatafetch:
         return data.ExportTableResponse(file=to_ref(stored))
 
 
+class ReplayRetrieval:
+    """Documents that were brought, by corpus; the text of a bad one cannot be read."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self.corpora: dict[str, list[str]] = {}
+
+    async def ImportDocument(
+        self, request: retrieval.ImportDocumentRequest, call: Call
+    ) -> retrieval.ImportDocumentResponse:
+        content = await self._store.get(request.data.key)
+        if b"unreadable" in content:
+            raise InvalidField("data", "holds no text that can be read")
+        corpus = request.corpus or f"own_{len(self.corpora) + 1}"
+        self.corpora.setdefault(corpus, []).append(request.source)
+        return retrieval.ImportDocumentResponse(corpus=corpus, added=len(content.split(b"\f")))
+
+
 class ReplayMemory:
     """Conversations made of the finished runs."""
 
@@ -274,6 +293,8 @@ class ReplayMemory:
         self.facts: dict[str, memory.Fact] = {}
         self.deleted: set[str] = set()
         self.edits: dict[str, memory.UpdateConversationRequest] = {}
+        self.page_size = 0
+        """Conversations on a page; 0 leaves it to the request."""
 
     def _turns(self, conversation_id: str) -> list[memory.Turn]:
         turns: list[memory.Turn] = []
@@ -299,13 +320,25 @@ class ReplayMemory:
             turns = self._turns(ident)
             if turns and ident not in self.deleted:
                 response.conversations.append(self._describe(ident))
-        response.conversations.sort(key=lambda item: not item.pinned)
-        return response
+        words = request.query.casefold().split()
+        found = [item for item in response.conversations if self._find(item, words)]
+        found.sort(key=lambda item: not item.pinned)
+        start, size = int(request.page_token or 0), self.page_size or request.page_size or 100
+        more = str(start + size) if len(found) > start + size else ""
+        return memory.ListConversationsResponse(conversations=found[start : start + size], next_page_token=more)
+
+    def _find(self, item: memory.Conversation, words: list[str]) -> bool:
+        """Return whether a conversation has all words, and note the first of its turns that has one."""
+        turns = [f"{turn.answer} {turn.question}" for turn in self._turns(item.id)]
+        texts = [item.title, *turns]
+        if words:
+            item.passage = next((text for text in turns if any(word in text.casefold() for word in words)), "")[:160]
+        return all(any(word in text.casefold() for text in texts) for word in words)
 
     def _describe(self, ident: str) -> memory.Conversation:
         turns, edit = self._turns(ident), self.edits.get(ident, memory.UpdateConversationRequest())
         title = edit.title or turns[0].question
-        item = memory.Conversation(id=ident, title=title, turns=len(turns), pinned=edit.pinned)
+        item = memory.Conversation(id=ident, title=title, turns=len(turns), pinned=edit.pinned, version=1)
         item.update_time.GetCurrentTime()
         return item
 
@@ -368,6 +401,7 @@ class ReplayHouse:
     planner: ReplayPlanner
     memory: ReplayMemory
     datafetch: ReplayDatafetch
+    retrieval: ReplayRetrieval
     store: MemoryStore
     service: HttpService
     dispatchers: Mapping[str, Dispatcher]
@@ -381,11 +415,12 @@ async def replay_house(script: Script, **settings: Any) -> AsyncIterator[tuple[R
     bus = await open_bus("memory://", store)
     run_planner = ReplayPlanner(script)
     remembered = ReplayMemory(run_planner)
-    fetched = ReplayDatafetch(script, store)
+    fetched, documents = ReplayDatafetch(script, store), ReplayRetrieval(store)
     servicers = {
         "planner": run_planner,
         "datafetch": fetched,
         "memory": remembered,
+        "retrieval": documents,
         "policy": ReplayPolicy(),
     }
     dispatchers = {name: Dispatcher(Service(name, servicer), telemetry) for name, servicer in servicers.items()}
@@ -399,7 +434,7 @@ async def replay_house(script: Script, **settings: Any) -> AsyncIterator[tuple[R
         script.figure_refs.append(to_ref(stored))
     service = build(Config(**settings), deps)
     try:
-        yield ReplayHouse(run_planner, remembered, fetched, store, service, dispatchers), deps
+        yield ReplayHouse(run_planner, remembered, fetched, documents, store, service, dispatchers), deps
     finally:
         await service.close()
         await run_planner.close()

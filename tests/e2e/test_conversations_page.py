@@ -45,3 +45,54 @@ async def test_a_conversation_is_renamed_and_pinned_from_the_keyboard(browser: B
         await expect(page.locator(".entry .open").first).to_have_text("<b>Prices</b> of 苹果")
         assert watched.complaints == []
         await page.context.close()
+
+
+@pytest.mark.parametrize(
+    ("locale", "older", "none"),
+    [("en-US", "Older conversations", "No conversation has"), ("zh-CN", "更早的对话", "没有同时包含这些词的对话")],
+)
+async def test_what_was_said_is_found_and_older_conversations_are_reached(
+    browser: Browser, locale: str, older: str, none: str
+) -> None:
+    expect.set_options(timeout=20_000)
+    async with serve_script(Script(answer="The yield of 国债 fell to 0.93 %.", days=30)) as house:
+        house.memory.page_size = 2
+        watched = await open_page(browser, house.url, locale=locale)
+        page = watched.page
+        entries = page.locator(".entry")
+        for number, question in enumerate(("First <b>question</b>?", "Second question?", "Third question?"), 1):
+            await page.locator("#new").click()
+            await ask(page, question)
+            await expect(page.locator(".trace.over")).to_be_visible()
+            await expect(entries).to_have_count(min(number, 2))
+        await page.get_by_role("button", name=older).press("Enter")
+        await expect(entries).to_have_count(3)
+        await expect(entries.nth(2).locator(".open")).to_be_focused()
+        search = page.locator("#filter")
+        await search.fill("国债 first")
+        await expect(entries).to_have_count(1)
+        await expect(entries.locator("mark")).to_have_text(["国债", "First"])
+        await search.fill("国债 nothing")
+        await expect(page.locator(".found")).to_contain_text(none)
+        await search.fill("first")
+        await expect(entries).to_have_count(1)
+        await entries.locator(".open").click()
+        await expect(page.locator(".asked")).to_have_text("First <b>question</b>?")
+        assert watched.complaints == []
+
+
+async def test_a_conversation_is_listed_while_its_first_run_goes_on(browser: Browser) -> None:
+    expect.set_options(timeout=20_000)
+    async with serve_script(Script(days=30)) as house:
+        page = (await open_page(browser, house.url)).page
+        house.planner.hold(4)
+        await ask(page, "A long question?")
+        entry = page.locator(".entry", has_text="A long question?")
+        await expect(entry.locator(".spin")).to_be_visible()
+        await page.locator("#new").click()
+        await expect(page.locator(".turn")).to_have_count(0)
+        await entry.locator(".open").click()
+        await expect(page.locator(".asked")).to_have_text("A long question?")
+        house.planner.release()
+        await expect(page.locator(".trace.over")).to_be_visible()
+        await expect(entry.get_by_role("button", name="Rename")).to_have_count(1)

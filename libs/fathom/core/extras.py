@@ -19,7 +19,8 @@ EXTRA_OF: Mapping[str, str] = MappingProxyType(
         "numpy": "data", "openpyxl": "data", "rapidfuzz": "data", "pypinyin": "data", "bm25s": "retrieval",
         "httpx": "retrieval", "trafilatura": "retrieval", "pypdf": "retrieval", "faiss": "dense", "torch": "torch",
         "transformers": "torch", "safetensors": "torch", "IPython": "sandbox", "nbformat": "sandbox",
-        "jsonschema": "planner", "plotly": "gateway", "mcp": "mcp", "gguf": "policy", "llguidance": "policy",
+        "jsonschema": "planner", "plotly": "gateway", "markdown_it": "gateway", "docx": "gateway",
+        "mcp": "mcp", "gguf": "policy", "llguidance": "policy",
         "math_verify": "math", "kubernetes": "cluster", "peft": "train", "detect_secrets": "train", "ray": "serve",
         "jwt": "service", "cryptography": "service", "sqlalchemy": "memory", "alembic": "memory", "psycopg": "postgres",
     }

@@ -59,6 +59,7 @@ class App {
     if (turn === this.turns.at(-1)) this.panel.show(turn);
     if (turn.run.over && turn.stream) {
       turn.stream = null;
+      this.sidebar.ended(turn.run.conversation);
       void this.sidebar.load();
       // What the question says of the reader is learnt behind the answer.
       setTimeout(() => void this.memory.load(), LEARNT_MS);
@@ -87,6 +88,7 @@ class App {
       turn.root.remove();
     }
     hideCard();
+    this.uploads.clear();
     this.locate("", "");
     byId("welcome").hidden = false;
     document.body.classList.remove("sidebar-open");
@@ -100,15 +102,17 @@ class App {
     this.send.disabled = true;
     const { visit } = this;
     try {
+      await this.uploads.settled;
+      if (visit !== this.visit) return;
       const body = {
         question, conversation_id: this.conversation, model: chosen("model"), mode: chosen("mode"),
-        effort: chosen("effort"), window: chosen("window"), table_ids: this.uploads.ids,
+        effort: chosen("effort"), window: chosen("window"), table_ids: this.uploads.ids, corpora: this.uploads.corpora,
       };
       const accepted = await post<Accepted>(path("runs"), body);
       // A chip or an option asks too; what stands in the composer is then another question.
       if (this.box.value.trim() === question) this.box.value = "";
       this.composed();
-      this.uploads.clear();
+      this.sidebar.began(accepted.conversation_id, question, accepted.run_id);
       if (visit !== this.visit) return void this.sidebar.load();
       this.locate(accepted.conversation_id || this.conversation, accepted.run_id);
       const turn = this.add(question, accepted.run_id).follow();
@@ -133,7 +137,9 @@ class App {
     this.locate(id, "");
     this.sidebar.draw();
     try {
-      const { turns } = await call<Turns>(path("conversations", id));
+      const first = this.sidebar.running(id);
+      if (first) return await this.recall(this.add(first.title, first.run), "");
+      const turns = await this.turnsOf(id);
       if (visit !== this.visit) return;
       const shown = turns.map((turn): [typeof turn, Turn] => [turn, this.add(turn.question, turn.run_id)]);
       for (const [turn, view] of shown) {
@@ -144,6 +150,19 @@ class App {
     } catch (thrown) {
       if (visit === this.visit) this.complain(asProblem(thrown).message);
     }
+  }
+
+  // All turns of a conversation, page by page.
+  async turnsOf(id: string): Promise<Turns["turns"]> {
+    const turns: Turns["turns"] = [];
+    let next = "";
+    do {
+      const query = new URLSearchParams({ page_token: next });
+      const found = await call<Turns>(`${path("conversations", id)}?${query}`);
+      turns.push(...found.turns);
+      next = found.next_page_token;
+    } while (next);
+    return turns;
   }
 
   // A turn from its run's record; without the record, the answer as memory has it.

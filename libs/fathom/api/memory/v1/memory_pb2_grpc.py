@@ -144,7 +144,8 @@ class MemoryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListConversations(self, request, context):
-        """Lists conversations, most recently used first.
+        """Lists conversations, most recently used first; with a query those in which its words occur.
+        Errors: INVALID_ARGUMENT (query, page_size, page_token).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -6,7 +6,7 @@ import { type Cell, cellIn, closest, passageOf, sentencesOf } from "../run/evide
 import { computation, count, day, provenance } from "../base/format";
 import type { Item } from "../run/rows";
 import { kindOf } from "../run/run";
-import { word } from "../base/words";
+import { language, word } from "../base/words";
 
 const SNIPPET = 320;
 const PAGE = 1000;
@@ -23,9 +23,12 @@ export function titleOf(item: Item): string {
 
 const firstLine = (code: string): string => code.split("\n").find((line) => line.trim() && !/^\s*(#|import |from )/.test(line)) ?? code;
 
+// A page as both languages say it; "" for what has no pages.
+const pageOf = (page: number): string => (page ? (language() === "zh" ? `第 ${page} ${word("page")}` : `${word("page")} ${page}`) : "");
+
 // Where an item is from, in one line.
 export function originOf(item: Item): string {
-  if (item.passage) return [item.passage.source, day(item.passage.publish_time)].filter(Boolean).join(" · ");
+  if (item.passage) return [item.passage.source, pageOf(item.passage.page), day(item.passage.publish_time)].filter(Boolean).join(" · ");
   if (item.sheet) {
     const { sources, asOf } = provenance(item.sheet);
     const size = `${count(item.sheet.rows)} ${word("rows")} × ${item.sheet.columns.length} ${word("columns")}`;

@@ -11,6 +11,7 @@ export type Usage = Schemas["fathom.api.common.v1.Usage"];
 export type Framework = Schemas["fathom.api.datafetch.v1.Framework"];
 export type FrameworkNode = Schemas["fathom.api.datafetch.v1.FrameworkNode"];
 export type Frameworks = Schemas["fathom.api.datafetch.v1.ListFrameworksResponse"];
+export type ImportedDocument = Schemas["fathom.api.retrieval.v1.ImportDocumentResponse"];
 export type ImportedTable = Schemas["fathom.api.datafetch.v1.ImportTableResponse"];
 export type Sheet = Schemas["fathom.api.datafetch.v1.Sheet"];
 export type Conversation = Schemas["fathom.api.memory.v1.Conversation"];

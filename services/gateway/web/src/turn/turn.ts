@@ -2,6 +2,7 @@
 import { asProblem, path, post } from "../base/api";
 import { AnswerView, missingChips, removedChips } from "../answer/answer";
 import { announce, el } from "../base/dom";
+import { exportMenu, markdownOf } from "./export";
 import { UsedView } from "../side/memory";
 import { ReadingView } from "./reading";
 import type { RunRecord } from "../contract/types";
@@ -168,6 +169,7 @@ export class Turn {
     if (!run.text) return null;
     const label = run.model === "rules" ? word("rules") : run.model;
     const copy = el("button", { type: "button", class: "quiet", onclick: () => void this.#copy(copy) }, word("copy"));
+    const take = exportMenu(run, this.answer.root, (text) => announce(text));
     const judge = (helpful: boolean): HTMLElement => {
       const button = el("button", {
         type: "button", class: "quiet", onclick: () => void this.#judge(helpful, button),
@@ -175,12 +177,14 @@ export class Turn {
       return button;
     };
     const spacer = el("span", { class: "spacer" });
-    return el("div", { class: "tools" }, copy, judge(true), judge(false), spacer, el("span", { class: "badge" }, label));
+    return el("div", { class: "tools" }, copy, take, judge(true), judge(false), spacer, el("span", { class: "badge" }, label));
   }
 
   async #copy(button: HTMLElement): Promise<void> {
-    await navigator.clipboard.writeText(this.run.text).catch(() => {});
-    button.textContent = word("copied");
+    // With tables and references in place of marks; what the page has, where the server cannot be reached.
+    const text = await markdownOf(this.run.id).catch(() => this.run.text);
+    const isDone = await navigator.clipboard.writeText(text).then(() => true, () => false);
+    button.textContent = word(isDone ? "copied" : "noClipboard");
   }
 
   async #judge(helpful: boolean, button: HTMLElement): Promise<void> {

@@ -1,0 +1,74 @@
+"""Words that a report has of its own, in both languages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+
+LANGUAGES = ("en", "zh")
+WORDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "en": {
+            "references": "References",
+            "notes": "Marks of the check",
+            "missing": "Not found",
+            "made": "Exported",
+            "model": "Model",
+            "run": "Run",
+            "page": "page {}",
+            "as_of": "data as of {}",
+            "rows": "{} of {} rows",
+            "calculation": "Calculation",
+            "code": "Code",
+            "table_away": "Table “{}”: its rows can no longer be read",
+            "figure_away": "Figure “{}”: it cannot be drawn in this format",
+            "compliance": "For information only, not investment advice. Data end at the date each source states.",
+        },
+        "zh": {
+            "references": "参考来源",
+            "notes": "核对标记",
+            "missing": "未找到",
+            "made": "导出时间",
+            "model": "模型",
+            "run": "运行",
+            "page": "第 {} 页",
+            "as_of": "数据截至 {}",
+            "rows": "共 {1} 行，显示 {0} 行",
+            "calculation": "计算",
+            "code": "代码",
+            "table_away": "表格“{}”：数据已无法读取",
+            "figure_away": "图表“{}”：此格式无法绘制",
+            "compliance": "仅供参考，不构成投资建议。数据截止日期以各来源所示为准。",
+        },
+    }
+)
+
+KINDS: Mapping[int, tuple[str, str]] = MappingProxyType(
+    {
+        trajectory.FINDING_KIND_NUMBER: ("Number without support", "数字缺乏依据"),
+        trajectory.FINDING_KIND_TIME: ("Wrong or unknown date", "日期有误或无依据"),
+        trajectory.FINDING_KIND_EVENT: ("Material says otherwise", "与材料不符"),
+        trajectory.FINDING_KIND_UNSUPPORTED: ("No material holds this", "没有材料支持"),
+        trajectory.FINDING_KIND_UNCITED: ("No source given", "未注明来源"),
+        trajectory.FINDING_KIND_UNRESOLVED: ("Removed citation", "已移除的引用"),
+        trajectory.FINDING_KIND_TYPED_TABLE: ("Typed table", "手写表格"),
+        trajectory.FINDING_KIND_REPEATED: ("Said before", "前文已述"),
+        trajectory.FINDING_KIND_FIGURE: ("Figure failed", "图表失败"),
+        trajectory.FINDING_KIND_SECTION: ("Section missing", "缺少章节"),
+        trajectory.FINDING_KIND_UNCHECKED: ("Not checked", "未核对"),
+        trajectory.FINDING_KIND_TRUNCATED: ("Cut off", "未完"),
+    }
+)
+
+
+def say(language: str, key: str, *values: object) -> str:
+    """Return a word in a language, with values in its places."""
+    return WORDS[language][key].format(*values)
+
+
+def name_kind(language: str, kind: int) -> str:
+    """Return what a mark of the check says; the number of a kind that is not known here."""
+    known = KINDS.get(kind)
+    return str(kind) if known is None else known[LANGUAGES.index(language)]

@@ -1,0 +1,86 @@
+"""Answers taken out of the page in a real browser: files by the menu, the clipboard, and the exported page itself."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import docx
+import pytest
+from playwright.async_api import Browser, expect
+
+from tests.e2e.pages import CHROMIUM, ask, open_page
+from tests.e2e.replay import serve_script
+from tests.e2e.script import Script, draw_figure
+
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium"),
+    pytest.mark.asyncio(loop_scope="session"),
+]
+
+
+def draw_script() -> Script:
+    script = Script(days=60)
+    script.figures.append(draw_figure(script))
+    return script
+
+
+@pytest.mark.parametrize(
+    ("locale", "export", "word", "web", "references"),
+    [
+        ("en-US", "Export", "Word (DOCX)", "Web page (HTML)", "References"),
+        ("zh-CN", "导出", "Word（DOCX）", "网页（HTML）", "参考来源"),
+    ],
+)
+async def test_an_answer_is_taken_as_word_and_as_a_page_that_draws_offline(
+    browser: Browser, tmp_path: Path, locale: str, export: str, word: str, web: str, references: str
+) -> None:
+    expect.set_options(timeout=20_000)
+    async with serve_script(draw_script()) as house:
+        watched = await open_page(browser, house.url, locale=locale, theme="dark")
+        page = watched.page
+        await ask(page)
+        await expect(page.locator(".plot .main-svg").first).to_be_visible()
+        menu = page.locator(".menu > summary", has_text=export)
+        await menu.press("Enter")
+        async with page.expect_download() as saved:
+            await page.get_by_role("button", name=word).press("Enter")
+        path = await (await saved.value).path()
+        file = docx.Document(io.BytesIO(path.read_bytes()))
+        assert (await saved.value).suggested_filename.endswith("2015 to 2020.docx")
+        assert len(file.inline_shapes) == 1, "the figure is a picture"
+        assert references in [paragraph.text for paragraph in file.paragraphs]
+        await expect(menu.locator("..")).not_to_have_attribute("open", "")
+        await menu.press("Enter")
+        async with page.expect_download() as saved:
+            await page.get_by_role("link", name=web).click()
+        report = tmp_path / "report.html"
+        await (await saved.value).save_as(report)
+        assert watched.complaints == []
+        # As a file of the disk, where no server adds a policy.
+        alone = await open_page(browser, report.as_uri(), width=420)
+        await expect(alone.page.locator(".plot .main-svg").first).to_be_visible()
+        await expect(alone.page.get_by_role("heading", name=references)).to_be_visible()
+        assert await alone.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert (alone.outside, alone.complaints) == ([], [])
+
+
+async def test_copied_text_has_rows_and_references(browser: Browser) -> None:
+    expect.set_options(timeout=20_000)
+    async with serve_script(Script(days=30)) as house:
+        page = (await open_page(browser, house.url)).page
+        await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        await ask(page)
+        await page.locator(".tools").get_by_role("button", name="Copy").click()
+        await expect(page.locator(".tools").get_by_role("button", name="Copied")).to_be_visible()
+        text = await page.evaluate("navigator.clipboard.readText()")
+        assert "| 2015-01-02 | 100 | – |" in text
+        assert "## References" in text
+        assert "{{" not in text
+        # Escape closes the menu and stops nothing.
+        menu = page.locator(".menu > summary")
+        await menu.press("Enter")
+        await expect(page.locator(".menu ul")).to_be_visible()
+        await page.keyboard.press("Escape")
+        await expect(page.locator(".menu ul")).to_be_hidden()
+        await expect(menu).to_be_focused()

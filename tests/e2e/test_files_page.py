@@ -1,0 +1,84 @@
+"""Files of one's own in a real browser: chosen, dropped, taken away, and cited with their page."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import Browser, FilePayload, Page, expect
+
+from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.api.retrieval.v1.retrieval_pb2 import Document
+from tests.e2e.pages import CHROMIUM, ask, open_page
+from tests.e2e.replay import serve_script
+from tests.e2e.script import SHEET_ID, Script
+
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium"),
+    pytest.mark.asyncio(loop_scope="session"),
+]
+HOSTILE_NAME = "<img src=x onerror=window.hacked=1>.pdf"
+DROP = """(place) => {
+    const files = new DataTransfer();
+    files.items.add(new File(["one\\ftwo"], "dropped.md"));
+    place.dispatchEvent(new DragEvent("drop", { dataTransfer: files, bubbles: true, cancelable: true }));
+}"""
+
+
+def file(name: str, text: str = "a page") -> FilePayload:
+    return {"name": name, "mimeType": "application/octet-stream", "buffer": text.encode()}
+
+
+async def attach(page: Page, *files: FilePayload) -> None:
+    await page.locator("#files").set_input_files(list(files))
+
+
+@pytest.mark.parametrize(
+    ("locale", "passages", "page_name"), [("en-US", "2 passages", "page 7"), ("zh-CN", "2 个段落", "第 7 页")]
+)
+async def test_documents_and_tables_go_with_the_question_and_are_cited_by_page(
+    browser: Browser, locale: str, passages: str, page_name: str
+) -> None:
+    expect.set_options(timeout=20_000)
+    document = Document(id="own_1:memo:7", title="memo", source="memo.pdf", page=7, text="Margins fell to 12.5 %.")
+    script = Script(answer="Margins fell to 12.5 % [9].", days=30)
+    script.answer_material = [trajectory.Material(number=9, passage=document)]
+    async with serve_script(script) as house:
+        watched = await open_page(browser, house.url, locale=locale)
+        page = watched.page
+        await attach(page, file("memo.pdf", "one\ftwo"), file("broken.docx", "unreadable"), file("prices.csv"))
+        chips = page.locator("#uploads li:not([aria-busy=true])")
+        await expect(chips).to_have_count(2)
+        await expect(chips.filter(has_text="memo.pdf")).to_contain_text(passages)
+        # One that cannot be read is named, and spoils no other.
+        await expect(page.locator("#problem")).to_contain_text("broken.docx: ")
+        await ask(page, "How did the margins do?")
+        cite = page.locator('.answer [data-cite="9"]')
+        await cite.hover()
+        await expect(page.locator("#card")).to_contain_text(f"memo.pdf · {page_name}")
+        assert (list(house.planner.asked[0].corpora), list(house.planner.asked[0].table_ids)) == (["own_1"], [SHEET_ID])
+        # A follow-up has them, too; another conversation has not.
+        await expect(chips).to_have_count(2)
+        await page.locator("#new").click()
+        await expect(page.locator("#uploads")).to_be_hidden()
+        assert watched.complaints == [
+            "Failed to load resource: the server responded with a status of 400 (Bad Request)"
+        ]
+
+
+async def test_a_document_that_was_taken_away_is_not_searched(browser: Browser) -> None:
+    expect.set_options(timeout=20_000)
+    async with serve_script(Script(days=30)) as house:
+        page = (await open_page(browser, house.url, width=420)).page
+        await attach(page, file(HOSTILE_NAME), file("secret.txt"))
+        chips = page.locator("#uploads li:not([aria-busy=true])")
+        await expect(chips).to_have_count(2)
+        await page.locator("main").evaluate(DROP)
+        await expect(chips).to_have_count(3)
+        await chips.filter(has_text="secret.txt").get_by_role("button").press("Enter")
+        await expect(page.locator("#attach")).to_be_focused()
+        await expect(chips).to_have_count(2)
+        await ask(page)
+        await expect(page.locator(".trace.over")).to_be_visible()
+        (corpus,) = house.planner.asked[0].corpora
+        assert sorted(house.retrieval.corpora[corpus]) == [HOSTILE_NAME, "dropped.md"]
+        assert await page.evaluate("window.hacked") is None
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
