@@ -7,7 +7,7 @@ put into words. Where it lacks something that the follow-up says, or takes part 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from fathom.services.planner.coverage.cells import METHODS
@@ -20,8 +20,6 @@ from fathom.services.planner.questions.wording import GENITIVE, fill_places, wri
 
 # The reference policy computes programs from these on; on 150 questions new to the reader 71 % of them were right.
 CONFIDENCE, LINK_CONFIDENCE = 0.84, 0.5
-# From here on also where words of the follow-up are left over, or where it only seems to ask another calculation.
-CERTAIN = 0.88
 # Words that no series bears are a name, too; a period or a number that cannot be read is none.
 UNREADABLE = frozenset({"PERIOD", "NUMBER"})
 MEASURES: Kinds = (SlotKind.MEASURE,)
@@ -67,19 +65,14 @@ def write_whole(asked: ReadProgram, former: ReadProgram, last: Turn, chinese: bo
     program, before, names = asked.program, former.program, asked.text
     if program is None or before is None:
         return ""
-    is_certain = program.confidence >= CERTAIN
     periods = {slot.text: slot.value for read in (last.answer, former.text, names) for slot in read.of(PERIOD)}
     if program.shape != before.shape:
-        # Who names a measure asks for another calculation; what was asked before is answered.
-        is_other = bool(names.of(MEASURES) and program.functions - before.functions - SILENT)
+        # What was asked before is answered.
         new = program if is_compared else place_answered(program, before, last)
-        return write_question(new, chinese, periods) if is_other or is_certain else ""
+        return write_question(new, chinese, periods)
     pairs = pair_words(program, before)
-    # "Less the bill": other words than those exchanged may ask for something else.
-    others = replace(names, text=blank_words(names.text, pairs.values()))
-    has_rest = any(word.casefold() not in former.text.text.casefold() for word in list_rest(others))
-    text = exchange_words(pairs, names, former.text) if pairs and (not has_rest or is_certain) else ""
-    return text or (write_question(program, chinese, periods) if not pairs or is_certain else "")
+    text = exchange_words(pairs, names, former.text) if pairs else ""
+    return text or write_question(program, chinese, periods)
 
 
 def loses_side(program: Program, former: Program, words: Collection[str]) -> bool:
@@ -194,13 +187,6 @@ def exchange_words(pairs: Mapping[str, str], asked: ReadText, last: ReadText) ->
             return ""
         text = replace_span(text, start, end, GENITIVE.sub("", new) + genitive(text.text[start:end]))
     return text.text
-
-
-def blank_words(text: str, words: Iterable[str]) -> str:
-    """Return a text of the same length without some words."""
-    for one in words:
-        text = re.sub(re.escape(one), lambda match: " " * len(match.group()), text, flags=re.IGNORECASE)
-    return text
 
 
 def find_words(words: str, text: str) -> list[tuple[int, int]]:

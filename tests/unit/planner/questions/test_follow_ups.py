@@ -295,10 +295,10 @@ async def rewrite_with(follow_up: str, program: str, confidence: float) -> tuple
 
 
 async def test_the_program_of_a_follow_up_is_read_behind_the_questions_and_handed_on() -> None:
-    found, reader = await rewrite_with("volatility in 2019?", 'vol(within(series("Pfizer", PFE), "2019"))', 0.95)
-    assert (found.question, found.method) == ("What was the volatility of Pfizer in 2019?", "program")
+    found, reader = await rewrite_with("and in 2019?", 'drawdown(within(series("Pfizer", PFE), "2019"))', 0.95)
+    assert (found.question, found.method) == ("What was Pfizer's maximum drawdown in 2019?", "program")
     # What the answer said is no question.
-    assert found.program_texts == (PFIZER[0], "volatility in 2019?")
+    assert found.program_texts == (PFIZER[0], "and in 2019?")
     assert found.program_texts in reader.asked
     assert restore_reading(asdict(found)).program_texts == found.program_texts
     # A record of before has no such texts.
