@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fathom.core.errors import InvalidField, NotFound
+from fathom.domain.replacing import write_whole
 from fathom.domain.training_report.about import METRICS, RUNNING, sample_key
 from fathom.domain.training_report.page import SAMPLE_BYTES, Training, render_page
 from fathom.domain.training_report.reader import TrainingReader
 from fathom.domain.training_report.samples import choose_shown
-from fathom.trainers.monitor.report import RELOAD_S, read_folder, write_whole
+from fathom.trainers.monitor.report import RELOAD_S, read_folder
 from fathom.transport.store import ObjectStore, open_store
 
 # More curves in one chart cannot be told apart, and each takes its part of the file.

@@ -10,10 +10,10 @@ from typing import Any
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.clients import Clients
 from fathom.domain.chat.hermes import format_tool_call
+from fathom.domain.replacing import replace_whole
 from fathom.trainers.data.compress import Lengths, compress_row
 from fathom.trainers.data.export.conversation import ROLES, Conversation, Said
 from fathom.trainers.data.export.tokens import PolicyRenderer, render_ids
-from fathom.trainers.data.replacing import replace_whole
 from fathom.trainers.data.sets import json_lines
 
 NUMBERS = {name: number for number, name in ROLES.items()}

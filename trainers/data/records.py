@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fathom.core.errors import InvalidField
-from fathom.trainers.data.replacing import replace_whole
+from fathom.domain.replacing import replace_whole
 from fathom.trainers.data.sources import find_grader
 
 ROLES = frozenset({"system", "user", "assistant", "tool"})

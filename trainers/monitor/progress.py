@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from fathom.core.ids import new_id
+from fathom.domain.replacing import write_whole
 from fathom.domain.training_report.about import ABOUT, METRICS, SAMPLES, About, read_about
 from fathom.domain.training_report.samples import is_due, surplus
 from fathom.trainers.batch import DataProto
-from fathom.trainers.monitor.report import RELOAD_S, sample_name, write_report, write_whole
+from fathom.trainers.monitor.report import RELOAD_S, sample_name, write_report
 from fathom.trainers.monitor.samples import describe_sample, sample_steps
 from fathom.trainers.monitor.store_mirror import StoreMirror
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 
 from fathom.core.errors import CorruptData
+from fathom.domain.replacing import write_whole
 from fathom.domain.training_report.about import ABOUT, METRICS, SAMPLES, About, read_about
 from fathom.domain.training_report.curves import Curves
 from fathom.domain.training_report.page import Training, render_page
@@ -40,11 +40,3 @@ def write_report(output: Path, title: str, reload_s: float = RELOAD_S) -> Path:
     target = output / "report.html"
     write_whole(target, render_page(title, [read_folder(output)], time.time(), reload_s).encode())
     return target
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Replace a file at once: whoever reads it meanwhile has the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_bytes(data)
-    os.replace(partial, path)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fathom.core.errors import FathomError, NotFound
+from fathom.domain.replacing import write_whole
 from fathom.domain.training_report.about import (
     ABOUT,
     LINES,
@@ -27,7 +28,7 @@ from fathom.domain.training_report.about import (
     read_about,
     sample_key,
 )
-from fathom.trainers.monitor.report import sample_name, write_whole
+from fathom.trainers.monitor.report import sample_name
 from fathom.trainers.monitor.samples import sample_steps
 from fathom.transport.store import ObjectStore
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from fathom.core.errors import CorruptData, MissingExtra, NotFound
 from fathom.core.ids import content_hash
+from fathom.domain.replacing import write_whole
 from fathom.services.retrieval.config import Recipe
 from fathom.services.retrieval.corpus.own import make_root
 from fathom.services.retrieval.corpus.snapshot import (
@@ -195,12 +196,3 @@ def read_file_rows(path: Path, report: Report, *, strict: bool) -> Iterator[Docu
                 continue
             seen.add(hash64(document.id))
             yield document
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file atomically."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    beside.write_bytes(data)
-    # A rename shows either the old file or the whole new one.
-    beside.replace(path)

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fathom.core.errors import InvalidField, NotFound
 from fathom.core.ids import content_hash
+from fathom.domain.replacing import replace_whole
 from fathom.domain.text.language import language_of
-from fathom.trainers.data.replacing import replace_whole
 
 Difficulty = Literal["easy", "medium", "hard"]
 # A longer text is a document with a question in it.

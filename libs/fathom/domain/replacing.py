@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,9 +16,16 @@ def replace_whole(target: Path) -> Iterator[Path]:
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     # Beside the target, since only within one file system is the renaming atomic.
-    part = target.with_name(f".{target.name}.part")
+    # Under a name of its own: of two writers the last one wins as a whole.
+    part = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
     try:
         yield part
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
+
+
+def write_whole(target: Path, data: bytes) -> None:
+    """Write a file, in the place of an earlier one, so that readers see either of them whole."""
+    with replace_whole(target) as part:
+        part.write_bytes(data)
