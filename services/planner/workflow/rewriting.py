@@ -77,7 +77,7 @@ def restore_reading(stored: Mapping[str, Any]) -> Reading:
 
 
 @dataclass(frozen=True)
-class Made:
+class Completion:
     """A follow-up made whole and by which method; ``doubts`` are the questions to choose from where it is unlikely."""
 
     done: Completed
@@ -135,14 +135,14 @@ class Rewriter:
             return unchanged
         return Reading(done.text, made.method, asked=asked, program_texts=made.program_texts)
 
-    async def _complete(self, seen: ReadText, turns: Sequence[Turn], as_of: Any = None) -> Made:
+    async def _complete(self, seen: ReadText, turns: Sequence[Turn], as_of: Any = None) -> Completion:
         """Return the follow-up made whole without a model."""
         if named := await self._complete_name(seen, turns):
-            return Made(named)
+            return Completion(named)
         done = complete_question(seen, turns)
-        return Made(done) if done.unresolved else await self._carry(done, seen, turns, as_of)
+        return Completion(done) if done.unresolved else await self._carry(done, seen, turns, as_of)
 
-    async def _carry(self, done: Completed, seen: ReadText, turns: Sequence[Turn], as_of: Any) -> Made:
+    async def _carry(self, done: Completed, seen: ReadText, turns: Sequence[Turn], as_of: Any) -> Completion:
         """Return the follow-up made whole by the program of the conversation; without a sure one as by its slots."""
         # The questions are whole. Answers are left out: the reader has learnt from questions, and a figure of an
         # answer draws it to calculations with that.
@@ -155,13 +155,13 @@ class Rewriter:
         )
         names = select_names(asked.text) if asked is not None else None
         if asked is None or former is None or names is None:
-            return Made(done)
+            return Completion(done)
         chinese = "zh" in (language_of(seen.text), language_of(last.question.text))
         words = {one.kind for one in prepare(seen, turns)[1]}
         carried = carry(replace(asked, text=names), former, last, chinese, words, bool(chart))
         if carried:
-            return Made(Completed(carried), PROGRAM, (*before, settled))
-        return Made(done, doubts=list_doubts(done, seen, asked, chinese))
+            return Completion(Completed(carried), PROGRAM, (*before, settled))
+        return Completion(done, doubts=list_doubts(done, seen, asked, chinese))
 
     async def _stands_alone(self, seen: ReadText, turns: Sequence[Turn]) -> bool:
         """Return whether the question needs nothing of earlier ones: small talk, work on the text, a general term."""

@@ -84,7 +84,8 @@ def head(result: ToolResult) -> Mapping[str, Any]:
 
 
 async def test_the_program_of_the_runs_question_is_read_from_the_texts_that_it_was_made_of() -> None:
-    bench, asked = Bench(*[pb.QueryResponse()] * 2), []
+    bench = Bench(*[pb.QueryResponse()] * 2)
+    asked: list[tuple[list[str], bool]] = []
 
     async def read_question(request: pb.ReadQuestionRequest, timeout_s: float) -> pb.ReadQuestionResponse:
         asked.append(([*request.earlier, request.question], request.with_program))
