@@ -92,7 +92,8 @@ class MemoryServicer:
         return pb.AppendTurnResponse(turn=turn_to_proto(stored))
 
     async def SearchMemory(self, request: pb.SearchMemoryRequest, call: Call) -> pb.SearchMemoryResponse:
-        return found_to_proto(await self._middle.search(wanted_from_proto(request)))
+        wanted = wanted_from_proto(request, self._config.max_turns)
+        return found_to_proto(await self._middle.search(wanted))
 
     async def GetWindow(self, request: pb.GetWindowRequest, call: Call) -> pb.GetWindowResponse:
         full, most = request.full_turns or self._config.full_turns, request.max_turns or self._config.max_turns

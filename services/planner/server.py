@@ -247,8 +247,8 @@ class PlannerServicer:
         checked_id("run_id", request.run_id)
         _, leg = await self._runs.resume(request, call.lane)
         begun = False
-        async for event in follow(self._deps.bus, request.run_id, 0, leg.number):
-            # Events of earlier legs come first in the stream; the caller has seen them.
+        async for event in follow(self._deps.bus, request.run_id, 0, leg.number, may_skip=True):
+            # Events of earlier legs come first in the stream, if it still has them; the caller has seen them.
             begun = begun or (event.HasField("resumed") and event.resumed.leg == leg.number)
             if begun:
                 yield pb.ResumeRunResponse(event=event)

@@ -90,7 +90,11 @@ class Config(Settings):
     keep_alive_s: float = Field(default=5.0, gt=0)
     """Seconds without output of a running cell after which its caller gets a keep-alive message."""
     start_timeout_s: float = Field(default=30.0, gt=0)
-    """Seconds that the fork server, and a worker, may take to become ready."""
+    """Seconds that a worker may take to become ready."""
+    # Where every pod of a node starts at once, imports that take seconds took more than one minute. Whoever gives up
+    # before the platform's own limit (the chart's startupSeconds, 300) is only started again, and takes longer still.
+    import_timeout_s: float = Field(default=270.0, gt=0)
+    """Seconds that the imports of the fork server may take."""
 
     def tenant_sessions(self, tenant: str) -> int | None:
         """Return how many sessions a tenant may have at once; None bounds it by nothing but ``max_sessions``.

@@ -17,6 +17,7 @@ from fathom.hosting.deps import Deps
 from fathom.services.sandbox.config import Config
 from fathom.services.sandbox.front.checks import validate_code, validate_columns
 from fathom.services.sandbox.front.displays import DisplayStore
+from fathom.services.sandbox.front.json_displays import JSON_TYPES, SHORT_BYTES, check_json
 from fathom.services.sandbox.front.markup import clean_markup
 from fathom.services.sandbox.front.supervisor_client import SupervisorClient
 from fathom.services.sandbox.front.tables import make_decoder, read_table
@@ -34,6 +35,8 @@ INLINE_FRAME_BYTES = 512 * 1024
 # Also the retry delay of refused callers: another replica can be asked at once.
 DRAIN_POLL_S = 0.1
 MARKUP = (HTML, SVG)
+# Twice the longest id of a run: only compared, and kept with its session.
+MAX_RUN_ID = 256
 # A tree takes ten times the bytes of a cell's displays, which are at most 8 MiB.
 CLEANING = DecodingLimits(memory_bytes=256 * 1024 * 1024, processor_s=5)
 T = TypeVar("T")
@@ -95,6 +98,8 @@ class SandboxServicer:
     async def CreateSession(self, request: pb.CreateSessionRequest, call: Call) -> pb.CreateSessionResponse:
         if self._draining:
             raise NotReady("the sandbox is draining: open the session elsewhere", retry_after_s=DRAIN_POLL_S)
+        if len(request.run_id) > MAX_RUN_ID:
+            raise InvalidField("run_id", f"has more than {MAX_RUN_ID} characters")
         return await self._supervisor.open_session(request, call.tenant, call.lane)
 
     async def PutFrame(self, request: pb.PutFrameRequest, call: Call) -> pb.PutFrameResponse:
@@ -114,7 +119,11 @@ class SandboxServicer:
         table = await read_table(self._decoder, request.name, data, kind, request.description, self._config)
         # Without the data: the table goes as a memory file, which the worker maps without another copy.
         injected = pb.PutFrameRequest(
-            session_id=request.session_id, name=request.name, lazy=request.lazy, columns=request.columns
+            session_id=request.session_id,
+            run_id=request.run_id,
+            name=request.name,
+            lazy=request.lazy,
+            columns=request.columns,
         )
         await self._supervisor.call("PutFrame", injected, pb.PutFrameResponse, table.memory)
         return pb.PutFrameResponse(digest=table.digest, rows=table.rows)
@@ -142,16 +151,20 @@ class SandboxServicer:
         elif event.HasField("display"):
             # Callers read references with their own rights: one made by the supervisor could name any object.
             event.display.ClearField("ref")
-            if event.display.media_type in MARKUP:
-                await self._clean_display(event)
+            await self._clean_display(event)
         if event.HasField("display"):
             await self._place_display(event, request.session_id)
 
     async def _clean_display(self, event: pb.ExecuteResponse) -> None:
-        """Replace the markup of a display by what may be shown of it, and one that is none by a note on stderr."""
+        """Reduce markup to what may be shown, and replace a display that is not of its type by a note on stderr."""
         media_type, data = event.display.media_type, event.display.data
         try:
-            event.display.data = await self._cleaner.run("display", clean_markup, media_type, data)
+            if media_type in MARKUP:
+                event.display.data = await self._cleaner.run("display", clean_markup, media_type, data)
+            elif media_type in JSON_TYPES and len(data) <= SHORT_BYTES:
+                check_json(media_type, data)
+            elif media_type in JSON_TYPES:
+                await self._cleaner.run("display", check_json, media_type, data)
         except InvalidField as error:
             text = f"\n[… {media_type} left out: {error.message} …]\n"
             event.output.CopyFrom(pb.OutputChunk(stream=pb.OUTPUT_STREAM_STDERR, text=text))

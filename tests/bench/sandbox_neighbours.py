@@ -21,6 +21,10 @@ ATTACKERS, CELLS, ROUNDS, GOAL = 8, 100, 2, 3.0
 # Attacks begin within this time; what is measured before it would be quiet.
 LEAD_S = 1.0
 CHANNEL = "import gc\nchannel = next(x for x in gc.get_objects() if type(x).__name__ == 'Channel')\n"
+FIGURES = """
+figure = b'{"data": [' + b'[0],' * 99_000 + b'0]}'
+for _ in range(20): channel.send_display('application/vnd.plotly.v1+json', figure)
+"""
 ATTACKS: Mapping[str, str] = {
     "spinning": "while True: pass",
     "forking": """
@@ -33,8 +37,15 @@ while True:
 """,
     "allocating": "while True: block = bytearray(b'x') * (500 << 20)",
     "flooding the output": "while True: print('x' * 100_000)",
-    "flooding the socket": CHANNEL + "while True: channel.send({'kind': 'display', 'a': [[]] * 199_000})",
-    "flooding with forged frames": CHANNEL + "while True: channel._sendall(bytes((0, 0x2f, 0, 0)) * 100_000)",
+    # What costs the reader most and ends no session: twenty figures of lists in each cell, up to the limits.
+    "flooding with figures": CHANNEL + FIGURES,
+    # The longest result that can be, of as many texts; then one text too much, and the session ends.
+    "flooding the socket": CHANNEL
+    + """
+texts = ['x' * 1_500] * 604
+while True: channel._sendall(channel._pack(1, channel.nonce, texts))
+""",
+    "flooding with forged frames": CHANNEL + "while True: channel._sendall(bytes(range(256)) * 2_000)",
 }
 
 

@@ -115,6 +115,7 @@ def test_a_typing_error_in_the_values_is_refused_by_name(helm: str, setting: str
         (("gateway.grpcRoute.enabled=true",), "ingressNamespace is needed"),
         (("policyRayService.enabled=true", "policyRayService.autoscaling=true"), "apiServer is needed"),
         (("nats.storage.size=500Mi",), "whole number of Gi"),
+        (("nats.resources.limits.memory=500m",), "500m is no size of memory"),
         (
             ("nats.enabled=false", "nats.external.servers=a:4222", "services.planner.keda.enabled=true"),
             "the lag is read from the NATS of this release",
@@ -126,6 +127,22 @@ def test_a_typing_error_in_the_values_is_refused_by_name(helm: str, setting: str
 def test_values_that_contradict_each_other_are_refused(settings: tuple[str, ...], said: str) -> None:
     with pytest.raises(HelmFailed, match=said):
         render("helm4", MINIMAL, "demo", *settings)
+
+
+@pytest.mark.parametrize(
+    ("helm", "limit", "expected"),
+    [
+        ("helm3", "2Gi", "1792MiB"),
+        ("helm4", "2Gi", "1792MiB"),
+        ("helm3", "1.5G", "1251MiB"),
+        ("helm4", "1073741824", "896MiB"),
+        ("helm4", "null", None),
+    ],
+)
+def test_the_bus_server_collects_garbage_before_the_kernel_ends_it(helm: str, limit: str, expected: str | None) -> None:
+    found = by_key(render(helm, MINIMAL, "demo", f"nats.resources.limits.memory={limit}"))
+    (container,) = found["StatefulSet", "demo-fathom-nats"]["spec"]["template"]["spec"]["containers"]
+    assert {item["name"]: item.get("value") for item in container["env"]}.get("GOMEMLIMIT") == expected
 
 
 def test_schema_and_readme_follow_from_the_values() -> None:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 import grpc
+import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from fathom.api.memory.v1 import memory_pb2 as pb
 from fathom.clients.services import MemoryClient
-from fathom.clients.transport import GrpcTransport
+from fathom.clients.transport import RENEW_S, GrpcTransport
 from fathom.core.call import Call
+from fathom.core.errors import DeadlineExceeded, DependencyFailed
+from fathom.core.retry import RetryPolicy
 from fathom.core.telemetry import Telemetry
 from fathom.hosting.host import Hosted, Runtime, dependencies, hosting
 from fathom.transport.rpc.service import Service
+from tests.integration.cluster.network import Names
+from tests.support.clock import Clock
 from tests.support.waiting import eventually
 
 ASKED = pb.GetWindowRequest(conversation_id="c")
@@ -56,11 +62,11 @@ class Replica:
 
 
 @asynccontextmanager
-async def client(*urls: str) -> AsyncIterator[MemoryClient]:
+async def client(*urls: str, policy: RetryPolicy | None = None) -> AsyncIterator[MemoryClient]:
     """A client of one name with these addresses, as a headless service has them."""
     transport = GrpcTransport(f"ipv4:{','.join(url.removeprefix('grpc://') for url in urls)}")
     try:
-        yield MemoryClient(transport, Telemetry("test", log_level="error"))
+        yield MemoryClient(transport, Telemetry("test", log_level="error"), policy=policy)
     finally:
         await transport.close()
 
@@ -118,3 +124,44 @@ async def test_calls_go_round_and_none_is_lost_when_a_replica_leaves() -> None:
             await asyncio.gather(*users)
     assert seen["one"] == replicas[0].answered, "whatever it had begun arrived"
     assert seen["two"] == replicas[1].answered
+
+
+async def test_a_name_that_had_no_address_is_asked_for_again_at_once() -> None:
+    """Its only pod is being replaced; gRPC alone asks after pauses of 1, 1.6, 2.6 s and so on, up to two minutes."""
+    addresses: list[str] = []
+    asked = Counter[str]()
+
+    def look_up(name: str) -> list[str]:
+        asked[name] += 1
+        return addresses
+
+    loop, clock, replica = asyncio.get_running_loop(), Clock(), Replica()
+    replica.held.set()
+    names, _ = await loop.create_datagram_endpoint(lambda: Names(look_up), local_addr=("127.0.0.1", 0))
+    async with AsyncExitStack() as stack:
+        stack.callback(names.close)
+        hosted = await stack.enter_async_context(replica.host(5.0))
+        host, port = names.get_extra_info("sockname")
+        target = f"dns://{host}:{port}/memory.test:{hosted.url.rpartition(':')[2]}"
+        transport = GrpcTransport(target, clock=clock)
+        stack.push_async_callback(transport.close)
+        memory = MemoryClient(transport, Telemetry("test", log_level="error"), policy=RetryPolicy(attempts=1))
+        with pytest.raises(DependencyFailed, match="memory"):
+            await memory.get_window(ASKED)
+        assert asked
+        addresses.append("127.0.0.1")
+        clock.now += RENEW_S
+        # The channel without a connection fails once more, and is not used again; on a slow machine it may have asked.
+        with suppress(DependencyFailed):
+            await memory.get_window(ASKED)
+        assert (await memory.get_window(ASKED)).turns[0].question == "one"
+
+
+async def test_a_server_that_is_slow_to_greet_is_waited_for() -> None:
+    """As on a node where every pod starts at once: a caller that gives up within the second never gets in."""
+    # The kernel takes the connection, and nobody says a word on it.
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        host, port = server.getsockname()
+        async with client(f"{host}:{port}", policy=RetryPolicy(attempts=1)) as memory:
+            with pytest.raises(DeadlineExceeded):
+                await memory.get_window(ASKED, timeout_s=1.0)

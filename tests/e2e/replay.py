@@ -226,6 +226,8 @@ class ReplayDatafetch:
         self.lifetimes: list[int] = []
         self.refusal: FathomError | None = None
         """Raised by an import."""
+        self.import_ids: list[str] = []
+        """Ids of the next imports' sheets, the first one first; the script's when there are none."""
 
     def _arrow(self, sheet_id: str) -> bytes:
         if sheet_id != self._script.sheet.id:
@@ -246,6 +248,8 @@ class ReplayDatafetch:
         sheet = data.Sheet()
         sheet.CopyFrom(self._script.sheet)
         sheet.title = request.title
+        if self.import_ids:
+            sheet.id = self.import_ids.pop(0)
         issue = data.ImportIssue(row=3, message="has 1 fields, not 3")
         return data.ImportTableResponse(sheet=sheet, issues=[issue])
 

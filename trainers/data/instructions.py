@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from importlib import resources
+from importlib.resources.abc import Traversable
 
 from fathom.core.errors import NotFound
 
@@ -21,17 +22,27 @@ ENDINGS = ("?", "？", ".", "。", "!", "！")
 
 def instruction(name: str, language: str, version: int | None = None) -> str:
     """Return the text of that version, or of the newest; raises ``NotFound`` with the available names."""
-    files = {entry.name: entry for entry in resources.files("fathom.trainers.data").joinpath("prompts").iterdir()}
+    file = f"{name_instruction(name, language, version)}.md"
+    return HEADER.sub("", open_folder().joinpath(file).read_text(encoding="utf-8")).strip()
+
+
+def name_instruction(name: str, language: str, version: int | None = None) -> str:
+    """Return name, version and language of an instruction, as rows name it; raises ``NotFound``."""
+    files = [entry.name for entry in open_folder().iterdir() if FILE.fullmatch(entry.name)]
     found = {
-        int(match["version"]): match.string
+        int(match["version"])
         for match in map(FILE.fullmatch, files)
         if match and (match["name"], match["language"]) == (name, language)
     }
     chosen = version if version is not None else max(found, default=0)
     if chosen not in found:
-        wanted = f"{name}.v{version or 1}.{language}"
-        raise NotFound("instruction", wanted, sorted(file for file in files if FILE.fullmatch(file)))
-    return HEADER.sub("", files[found[chosen]].read_text(encoding="utf-8")).strip()
+        raise NotFound("instruction", f"{name}.v{version or 1}.{language}", sorted(files))
+    return f"{name}.v{chosen}.{language}"
+
+
+def open_folder() -> Traversable:
+    """Return the folder of the instruction files."""
+    return resources.files("fathom.trainers.data").joinpath("prompts")
 
 
 def format_question(question: str, name: str, language: str, version: int | None = None) -> str:

@@ -19,7 +19,7 @@ from fathom.domain.process_reward.sequences import micro_batches
 from fathom.trainers.batch import DataProto
 from fathom.trainers.config.learning import BatchingConfig
 from fathom.trainers.learners.output_layer import token_scores
-from fathom.trainers.learners.packing import Packing, fill_passes
+from fathom.trainers.learners.packing import Packing, fill_passes, find_prompt_heads
 from fathom.trainers.learners.ranks.fsdp import max_over_ranks
 from fathom.trainers.learners.ranks.ulysses import Split
 
@@ -49,7 +49,7 @@ def response_tokens(
     ``data`` has prompts, responses, input_ids, attention_mask and position_ids; padding on either side does not change
     the result. The entropy is that of the same scaled logits. With ``trained`` only tokens in the response_mask are
     computed, the rest is 0. With ``split``, its ranks share every sequence (sequence parallelism). With ``packed``,
-    rows are computed as one sequence without padding (``install_packing``).
+    rows are computed as one sequence without padding, equal prompts once (``install_packing``).
     """
     positions = Positions.of(data, split, trained=trained, packed=packed)
     # Decoder and output layer apart: logits of all positions would be [B, S, V], far larger than the model's
@@ -102,7 +102,7 @@ class Positions:
         following = ids.roll(-1, dims=1)
         if split is not None:
             wanted, following = split.own(wanted), split.own(following)
-        packing = Packing.of(data.tensor("attention_mask"), wanted) if packed else None
+        packing = Packing.of(data, wanted) if packed else None
         return cls(wanted, following[wanted], response, split, packing)
 
     def hidden_states(self, trunk: Any, data: DataProto) -> Tensor:
@@ -152,18 +152,26 @@ def passes(data: DataProto, batching: BatchingConfig) -> list[Tensor]:
     """Return the row indices of each micro-batch.
 
     Micro-batches have equal numbers of rows, or with ``use_dynamic_bsz`` bounded numbers of tokens: of padded ones,
-    rows of similar length together, or with ``use_remove_padding`` of those that the rows have. Every row occurs
-    exactly once, so results can be put back in order by these indices.
+    rows of similar length together, or with ``use_remove_padding`` of those that are computed, to which a prompt that
+    several rows of a pass have adds once. Every row occurs exactly once, so results can be put back in order by these
+    indices.
     """
     if batching.use_dynamic_bsz:
         lengths = [int(length) for length in data.tensor("attention_mask").sum(dim=-1)]
         # Attention and activations grow with tokens, not rows: bounding tokens lets short rows share a pass without a
         # long one exceeding memory.
-        cut = fill_passes if batching.use_remove_padding else micro_batches
-        found = cut(lengths, batching.ppo_max_token_len_per_gpu)
+        limit = batching.ppo_max_token_len_per_gpu
+        found = pack_passes(data, lengths, limit) if batching.use_remove_padding else micro_batches(lengths, limit)
         # Sharded parameters are gathered from all ranks in every pass, so every rank must make as many.
         return [torch.tensor(rows) for rows in split_largest(found, max_over_ranks(len(found)))]
     return list(torch.arange(len(data)).split(batching.ppo_micro_batch_size_per_gpu))
+
+
+def pack_passes(data: DataProto, lengths: list[int], limit: int) -> list[list[int]]:
+    """Return the rows of passes of at most ``limit`` packed tokens, ``lengths`` being the rows' own."""
+    width = data.tensor("prompts").shape[1]
+    prompts = data.tensor("attention_mask")[:, :width].sum(dim=-1).tolist()
+    return fill_passes(lengths, limit, find_prompt_heads(data), prompts)
 
 
 def split_largest(batches: list[list[int]], count: int) -> list[list[int]]:

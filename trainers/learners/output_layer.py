@@ -71,7 +71,7 @@ class _TokenScores(torch.autograd.Function):
         of_chosen, of_spread = gradients
         wants_hidden, wants_weight = ctx.needs_input_grad[:2]
         to_hidden = torch.zeros_like(hidden) if wants_hidden else None
-        to_weight = torch.zeros_like(weight) if wants_weight else None
+        to_weight: Tensor | None = None
         size = chunk_rows(weight)
         for start in range(0, len(hidden), size):
             rows = slice(start, start + size)
@@ -85,14 +85,20 @@ class _TokenScores(torch.autograd.Function):
             grads = grads.div_(ctx.temperature).to(hidden.dtype)
             if to_hidden is not None:
                 to_hidden[rows] = grads @ weight.to(hidden.dtype)
-            if to_weight is not None:
-                # addmm_ adds the product without a temporary as large as the weight, but takes one type only: under
-                # autocast the weight is float32 and the gradient bfloat16.
-                if to_weight.dtype == grads.dtype:
-                    to_weight.addmm_(grads.t(), hidden[rows])
-                else:
-                    to_weight += grads.t() @ hidden[rows]
+            if wants_weight:
+                to_weight = add_product(to_weight, grads.t(), hidden[rows], weight)
+        if wants_weight and to_weight is None:
+            to_weight = torch.zeros_like(weight)
         return to_hidden, to_weight, None, None, None
+
+
+def add_product(into: Tensor | None, left: Tensor, right: Tensor, like: Tensor) -> Tensor:
+    """Return ``into`` with the product added in place; without ``into`` the product alone, in the type of ``like``."""
+    if into is None:
+        return (left @ right).to(like.dtype)
+    # addmm_ adds the product without a temporary as large as the weight, but takes one type only: under autocast the
+    # weight is float32 and the gradient bfloat16.
+    return into.addmm_(left, right) if into.dtype == left.dtype else into.add_(left @ right)
 
 
 def chunk_rows(weight: Tensor) -> int:

@@ -1,14 +1,15 @@
 """Sequence packing: the rows of a pass as one sequence without padding, with attention within each row.
 
-Positions [1, N] are those of the rows, N being all tokens that are not padding. Attention runs row by row over the
-boundaries: no mask of N x N is made, and no token meets one of another row.
+Positions [1, N] are those of the rows, N being all tokens that are not padding. Rows with equal prompts, as the samples
+of a group, have it once: its states depend on nothing after it, and its gradient is the sum of theirs. Attention runs
+row by row over the boundaries: no mask of N x N is made, and no token meets one of another row's response.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,43 +17,100 @@ from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from fathom.core.errors import InvalidField
+from fathom.trainers.batch import DataProto
 from fathom.trainers.learners.ranks.fsdp import layers
 
 ATTENTION = "fathom_packed"
 SETTING = "use_remove_padding"
 
 
+class RowPlace(NamedTuple):
+    """Where a row stands in the sequence: what it shares with an earlier row, then its own tokens."""
+
+    shared: slice
+    own: slice
+
+    def take(self, states: Tensor) -> Tensor:
+        """Return the row's part of ``states`` [1, heads, N, d]."""
+        own = states[:, :, self.own]
+        return torch.cat((states[:, :, self.shared], own), dim=2) if self.shared_tokens else own
+
+    @property
+    def shared_tokens(self) -> int:
+        """Return the number of tokens that an earlier row has for this one."""
+        return int(self.shared.stop - self.shared.start)
+
+
 @dataclass(frozen=True)
 class Packing:
-    """Rows joined to one sequence: ``present`` [B, S] marks their tokens, ``lengths`` counts those of each row."""
+    """Rows joined to one sequence.
 
-    present: Tensor
-    lengths: tuple[int, ...]
+    ``computed`` [B, S] marks the tokens of the sequence, ``index`` [B, S] has the place in it of every token that is
+    not padding, and ``rows`` the places of all rows.
+    """
+
+    computed: Tensor
+    index: Tensor
+    rows: tuple[RowPlace, ...]
 
     @classmethod
-    def of(cls, attention_mask: Tensor, wanted: Tensor) -> Packing:
+    def of(cls, data: DataProto, wanted: Tensor) -> Packing:
         """Pack rows of which the positions ``wanted`` [B, S] are read.
 
         Raises ``InvalidField("attention_mask")`` for a row whose first token is to be predicted.
         """
-        present = attention_mask.bool()
+        present = data.tensor("attention_mask").bool()
         # Padding is not computed here, and so predicts nothing.
         if bool((wanted & ~present).any()):
             row = int((wanted & ~present).any(dim=-1).nonzero()[0])
             raise InvalidField("attention_mask", f"row {row} begins with a token that padding would have to predict")
-        return cls(present, tuple(present.sum(dim=-1).tolist()))
+        width, heads = data.tensor("prompts").shape[1], find_prompt_heads(data)
+        first = torch.tensor(heads, device=present.device)
+        computed = present.clone()
+        computed[:, :width] &= (first == torch.arange(len(heads), device=present.device)).unsqueeze(-1)
+        index = (computed.flatten().cumsum(0) - 1).view(computed.shape)
+        # Prompts are left-padded: equal ones stand in the same columns.
+        index[:, :width] = index[first, :width]
+        return cls(
+            computed, index, place_rows(heads, computed.sum(dim=-1).tolist(), present[:, :width].sum(dim=-1).tolist())
+        )
 
     def inputs(self, input_ids: Tensor, position_ids: Tensor) -> dict[str, Any]:
-        """Build the trunk's input [1, N]; ``row_lengths`` reaches the attention of every layer."""
+        """Build the trunk's input [1, N]; ``row_places`` reaches the attention of every layer."""
         return {
-            "input_ids": input_ids[self.present].unsqueeze(0),
-            "position_ids": position_ids[self.present].unsqueeze(0),
-            "row_lengths": self.lengths,
+            "input_ids": input_ids[self.computed].unsqueeze(0),
+            "position_ids": position_ids[self.computed].unsqueeze(0),
+            "row_places": self.rows,
         }
 
     def select(self, states: Tensor, wanted: Tensor) -> Tensor:
         """Return the states [n, H] at the positions ``wanted`` [B, S], of all states [1, N, H]."""
-        return states[0][wanted[self.present]]
+        return states[0][self.index[wanted]]
+
+
+def find_prompt_heads(data: DataProto) -> list[int]:
+    """Return for each row the first row with the same prompt, which may be itself."""
+    width = data.tensor("prompts").shape[1]
+    mask = data.tensor("attention_mask")[:, :width]
+    # Positions too: the same words at other places have other states.
+    prompts = torch.cat(
+        (data.tensor("input_ids")[:, :width] * mask, data.tensor("position_ids")[:, :width] * mask, mask), 1
+    )
+    kinds = torch.unique(prompts, dim=0, return_inverse=True)[1].tolist()
+    first: dict[int, int] = {}
+    return [first.setdefault(kind, row) for row, kind in enumerate(kinds)]
+
+
+def place_rows(heads: Sequence[int], tokens: Sequence[int], prompts: Sequence[int]) -> tuple[RowPlace, ...]:
+    """Return the places of rows with ``tokens`` of their own each, whose ``prompts`` tokens their heads have."""
+    places: list[RowPlace] = []
+    start = 0
+    for row, (head, count) in enumerate(zip(heads, tokens, strict=True)):
+        begin = start if head == row else places[head].own.start
+        shared = slice(begin, begin if head == row else begin + prompts[row])
+        places.append(RowPlace(shared, slice(start, start + count)))
+        start += count
+    return tuple(places)
 
 
 def install_packing(model: Any) -> None:
@@ -80,14 +138,19 @@ def attend_within_rows(
     value: Tensor,
     attention_mask: Tensor | None,
     *,
-    row_lengths: Sequence[int],
+    row_places: Sequence[RowPlace],
     sliding_window: int | None = None,
     **settings: Any,
 ) -> tuple[Tensor, None]:
     """Attend causally within each row of ``query`` [1, heads, N, d]; returns [1, N, heads, d]."""
-    # Not a tensor of lengths: reading it here would make every layer wait for the device.
-    rows = zip(*(states.split(list(row_lengths), dim=2) for states in (query, key, value)), strict=True)
-    found = [sdpa_attention_forward(module, q, k, v, window_mask(q, sliding_window), **settings)[0] for q, k, v in rows]
+    found = []
+    # Not a tensor of places: reading it here would make every layer wait for the device.
+    for row in row_places:
+        q, k, v = (row.take(states) for states in (query, key, value))
+        states = sdpa_attention_forward(module, q, k, v, window_mask(q, sliding_window), **settings)[0]
+        # Queries of a shared prompt are asked again and dropped: only so is the row plainly causal, which the fast
+        # kernels want, and all else of the prompt, the matrices, is computed once.
+        found.append(states[:, row.shared_tokens :])
     return torch.cat(found, dim=1), None
 
 
@@ -101,20 +164,46 @@ def window_mask(query: Tensor, window: int | None) -> Tensor | None:
     return (ones.tril() & ones.triu(1 - window)).view(1, 1, width, width)
 
 
-def fill_passes(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
+def fill_passes(
+    lengths: Sequence[int], max_tokens: int, heads: Sequence[int] | None = None, prompts: Sequence[int] = ()
+) -> list[list[int]]:
     """Return row numbers in passes of at most ``max_tokens`` tokens together, the longest rows first.
 
-    A row longer than the limit has a pass of its own. Every row occurs once.
+    Rows with the same of ``heads`` share their ``prompts`` tokens, which count once in a pass; such rows stay together
+    as far as the limit allows. A row longer than the limit has a pass of its own. Every row occurs once.
     """
+    bundles = bundle_rows(lengths, max_tokens, range(len(lengths)) if heads is None else heads, prompts)
     found: list[list[int]] = []
     room: list[int] = []
     # First fit of decreasing lengths needs at most 11/9 of the fewest passes possible.
-    for row in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
-        place = next((number for number, free in enumerate(room) if free >= lengths[row]), None)
+    for rows, tokens in sorted(bundles, key=lambda bundle: -bundle[1]):
+        place = next((number for number, free in enumerate(room) if free >= tokens), None)
         if place is None:
-            found.append([row])
-            room.append(max_tokens - lengths[row])
+            found.append(rows)
+            room.append(max_tokens - tokens)
         else:
-            found[place].append(row)
-            room[place] -= lengths[row]
+            found[place] += rows
+            room[place] -= tokens
+    return found
+
+
+def bundle_rows(
+    lengths: Sequence[int], max_tokens: int, heads: Sequence[int], prompts: Sequence[int]
+) -> list[tuple[list[int], int]]:
+    """Return rows of one head that fit into a pass together, the longest first, with their tokens."""
+    families: dict[int, list[int]] = {}
+    for row, head in enumerate(heads):
+        families.setdefault(head, []).append(row)
+    found: list[tuple[list[int], int]] = []
+    for family in families.values():
+        rows: list[int] = []
+        tokens = 0
+        for row in sorted(family, key=lambda index: -lengths[index]):
+            more = lengths[row] - (prompts[row] if rows else 0)
+            if rows and tokens + more > max_tokens:
+                found.append((rows, tokens))
+                rows, tokens, more = [], 0, lengths[row]
+            rows.append(row)
+            tokens += more
+        found.append((rows, tokens))
     return found

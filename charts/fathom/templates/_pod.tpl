@@ -80,6 +80,7 @@ FATHOM_RUNTIME_LOG_LEVEL: {{ $service.logLevel | quote }}
 {{- if $service.bus }}
 # When all restart at once, the bus may be the last.
 FATHOM_RUNTIME_BUS_WAIT_S: "240"
+FATHOM_RUNTIME_EVENT_BYTES: {{ int64 $root.Values.nats.eventBytes | quote }}
 {{- end }}
 # A pod that is the only one of its kind moves with its volume: its callers wait for it.
 FATHOM_RUNTIME_CALL_ATTEMPTS: "20"

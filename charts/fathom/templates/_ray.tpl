@@ -3,6 +3,8 @@
 {{- include "fathom.secretEnv" (list . true true) | trimPrefix "\n" }}
 - name: FATHOM_RUNTIME_BUS_URL
   value: {{ include "fathom.busUrl" . | quote }}
+- name: FATHOM_RUNTIME_EVENT_BYTES
+  value: {{ int64 .Values.nats.eventBytes | quote }}
 - name: FATHOM_RUNTIME_STORE_URL
   value: {{ include "fathom.storeUrl" . | quote }}
 - name: FATHOM_RUNTIME_ENDPOINTS

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,14 +28,16 @@ if TYPE_CHECKING:
 # goes, and when a server ends a connection for its age, so that new replicas are found too.
 ROUND_ROBIN = '{"loadBalancingConfig": [{"round_robin": {}}]}'
 # Reconnects within a second instead of gRPC's two minutes: replicas are replaced at every deployment, and the callers'
-# retries last some ten seconds. Keepalive finds a peer that vanished without closing the connection.
+# retries last some ten seconds. Despite its name, min_reconnect_backoff is how long a connection may take to be made:
+# shorter than a second shuts out a server on a busy node, longer keeps callers at the address of a pod that is gone.
+# Keepalive finds a peer that vanished without closing the connection.
 CHANNEL_OPTIONS = (
     ("grpc.service_config", ROUND_ROBIN),
     ("grpc.dns_min_time_between_resolutions_ms", 1000),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES + 1024),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES + 1024),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 3000),
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
@@ -44,6 +47,11 @@ CHANNEL_OPTIONS = (
 
 # Longer than any call's deadline is: streams of runs end with their run, at most after an hour.
 RETIRE_S = 3600.0
+# A name has no address while the only pod behind it is replaced. gRPC asks for such a name again after ever longer
+# pauses, of up to two minutes, which no option shortens: a pod that was away for half a minute stayed out of reach for
+# a quarter more. A new channel asks at once.
+RENEW_S = 2.0
+UNREACHABLE = grpc.ChannelConnectivity.TRANSIENT_FAILURE
 
 
 class Transport(Protocol):
@@ -73,30 +81,39 @@ class StreamsNeedGrpc(FathomError):
 class GrpcTransport:
     """Transport over one gRPC channel to one target, with mutual TLS where it has certificates."""
 
-    def __init__(self, target: str, certificates: Certificates | None = None) -> None:
-        self._target, self._certificates = target, certificates
+    def __init__(
+        self, target: str, certificates: Certificates | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._target, self._certificates, self._clock = target, certificates, clock
         self._material: Material | None = None
         self._retiring: set[asyncio.Task[None]] = set()
         self._stubs: dict[str, Any] = {}
-        if certificates is None:
-            self._channel: grpc.aio.Channel | None = grpc.aio.insecure_channel(target, options=CHANNEL_OPTIONS)
-        else:
-            self._channel = None  # opened by the first call, with the certificate of that moment
+        # Opened by the first call, with the certificate of that moment.
+        self._channel: grpc.aio.Channel | None = None
+        self._opened = 0.0
 
     def _open(self) -> grpc.aio.Channel:
         """Return the channel; after a rotation a new one, while the calls on the old one end there.
 
         Raises ``NotReady`` when this side's certificate has expired.
         """
-        if self._certificates is not None:
-            material = self._certificates.require_current()
-            if self._channel is None or material is not self._material:
-                self._retire()
+        material = None if self._certificates is None else self._certificates.require_current()
+        if self._channel is None or material is not self._material:
+            self._retire()
+            if material is None:
+                self._channel = grpc.aio.insecure_channel(self._target, options=CHANNEL_OPTIONS)
+            else:
                 credentials = channel_credentials(material)
                 self._channel = grpc.aio.secure_channel(self._target, credentials, options=CHANNEL_OPTIONS)
-                self._material = material
-        assert self._channel is not None
+            self._material, self._opened = material, self._clock()
         return self._channel
+
+    def _read_error(self, error: grpc.aio.AioRpcError, service: str, method: str) -> FathomError:
+        """Return the typed error of a failed call; a channel that reaches nobody is not used again."""
+        channel, age_s = self._channel, self._clock() - self._opened
+        if channel is not None and age_s >= RENEW_S and channel.get_state() is UNREACHABLE:
+            self._retire()
+        return from_grpc(error, service, method)
 
     def _retire(self) -> None:
         """Close the channel once its calls have ended."""
@@ -104,7 +121,7 @@ class GrpcTransport:
             task = asyncio.get_running_loop().create_task(self._channel.close(RETIRE_S))
             self._retiring.add(task)
             task.add_done_callback(self._retiring.discard)
-        self._stubs = {}
+        self._channel, self._stubs = None, {}
 
     async def unary(self, method: Method, request: Message, call: Call) -> Message:
         data = encode(request)
@@ -113,7 +130,7 @@ class GrpcTransport:
                 data, timeout=call.remaining_s(), metadata=tuple(call.headers().items())
             )
         except grpc.aio.AioRpcError as error:
-            raise from_grpc(error, method.service, method.name) from None
+            raise self._read_error(error, method.service, method.name) from None
         return response
 
     async def stream(
@@ -129,7 +146,7 @@ class GrpcTransport:
             async for response in running:
                 yield response
         except grpc.aio.AioRpcError as error:
-            raise from_grpc(error, method.service, method.name) from None
+            raise self._read_error(error, method.service, method.name) from None
         finally:
             running.cancel()
 
@@ -141,7 +158,7 @@ class GrpcTransport:
         try:
             reply = await health_pb2_grpc.HealthStub(channel).Check(request, timeout=timeout_s)
         except grpc.aio.AioRpcError as error:
-            raise from_grpc(error, service, "health") from None
+            raise self._read_error(error, service, "health") from None
         if reply.status != health_pb2.HealthCheckResponse.SERVING:
             raise DependencyFailed(service, "is warming up or draining")
 

@@ -31,7 +31,7 @@ from fathom.core.telemetry import Telemetry
 from fathom.hosting.deps import Deps
 from fathom.hosting.starting import wait_for_bus
 from fathom.transport.bus.base import Closable
-from fathom.transport.bus.streams import ACK_WAIT_S
+from fathom.transport.bus.streams import ACK_WAIT_S, LEAST_EVENT_BYTES, MAX_EVENT_BYTES, topology
 from fathom.transport.lifetime import end_with_parent
 from fathom.transport.rpc.dispatch import Dispatcher
 from fathom.transport.rpc.door import OpenDoor, TokenDoor
@@ -83,6 +83,12 @@ class Runtime(Settings):
     """Seconds without a heartbeat after which a message taken from the bus is redelivered to another process.
 
     All processes of a bus must use the same value and send heartbeats well within it.
+    """
+    event_bytes: int = Field(default=MAX_EVENT_BYTES, ge=LEAST_EVENT_BYTES)
+    """Bytes of the events of all runs together, which the bus keeps for a day at most.
+
+    Above it the oldest go; a reader that asks for them is told so, and the record of an ended run stays. A server of
+    the bus sets as much of its storage aside. All processes of a bus must use the same value.
     """
     store_url: str = "memory://"
     """``file:///dir``, ``s3://key:secret@host:port/bucket`` or ``memory://``."""
@@ -144,9 +150,8 @@ async def dependencies(
         watch_certificate(telemetry, certificates)
     store = open_store(runtime.store_url)
     try:
-        bus = await wait_for_bus(
-            runtime.bus_url, store, telemetry.log, ack_wait_s=runtime.ack_wait_s, patience_s=runtime.bus_wait_s
-        )
+        streams = topology(ack_wait_s=runtime.ack_wait_s, event_bytes=runtime.event_bytes)
+        bus = await wait_for_bus(runtime.bus_url, store, telemetry.log, streams=streams, patience_s=runtime.bus_wait_s)
         try:
             policy = RetryPolicy(attempts=runtime.call_attempts)
             credentials = service_credentials(tokens, name)

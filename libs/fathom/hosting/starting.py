@@ -10,16 +10,16 @@ from fathom.core.errors import FathomError
 from fathom.core.retry import Retries, RetryPolicy
 from fathom.transport.bus import open_bus
 from fathom.transport.bus.base import Bus
-from fathom.transport.bus.streams import topology
+from fathom.transport.bus.streams import Topology
 from fathom.transport.store import ObjectStore
 
 POLICY = RetryPolicy(attempts=None, first_delay_s=0.5, max_delay_s=5.0)
 
 
 async def wait_for_bus(
-    url: str, store: ObjectStore, log: Any, *, ack_wait_s: float, patience_s: float, policy: RetryPolicy = POLICY
+    url: str, store: ObjectStore, log: Any, *, streams: Topology, patience_s: float, policy: RetryPolicy = POLICY
 ) -> Bus:
-    """Open the bus and declare its streams; try again for ``patience_s`` seconds while no server does both.
+    """Open the bus and declare its ``streams``; try again for ``patience_s`` seconds while no server does both.
 
     Raises what ``open_bus`` raises when that time is over, and at once what waiting does not mend.
     """
@@ -27,7 +27,7 @@ async def wait_for_bus(
     while True:
         bus: Bus | None = None
         try:
-            bus = await open_bus(url, store, topology(ack_wait_s=ack_wait_s))
+            bus = await open_bus(url, store, streams)
             await bus.declare()
             return bus
         except FathomError as error:

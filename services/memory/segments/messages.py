@@ -8,8 +8,8 @@ from fathom.services.memory.segments.searching import ANSWER_CHARS, Found, Recal
 from fathom.services.memory.times import to_seconds, to_timestamp
 
 
-def wanted_from_proto(request: pb.SearchMemoryRequest) -> Wanted:
-    """Return what a request asks for."""
+def wanted_from_proto(request: pb.SearchMemoryRequest, window: int) -> Wanted:
+    """Return what a request asks for; ``window`` is how many turns a window has."""
     return Wanted(
         request.question,
         request.top_k,
@@ -18,6 +18,7 @@ def wanted_from_proto(request: pb.SearchMemoryRequest) -> Wanted:
         request.through,
         to_seconds(request.after),
         to_seconds(request.before),
+        window if request.older_than_window else 0,
     )
 
 
@@ -29,6 +30,7 @@ def found_to_proto(found: Found) -> pb.SearchMemoryResponse:
         segments=[segment_to_proto(one) for one in found.segments],
         method=by_meaning if found.has_meaning else pb.RECALL_METHOD_WORDS,
         next_page_token=found.token,
+        has_turns=found.has_turns,
     )
 
 

@@ -19,6 +19,7 @@ from fathom.services.memory.segments.scoring import (
     Query,
     add_neighbours,
     combine,
+    fuse,
     measure_heat,
     measure_nearness,
     read_query,
@@ -38,7 +39,10 @@ ANSWER_CHARS = 8_000
 
 @dataclass(frozen=True)
 class Wanted:
-    """Query of the memory; times are in seconds since the epoch, 0 where open."""
+    """Query of the memory; times are in seconds since the epoch, 0 where open.
+
+    With ``newest`` so many of the conversation's newest turns do not count.
+    """
 
     question: str
     top_k: int = 0
@@ -47,6 +51,7 @@ class Wanted:
     through: int = 0
     after: float = 0.0
     before: float = 0.0
+    newest: int = 0
 
     def is_within(self, ended: float) -> bool:
         """Return whether a turn's end is within the times."""
@@ -54,13 +59,29 @@ class Wanted:
 
 
 @dataclass(frozen=True)
+class RankedPage:
+    """A page with what it has of a question (``score``, 0 to 1), its place among the others, and its best passage."""
+
+    page: Page
+    score: float
+    place: float
+    passage: int
+
+    @property
+    def key(self) -> tuple[float, str, int]:
+        """Return the key of the page in the list of results."""
+        return self.place, self.page.conversation, self.page.number
+
+
+@dataclass(frozen=True)
 class Recalled:
-    """A turn with its page, its score and the passage that fits best."""
+    """A turn with its page, what it has of the question, the passage that fits best, and its place in the order."""
 
     turn: FiledTurn
     page: Page
     score: float
     passage: str
+    place: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -74,13 +95,17 @@ class RecalledSegment:
 
 @dataclass(frozen=True)
 class Found:
-    """Recalled turns, best first; ``has_meaning`` is False where words alone were compared."""
+    """Recalled turns, best first; ``has_meaning`` is False where words alone were compared.
+
+    ``has_turns`` is whether the user has any turn, found or not.
+    """
 
     turns: tuple[Recalled, ...]
     segments: tuple[RecalledSegment, ...]
     has_meaning: bool
     has_more: bool = False
     token: str = ""
+    has_turns: bool = False
 
 
 class Searcher:
@@ -94,6 +119,14 @@ class Searcher:
         check(wanted)
         of = f"recall {fingerprint(wanted)}"
         key = read_token(wanted.token, of, (float, str, int)) if wanted.token else ()
+        has_turns, older = await self._database.run_transaction(
+            lambda db: (storage.has_turns(db, owner), storage.find_older(db, owner, wanted.conversation, wanted.newest))
+        )
+        if wanted.newest:
+            # Where nothing is older than the window neither filing nor the encoder is waited for.
+            if not older:
+                return Found((), (), has_meaning=False, has_turns=has_turns)
+            wanted = replace(wanted, through=older)
         # What was said just now can be asked for at once.
         await self._filer.file_pending(owner)
         now = self._clock()
@@ -107,7 +140,8 @@ class Searcher:
             # One visit per question, however many pages of the list are read.
             if not key and found.turns:
                 storage.note_visits(db, owner, {one.page.segment for one in found.turns}, now)
-            return replace(found, token=write_token(of, *last_key(found))) if found.has_more else found
+            token = write_token(of, *last_key(found)) if found.has_more else ""
+            return replace(found, token=token, has_turns=has_turns)
 
         return await self._database.run_transaction(work)
 
@@ -119,22 +153,24 @@ def recall(db: Connection, owner: Owner, wanted: Wanted, query: Query, now: floa
     if wanted.conversation:
         own = storage.list_conversation_segments(db, owner, wanted.conversation)
         segments = [one for one in segments if one.number in own]
-    weights = weigh_terms([one.terms for one in segments], query.terms)
+    weights = weigh_terms([one.terms for one in segments], sum(one.pages for one in segments), query.terms)
     chosen = choose_segments(segments, query, weights, now)[:SEGMENTS_READ]
     numbers = [one.segment.number for one in chosen]
     pages = storage.load_pages(db, owner, numbers, wanted.conversation, wanted.through)
     pages = [page for page in pages if wanted.is_within(page.ended)]
-    ranked = sorted(rank_pages(pages, query, weights), key=lambda one: place_of(*one[:2]), reverse=True)
-    ranked = [one for one in ranked if one[0] > 0 and (not after or place_of(*one[:2]) < tuple(after))]
-    top_k = wanted.top_k or DEFAULT_TOP_K
-    turns = storage.load_turns(db, owner, list(storage.list_places([page for _, page, _ in ranked[:top_k]])))
+    ranked = sorted(rank_pages(pages, query, weights), key=lambda one: one.key, reverse=True)
+    ranked = [one for one in ranked if one.score > 0 and (not after or one.key < tuple(after))]
+    top = ranked[: wanted.top_k or DEFAULT_TOP_K]
+    turns = storage.load_turns(db, owner, list(storage.list_places([one.page for one in top])))
     recalled = tuple(
-        Recalled(turns[page.conversation, page.number], page, score, find_passage(turns, page, best))
-        for score, page, best in ranked[:top_k]
+        Recalled(
+            turns[one.page.conversation, one.page.number], one.page, one.score, find_passage(turns, one), one.place
+        )
+        for one in top
     )
     shown = {one.page.segment for one in recalled}
     kept = tuple(one for one in chosen if one.segment.number in shown)
-    return Found(recalled, kept, query.vector is not None, len(ranked) > top_k)
+    return Found(recalled, kept, query.vector is not None, len(ranked) > len(top))
 
 
 def choose_segments(
@@ -153,38 +189,43 @@ def choose_segments(
     return sorted(found, key=lambda one: (one.score, one.heat, one.segment.number), reverse=True)
 
 
-def rank_pages(pages: Sequence[Page], query: Query, weights: dict[str, float]) -> list[tuple[float, Page, int]]:
-    """Return each page with its score and the number of its best passage."""
+def rank_pages(pages: Sequence[Page], query: Query, weights: dict[str, float]) -> list[RankedPage]:
+    """Return each page with its scores and the number of its best passage."""
     words = score_words([page.terms for page in pages], weights)
-    found = []
-    for page, word in zip(pages, words, strict=True):
+    dates = [score_dates(query.days, page.ended) for page in pages]
+    meanings: list[float | None] = []
+    passages = []
+    for page in pages:
         meaning, best = None, 0
         if query.vector is not None and query.unrelated is not None and page.is_comparable(query.encoder):
             near = measure_nearness(query.vector, page.vectors, query.unrelated)
             best = int(near.argmax())
             meaning = float(near[best])
-        found.append((combine(meaning, word, score_dates(query.days, page.ended)), page, best))
-    scores = add_neighbours({(page.conversation, page.number): score for score, page, _ in found})
-    # Rounded, so that it is the same number in a token.
-    return [(round(scores[page.conversation, page.number], 6), page, best) for _, page, best in found]
-
-
-def place_of(score: float, page: Page) -> tuple[float, str, int]:
-    """Return the key of a page in the list of results."""
-    return score, page.conversation, page.number
+        meanings.append(meaning)
+        passages.append(best)
+    own = list(map(combine, meanings, words, dates))
+    places = [(page.conversation, page.number) for page in pages]
+    scores = add_neighbours(dict(zip(places, own, strict=True)))
+    order = add_neighbours(dict(zip(places, fuse(meanings, words, dates), strict=True)))
+    return [
+        # Rounded, so that it is the same number in a token. A turn that has nothing of the question is not about it,
+        # whatever stands beside it.
+        RankedPage(page, round(scores[place], 6) if score else 0.0, round(order[place], 6), passage)
+        for page, place, score, passage in zip(pages, places, own, passages, strict=True)
+    ]
 
 
 def last_key(found: Found) -> tuple[float, str, int]:
     """Return the key of the last turn of a page of results."""
     last = found.turns[-1]
-    return place_of(last.score, last.page)
+    return last.place, last.page.conversation, last.page.number
 
 
-def find_passage(turns: dict[tuple[str, int], FiledTurn], page: Page, number: int) -> str:
-    """Return the passage of a turn by its number, as it was when its vector was made."""
-    turn = turns[page.conversation, page.number]
+def find_passage(turns: dict[tuple[str, int], FiledTurn], one: RankedPage) -> str:
+    """Return the best passage of a turn, as it was when its vector was made."""
+    turn = turns[one.page.conversation, one.page.number]
     passages = read_turn(turn.whole_question, turn.answer).passages
-    return passages[number] if number < len(passages) else passages[0]
+    return passages[one.passage] if one.passage < len(passages) else passages[0]
 
 
 def check(wanted: Wanted) -> None:
@@ -197,6 +238,8 @@ def check(wanted: Wanted) -> None:
         raise InvalidField("top_k", f"must be 0 to {MAX_TOP_K}")
     if wanted.through < 0 or (wanted.through and not wanted.conversation):
         raise InvalidField("through", "must not be negative, and needs a conversation_id")
+    if wanted.newest and (wanted.through or not wanted.conversation):
+        raise InvalidField("older_than_window", "needs a conversation_id, and no through")
     if "\0" in wanted.conversation:
         raise InvalidField("conversation_id", "must not have the character NUL")
     if wanted.before and wanted.before <= wanted.after:
@@ -205,5 +248,5 @@ def check(wanted: Wanted) -> None:
 
 def fingerprint(wanted: Wanted) -> str:
     """Return what a token is for: the same question with the same bounds, whatever the size of its pages."""
-    parts = (wanted.question, wanted.conversation, wanted.through, wanted.after, wanted.before)
+    parts = (wanted.question, wanted.conversation, wanted.through, wanted.after, wanted.before, wanted.newest)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]

@@ -91,6 +91,19 @@ class Page:
         return mean
 
 
+def has_turns(db: Connection, owner: Owner) -> bool:
+    """Return whether the user has said anything that is held."""
+    chosen = (TURNS.c.tenant == owner.tenant, TURNS.c.principal == owner.principal)
+    return db.execute(select(TURNS.c.number).where(*chosen).limit(1)).first() is not None
+
+
+def find_older(db: Connection, owner: Owner, conversation: str, newest: int) -> int:
+    """Return the number of the last turn before the ``newest`` ones of a conversation; 0 for none."""
+    chosen = (TURNS.c.tenant == owner.tenant, TURNS.c.conversation == conversation)
+    query = select(TURNS.c.number).where(*chosen).order_by(TURNS.c.number.desc()).offset(newest).limit(1)
+    return db.execute(query).scalar_one_or_none() or 0
+
+
 def lock_owner(db: Connection, owner: Owner) -> None:
     """Let one replica at a time file the turns of a user; on SQLite the transaction does."""
     if db.dialect.name == "postgresql":

@@ -29,6 +29,10 @@ CODE_CHARS = 3
 # Levels under several names: "close" asks for a price.
 LEVELS = frozenset({"", "price", "level"})
 
+OUTPUT, ASSUMED = (SlotKind.OUTPUT,), (SlotKind.PARAMETER, SlotKind.UNKNOWN)
+# Characters between a number and its unit, and of the part of a measure's name that says what it rests on.
+UNIT_GAP, MAX_BASIS_CHARS = 2, 120
+
 
 @dataclass(frozen=True)
 class ViewReader:
@@ -85,7 +89,9 @@ class ViewReader:
         # "fell by 12%" is a change of -12, written without a sign.
         sign = await self._find_sign(text, measure)
         cut = text[:MAX_TEXT_CHARS]
-        made = View("", measure, first, last, 0.0, "", cut, as_of)
+        # Returns in dollars and in euros, with one risk-free rate and another, are different things.
+        compared = f"{measure}{name_basis(read, question, numbers, sentence.text)}"
+        made = View("", compared, first, last, 0.0, "", cut, as_of)
         # Without a number a clear rise or fall is still a view.
         if not numbers:
             direct = list_values(read, ENTITY)
@@ -132,6 +138,24 @@ def name_measure(read: ReadText) -> str:
     return f"{indicators[0] if indicators else IMPLIED}/{how}"
 
 
+def name_basis(read: ReadText, question: ReadText | None, numbers: Sequence[Number], text: str) -> str:
+    """Return what a measure rests on, e.g. ";euros", as the end of its name; "" where neither text says.
+
+    It is the currency in which something is expressed, and what of the question is a parameter or was not understood:
+    an assumption in unknown words is one nevertheless.
+    """
+    spans = [find_span(number, text) for number in numbers]
+    # At a number stands its unit, which is compared as such.
+    said = [
+        slot
+        for slot in read.of(OUTPUT)
+        if not any(slot.start <= end + UNIT_GAP and start < slot.end for start, end in spans)
+    ]
+    asked = [*question.of(OUTPUT if not said else ()), *question.of(ASSUMED)] if question else []
+    words = sorted({(slot.value or slot.text).casefold() for slot in (*said, *asked)})
+    return f";{','.join(words)}"[:MAX_BASIS_CHARS] if words else ""
+
+
 def find_window(read: ReadText, question: ReadText | None) -> tuple[str, str]:
     """Return the first and last day of a text, of its question where it names none; "" for open ends."""
     # The sentence binds; its question fills what it leaves out.
@@ -148,14 +172,18 @@ def find_window(read: ReadText, question: ReadText | None) -> tuple[str, str]:
 
 def is_taken(number: Number, text: str, read: ReadText) -> bool:
     """Return whether a number is a part of a period or a name."""
-    # The reader has seen the text with single blanks, the numbers have their places in the original.
-    before = " ".join(text[: number.start].split())
-    start = len(before) + (1 if before and text[: number.start][-1:].isspace() else 0)
-    end = start + len(number.text)
+    start, end = find_span(number, text)
     # Year numbers are parts of periods, and "S&P 500" has one in its name.
     # Parameters are the values themselves.
     named = (SlotKind.PERIOD, SlotKind.ENTITY, SlotKind.INDICATOR, SlotKind.FREQUENCY)
     return any(slot.start < end and start < slot.end for slot in read.slots if slot.kind in named)
+
+
+def find_span(number: Number, text: str) -> tuple[int, int]:
+    """Return where a number stands in its sentence as a reader has seen it, with single blanks."""
+    before = " ".join(text[: number.start].split())
+    start = len(before) + (1 if before and text[: number.start][-1:].isspace() else 0)
+    return start, start + len(number.text)
 
 
 def fits(number: Number, measure: str) -> bool:

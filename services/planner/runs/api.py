@@ -32,7 +32,7 @@ from fathom.services.planner.proto.window import settings_from_proto
 from fathom.services.planner.questions.routing import Form, Route
 from fathom.services.planner.runs.control import find_current_todo
 from fathom.services.planner.runs.conversation import MAX_SHEETS, load_messages, load_sheets, read_history
-from fathom.services.planner.runs.log.events import fold_log
+from fathom.services.planner.runs.log.events import fold_log, make_events_gone
 from fathom.services.planner.runs.log.fold import load_history
 from fathom.services.planner.runs.queue import submit_run
 from fathom.services.planner.runs.replay import replay
@@ -42,7 +42,7 @@ from fathom.services.planner.runs.worker import Worker
 from fathom.services.planner.workflow.convert import PLAYED_BY
 from fathom.services.planner.workflow.rewriting import Reading
 from fathom.transport.bus.base import Backlog
-from fathom.transport.bus.streams import DAY_S, LEGS
+from fathom.transport.bus.streams import DAY_S, LEGS, events_subject
 
 # Names that policy takes in the place of a model.
 MODEL_ROLES = frozenset({"planner", "writer", "coder", "judge"})
@@ -90,7 +90,9 @@ class Runs:
             backlog = Backlog(0, 0, 0)
         header, is_new = await self.begin(request)
         if not is_new:
-            return header, await self.queue(header, lane)
+            leg = await self.queue(header, lane)
+            await self._require_events(header.run_id, leg)
+            return header, leg
         # Nobody else knows the run yet: it has neither resumptions nor an end to look for.
         leg = first_leg(header)
         # Before the record: a planner that is lost in between leaves a run that is played, and none without an end.
@@ -277,10 +279,16 @@ class Runs:
         """Return the run and the leg to follow; raise ``NotFound`` for a run that is unknown or too old."""
         header = await self.record.get_header(run_id)
         leg = await self.record.get_leg(header)
-        if leg.start_time < time.time() - DAY_S and await self.record.get_end(run_id, leg.number) is not None:
-            # The stream has dropped the events: following it would wait for ever.
-            raise NotFound("events of run", run_id, ["GetRun gives its trajectory"])
+        await self._require_events(run_id, leg)
         return header, leg
+
+    async def _require_events(self, run_id: str, leg: Leg) -> None:
+        """Raise ``NotFound`` for a leg that has ended and whose events are gone."""
+        # The stream drops events by age and, above its bound, the oldest ones: following it would wait for ever.
+        if await self.record.get_end(run_id, leg.number) is not None and (
+            leg.start_time < time.time() - DAY_S or not await self.worker.bus.last_sequence(events_subject(run_id))
+        ):
+            raise make_events_gone(run_id)
 
     async def get(self, run_id: str, lane: common.Lane) -> pb.GetRunResponse:
         """Return the run with its trajectory so far, and the runs that it has delegated."""

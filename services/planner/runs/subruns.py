@@ -72,7 +72,8 @@ class SubRunClient:
             if is_new:
                 await asyncio.shield(self.record.discard(header))
             raise
-        async with aclosing(follow(self.bus, run_id, 0, leg.number)) as events:
+        # Only its end is of interest here.
+        async with aclosing(follow(self.bus, run_id, 0, leg.number, may_skip=True)) as events:
             async for event in events:
                 if event.HasField("finished") and event.finished.leg >= leg.number:
                     return event.finished

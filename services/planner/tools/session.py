@@ -123,7 +123,7 @@ class Session:
 
     async def _open(self) -> str:
         # The same id for a repeated request: a retry gets the session that its first attempt created.
-        request = pb.CreateSessionRequest(request_id=f"{self.run_id}-session-{self._generation}")
+        request = pb.CreateSessionRequest(request_id=f"{self.run_id}-session-{self._generation}", run_id=self.run_id)
         try:
             return (await self.clients.sandbox.create_session(request, timeout_s=self.timeout_s)).session_id
         except DeadlineExceeded as error:
@@ -145,6 +145,7 @@ class Session:
                 request = pb.PutFrameRequest(
                     request_id=f"{self._id}-{variable}",
                     session_id=self._id,
+                    run_id=self.run_id,
                     name=variable,
                     ref=sheet.data,
                     description=sheet.title,
@@ -159,7 +160,7 @@ class Session:
                 self._held.add(variable)
 
     async def _run(self, request_id: str, code: str) -> list[pb.ExecuteResponse]:
-        request = pb.ExecuteRequest(request_id=request_id, session_id=self._id, code=code)
+        request = pb.ExecuteRequest(request_id=request_id, session_id=self._id, run_id=self.run_id, code=code)
         events = [event async for event in self.clients.sandbox.execute(request, timeout_s=self.timeout_s)]
         if not events or not events[-1].HasField("outcome"):
             # A stream that breaks off says nothing about the cell, so the session's state is unknown.
@@ -177,7 +178,7 @@ class Session:
     async def close(self) -> None:
         """Close the session, ignoring failures: the sandbox reaps idle sessions."""
         if self._id:
-            request = pb.CloseSessionRequest(session_id=self._id)
+            request = pb.CloseSessionRequest(session_id=self._id, run_id=self.run_id)
             self._id = ""
             try:
                 await self.clients.sandbox.close_session(request, timeout_s=5.0)

@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from fathom.core.errors import DependencyFailed
 from fathom.domain.chat.quoting import neutral, quote
+from fathom.domain.chat.quoting import shorten as shorten
 from fathom.services.planner.model.episode import MaterialKind, ToolStatus
 
 # A model may invent names of any length, and the name is repeated to it.
@@ -94,12 +95,3 @@ class SharingTool(Protocol):
 def make_schema(required: list[str], **properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON schema of an object without additional properties."""
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-
-
-def shorten(text: str, limit: int) -> str:
-    """Return at most about ``limit`` characters of ``text``: head, a note on the omission, tail."""
-    if len(text) <= limit:
-        return text
-    # The head says what a text is; its end often has the result, the last rows or the error.
-    head, tail = limit * 2 // 3, limit // 3
-    return f"{text[:head]}\n… {len(text) - head - tail:,} characters left out …\n{text[-tail:]}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fathom.domain.chat import pipeline
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.chat.pipeline import COMPOSE, PLAN, REFLECT, REWRITE, ask
 from fathom.domain.chat.quoting import neutral
@@ -14,8 +15,6 @@ from fathom.services.planner.prompts.selection import Prompts, describe_memory
 from fathom.services.planner.tools.tool import shorten
 from fathom.services.planner.workflow.enrichment import QuestionContext
 
-# A follow-up mostly refers to the last two turns.
-FULL_TURNS, MAX_ANSWER_CHARS = 2, 6_000
 # Characters of all results together in the reflection, and the least per result, below which it says nothing.
 RESULT_CHARS, LEAST_RESULT_CHARS = 12_000, 300
 # A plan needs to know what a tool is for, not its details.
@@ -117,27 +116,11 @@ def format_tools(tools: Sequence[tuple[str, str]]) -> str:
     return "\n".join(f"- {name}: {' '.join(description.split())[:TOOL_CHARS]}" for name, description in tools)
 
 
-def format_history(messages: Sequence[Message], full_turns: int = FULL_TURNS) -> str:
-    """Return the turns, oldest first: the last ``full_turns`` with their answers, older ones with bullet points only.
-
-    Questions are in their rewritten form. Memory already provides bullet points for older turns; an older answer in
-    full is cut to its first lines.
-    """
+def format_history(messages: Sequence[Message]) -> str:
+    """Return the turns of a run's history as the rewrite stage is shown them."""
     turns = [
         (asked.content, answered.content)
         for asked, answered in zip(messages[::2], messages[1::2], strict=False)
         if asked.role is Role.USER
     ]
-    lines = []
-    for number, (asked, answered) in enumerate(turns, start=1):
-        full = number > len(turns) - full_turns
-        told = shorten(answered, MAX_ANSWER_CHARS) if full else extract_points(answered)
-        lines.append(f"Q{number}: {' '.join(asked.split())}\nA{number}{'' if full else ' (points)'}:\n{neutral(told)}")
-    return "\n\n".join(lines)
-
-
-def extract_points(answer: str) -> str:
-    """Return the bullet points of an older answer, or its first lines when it has none."""
-    lines = [line.strip() for line in answer.splitlines() if line.strip()]
-    bullets = [line for line in lines if line.startswith("- ")]
-    return "\n".join(bullets or [f"- {shorten(line, 200)}" for line in lines[:3]])
+    return pipeline.format_history(turns)

@@ -7,7 +7,6 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
-from typing import Protocol
 
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
 from fathom.core.call import Lane, current_tenant
@@ -18,6 +17,7 @@ from fathom.services.sandbox.ipc import messages as say
 from fathom.services.sandbox.ipc.levels import Level, list_health_names
 from fathom.services.sandbox.ipc.memfd import SealedMemory
 from fathom.services.sandbox.ipc.messages import RecordMetric
+from fathom.services.sandbox.ipc.owner import Owner, SessionRequest
 
 # A supervisor that dies again and again has a cause that restarts do not mend: then the service fails visibly.
 RESTARTS, RESTART_WINDOW_S, RESTART_PAUSE_S = 5, 60.0, 0.1
@@ -30,14 +30,6 @@ REMEMBERED = 4_096
 LOST = "the sandbox's supervisor ended"
 
 
-class SessionRequest(Protocol):
-    """Request of the API that is about one session."""
-
-    session_id: str
-
-    def SerializeToString(self) -> bytes: ...  # noqa: N802 - the name is protobuf's
-
-
 class SupervisorClient:
     """Client of the supervisor, which passes requests of the API on to it.
 
@@ -48,8 +40,8 @@ class SupervisorClient:
         self._config, self._log, self._note = config, log, note
         self._current: SupervisorProcess | None = None
         self._report: pb.GetIsolationResponse | None = None
-        self._open: OrderedDict[str, str] = OrderedDict()
-        self._lost: OrderedDict[str, str] = OrderedDict()
+        self._open: OrderedDict[str, Owner] = OrderedDict()
+        self._lost: OrderedDict[str, Owner] = OrderedDict()
         self._starts: list[float] = []
         self._changes: asyncio.Queue[bool | FathomError] = asyncio.Queue()
         self._watching: asyncio.Task[None] | None = None
@@ -85,7 +77,7 @@ class SupervisorClient:
             await current.start()
             settings = self._config.model_dump_json().encode()
             # The engine bounds each of its steps; this is for a supervisor that does not even get there.
-            async with asyncio.timeout(4 * self._config.start_timeout_s):
+            async with asyncio.timeout(self._config.import_timeout_s + 4 * self._config.start_timeout_s):
                 self._report = await current.call(say.START, settings, pb.GetIsolationResponse)
         except (SupervisorLost, TimeoutError) as error:
             current.kill()
@@ -96,8 +88,8 @@ class SupervisorClient:
         return current
 
     def _lose(self) -> None:
-        for session_id, tenant in self._open.items():
-            remember_id(self._lost, session_id, tenant)
+        for session_id, owner in self._open.items():
+            remember_id(self._lost, session_id, owner)
         self._open.clear()
         # The gauge was the supervisor's to report; nobody else would set it back.
         self._note("sessions", "", 0)
@@ -176,12 +168,12 @@ class SupervisorClient:
         except SupervisorLost as error:
             # Not SESSION_LOST: the caller has no session yet and may simply ask again.
             raise NotReady(LOST, retry_after_s=RETRY_S) from error
-        remember_id(self._open, opened.session_id, tenant)
+        remember_id(self._open, opened.session_id, Owner(tenant, request.run_id))
         return opened
 
     async def close_session(self, request: pb.CloseSessionRequest) -> pb.CloseSessionResponse:
         """End the session; only forget it if it is lost already."""
-        self._require_owner(request.session_id)
+        self._require_owner(request)
         # Before the answer: whatever becomes of the supervisor, this session is not to be reported as lost.
         self._open.pop(request.session_id, None)
         if request.session_id in self._lost:
@@ -194,7 +186,7 @@ class SupervisorClient:
 
         If the supervisor ends meanwhile, the last event is an ``INFRA_ERROR`` outcome: the cell is lost, not in error.
         """
-        self._check(request.session_id)
+        self._check(request)
         current = self._get_current()
         try:
             async with aclosing(self._stream(current, "Execute", request, pb.ExecuteResponse)) as events:
@@ -212,7 +204,7 @@ class SupervisorClient:
         Raise ``SessionLost`` if the session's supervisor has ended, or ends before it answers.
         """
         try:
-            with self._about(request.session_id) as current:
+            with self._about(request) as current:
                 given, attached = attached, None  # the process takes it over
                 body = request.SerializeToString()
                 return await current.call(method, body, kind, tenant=current_tenant(), attached=given)
@@ -222,7 +214,7 @@ class SupervisorClient:
 
     async def stream(self, method: str, request: SessionRequest, kind: type[R]) -> AsyncGenerator[R, None]:
         """Pass on a request about a session and yield its responses; raise the errors of ``call``."""
-        with self._about(request.session_id) as current:
+        with self._about(request) as current:
             async with aclosing(self._stream(current, method, request, kind)) as responses:
                 async for response in responses:
                     yield response
@@ -233,29 +225,32 @@ class SupervisorClient:
         return current.stream(method, request.SerializeToString(), kind, tenant=current_tenant())
 
     @contextmanager
-    def _about(self, session_id: str) -> Iterator[SupervisorProcess]:
+    def _about(self, request: SessionRequest) -> Iterator[SupervisorProcess]:
         """Provide the supervisor for one request about a session."""
-        self._check(session_id)
+        self._check(request)
         current = self._get_current()
         try:
             yield current
         except SupervisorLost as error:
-            raise SessionLost(session_id, LOST) from error
+            raise SessionLost(request.session_id, LOST) from error
         except NotFound as error:
             if error.metadata.get("kind") == "session":
-                self._open.pop(session_id, None)
+                self._open.pop(request.session_id, None)
             raise
 
-    def _require_owner(self, session_id: str) -> None:
-        """Raise ``NotFound`` for a session of another tenant, also a lost one; the supervisor knows the open ones."""
-        owner = self._open.get(session_id) or self._lost.get(session_id)
-        if owner is not None and owner != current_tenant():
-            raise NotFound("session", session_id)
+    def _require_owner(self, request: SessionRequest) -> None:
+        """Raise ``NotFound`` for a session of another tenant or run, also a lost one.
 
-    def _check(self, session_id: str) -> None:
-        self._require_owner(session_id)
-        if session_id in self._lost:
-            raise SessionLost(session_id, LOST)
+        The supervisor knows the open ones, of which this one may have forgotten some.
+        """
+        owner = self._open.get(request.session_id) or self._lost.get(request.session_id)
+        if owner is not None and owner != Owner(current_tenant(), request.run_id):
+            raise NotFound("session", request.session_id)
+
+    def _check(self, request: SessionRequest) -> None:
+        self._require_owner(request)
+        if request.session_id in self._lost:
+            raise SessionLost(request.session_id, LOST)
 
     async def close(self) -> None:
         """End the supervisor, and with it every session."""
@@ -266,8 +261,8 @@ class SupervisorClient:
             await self._current.close()
 
 
-def remember_id(ids: OrderedDict[str, str], session_id: str, tenant: str) -> None:
-    """Add an id with its tenant, and forget the oldest ones beyond ``REMEMBERED``."""
-    ids[session_id] = tenant
+def remember_id(ids: OrderedDict[str, Owner], session_id: str, owner: Owner) -> None:
+    """Add an id with its owner, and forget the oldest ones beyond ``REMEMBERED``."""
+    ids[session_id] = owner
     while len(ids) > REMEMBERED:
         ids.popitem(last=False)

@@ -35,10 +35,10 @@ MAX_TEXT, MAX_TRACEBACK = 32 * 1024, 32 * 1024
 OWN_FOLDERS = (str(Path(IPython.__file__).parent), str(Path(__file__).parent))
 # Forms without a text that a model could read.
 PICTURES = (PLOTLY, PNG, SVG)
-Send = Callable[[dict[str, Any], bytes], None]
+Send = Callable[[str, bytes], None]
 
 
-def discard_display(message: dict[str, Any], data: bytes) -> None:
+def discard_display(media_type: str, data: bytes) -> None:
     """Discard a display; there is no session yet."""
 
 
@@ -94,7 +94,7 @@ class DisplayCapture:
             return
         self._bytes += len(data)
         flush()
-        self.send({"kind": "display", "media_type": kind}, data)
+        self.send(kind, data)
 
 
 class Compiler(CachingCompiler):

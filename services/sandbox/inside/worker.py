@@ -10,31 +10,38 @@ import random
 import signal
 import socket
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fathom.services.sandbox.ipc.frames import HEADER, pack, read_lengths, unpack
+from fathom.services.sandbox.ipc.frames import NO_NONCE, REQUEST_HEADER, FrameKind, pack_frame, unpack_request
 
 
 class Channel:
-    """Frames over the one inherited socket."""
+    """Requests and frames over the one inherited socket."""
 
     def __init__(self, fd: int) -> None:
         sock = socket.socket(fileno=fd)
         self._recv, self._sendall = sock.recv, sock.sendall
         self._sock, self._recv_fds = sock, socket.recv_fds
-        self._pack, self._unpack, self._lengths, self._header = pack, unpack, read_lengths, HEADER.size
-        self.nonce = ""
+        self._pack, self._unpack, self._header = pack_frame, unpack_request, REQUEST_HEADER
+        self.nonce = NO_NONCE
 
-    def send(self, message: dict[str, Any], data: bytes = b"") -> None:
-        self._sendall(self._pack({**message, "nonce": self.nonce}, data))
+    def send_result(self, reply: Mapping[str, Any]) -> None:
+        """Send the end of a request."""
+        texts = [reply.get(field, "") for field in ("result", "traceback", "error_name", "error_value")]
+        for variable in reply.get("variables", ()):
+            texts += [variable["name"], variable["type"], variable["shape"]]
+        self._sendall(self._pack(FrameKind.RESULT, self.nonce, texts))
+
+    def send_display(self, media_type: str, data: bytes) -> None:
+        self._sendall(self._pack(FrameKind.DISPLAY, self.nonce, (media_type,), data))
 
     def receive(self) -> tuple[dict[str, Any] | None, list[int]]:
         """Return the next request and the descriptors that came with it; None when the supervisor is gone."""
         # Descriptors come with the first byte of a message, and only a call that asks for them takes them along.
-        first, descriptors, _, _ = self._recv_fds(self._sock, self._header, 1)
-        header = self._read(self._header, first) if first else None
-        body = None if header is None else self._read(self._lengths(header)[0])
+        first, descriptors, _, _ = self._recv_fds(self._sock, self._header.size, 1)
+        header = self._read(self._header.size, first) if first else None
+        body = None if header is None else self._read(self._header.unpack(header)[0])
         return (None if body is None else self._unpack(body)), descriptors
 
     def _read(self, size: int, first: bytes = b"") -> bytes | None:
@@ -110,8 +117,8 @@ class Worker:
         self._reseed()
         sys.argv = [""]
         self._channel = channel = Channel(descriptor)
-        self._capture.send = channel.send
-        channel.send({"kind": "done"})
+        self._capture.send = channel.send_display
+        channel.send_result({})
         actions = {"execute": self._execute, "inject": self._inject, "variables": self._variables}
         while True:
             request, descriptors = channel.receive()
@@ -129,7 +136,7 @@ class Worker:
             except BaseException as error:  # a cell may raise SystemExit or KeyboardInterrupt; the session goes on
                 self._signal(signal.SIGINT, self._ignore)
                 reply = self._error_reply(error)
-            channel.send({"kind": "done", **reply})
+            channel.send_result(reply)
 
     def _execute(self, request: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
         self._gate.open()

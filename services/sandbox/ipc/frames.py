@@ -1,22 +1,25 @@
-"""Frames between supervisor and worker, used by both: two lengths, a JSON object, and the bytes of a display.
+"""Messages between supervisor and worker, used by both: requests in JSON, and frames of a worker in raw texts.
 
-The supervisor takes its peer as hostile: what a frame may hold is bounded before it is decoded.
+The supervisor takes its peer as hostile and shares one loop among all sessions. A frame therefore says in a short head
+whose it is, what it is and how long; one that is too long, or belongs to no request, is refused before it is read, and
+none needs a parser.
 """
 
 from __future__ import annotations
 
 import json
 import struct
-from typing import Any
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any, NamedTuple
 
-# Bytes of the JSON and of the data behind it.
-HEADER = struct.Struct(">II")
-# The longest texts of an answer, each character written as twelve, and its variables.
-MAX_JSON = 3 * 1024 * 1024
-# Of a display, whose content stands behind it: a cell may send many, and decoding holds up the sessions of all.
-MAX_DISPLAY_JSON = 16 * 1024
-# Opening brackets, those in texts too: each list costs many times the two bytes that it takes in JSON.
-MAX_BRACKETS = 200_000
+# Bytes of a request's JSON.
+REQUEST_HEADER = struct.Struct(">I")
+# Nonce and kind of a frame, bytes of its texts, bytes of its display.
+FRAME_HEADER = struct.Struct(">16sBII")
+LENGTH = struct.Struct(">I")
+# Of a frame that answers no request: the one with which a worker says that it is ready.
+NO_NONCE = "00" * 16
 # Bound once: in a worker a cell may replace what the module ``json`` holds.
 ENCODE = json.JSONEncoder().encode
 DECODE = json.JSONDecoder().decode
@@ -32,35 +35,80 @@ MEDIA_TYPES = (PLOTLY, TABLE, PNG, SVG, HTML, JSON)
 MAX_DISPLAYS, MAX_DISPLAY_BYTES = 20, 8 * 1024 * 1024
 
 
+# The longest texts of an answer at four bytes per character, and its variables with three texts each; the media type of
+# a display.
+MAX_RESULT_BYTES, MAX_HEAD_BYTES = 1024 * 1024, 256
+MAX_TEXTS = 4 + 3 * 200
+
+
+class FrameKind(IntEnum):
+    """Content of a worker's frame: a display of the running cell, or the result that ends a request."""
+
+    RESULT = 1
+    DISPLAY = 2
+
+
+LIMITS = {FrameKind.RESULT: (MAX_RESULT_BYTES, 0), FrameKind.DISPLAY: (MAX_HEAD_BYTES, MAX_DISPLAY_BYTES)}
+
+
 class BadFrame(ValueError):
     """Error of bytes that are no frame of this protocol."""
 
 
-def pack(message: dict[str, Any], data: bytes = b"") -> bytes:
-    """Return message and data as one frame."""
+class FrameHead(NamedTuple):
+    """Kind of a frame, and the bytes of its texts and of its display."""
+
+    kind: FrameKind
+    text_bytes: int
+    data_bytes: int
+
+
+def pack_request(message: dict[str, Any]) -> bytes:
+    """Return a request of the supervisor's as bytes."""
     body = ENCODE(message).encode("ascii")
-    return HEADER.pack(len(body), len(data)) + body + data
+    return REQUEST_HEADER.pack(len(body)) + body
 
 
-def read_lengths(header: bytes) -> tuple[int, int]:
-    """Return the bytes of the JSON and of the data; raise ``BadFrame`` when one of them is over its limit."""
-    size, data_size = HEADER.unpack(header)
-    for what, found, limit in (("JSON", size, MAX_JSON), ("data", data_size, MAX_DISPLAY_BYTES)):
-        if found > limit:
-            raise BadFrame(f"a frame with {found:,} bytes of {what} is over the limit of {limit:,}")
-    if data_size and size > MAX_DISPLAY_JSON:
-        raise BadFrame(f"a display with {size:,} bytes of JSON is over the limit of {MAX_DISPLAY_JSON:,}")
-    return size, data_size
-
-
-def unpack(body: bytes) -> dict[str, Any]:
-    """Return the message in the JSON of a frame; raise ``BadFrame`` for no JSON object, and for too many brackets."""
-    if body.count(b"[") + body.count(b"{") > MAX_BRACKETS:
-        raise BadFrame(f"more than {MAX_BRACKETS:,} brackets")
-    try:
-        message = DECODE(body.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise BadFrame("no JSON") from error
-    if not isinstance(message, dict):
-        raise BadFrame("no JSON object")
+def unpack_request(body: bytes) -> dict[str, Any]:
+    """Return the request in the bytes behind its header; a worker reads it and trusts its supervisor."""
+    message: dict[str, Any] = DECODE(body.decode("ascii"))
     return message
+
+
+def pack_frame(kind: FrameKind, nonce: str, texts: Sequence[str], data: bytes = b"") -> bytes:
+    """Return a worker's frame; ``nonce`` is that of the request which it answers."""
+    encoded = [text.encode("utf-8", "replace") for text in texts]
+    body = b"".join(LENGTH.pack(len(text)) + text for text in encoded)
+    return FRAME_HEADER.pack(bytes.fromhex(nonce), kind, len(body), len(data)) + body + data
+
+
+def read_head(header: bytes, nonce: str) -> FrameHead:
+    """Return the head of a frame; raise ``BadFrame`` for one of another request, of no kind, or over a limit."""
+    found, number, text_bytes, data_bytes = FRAME_HEADER.unpack(header)
+    # What ran before knows another nonce: its answer must not be taken for this one's, nor may it cost us more.
+    if found.hex() != nonce:
+        raise BadFrame("a frame that belongs to no request")
+    if number not in LIMITS:
+        raise BadFrame("a frame of an unknown kind")
+    kind = FrameKind(number)
+    for what, size, limit in zip(("texts", "data"), (text_bytes, data_bytes), LIMITS[kind], strict=True):
+        if size > limit:
+            raise BadFrame(f"a {kind.name.lower()} with {size:,} bytes of {what} is over the limit of {limit:,}")
+    return FrameHead(kind, text_bytes, data_bytes)
+
+
+def split_texts(body: bytes) -> list[str]:
+    """Return the texts of a frame; raise ``BadFrame`` when they are more than ``MAX_TEXTS`` or no texts."""
+    texts: list[str] = []
+    place = 0
+    try:
+        while place < len(body):
+            (size,) = LENGTH.unpack_from(body, place)
+            place += LENGTH.size + size
+            if place > len(body) or len(texts) == MAX_TEXTS:
+                raise BadFrame("texts that are cut off, or too many")
+            # Strict: replacing each wrong byte takes a thousand times as long as reading right ones.
+            texts.append(body[place - size : place].decode("utf-8"))
+    except (struct.error, UnicodeDecodeError) as error:
+        raise BadFrame("no texts") from error
+    return texts

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from fathom.services.sandbox.config import Config
-from fathom.services.sandbox.ipc.frames import MAX_DISPLAY_BYTES, MAX_DISPLAYS, BadFrame
+from fathom.services.sandbox.ipc.frames import MAX_DISPLAY_BYTES, MAX_DISPLAYS, BadFrame, FrameKind
 from fathom.services.sandbox.supervisor.events import Display, Event, Outcome, Output, Status
 from fathom.services.sandbox.supervisor.host import procfs
 from fathom.services.sandbox.supervisor.host.resting import is_resting
@@ -150,19 +150,14 @@ class Cell:
         await self._worker.send({"kind": "execute", "nonce": self._nonce, "cell": self._number, "code": code})
         while True:
             frame = await self._worker.receive(self._nonce)
-            kind = frame.message.get("kind")
-            if kind == "done":
-                return reports.parse_result(frame.message)
-            if kind != "display":
-                raise BadFrame("a frame of an unknown kind")
-            if not frame.data:
-                raise BadFrame("a display without content")
-            # Counted before they are read, whatever they are: a cell that floods us ends.
+            if frame.kind is FrameKind.RESULT:
+                return reports.parse_result(frame.texts)
+            # Counted before they are looked at, whatever they are: a cell that floods us ends.
             self._displays += 1
             self._display_bytes += len(frame.data)
             if self._displays > MAX_DISPLAYS or self._display_bytes > MAX_DISPLAY_BYTES:
                 raise BadFrame("more displays than a cell may have")
-            self._show(await asyncio.to_thread(reports.parse_display, frame.message, frame.data))
+            self._show(reports.parse_display(frame.texts, frame.data))
 
     def _show(self, display: Display | None) -> None:
         """Emit a display after the output printed before it."""

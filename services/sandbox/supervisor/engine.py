@@ -16,6 +16,7 @@ from fathom.services.sandbox.config import Config
 from fathom.services.sandbox.ipc.levels import Level
 from fathom.services.sandbox.ipc.memfd import SealedMemory
 from fathom.services.sandbox.ipc.messages import Log, RecordMetric
+from fathom.services.sandbox.ipc.owner import Owner
 from fathom.services.sandbox.supervisor.events import Outcome
 from fathom.services.sandbox.supervisor.files import File, list_files, read_file, write_file
 from fathom.services.sandbox.supervisor.host.cgroups import Cgroups
@@ -44,7 +45,7 @@ class Engine:
     def __init__(self, config: Config, log: Log, note: RecordMetric) -> None:
         self._config, self._log, self._note = config, log, note
         self._fork_server = ForkServerClient(
-            self._log, timeout_s=config.start_timeout_s, max_forks=config.max_forks, max_age_s=config.max_age_s
+            self._log, timeout_s=config.import_timeout_s, max_forks=config.max_forks, max_age_s=config.max_age_s
         )
         self._jailer: JailResources | None = None
         self._uids: UidPool | None = None
@@ -62,7 +63,7 @@ class Engine:
         self._reclaimer = Reclaimer(config.max_sessions, self._sessions.values, self._end, note)
         self._admission = Admission("sandbox", limits, self._reclaimer, noun="sessions")
         self._opening: Counter[str] = Counter()
-        self._requests: dict[tuple[str, str], asyncio.Task[Session]] = {}
+        self._requests: dict[tuple[Owner, str], asyncio.Task[Session]] = {}
         self._spares: list[WorkerProcess] = []
         self._usage_reader = UsageReader()
         self._refilling: asyncio.Task[None] | None = None
@@ -146,19 +147,21 @@ class Engine:
         return worker
 
     async def open(
-        self, request_id: str, limits: Mapping[str, int], tenant: str, lane: Lane = Lane.INTERACTIVE
+        self, request_id: str, limits: Mapping[str, int], owner: Owner, lane: Lane = Lane.INTERACTIVE
     ) -> Session:
-        """Return a new session, or the one that the same tenant's request with this id has opened before.
+        """Return a new session, or the one that the same owner's request with this id has opened before.
 
         Raise the errors of ``create``. A failed request is forgotten, so that it can be made again.
         """
         if not request_id:
-            return await self.create(**limits, tenant=tenant, lane=lane)
-        key = (tenant, request_id)
+            return await self.create(**limits, tenant=owner.tenant, run_id=owner.run_id, lane=lane)
+        key = (owner, request_id)
         known = self._requests.get(key)
         if known is None or (known.done() and not self._is_open(known)):
             # No LoadingCache: a session goes on opening when its caller has left, and lasts until it is closed.
-            known = self._requests[key] = asyncio.create_task(self.create(**limits, tenant=tenant, lane=lane))
+            known = self._requests[key] = asyncio.create_task(
+                self.create(**limits, tenant=owner.tenant, run_id=owner.run_id, lane=lane)
+            )
             known.add_done_callback(lambda task: self._forget(key, task))
         # Another caller may wait for the same session: one that goes away must not cancel its opening.
         return await asyncio.shield(known)
@@ -166,7 +169,7 @@ class Engine:
     def _is_open(self, task: asyncio.Task[Session]) -> bool:
         return not task.cancelled() and task.exception() is None and task.result().id in self._sessions
 
-    def _forget(self, key: tuple[str, str], task: asyncio.Task[Session]) -> None:
+    def _forget(self, key: tuple[Owner, str], task: asyncio.Task[Session]) -> None:
         """Forget a request that failed, and all whose sessions are closed."""
         if not self._is_open(task) and self._requests.get(key) is task:
             del self._requests[key]
@@ -181,6 +184,7 @@ class Engine:
         cells: int = 0,
         cpu_ms: int = 0,
         tenant: str = "",
+        run_id: str = "",
         lane: Lane = Lane.INTERACTIVE,
     ) -> Session:
         """Return a new session, after a wait for a free place. Zero means the service's own limit.
@@ -212,7 +216,13 @@ class Engine:
             if lane is not Lane.INTERACTIVE:
                 worker.give_way()
             session = Session(
-                new_id("session"), limits, worker, self._usage_reader, tenant=tenant, on_outcome=self._count, lane=lane
+                new_id("session"),
+                limits,
+                worker,
+                self._usage_reader,
+                owner=Owner(tenant, run_id),
+                on_outcome=self._count,
+                lane=lane,
             )
         except BaseException:  # cancellation included: a place must not be lost with its caller
             if place is not None:
@@ -254,17 +264,17 @@ class Engine:
         """Raise ``Overloaded`` when a tenant has all the sessions that it may have."""
         config = self._config
         # Sessions that are being opened count too, or callers of the same moment would pass the bound together.
-        theirs = sum(session.tenant == tenant for session in self._sessions.values()) + self._opening[tenant]
+        theirs = sum(session.owner.tenant == tenant for session in self._sessions.values()) + self._opening[tenant]
         most = config.tenant_sessions(tenant)
         if most is not None and theirs >= most:
             self._note("sessions_opened", "refused", 1)
             text = f"all {most} sandbox sessions of tenant {tenant!r} are in use"
             raise Overloaded(text, retry_after_s=RETRY_S)
 
-    def require_owner(self, session_id: str, tenant: str) -> None:
-        """Raise ``NotFound`` for a session of another tenant, as for an unknown one."""
+    def require_owner(self, session_id: str, owner: Owner) -> None:
+        """Raise ``NotFound`` for a session of another tenant or run, as for an unknown one."""
         session = self._sessions.get(session_id)
-        if session is not None and session.tenant != tenant:
+        if session is not None and session.owner != owner:
             raise NotFound("session", session_id)
 
     def get_session(self, session_id: str) -> Session:

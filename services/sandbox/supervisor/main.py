@@ -10,13 +10,14 @@ import os
 import socket
 import sys
 from contextlib import aclosing
-from typing import Any
+from typing import Any, cast
 
 from fathom.core.errors import FathomError, Internal, NotReady
 from fathom.services.sandbox.config import Config
 from fathom.services.sandbox.inside.jail.kernel import end_with_parent
 from fathom.services.sandbox.ipc import messages as say
 from fathom.services.sandbox.ipc.channel import DatagramChannel, Message
+from fathom.services.sandbox.ipc.owner import Owner, SessionRequest
 from fathom.services.sandbox.supervisor.engine import Engine
 from fathom.services.sandbox.supervisor.servicer import Context, SupervisorServicer
 
@@ -62,9 +63,10 @@ class Supervisor:
         request = say.parse_request(method, body)
         if self._engine is None:
             raise NotReady("the supervisor has not been started")
-        # Here for all methods alike: whatever is asked about a session is asked by the tenant who opened it.
+        # Here for all methods alike: whatever is asked about a session is asked by who opened it.
         if "session_id" in request.DESCRIPTOR.fields_by_name:
-            self._engine.require_owner(getattr(request, "session_id"), context.tenant)  # noqa: B009 - it has the field
+            about: SessionRequest = cast("SessionRequest", request)
+            self._engine.require_owner(about.session_id, Owner(context.tenant, about.run_id))
         result = getattr(SupervisorServicer(self._engine), method)(request, context)
         if not say.METHODS[method].server_streaming:
             self._channel.post(Message(number, say.RESPONSE, (await result).SerializeToString()))

@@ -1,4 +1,4 @@
-"""Sessions of trainings and evaluations that end between two of their cells, because people wait for one."""
+"""Sessions that end between two of their cells, because people wait for one: those of trainings first."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from fathom.services.sandbox.supervisor.session import Session
 
 # An eighth of the sessions stays with trainings and evaluations however many people come, so that they progress.
 FLOOR_SHARE = 8
-# The steps of one call (open, put tables, run cells again) come milliseconds apart; a model thinks for longer.
-IDLE_S = 0.25
+# Seconds without use after which a session may end: the steps of one call (open, put tables, run cells again) come
+# milliseconds apart. One of a person's must be idle for longer than a model usually takes for its next cell, and for
+# less than a caller waits for a session.
+IDLE_S = {Lane.TRAINING: 0.25, Lane.EVALUATION: 0.25, Lane.INTERACTIVE: 10.0}
 
 
 class Reclaimer:
-    """Observer of the sessions' admission that ends idle sessions of later lanes while people wait.
+    """Observer of the sessions' admission that ends idle sessions while people wait: of later lanes, then of people.
 
     A session that is held for minutes is used for seconds: between two cells it waits for a model. Whoever has lost it
     opens another one in its turn and runs its cells again, as after any loss of a session; a running cell goes on.
@@ -51,18 +53,21 @@ class Reclaimer:
         wanted = admission.waiting[Lane.INTERACTIVE] - len(self._ending)
         if wanted <= 0:
             return
-        others = [session for session in self._list() if session.lane is not Lane.INTERACTIVE]
-        room = min(wanted, len(others) - self._floor)
-        if room <= 0:
-            return
         now = time.monotonic()
-        idle = [session for session in others if not session.is_busy and now - session.last_used_at >= IDLE_S]
+        sessions = list(self._list())
+        others = [session for session in sessions if session.lane is not Lane.INTERACTIVE]
+        idle = [session for session in others if is_idle(session, now)]
         # Evaluations last, since they come before trainings; then what costs least to make again.
         idle.sort(key=lambda session: (session.lane is Lane.EVALUATION, session.cells, -session.opened_at))
-        for session in idle[:room]:
+        chosen = idle[: max(0, min(wanted, len(others) - self._floor))]
+        people = [session for session in sessions if session.lane is Lane.INTERACTIVE and is_idle(session, now)]
+        people.sort(key=lambda session: session.last_used_at)
+        chosen += people[: wanted - len(chosen)]
+        for session in chosen:
             self._reclaim(session, admission)
-        if len(idle) < room:
-            self._again = asyncio.get_running_loop().call_later(IDLE_S, self.record_change, admission)
+        if len(chosen) < wanted:
+            pause = IDLE_S[Lane.TRAINING]
+            self._again = asyncio.get_running_loop().call_later(pause, self.record_change, admission)
 
     def _reclaim(self, session: Session, admission: Admission) -> None:
         self._note("sessions_reclaimed", session.lane.value, 1)
@@ -83,3 +88,8 @@ class Reclaimer:
             await asyncio.gather(*self._ending, return_exceptions=True)
         if self._again is not None:
             self._again.cancel()
+
+
+def is_idle(session: Session, now: float) -> bool:
+    """Return whether a session has had nothing to do for so long that it may end for somebody who waits."""
+    return not session.is_busy and now - session.last_used_at >= IDLE_S[session.lane]

@@ -15,6 +15,7 @@ from fathom.core.call import Lane
 from fathom.core.errors import Internal
 from fathom.services.sandbox.ipc.levels import Level
 from fathom.services.sandbox.ipc.memfd import SealedMemory
+from fathom.services.sandbox.ipc.owner import Owner
 from fathom.services.sandbox.supervisor.engine import Engine
 from fathom.services.sandbox.supervisor.events import Display, Event, Gap, Outcome, Output, Status, Variable
 
@@ -54,7 +55,8 @@ class SupervisorServicer:
 
     async def CreateSession(self, request: pb.CreateSessionRequest, context: Context) -> pb.CreateSessionResponse:
         limits = {field.name: value for field, value in request.limits.ListFields()}
-        session = await self._engine.open(request.request_id, limits, context.tenant, context.lane)
+        owner = Owner(context.tenant, request.run_id)
+        session = await self._engine.open(request.request_id, limits, owner, context.lane)
         return pb.CreateSessionResponse(session_id=session.id, isolation=LEVELS[self._engine.report.level])
 
     async def PutFrame(self, request: pb.PutFrameRequest, context: Context) -> pb.PutFrameResponse:

@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +16,7 @@ from fathom.core.errors import Conflict, DependencyFailed, InvalidField, Overloa
 from fathom.services.sandbox.config import Config
 from fathom.services.sandbox.ipc.frames import BadFrame
 from fathom.services.sandbox.ipc.memfd import SealedMemory
+from fathom.services.sandbox.ipc.owner import NOBODY, Owner
 from fathom.services.sandbox.supervisor.cell import Cell, describe_exit
 from fathom.services.sandbox.supervisor.events import Event, Outcome, Status, Variable
 from fathom.services.sandbox.supervisor.host import procfs
@@ -52,7 +53,7 @@ class Session:
     last_used_at: float = field(default_factory=time.monotonic)
     lost_cause: str = ""
     cells: int = 0
-    tenant: str = ""
+    owner: Owner = NOBODY
     on_outcome: Callable[[Outcome], None] = lambda outcome: None
     """Callback for every cell's outcome."""
     lane: Lane = Lane.INTERACTIVE
@@ -269,8 +270,8 @@ class Session:
         finally:
             self._is_exchanging = False
 
-    async def _receive(self, nonce: str) -> dict[str, Any]:
-        """Return the answer of the worker, which is interrupted when it takes too long, and lost only after that."""
+    async def _receive(self, nonce: str) -> Sequence[str]:
+        """Return the texts that the worker answers; interrupt it when it takes too long, then lose it."""
         answer = asyncio.ensure_future(self.worker.receive(nonce))
         try:
             done, _ = await asyncio.wait({answer}, timeout=EXCHANGE_S)
@@ -279,7 +280,7 @@ class Session:
                 await asyncio.wait({answer}, timeout=self.config.interrupt_grace_s)
             if not answer.done():
                 raise TimeoutError
-            return answer.result().message
+            return answer.result().texts
         finally:
             answer.cancel()
 

@@ -133,15 +133,21 @@ def open_reply() -> Open:
 
 
 def open_frame() -> Open:
-    from fathom.services.sandbox.ipc.frames import PLOTLY, unpack
+    from fathom.services.sandbox.front.json_displays import check_json
+    from fathom.services.sandbox.ipc.frames import FRAME_HEADER, NO_NONCE, PLOTLY, PNG, read_head, split_texts
+    from fathom.services.sandbox.server import CLEANING
     from fathom.services.sandbox.supervisor.worker.reports import parse_display
 
+    decoder = Decoder(CLEANING)
+
     async def read(data: bytes, kind: str) -> None:
-        if kind:
-            media_type = PLOTLY if kind == "figure" else "image/png"
-            parse_display({"media_type": media_type}, data)
+        if kind == "figure":
+            await decoder.run("display", check_json, PLOTLY, data)
+        elif kind == "picture":
+            parse_display([PNG], data)
         else:
-            unpack(data)
+            read_head(data[: FRAME_HEADER.size], NO_NONCE)
+            split_texts(data[FRAME_HEADER.size :])
 
     return read
 

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from fathom.domain import frames
+from fathom.services.sandbox.ipc.frames import NO_NONCE, FrameKind, pack_frame
 from tests.support.bombs import make_arrow_bomb, make_deflated_columns, make_parquet_bomb, make_pdf
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -114,6 +115,11 @@ def make_picture_pdf() -> bytes:
     return make_pdf(zlib.compress(b"BT (a) Tj /X Do ET"), objects=[head + picture + b"\nendstream"])
 
 
+def make_frame(texts: int, characters: int = 0) -> bytes:
+    """Return a worker's frame of so many texts."""
+    return pack_frame(FrameKind.RESULT, NO_NONCE, ["x" * characters] * texts)
+
+
 def make_png(width: int, height: int) -> bytes:
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -203,8 +209,12 @@ BOMBS: Mapping[str, Bomb] = {
     "reply, objects": Bomb("MCP reply", "", wrap_reply('{"":0},', 590_000)),
     "reply, as many values as it may have": Bomb("MCP reply", "", wrap_reply('{"":0},', 149_000)),
     "reply, deep": Bomb("MCP reply", "", repeat("[", 4_000_000, "", "")),
-    "frame, lists": Bomb("worker frame", "", repeat("[],", 1_000_000, '{"a": [', "0]}")),
-    "frame, as many brackets as it may have": Bomb("worker frame", "", repeat("[0],", 199_000, '{"a": [', "0]}")),
+    "frame, texts": Bomb("worker frame", "", lambda: make_frame(250_000)),
+    "frame, as many texts as it may have": Bomb("worker frame", "", lambda: make_frame(604, 1_000)),
+    "figure, lists": Bomb("worker frame", "figure", repeat("[],", 1_000_000, '{"data": [', "0]}")),
+    "figure, as many brackets as it may have": Bomb(
+        "worker frame", "figure", repeat("[0],", 199_000, '{"data": [', "0]}")
+    ),
     "figure, a million values": Bomb("worker frame", "figure", repeat("1e9,", 999_000, '{"data": [', "0]}")),
     "picture of 10^10 pixels": Bomb("worker frame", "picture", lambda: make_png(100_000, 100_000)),
     "weights, a header without end": Bomb("weights", "", lambda: struct.pack("<Q", 2**60) + b"{"),

@@ -21,10 +21,17 @@ from fathom.domain.profile.kinds import Kind
 from fathom.services.planner.answering.verification.numbers import Number, find_numbers
 from fathom.services.planner.classification.classifier import FACT_FILE, MEASURE_FILE
 from fathom.services.planner.model.memory import View
-from fathom.services.planner.model.slots import ENTITY
+from fathom.services.planner.model.slots import ENTITY, ReadText
 from fathom.services.planner.remembering.contradictions import find_contradictions
 from fathom.services.planner.remembering.extraction import Extractor, Learnt
-from fathom.services.planner.remembering.views import DIRECTION, ViewReader, find_window, name_measure, unit_of
+from fathom.services.planner.remembering.views import (
+    DIRECTION,
+    ViewReader,
+    find_window,
+    name_basis,
+    name_measure,
+    unit_of,
+)
 from tests.bench.datafetch.datafetch_gold import service
 from tests.bench.planner.rewriting import LocalReader
 from tests.bench.planner.router import HOME, make_classifier, read_lines
@@ -106,7 +113,9 @@ async def read_fields(views: ViewReader, side: dict[str, Any]) -> list[View]:
     entities = [slot.value for slot in read.of(ENTITY) if slot.value] or [str(side["entity"]).casefold()]
     measure = name_measure(read) or str(side["measure"]).casefold()
     first, last = find_window(read, None)
-    made = View(",".join(sorted(entities)), measure, first, last, 0.0, "", side["text"])
+    # The fields themselves are the words of the question that the side answers.
+    compared = f"{measure}{name_basis(ReadText(asked), read, (), '')}"
+    made = View(",".join(sorted(entities)), compared, first, last, 0.0, "", side["text"])
     sign = SIGNS.get(str(side.get("direction")), 0.0)
     # A comparison of two things has no direction of its own.
     if side.get("value") is None:

@@ -220,3 +220,19 @@ async def test_a_full_work_queue_refuses_and_loses_nothing(make: Make, monkeypat
         await lab.bus.publish(subject, b"3", message_id="task-3")
         # After room was made the refused one is taken, and nothing was lost in between.
         assert (await anext(deliveries)).payload == b"2"
+
+
+async def test_events_above_their_bound_of_bytes_drop_the_oldest_and_nothing_else(make: Make) -> None:
+    lab = await make(event_bytes=100_000)
+    first, second = events_subject("run_1"), events_subject("run_2")
+    await lab.put(b"work")
+    for number in range(20):
+        await lab.bus.publish(first, b"x" * 10_000, message_id=f"event-{number}")
+    place = await lab.bus.publish(second, b"latest", message_id="event-20")
+    # A server counts subjects and headers too: of ten payloads' room nine are left at least, with the latest.
+    (held,) = [state for name, state in (await lab.bus.states()).items() if name == streams.EVENTS]
+    assert held.size_bytes <= 100_000
+    assert 9 <= held.messages <= 11
+    assert (await lab.read(first, 1))[0].sequence == place - held.messages + 1
+    assert [found.payload for found in await lab.read(second, 1)] == [b"latest"]
+    assert [found.payload for found in await lab.take(1)] == [b"work"]

@@ -110,9 +110,6 @@ def check_workload(workload: Workload) -> Workload:
     return workload
 
 
-UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
-
-
 @dataclass(frozen=True)
 class Surroundings:
     """What a pod's environment and volumes may refer to."""
@@ -140,7 +137,7 @@ class Surroundings:
             found.update(store[reference["name"]])
         fields = {"metadata.name": pod, "metadata.namespace": self.namespace, "status.podIP": address}
         for item in container.get("env", ()):
-            found[item["name"]] = self._value(item, found, fields | limits(container))
+            found[item["name"]] = self._value(item, found, fields)
         return found
 
     def _value(self, item: Document, found: Mapping[str, str], fields: Mapping[str, str]) -> str:
@@ -153,8 +150,6 @@ class Surroundings:
             return self.config_maps[reference["name"]][reference["key"]]
         if kind == "fieldRef":
             return fields[reference["fieldPath"]]
-        if kind == "resourceFieldRef" and "divisor" not in reference:
-            return fields[reference["resource"]]
         raise Unsupported(f"valueFrom {item['valueFrom']}")
 
     def files(self, volume: Document) -> dict[str, str] | None:
@@ -170,12 +165,6 @@ class Surroundings:
         if items is None:
             return dict(content)
         return {item["path"]: content[item["key"]] for item in items}
-
-
-def limits(container: Document) -> dict[str, str]:
-    """``limits.memory`` in bytes, as the downward API tells it with the default divisor of 1."""
-    memory = container.get("resources", {}).get("limits", {}).get("memory")
-    return {"limits.memory": str(int(memory[:-2]) * UNITS[memory[-2:]])} if memory else {}
 
 
 def expand(text: str, found: Mapping[str, str]) -> str:

@@ -43,7 +43,7 @@ def test_the_pods_run_what_was_rendered_and_nothing_else(findings: dict[str, Any
         for source in container.get("envFrom", ()):
             expected.update(maps[source["configMapRef"]["name"]])
         for item in container["env"]:
-            expected[item["name"]] = expand(item.get("value", "") or resolve_value(item, pod, container), expected)
+            expected[item["name"]] = expand(item.get("value", "") or resolve_value(item, pod), expected)
         command = [*(container.get("command") or stand_in.entrypoint), *container.get("args", ())]
         assert as_written(found["command"], command[0]) == command
         assert set(found["environment"]) == set(stand_in.environment) | set(expected) | ADDED
@@ -68,12 +68,9 @@ def as_written(command: list[str], program: str) -> list[str]:
     return [program, *command[2:]] if Path(command[1]).name == program else command
 
 
-def resolve_value(item: dict[str, Any], pod: str, container: dict[str, Any]) -> str:
-    """Return what a variable with ``valueFrom`` has to hold; the chart asks for pod names, secrets and limits of memory."""
+def resolve_value(item: dict[str, Any], pod: str) -> str:
+    """Return what a variable with ``valueFrom`` has to hold; the chart asks for pod names and secrets."""
     (kind, reference), *_ = item["valueFrom"].items()
-    if kind == "resourceFieldRef":
-        assert container["resources"]["limits"]["memory"] == "2Gi"
-        return str(2 * 1024**3)
     return pod if kind == "fieldRef" else SECRETS[reference["name"]][reference["key"]]
 
 

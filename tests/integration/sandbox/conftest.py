@@ -39,7 +39,9 @@ def make_telemetry() -> Telemetry:
 def make_engine(**settings: Any) -> Engine:
     """An engine in this process that is not started yet; without a place it refuses at once."""
     telemetry = make_telemetry()
-    return Engine(Config(**{"max_waiting": 0, **settings}), telemetry.log, Metrics.register(telemetry.registry).note)
+    # A machine that does many other things takes longer than a service may.
+    config = Config(**{"max_waiting": 0, "start_timeout_s": 120.0, **settings})
+    return Engine(config, telemetry.log, Metrics.register(telemetry.registry).note)
 
 
 def make_front(**settings: Any) -> SupervisorClient:

@@ -20,7 +20,9 @@ from fathom.hosting.host import Runtime, hosting
 from fathom.services.sandbox import server
 from fathom.services.sandbox.config import Config
 from fathom.services.sandbox.ipc.levels import Level, list_health_names
+from fathom.services.sandbox.ipc.owner import Owner
 from fathom.services.sandbox.supervisor.events import Status
+from fathom.services.sandbox.supervisor.reclaiming import IDLE_S
 from fathom.services.sandbox.supervisor.worker.process import BACKGROUND_NICE
 from fathom.transport.bus import open_bus
 from fathom.transport.store import open_store
@@ -106,7 +108,7 @@ async def test_training_waits_for_a_session_and_leaves_some_to_people() -> None:
 async def test_a_session_that_does_not_get_free_in_time_is_refused_with_a_delay() -> None:
     engine = make_engine(max_sessions=1, max_waiting=8, wait_s=0.05, spares=0)
     await engine.start()
-    await engine.create()
+    (await engine.create()).last_used_at += 3_600
     with pytest.raises(errors.Overloaded, match="1 of 1 places are taken by sessions") as refused:
         await engine.create()
     assert refused.value.retry_after_s
@@ -116,15 +118,63 @@ async def test_a_session_that_does_not_get_free_in_time_is_refused_with_a_delay(
 async def test_a_request_opens_one_session() -> None:
     engine = make_engine(max_sessions=3, spares=0)
     await engine.start()
-    first, again = await asyncio.gather(*(engine.open("r", {"cells": 5}, "a") for _ in range(2)))
+    a, b = Owner("a", "run_1"), Owner("b", "run_1")
+    first, again = await asyncio.gather(*(engine.open("r", {"cells": 5}, a) for _ in range(2)))
     assert first is again
-    assert await engine.open("r", {}, "b") is not first
+    assert await engine.open("r", {}, b) is not first
+    # Another run of the same tenant's that has chosen the same id for its request.
+    assert await engine.open("r", {}, Owner("a", "run_2")) is not first
     await engine.close_session(first.id)
-    assert (await engine.open("r", {}, "a")).id != first.id
+    assert (await engine.open("r", {}, a)).id != first.id
     with pytest.raises(errors.InvalidField):
-        await engine.open("bad", {"cells": -1}, "a")
-    assert (await engine.open("bad", {"cells": 1}, "a")).config.cells == 1
+        await engine.open("bad", {"cells": -1}, a)
     await engine.close()
+
+
+async def test_a_request_that_failed_can_be_made_again() -> None:
+    engine, owner = make_engine(max_sessions=1, spares=0), Owner("a")
+    await engine.start()
+    with pytest.raises(errors.InvalidField):
+        await engine.open("bad", {"cells": -1}, owner)
+    assert (await engine.open("bad", {"cells": 1}, owner)).config.cells == 1
+    await engine.close()
+
+
+async def test_people_who_think_give_their_session_to_one_who_waits_the_longest_idle_first() -> None:
+    engine = make_engine(max_sessions=2, max_waiting=8, reserved_sessions=0, spares=0)
+    await engine.start()
+    try:
+        older, newer = [await engine.create() for _ in range(2)]
+        # As if a minute had passed since the last of their cells; nothing waits for it.
+        older.last_used_at -= 60 + IDLE_S[Lane.INTERACTIVE]
+        newer.last_used_at -= IDLE_S[Lane.INTERACTIVE]
+        await engine.create()
+        with pytest.raises(errors.NotFound):
+            engine.get_session(older.id)
+        assert engine.get_session(newer.id) is newer
+    finally:
+        await engine.close()
+
+
+async def test_sessions_of_people_are_not_ended_while_they_are_used_or_for_trainings() -> None:
+    engine = make_engine(max_sessions=1, max_waiting=8, wait_s=0.3, reserved_sessions=0, spares=0)
+    await engine.start()
+    try:
+        session = await engine.create()
+        # As if its last cell had ended just now, however slow this machine is: the next one comes in a moment.
+        session.last_used_at += 3_600
+        with pytest.raises(errors.Overloaded):
+            await engine.create()
+        session.last_used_at -= 3_600 + 2 * IDLE_S[Lane.INTERACTIVE]
+        with pytest.raises(errors.Overloaded):
+            await engine.create(lane=Lane.TRAINING)
+        cell = await begin_cell(session, "import time; time.sleep(1)")
+        with pytest.raises(errors.Overloaded):
+            await engine.create()
+        assert (await cell)[1].status is Status.OK
+        assert engine.get_session(session.id) is session
+    finally:
+        await engine.close()
 
 
 async def test_health_names_the_level_and_images_go_by_reference() -> None:

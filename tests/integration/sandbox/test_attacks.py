@@ -211,16 +211,16 @@ ATTACKS = [
         # The channel to the supervisor is in the worker's memory, so code can find it; a frame with another nonce than
         # the cell's is an attack and ends the session.
         "forged messages",
-        "import gc, os, struct, json\nchannel = next(o for o in gc.get_objects() if type(o).__name__ == 'Channel')\n"
-        "body = json.dumps(dict(kind='done', nonce='guess', result='forged')).encode()\n"
-        "for _ in range(5): os.write(channel._sock.fileno(), struct.pack('>II', len(body), 0) + body)\nimport time; time.sleep(30)",
+        "import gc, os, struct\nchannel = next(o for o in gc.get_objects() if type(o).__name__ == 'Channel')\n"
+        "frame = struct.pack('>16sBII', b'g' * 16, 1, 16, 0) + bytes(16)\n"
+        "for _ in range(5): os.write(channel._sock.fileno(), frame)\nimport time; time.sleep(30)",
         (Status.KILLED,), "", True,
     ),
     Attack(
         "a frame longer than may be",
         "import gc, os, struct\nchannel = next(o for o in gc.get_objects() if type(o).__name__ == 'Channel')\n"
         # A length of 2 GiB: a reader that believed it would allocate or wait for ever.
-        "os.write(channel._sock.fileno(), struct.pack('>II', 2**31, 0))\nimport time; time.sleep(30)",
+        "os.write(channel._sock.fileno(), struct.pack('>16sBII', bytes.fromhex(channel.nonce), 1, 2**31, 0))\nimport time; time.sleep(30)",
         (Status.KILLED,), "", True,
     ),
     Attack(

@@ -98,7 +98,7 @@ async def test_files_in_memory_cannot_be_made_where_nothing_counts_them(session:
 FORGED_END = """
 import gc, time
 channel = next(found for found in gc.get_objects() if type(found).__name__ == "Channel")
-channel.send({"kind": "done", "result": "forged"})
+channel.send_result({"result": "forged"})
 """
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from fathom.core import errors
+from fathom.services.sandbox.ipc.frames import FrameKind, pack_frame
 from fathom.services.sandbox.supervisor.engine import Engine
 from fathom.services.sandbox.supervisor.events import Display, Status
 from fathom.services.sandbox.supervisor.files import list_files, read_file, write_file
@@ -159,19 +160,19 @@ FORGERY = """
 import gc, socket
 channel = next(o for o in gc.get_objects() if type(o).__name__ == 'Channel')
 sock = socket.socket(fileno=channel._sock.fileno())
-import struct
-body = {body!r}
-sock.sendall(struct.pack('>II', {size}, 0) + body)
+sock.sendall({frame!r})
 sock.detach()
 print('went on')
 """
 
 
-@pytest.mark.parametrize("body", [b'{"kind": "done", "nonce": "guess"}', b"[]", b"\xff", b'{"kind": 1}'])
-async def test_forged_frames_hurt_nobody_else(engine: Engine, session: Session, body: bytes) -> None:
+@pytest.mark.parametrize(
+    "frame", [pack_frame(FrameKind.RESULT, "ab" * 16, ("forged", "", "", "")), b'{"kind": "done"}' * 9, b"\xff" * 99]
+)
+async def test_forged_frames_hurt_nobody_else(engine: Engine, session: Session, frame: bytes) -> None:
     other = await engine.create()
     # Only that the other session goes on; what becomes of the forger is another test's.
-    await run(session, FORGERY.format(body=body, size=len(body)))
+    await run(session, FORGERY.format(frame=frame))
     assert (await run(other, "6 * 7"))[1].result == "42"
     await engine.close_session(other.id)
 

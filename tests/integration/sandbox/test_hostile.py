@@ -127,17 +127,18 @@ async def test_a_worker_that_hangs_up_is_ended(session: Session) -> None:
 
 # Finds the worker's channel and nonce in its own memory, as hostile code can.
 FORGER = """
-import json, os, struct, sys, base64, gc
-def send(data=b'', **frame):
-    body = json.dumps(frame).encode()
-    channel._sendall(struct.pack('>II', len(body), len(data)) + body + data)
+import gc, os, struct, time
 channel = next(o for o in gc.get_objects() if type(o).__name__ == 'Channel')
-nonce = channel.nonce
+RESULT, DISPLAY = 1, 2
+def send(kind, *texts, data=b'', nonce=None):
+    body = b''.join(struct.pack('>I', len(text)) + text for text in map(str.encode, texts))
+    head = struct.pack('>16sBII', bytes.fromhex(nonce or channel.nonce), kind, len(body), len(data))
+    channel._sendall(head + body + data)
 """
 
 
 async def test_forged_outcomes_change_no_fact(session: Session) -> None:
-    forged = FORGER + "send(kind='done', nonce=nonce, result='forged', status='OK')\nos._exit(9)"
+    forged = FORGER + "send(RESULT, 'forged', '', '', '')\nos._exit(9)"
     _, outcome = await run(session, forged)
     # Either end may come first; both are the session's own loss.
     assert outcome.status in (Status.OK, Status.KILLED)
@@ -151,43 +152,47 @@ async def test_forged_outcomes_change_no_fact(session: Session) -> None:
 @pytest.mark.parametrize(
     "frame",
     [
-        "kind='x', nonce=nonce",
-        "kind='done', nonce=nonce, result=1",
-        "kind='done', nonce=nonce, variables=[1]",
-        "kind='display', nonce=nonce, media_type='application/javascript'",
-        "kind='done', nonce='of another cell'",
+        "send(3)",
+        "send(RESULT)",
+        "send(RESULT, '', '', '', '', 'a variable without type and shape')",
+        "send(DISPLAY, 'application/javascript', data=b'1')",
+        "send(DISPLAY, 'text/html')",
+        "send(RESULT, '', '', '', '', nonce='ab' * 16)",
+        "channel._sendall(struct.pack('>16sBIII', bytes.fromhex(channel.nonce), RESULT, 4, 0, 9))",
+        "channel._sendall(struct.pack('>16sBIII', bytes.fromhex(channel.nonce), RESULT, 5, 0, 1) + bytes((255,)))",
     ],
 )
 async def test_frames_of_a_wrong_shape_end_the_session(session: Session, frame: str) -> None:
     # Right nonce, wrong shape: from the worker itself, so the worker is broken or taken over.
-    _, outcome = await run(session, f"{FORGER}\nsend({frame})\nimport time; time.sleep(60)")
+    _, outcome = await run(session, f"{FORGER}\n{frame}\ntime.sleep(60)")
     assert (outcome.status, outcome.session_lost) == (Status.KILLED, True)
     assert "broke the protocol" in outcome.cause
 
 
 @pytest.mark.parametrize(
-    ("body", "cause"),
+    ("frame", "cause"),
     [
-        # A million empty lists in three megabytes take twenty times as much in the memory of who decodes them.
-        ("b'[' + b'[],' * 1_000_000 + b'[]]'", "more than 200,000 brackets"),
-        ("b'x' * (4 << 20)", "4,194,304 bytes of JSON"),
+        # A million empty texts in four megabytes take thirteen times as much in the memory of who reads them.
+        ("send(RESULT, *[''] * 1_000_000)", "4,000,000 bytes of texts"),
+        ("send(RESULT, *[''] * 10_000)", "or too many"),
+        ("send(RESULT, 'x' * (2 << 20))", "2,097,156 bytes of texts"),
+        ("send(RESULT, data=b'x' * 100)", "100 bytes of data"),
+        ("send(DISPLAY, 'text/html', data=b'x' * (9 << 20))", "9,437,184 bytes of data"),
+        ("send(DISPLAY, 'x' * 300, data=b'x')", "304 bytes of texts"),
     ],
 )
-async def test_frames_that_would_fill_the_supervisor_end_the_session(session: Session, body: str, cause: str) -> None:
-    send = f"body = {body}\nchannel._sendall(struct.pack('>II', len(body), 0) + body)\nimport time; time.sleep(60)"
-    _, outcome = await run(session, FORGER + send)
+async def test_frames_that_would_fill_the_supervisor_end_the_session(session: Session, frame: str, cause: str) -> None:
+    _, outcome = await run(session, f"{FORGER}\n{frame}\ntime.sleep(60)")
     assert (outcome.status, outcome.session_lost) == (Status.KILLED, True)
     assert cause in outcome.cause
 
 
-# Thirty of at most twenty; the second ones are no figures and are shown to nobody.
-@pytest.mark.parametrize(
-    ("media_type", "data", "shown"), [("text/html", b"a", 20), ("application/vnd.plotly.v1+json", b"no figure", 0)]
-)
+# Thirty of at most twenty; the second ones are no pictures and are shown to nobody.
+@pytest.mark.parametrize(("media_type", "data", "shown"), [("text/html", b"a", 20), ("image/png", b"no picture", 0)])
 async def test_more_displays_than_allowed_cannot_be_forged(
     session: Session, media_type: str, data: bytes, shown: int
 ) -> None:
-    code = f"for _ in range(30): send({data!r}, kind='display', nonce=nonce, media_type={media_type!r})"
+    code = f"for _ in range(30): send(DISPLAY, {media_type!r}, data={data!r})"
     events, outcome = await run(session, FORGER + code)
     assert (outcome.status, outcome.session_lost) == (Status.KILLED, True)
     assert len([event for event in events if isinstance(event, Display)]) == shown

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from fathom.core.errors import DependencyFailed
+from fathom.core.errors import DependencyFailed, FathomError
 from fathom.services.sandbox.doctor import check_isolation
 from fathom.services.sandbox.inside.jail import kernel, landlock
 from fathom.services.sandbox.ipc.levels import Level
@@ -324,6 +324,15 @@ async def test_a_dead_fork_server_is_replaced_and_its_sessions_live(walled_engin
     assert walled_engine._fork_server.pid != old
     for item in (session, *others):
         await walled_engine.close_session(item.id)
+
+
+async def test_imports_may_take_longer_than_a_worker() -> None:
+    """A service that gave up while all of a node started was started again, and took longer still."""
+    engine = make_engine(start_timeout_s=1e-6)
+    with pytest.raises(FathomError) as refused:
+        await engine.start()
+    # Nothing is ready within a microsecond: it must be the probe's worker that was given up, behind the imports.
+    assert "fork server" not in refused.value.message
 
 
 async def test_a_session_gets_no_more_than_its_share_of_the_cores() -> None:

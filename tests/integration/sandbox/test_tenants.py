@@ -49,8 +49,8 @@ async def clients() -> AsyncIterator[Clients]:
         yield Clients({"sandbox": hosted.url}, telemetry)
 
 
-async def ask(clients: Clients, method: Method, session_id: str) -> None:
-    request = method.request_type(session_id=session_id, **VALID.get(method.name, {}))
+async def ask(clients: Clients, method: Method, session_id: str, run_id: str = "") -> None:
+    request = method.request_type(session_id=session_id, run_id=run_id, **VALID.get(method.name, {}))
     async for _ in clients.sandbox.stream(method, once(request), 30):
         return
 
@@ -65,6 +65,24 @@ async def test_another_tenants_session_is_not_there(clients: Clients, method: Me
         assert missing.value.metadata["kind"] == "session"
     with calling(A):
         await clients.sandbox.close_session(pb.CloseSessionRequest(session_id=opened.session_id))
+
+
+@pytest.mark.parametrize("method", ABOUT_A_SESSION, ids=lambda method: method.name)
+async def test_another_runs_session_is_not_there(clients: Clients, method: Method) -> None:
+    with calling(A):
+        opened = await clients.sandbox.create_session(pb.CreateSessionRequest(run_id="run_1"), timeout_s=30)
+        for run_id in ("run_2", ""):
+            with pytest.raises(errors.NotFound) as missing:
+                await ask(clients, method, opened.session_id, run_id)
+            assert missing.value.metadata["kind"] == "session"
+        # The run's own request is served, so that it was the run that was missing.
+        await clients.sandbox.list_files(pb.ListFilesRequest(session_id=opened.session_id, run_id="run_1"))
+        await clients.sandbox.close_session(pb.CloseSessionRequest(session_id=opened.session_id, run_id="run_1"))
+
+
+async def test_the_name_of_a_run_is_bounded(clients: Clients) -> None:
+    with calling(A), pytest.raises(errors.InvalidField, match="run_id"):
+        await clients.sandbox.create_session(pb.CreateSessionRequest(run_id="x" * 257), timeout_s=30)
 
 
 async def test_one_tenant_leaves_room_for_another_by_default() -> None:

@@ -110,7 +110,7 @@ async def test_a_service_that_starts_before_its_bus_waits_for_it(tmp_path: Path,
     log = Log()
     url = f"nats://127.0.0.1:{port}"
     opening = asyncio.create_task(
-        wait_for_bus(url, store, log, ack_wait_s=30, patience_s=300, policy=AT_ONCE), name="service"
+        wait_for_bus(url, store, log, streams=topology(), patience_s=300, policy=AT_ONCE), name="service"
     )
     await eventually(lambda: bool(log.lines), within_s=60)
     async with NatsServer(tmp_path / "second", port=port):
@@ -121,4 +121,4 @@ async def test_a_service_that_starts_before_its_bus_waits_for_it(tmp_path: Path,
 
 async def test_without_patience_the_reason_is_told_at_once(store: Store) -> None:
     with pytest.raises(NotReady, match="no NATS server answers"):
-        await wait_for_bus("nats://127.0.0.1:1", store, Log(), ack_wait_s=30, patience_s=0)
+        await wait_for_bus("nats://127.0.0.1:1", store, Log(), streams=topology(), patience_s=0)

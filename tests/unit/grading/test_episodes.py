@@ -39,7 +39,8 @@ def test_calls_are_repeated_when_tool_and_arguments_are_the_same() -> None:
     ]
     found = [(one.tool, one.ok, one.repeated_call) for one in tool_steps(steps)]
     assert found == [
-        ("search", True, False), ("search", True, True), ("search", True, False),
+        # The third one found nothing, which is no success.
+        ("search", True, False), ("search", True, True), ("search", False, False),
         ("fetch", False, False), ("search", True, False), ("search", False, True),
     ]  # fmt: skip
 

@@ -47,6 +47,13 @@ def test_a_user_that_runs_something_is_not_lent() -> None:
     uids.close()
 
 
+def test_a_kernel_that_answers_for_its_caller_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As gVisor's does, whatever user is asked for.
+    monkeypatch.setattr(os, "getpriority", lambda which, who: 0)
+    assert not has_processes(BASE)
+    assert has_processes(0)
+
+
 def test_a_range_that_is_used_up_is_named() -> None:
     last = UidPool(LAST_UID)
     assert last.lend() == LAST_UID

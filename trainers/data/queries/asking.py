@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -28,12 +30,18 @@ class Asker:
     temperature: float = 0.0
     version: str = field(default="", init=False)
 
-    async def ask(self, system: str, user: str, schema: type[Reply], seed: int) -> Reply | None:
-        """Return the reply; None when no attempt could be read. Raises ``FathomError`` when the model is away."""
-        messages = [
-            policy.Message(role=policy.ROLE_SYSTEM, content=system),
-            policy.Message(role=policy.ROLE_USER, content=user),
-        ]
+    async def ask(
+        self, system: str, user: str, schema: type[Reply], seed: int, earlier: Sequence[tuple[str, str]] = ()
+    ) -> Reply | None:
+        """Return the reply; None when no attempt could be read. Raises ``FathomError`` when the model is away.
+
+        ``earlier`` are turns of the same conversation, what was asked and what the model replied.
+        """
+        messages = [policy.Message(role=policy.ROLE_SYSTEM, content=system)]
+        for asked, replied in earlier:
+            messages.append(policy.Message(role=policy.ROLE_USER, content=asked))
+            messages.append(policy.Message(role=policy.ROLE_ASSISTANT, content=replied))
+        messages.append(policy.Message(role=policy.ROLE_USER, content=user))
         for attempt in range(ATTEMPTS):
             completion = await self._complete(messages, schema, seed * ATTEMPTS + attempt)
             self.version = f"{completion.model or self.model}@{completion.version_max}"
@@ -54,12 +62,22 @@ class Asker:
             ]
         return None
 
-    async def _complete(self, messages: list[policy.Message], schema: type[BaseModel], seed: int) -> policy.Completion:
+    async def write(self, messages: Sequence[policy.Message], seed: int) -> str:
+        """Return the model's text, whatever its form; raise ``FathomError`` when the model is away."""
+        completion = await self._complete(messages, None, seed)
+        self.version = f"{completion.model or self.model}@{completion.version_max}"
+        return completion.text.strip()
+
+    async def _complete(
+        self, messages: Sequence[policy.Message], schema: type[BaseModel] | None, seed: int
+    ) -> policy.Completion:
         request = policy.GenerateRequest(
             request_id=new_id("query"),
             model=self.model,
             messages=messages,
             sampling=policy.Sampling(temperature=self.temperature, max_tokens=MAX_TOKENS, seed=1 + seed),
+            # Sorted: engines may cache the compiled grammar by the text of the schema.
+            response_schema_json=json.dumps(schema.model_json_schema(), sort_keys=True) if schema else "",
         )
         async for response in self.clients.policy.generate(request, timeout_s=REPLY_S):
             if response.HasField("completion"):

@@ -7,10 +7,14 @@ content can end its section or begin another.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fathom.domain.chat.quoting import neutral, shorten
+
 HEAD = "Stage: "
+# A follow-up mostly refers to the last two turns.
+FULL_TURNS, MAX_ANSWER_CHARS = 2, 6_000
 REWRITE, PLAN, REFLECT, COMPOSE = "rewrite", "plan", "reflect", "compose"
 # In execution order; rewrite only when the conversation has earlier turns.
 STAGES = (REWRITE, PLAN, REFLECT, COMPOSE)
@@ -63,3 +67,24 @@ def read_ask(content: str) -> Asked | None:
     if not head.startswith(HEAD) or stage not in STAGES:
         return None
     return Asked(stage, dict(SECTION.findall(body)))
+
+
+def format_history(turns: Sequence[tuple[str, str]], full_turns: int = FULL_TURNS) -> str:
+    """Return questions with their answers, oldest first: the last ``full_turns`` in full, older ones as points.
+
+    Questions are in their rewritten form. Memory already provides bullet points for older turns; an older answer in
+    full is cut to its first lines.
+    """
+    lines = []
+    for number, (asked, answered) in enumerate(turns, start=1):
+        full = number > len(turns) - full_turns
+        said = shorten(answered, MAX_ANSWER_CHARS) if full else extract_points(answered)
+        lines.append(f"Q{number}: {' '.join(asked.split())}\nA{number}{'' if full else ' (points)'}:\n{neutral(said)}")
+    return "\n\n".join(lines)
+
+
+def extract_points(answer: str) -> str:
+    """Return the bullet points of an older answer, or its first lines when it has none."""
+    lines = [line.strip() for line in answer.splitlines() if line.strip()]
+    bullets = [line for line in lines if line.startswith("- ")]
+    return "\n".join(bullets or [f"- {shorten(line, 200)}" for line in lines[:3]])

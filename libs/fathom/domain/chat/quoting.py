@@ -8,6 +8,7 @@ join two halves into a tag; the function is idempotent.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 OPEN_QUOTE, CLOSE_QUOTE = "<quoted>", "</quoted>"
 NAMES = (
@@ -26,6 +27,8 @@ BARS = re.compile(r"<(?=[|｜])")
 # Control tokens of the Mistral and Llama 2 families, which write them in square brackets.
 BRACKETS = re.compile(r"\[(/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)/?)\]", re.IGNORECASE)
 ANGLES = str.maketrans("<>", "‹›")
+# A title, and the quotation below it on lines of its own.
+SECTION = re.compile(r"^# ([A-Z][A-Za-z ]{0,39})\n(<quoted>\n.*?\n</quoted>)$", re.MULTILINE | re.DOTALL)
 
 
 def neutral(text: str) -> str:
@@ -46,3 +49,22 @@ def unquote(text: str) -> str:
     if not (stripped.startswith(f"{OPEN_QUOTE}\n") and stripped.endswith(CLOSE_QUOTE)):
         return text
     return stripped.removeprefix(f"{OPEN_QUOTE}\n").removesuffix(CLOSE_QUOTE).removesuffix("\n")
+
+
+def write_sections(sections: Mapping[str, str]) -> str:
+    """Return titled quotations: what a model is to judge or to work on, each part under its name."""
+    return "\n\n".join(f"# {title}\n{quote(text)}" for title, text in sections.items())
+
+
+def read_sections(content: str) -> dict[str, str]:
+    """Return the texts of ``write_sections`` by title; none for any other message."""
+    return {title: unquote(quotation) for title, quotation in SECTION.findall(content)}
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return at most about ``limit`` characters of ``text``: head, a note on the omission, tail."""
+    if len(text) <= limit:
+        return text
+    # The head says what a text is; its end often has the result, the last rows or the error.
+    head, tail = limit * 2 // 3, limit // 3
+    return f"{text[:head]}\n… {len(text) - head - tail:,} characters left out …\n{text[-tail:]}"

@@ -11,12 +11,13 @@ from fathom.api.reward.v1 import reward_pb2 as reward
 
 # Citations such as " [3]" or "[1, 2]": references have none, so that an exact match would never succeed with them.
 CITATION = re.compile(r"\s*\[\d{1,4}(?:\s*,\s*\d{1,4})*\]")
-# Statuses of a successful call; a call that found nothing counts as one.
-GIVES = frozenset({pb.TOOL_STATUS_OK, pb.TOOL_STATUS_EMPTY})
 
 
 def tool_steps(steps: Sequence[pb.Step]) -> list[reward.ToolStep]:
-    """Return the tool calls in order, with whether each succeeded and whether it repeats an earlier call."""
+    """Return the tool calls in order, with whether each gave a result and whether it repeats an earlier call.
+
+    A call that found nothing gave none: whoever rewards it teaches to ask for what is not there.
+    """
     seen: set[tuple[str, str]] = set()
     found = []
     for step in steps:
@@ -24,7 +25,9 @@ def tool_steps(steps: Sequence[pb.Step]) -> list[reward.ToolStep]:
         for result in step.tool_results:
             # The same arguments in another order, or with other spaces, are the same call.
             key = result.tool, canonical(arguments.get(result.tool_call_id, result.tool_call_id))
-            found.append(reward.ToolStep(tool=result.tool, ok=result.status in GIVES, repeated_call=key in seen))
+            found.append(
+                reward.ToolStep(tool=result.tool, ok=result.status == pb.TOOL_STATUS_OK, repeated_call=key in seen)
+            )
             seen.add(key)
     return found
 

@@ -43,6 +43,7 @@ class Log:
         self.stream = stream
         self._entries: dict[int, Entry] = {}
         self._last = 0
+        self._size_bytes = 0
         self._seen: dict[str, tuple[int, float]] = {}
         self._positions = {durable.name: Position() for durable in stream.durables}
 
@@ -64,6 +65,7 @@ class Log:
             raise full(self.stream.name)
         self._last += 1
         self._entries[self._last] = Entry(self._last, message, now_s)
+        self._size_bytes += len(message.payload)
         self._seen[message_id] = (self._last, now_s)
         self._limit(message.subject)
         return self._last
@@ -72,8 +74,9 @@ class Log:
         """Return message count, size in bytes and age of the oldest message in seconds."""
         self._expire(now_s)
         entries = self._entries.values()
-        size = sum(len(entry.message.payload) for entry in entries)
-        return StreamState(len(entries), size, max((now_s - entry.time_s for entry in entries), default=0.0))
+        return StreamState(
+            len(entries), self._size_bytes, max((now_s - entry.time_s for entry in entries), default=0.0)
+        )
 
     def last(self, subject: str, now_s: float) -> int:
         """Return the sequence of the subject's last message, 0 for none."""
@@ -128,7 +131,7 @@ class Log:
         """Settle a message for a durable; in a work queue it is removed."""
         self._positions[durable.name].leases.pop(sequence, None)
         if self.stream.retention == Retention.WORK_QUEUE:
-            self._entries.pop(sequence, None)
+            self._drop(sequence)
 
     def due_at(self, durable: Durable, sequence: int, due_s: float) -> None:
         """Set the time when an unsettled message is redelivered."""
@@ -149,7 +152,7 @@ class Log:
             del self._seen[next(iter(self._seen))]
         if self.stream.max_age_s:
             while self._entries and next(iter(self._entries.values())).time_s <= now_s - self.stream.max_age_s:
-                del self._entries[next(iter(self._entries))]
+                self._drop(next(iter(self._entries)))
 
     @staticmethod
     def _oldest(seen: Mapping[str, tuple[int, float]]) -> float:
@@ -159,4 +162,14 @@ class Log:
         if self.stream.max_per_subject:
             same = [number for number, entry in self._entries.items() if entry.message.subject == subject]
             for number in same[: -self.stream.max_per_subject]:
-                del self._entries[number]
+                self._drop(number)
+        if self.stream.retention == Retention.WORK_QUEUE:
+            return
+        most, size = self.stream.max_messages, self.stream.max_bytes
+        while (most and len(self._entries) > most) or (size and self._size_bytes > size):
+            self._drop(next(iter(self._entries)))
+
+    def _drop(self, sequence: int) -> None:
+        entry = self._entries.pop(sequence, None)
+        if entry is not None:
+            self._size_bytes -= len(entry.message.payload)

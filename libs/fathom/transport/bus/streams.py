@@ -53,6 +53,10 @@ MAX_QUEUED_RUNS = 20_000
 # server memory.
 DUPLICATE_WINDOW_S = 120.0
 DAY_S = 86_400.0
+# Events of runs, of which a question of ten rounds has some 200 KB: about 5,000 questions a day.
+MAX_EVENT_BYTES = 1 << 30
+# Less would drop events of runs that are being played.
+LEAST_EVENT_BYTES = 16 << 20
 # Tasks of queued rollouts that wait, over all trainings.
 MAX_QUEUED_TASKS = 100_000
 # Runs from which something is still to be learnt; more are not worth the disk.
@@ -96,8 +100,8 @@ class Durable:
 class Stream:
     """Messages kept in order. Limits of 0 mean none; ages and windows are seconds.
 
-    Above ``max_messages`` the oldest message is dropped; a work queue refuses new ones instead, since its messages are
-    undone work.
+    Above ``max_messages`` or ``max_bytes`` the oldest messages are dropped; a work queue refuses new ones instead,
+    since its messages are undone work.
     """
 
     name: str
@@ -107,6 +111,7 @@ class Stream:
     max_age_s: float = 0.0
     max_per_subject: int = 0
     max_messages: int = 0
+    max_bytes: int = 0
     duplicate_window_s: float = DUPLICATE_WINDOW_S
 
 
@@ -179,17 +184,21 @@ class Topology:
 
 
 def topology(
-    *, ack_wait_s: float = ACK_WAIT_S, max_deliver: int | None = None, rollout_lease_s: float = ROLLOUT_LEASE_S
+    *,
+    ack_wait_s: float = ACK_WAIT_S,
+    max_deliver: int | None = None,
+    rollout_lease_s: float = ROLLOUT_LEASE_S,
+    event_bytes: int = MAX_EVENT_BYTES,
 ) -> Topology:
-    """Return Fathom's streams and buckets.
+    """Return Fathom's streams and buckets; ``event_bytes`` bounds the events of all runs together.
 
     Tests shorten ``ack_wait_s`` and ``rollout_lease_s``, and give all durables one ``max_deliver``; production keeps
     the defaults.
     """
-    return Topology(make_streams(ack_wait_s, max_deliver), make_buckets(rollout_lease_s))
+    return Topology(make_streams(ack_wait_s, max_deliver, event_bytes), make_buckets(rollout_lease_s))
 
 
-def make_streams(ack_wait_s: float, max_deliver: int | None) -> tuple[Stream, ...]:
+def make_streams(ack_wait_s: float, max_deliver: int | None, event_bytes: int) -> tuple[Stream, ...]:
     """Return the streams with their durable consumers."""
 
     def durable(name: str, subject: str, usual: int = MAX_DELIVER) -> Durable:
@@ -207,7 +216,7 @@ def make_streams(ack_wait_s: float, max_deliver: int | None) -> tuple[Stream, ..
             ),
             max_messages=MAX_QUEUED_RUNS,
         ),
-        Stream(EVENTS, (ALL_EVENTS,), Retention.LIMITS, max_age_s=DAY_S),
+        Stream(EVENTS, (ALL_EVENTS,), Retention.LIMITS, max_age_s=DAY_S, max_bytes=event_bytes),
         Stream(
             ROLLOUTS,
             ("fathom.rollouts.*",),

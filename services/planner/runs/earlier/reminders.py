@@ -64,22 +64,12 @@ class Recaller:
         # Outside of a conversation a question stands alone, as the episodes of trainers do.
         if not conversation:
             return Reminder()
-        any_turn = await self.clients.memory.search_memory(
-            pb.SearchMemoryRequest(question=question, top_k=1), timeout_s=self.timeout_s
-        )
-        if not any_turn.pages or not self.tokens:
-            return Reminder((), bool(any_turn.pages))
-        window = await self.clients.memory.get_window(
-            pb.GetWindowRequest(conversation_id=conversation), timeout_s=self.timeout_s
-        )
-        # Everything is in the window already.
-        if not window.omitted:
-            return Reminder((), has_memory=True)
+        # In one request: a run waits for it before its first step.
         asked = pb.SearchMemoryRequest(
-            question=question, top_k=TURNS, conversation_id=conversation, through=window.turns[0].number - 1
+            question=question, top_k=TURNS, conversation_id=conversation, older_than_window=True
         )
-        older = await self.clients.memory.search_memory(asked, timeout_s=self.timeout_s)
-        return Reminder(make_reminders(older, self.tokens, language), has_memory=True)
+        found = await self.clients.memory.search_memory(asked, timeout_s=self.timeout_s)
+        return Reminder(make_reminders(found, self.tokens, language), found.has_turns)
 
 
 def make_reminders(found: pb.SearchMemoryResponse, tokens: int, language: str) -> tuple[Message, ...]:
@@ -88,8 +78,9 @@ def make_reminders(found: pb.SearchMemoryResponse, tokens: int, language: str) -
     kept: list[tuple[int, tuple[Message, Message]]] = []
     left, told = tokens, set()
     for page in found.pages:
+        # Pages stand in the order of their places, not of what they have in common with the question.
         if page.score < LEAST_SCORE:
-            break
+            continue
         # What else was said of the subject, once per segment.
         summary = "" if page.segment in told else summaries.get(page.segment, "")
         for around in (summary, ""):

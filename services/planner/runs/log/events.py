@@ -11,7 +11,7 @@ from typing import Any
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
-from fathom.core.errors import Conflict, NotReady
+from fathom.core.errors import Conflict, NotFound, NotReady
 from fathom.core.ids import new_id
 from fathom.services.planner.episode.fence import LeaseLost
 from fathom.services.planner.runs.log.fold import StepFold
@@ -207,17 +207,30 @@ def split_deltas(markdown: str) -> list[str]:
     return [*pieces, rest] if rest else pieces
 
 
-async def follow(bus: Bus, run_id: str, after: int, leg: int = 0) -> AsyncGenerator[pb.RunEvent, None]:
-    """Yield the events of a run after a sequence number, in order and once each, until its leg ``leg`` has finished."""
+async def follow(
+    bus: Bus, run_id: str, after: int, leg: int = 0, *, may_skip: bool = False
+) -> AsyncGenerator[pb.RunEvent, None]:
+    """Yield the events of a run after a sequence number, in order and once each, until its leg ``leg`` has finished.
+
+    Raises ``NotFound`` at events that the stream has dropped; with ``may_skip`` the ones behind them follow.
+    """
     last = after
     async with aclosing(bus.follow(events_subject(run_id))) as deliveries:
         async for delivery in deliveries:
             event, _ = read_message(delivery.payload, delivery.headers)
             if event.sequence > last:
+                if event.sequence > last + 1 and not may_skip:
+                    raise make_events_gone(run_id, event.sequence)
                 last = event.sequence
                 yield event
             if event.HasField("finished") and event.finished.leg >= leg:
                 return
+
+
+def make_events_gone(run_id: str, first: int = 0) -> NotFound:
+    """Return the error for a reader of dropped events; ``first`` is the sequence number of the oldest one left."""
+    rest = [f"those from {first} on"] if first else []
+    return NotFound("events of run", run_id, [*rest, "GetRun gives its trajectory"])
 
 
 async def read_log(

@@ -12,6 +12,7 @@ from fathom.domain.chat.hermes import format_tool_call, parse_tool_calls
 from fathom.domain.chat.messages import Completion, FinishReason, Message, ToolFormat, ToolSpec, Usage
 from fathom.services.policy.backends.chat import render_prompt
 from fathom.services.policy.backends.rules import search_r1
+from fathom.services.policy.backends.rules.authoring import write_reply
 from fathom.services.policy.backends.rules.judging import judge_reply
 from fathom.services.policy.backends.rules.tokenizer import END_ID, RulesTokenizer, load_vocabulary
 from fathom.services.policy.config import RulesModel
@@ -127,6 +128,8 @@ def reply(request: Request) -> str:
         return search_r1.next_text(request.messages)
     if request.response_schema_json and (judged := judge_reply(request.response_schema_json, request.messages)):
         return judged
+    if request.response_schema_json and (written := write_reply(request.response_schema_json, request.messages)):
+        return written
     if not request.tools:
         return answer_stage(request.messages) or NO_TOOLS
     conversation = read_conversation(request.messages)

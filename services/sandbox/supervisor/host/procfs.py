@@ -11,8 +11,13 @@ from dataclasses import dataclass, field
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICKS = os.sysconf("SC_CLK_TCK")
+# More than a line of /proc/PID/stat has, and the fields of it that are read here, counted behind the name.
+STAT_BYTES, STAT_FIELDS = 1_024, 22
 # Half of the watch's interval, so that cells that run side by side share one reading.
 FRESH_S = 0.05
+# Longer where a reading is expensive, since sessions full of processes would else make the watch of them all a load
+# on their neighbours: it takes at most a tenth of a processor.
+FRESH_COSTS = 10
 # Half a second in all: a process may fork between being seen and being killed.
 SWEEPS = 50
 SWEEP_PAUSE_S = 0.01
@@ -41,11 +46,17 @@ class Usage:
 def read_process(pid: str | int) -> Process | None:
     """Return a living process, None when it has ended."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            # The command's name stands in parentheses and may itself hold any byte.
-            fields = file.read().rpartition(b")")[2].split()
+        # Without a file object, which costs half as much again: there may be thousands of them to read.
+        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
     except OSError:
         return None
+    try:
+        # The command's name stands in parentheses and may itself hold any byte.
+        fields = os.read(descriptor, STAT_BYTES).rpartition(b")")[2].split(maxsplit=STAT_FIELDS)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
     # Ended, but not yet waited for: such a process uses nothing any more.
     if fields[0] in (b"Z", b"X"):
         return None
@@ -69,7 +80,7 @@ class UsageReader:
 
     def __init__(self) -> None:
         self._reading: asyncio.Task[Snapshot] | None = None
-        self._taken = 0.0
+        self._taken, self._fresh_s = 0.0, FRESH_S
 
     async def usage(self, root: int, not_before: float) -> Usage:
         """Return the usage of all descendants of a session's init process, read after ``not_before`` (monotonic clock).
@@ -77,12 +88,13 @@ class UsageReader:
         The init process itself adds CPU time only: its own, and that of children it has waited for.
         """
         now = time.monotonic()
-        stale = self._reading is not None and self._reading.done() and now - self._taken > FRESH_S
+        stale = self._reading is not None and self._reading.done() and now - self._taken > self._fresh_s
         # A reading from before a cell began must not count against the cell.
         if self._reading is None or stale or self._taken < not_before:
             self._taken = now
             self._reading = asyncio.create_task(asyncio.to_thread(read_snapshot))
         reading = await asyncio.shield(self._reading)
+        self._fresh_s = max(FRESH_S, FRESH_COSTS * reading.cost_s)
         usage, waiting = Usage(), [root]
         while waiting:
             for item in reading.children.get(waiting.pop(), []):
@@ -97,19 +109,24 @@ class UsageReader:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All living processes at one moment, by their own id and by their parent's."""
+    """All living processes at one moment, by their own id and by their parent's.
+
+    ``cost_s`` is the processor time that the reading took.
+    """
 
     living: dict[int, Process]
     children: dict[int, list[Process]]
+    cost_s: float = 0.0
 
 
 def read_snapshot() -> Snapshot:
     """Return one reading of /proc; orphans of a session appear as children of its init process."""
+    begun = time.thread_time()
     living = {item.pid: item for item in list_processes()}
     children: dict[int, list[Process]] = {}
     for item in living.values():
         children.setdefault(item.parent, []).append(item)
-    return Snapshot(living, children)
+    return Snapshot(living, children, time.thread_time() - begun)
 
 
 def find_first_child(pid: int) -> int:

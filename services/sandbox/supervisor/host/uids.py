@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from fathom.core.errors import DependencyFailed
+from fathom.services.sandbox.supervisor.host import procfs
 
 LAST_UID = 65_519
 """End of the range that systemd keeps for users of services; ``uid_base`` lies in it by default."""
@@ -89,8 +90,9 @@ def find_lock_folder(folders: tuple[str, ...]) -> Path:
 def has_processes(uid: int) -> bool:
     """Return whether any process that is visible here runs as this user."""
     try:
-        # One system call over all processes, where a walk through /proc would take one for each.
+        # One system call over all processes, where a walk through /proc takes one for each.
         os.getpriority(os.PRIO_USER, uid)
     except ProcessLookupError:
         return False
-    return True
+    # gVisor's kernel answers with the priority of who asks, whatever user is asked for.
+    return any(procfs.belongs_to(process.pid, uid) for process in procfs.list_processes())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,15 @@ from typing import Any
 
 from fathom.core.errors import DependencyFailed
 from fathom.services.sandbox.config import Config
-from fathom.services.sandbox.ipc.frames import HEADER, BadFrame, pack, read_lengths, unpack
+from fathom.services.sandbox.ipc.frames import (
+    FRAME_HEADER,
+    NO_NONCE,
+    BadFrame,
+    FrameKind,
+    pack_request,
+    read_head,
+    split_texts,
+)
 from fathom.services.sandbox.ipc.plan import SessionPlan
 from fathom.services.sandbox.supervisor.files import remove_tree
 from fathom.services.sandbox.supervisor.host import procfs
@@ -33,8 +42,6 @@ STACK = 16 * 1024 * 1024
 SHM_BYTES = 16 * 1024 * 1024
 # RLIMIT_CPU is the backstop of the watch and must not fire before it.
 START_CPU_S = 10
-# Above this, parsing takes long enough to be noticed by other sessions on the same loop.
-LARGE_FRAME = 256 * 1024
 # Five seconds for a worker that is busy; after that it does not read any more.
 SEND_TRIES, SEND_PAUSE_S = 500, 0.01
 # A kill takes milliseconds; then the init process is killed too, which cannot be delayed by the session.
@@ -57,9 +64,10 @@ class JailResources:
 
 @dataclass(frozen=True)
 class Frame:
-    """A message of the worker with the bytes of its display."""
+    """Texts of the worker, with the bytes of its display."""
 
-    message: dict[str, Any]
+    kind: FrameKind
+    texts: Sequence[str]
     data: bytes = b""
 
 
@@ -182,12 +190,12 @@ class WorkerProcess:
 
     async def send(self, message: dict[str, Any]) -> None:
         assert self._writer is not None, "the worker was not started"
-        self._writer.write(pack(message))
+        self._writer.write(pack_request(message))
         await self._writer.drain()
 
     async def send_with(self, message: dict[str, Any], descriptor: int) -> None:
         """Send a small message with one descriptor; raise ``OSError`` when the worker does not take it."""
-        frame = pack(message)
+        frame = pack_request(message)
         for _ in range(SEND_TRIES):
             try:
                 sent = socket.send_fds(self._ours, [frame], [descriptor])
@@ -199,16 +207,12 @@ class WorkerProcess:
             return
         raise OSError("the worker does not read")
 
-    async def receive(self, nonce: str = "") -> Frame:
+    async def receive(self, nonce: str = NO_NONCE) -> Frame:
         """Return the next frame; raise ``BadFrame``, also for one with another nonce, or ``IncompleteReadError``."""
-        size, data_size = read_lengths(await self._reader.readexactly(HEADER.size))
-        body = await self._reader.readexactly(size)
-        data = await self._reader.readexactly(data_size) if data_size else b""
-        message = unpack(body) if size < LARGE_FRAME else await asyncio.to_thread(unpack, body)
-        # What ran before knows another nonce: its answer must not be taken for this one's, nor may it cost us more.
-        if message.get("nonce") != nonce:
-            raise BadFrame("a frame that belongs to no request")
-        return Frame(message, data)
+        head = read_head(await self._reader.readexactly(FRAME_HEADER.size), nonce)
+        texts = split_texts(await self._reader.readexactly(head.text_bytes))
+        data = await self._reader.readexactly(head.data_bytes) if head.data_bytes else b""
+        return Frame(head.kind, texts, data)
 
     def limit_memory(self, memory_bytes: int) -> None:
         """Tighten the limit of the control group, if there is one, to this number of bytes."""

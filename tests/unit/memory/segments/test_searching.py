@@ -73,6 +73,33 @@ async def test_times_and_conversations_bound_what_is_found(memory: Memory) -> No
     assert not (await memory.search(asked, conversation="unknown")).turns
 
 
+async def test_turns_older_than_the_window_are_found_by_one_request(memory: Memory) -> None:
+    await memory.say("When did bullion peak?", "At 1,895 dollars.", "c0")
+    with calling(ANNE):
+        # Of somebody else nobody has turns.
+        assert not (await memory.search("bullion", conversation="c0", newest=2)).has_turns
+    inside = await memory.search("bullion", conversation="c0", newest=2)
+    assert (inside.turns, inside.has_turns) == ((), True)
+    assert memory.vectors.encoded == 0, "nothing is encoded where the window has all"
+    for number in range(2):
+        await memory.say(f"Did bullion rise in 201{number}?", "Bullion rose.", "c0")
+    found = await memory.search("bullion", top_k=3, conversation="c0", newest=2)
+    assert [one.turn.number for one in found.turns] == [1]
+    assert found.has_turns
+    for wanted in ({"conversation": "c0", "through": 1}, {"conversation": ""}):
+        with pytest.raises(InvalidField, match="older_than_window"):
+            await memory.search("bullion", newest=2, **wanted)
+
+
+async def test_a_chinese_word_of_one_character_is_found_beside_others(memory: Memory) -> None:
+    memory.vectors.is_away = True
+    await memory.say("英镑2021年底", "1欧元兑0.8403英镑。")
+    await memory.say("我妈2013年初买了80股家得宝，一直没动。", "记下了。")
+    await memory.say("家得宝2021年收益率？", "59.5%。")
+    best = (await memory.search("帮我算算我妈那笔赚了多少")).turns[0]
+    assert best.turn.question.startswith("我妈")
+
+
 async def test_pages_go_on_without_gap_or_repeat(memory: Memory) -> None:
     await fill(memory)
     asked = "matter settled of firm"

@@ -109,3 +109,31 @@ async def test_uncited_sentences_and_several_values_of_one_thing_give_no_view() 
     assert await read("Apple returned 82.31% in 2020.", APPLE, RETURN, YEAR) == []
     assert await read("Apple returned 82.31%, or 12.2% a quarter, in 2020 [1].", APPLE, RETURN, YEAR) == []
     assert await read("It was 82.31% [1].") == []
+
+
+async def test_a_return_in_another_currency_is_another_thing() -> None:
+    found = []
+    for name, value in (("dollars", "82.31"), ("euros", "67.1")):
+        output = Slot(SlotKind.OUTPUT, f"in {name}", name)
+        found += await read(f"Apple returned {value}% in 2020 in {name} [1].", APPLE, RETURN, YEAR, output)
+    assert [one.measure for one in found] == ["close_adj/return;dollars", "close_adj/return;euros"]
+    assert find_contradictions(found[:1], found[1:]) == []
+
+
+async def test_a_unit_behind_a_number_is_no_basis() -> None:
+    points = Slot(SlotKind.OUTPUT, "percentage points", "percentage points")
+    (view,) = await read("Apple returned 82.31 percentage points in 2020 [1].", APPLE, RETURN, YEAR, points)
+    assert view.measure == "close_adj/return"
+
+
+async def test_another_assumption_of_the_question_is_another_thing() -> None:
+    views = []
+    for rate, value in (("0 %", 1.95), ("2 %", 1.92)):
+        sharpe = Slot(SlotKind.MEASURE, "Sharpe", "sharpe")
+        assumed = (Slot(SlotKind.PARAMETER, rate, rate), Slot(SlotKind.UNKNOWN, "riskless"))
+        question = ReadText("Apple's Sharpe ratio?", (APPLE, sharpe, YEAR, *assumed))
+        views += await read(f"The result was {value} [1].", question=question)
+    assert [one.measure for one in views] == ["close_adj/sharpe;0 %,riskless", "close_adj/sharpe;2 %,riskless"]
+    assert find_contradictions(views[:1], views[1:]) == []
+    same = replace(views[0], value=1.5)
+    assert find_contradictions([same], views), "under the same assumption it is one"

@@ -13,10 +13,11 @@ from transformers.models.mistral.modeling_mistral import MistralForCausalLM
 
 from fathom.core.config import ConfigError
 from fathom.core.errors import InvalidField
+from fathom.trainers.batch import DataProto
 from fathom.trainers.config import TrainConfig
 from fathom.trainers.learners.forward import passes
 from fathom.trainers.learners.networks import Placement, PolicyNetwork
-from fathom.trainers.learners.packing import fill_passes
+from fathom.trainers.learners.packing import fill_passes, find_prompt_heads
 from fathom.trainers.learners.workers import ActorWorker, CriticWorker, ReferenceWorker
 from tests.unit.trainers.learners.test_learners import LENGTHS, batch, gradient, settings
 
@@ -66,9 +67,10 @@ def test_no_token_meets_those_of_another_row() -> None:
     assert not torch.equal(before[2], after[2])
 
 
-def two_steps(config: TrainConfig) -> dict[str, torch.Tensor]:
+def two_steps(config: TrainConfig, data: DataProto | None = None) -> dict[str, torch.Tensor]:
     actor, critic, reference = ActorWorker(config), CriticWorker(config), ReferenceWorker(config)
-    data = batch().union(reference.compute_ref_log_prob(batch()))
+    data = data or batch()
+    data = data.union(reference.compute_ref_log_prob(data))
     for _ in range(2):
         data = data.with_tensors(old_log_probs=actor.compute_log_prob(data).tensor("old_log_probs"))
         data = data.with_tensors(values=critic.compute_values(data).tensor("values"))
@@ -115,3 +117,77 @@ def test_what_cannot_be_packed_is_refused_by_name() -> None:
     )  # fmt: skip
     with pytest.raises(InvalidField, match="use_remove_padding"):
         PolicyNetwork(mixed, Placement(), settings(*PACKED).actor)
+
+
+def with_shared_prompts() -> DataProto:
+    """The batch with one prompt for rows 0 to 2, one for 4 and 6, and the others' own."""
+    data = batch()
+    parts = {name: data.tensor(name).clone() for name in ("prompts", "input_ids", "attention_mask", "position_ids")}
+    for row, head in ((1, 0), (2, 0), (6, 4)):
+        parts["prompts"][row] = parts["prompts"][head]
+        parts["input_ids"][row, :6] = parts["input_ids"][head, :6]
+        parts["attention_mask"][row, :6] = parts["attention_mask"][head, :6]
+    parts["position_ids"] = (parts["attention_mask"].cumsum(1) - 1).clamp(min=0)
+    return data.with_tensors(**parts)
+
+
+def count_tokens(network: PolicyNetwork) -> list[int]:
+    """Return a list to which every pass of the trunk adds the number of its tokens."""
+    counted: list[int] = []
+    network.language_model.get_decoder().register_forward_pre_hook(
+        lambda _, positional, named: counted.append(named["input_ids"].numel()), with_kwargs=True
+    )
+    return counted
+
+
+@pytest.mark.parametrize("window", [None, 4])
+def test_equal_prompts_are_computed_once_with_the_same_result(window: int | None) -> None:
+    data = with_shared_prompts()
+    found = []
+    for overrides in ([], PACKED):
+        network = PolicyNetwork(grouped_heads(window), Placement(), settings(*overrides).actor)
+        counted = count_tokens(network)
+        seen = network(data, 0.7, entropy=True)
+        slope = gradient(network, (seen.log_probs.sum() + seen.entropy.sum()).backward)
+        found.append((seen.log_probs, seen.entropy, slope))
+    for padded, packed in zip(*found, strict=True):
+        torch.testing.assert_close(packed, padded, atol=1e-5, rtol=1e-5)
+    # Two rows without the three tokens of row 0's prompt, one without the four of row 4's.
+    assert counted == [int(data.tensor("attention_mask").sum()) - 2 * 3 - 4]
+
+
+def test_rows_of_one_prompt_do_not_meet() -> None:
+    network = PolicyNetwork(grouped_heads(None), Placement(), settings(*PACKED).actor).eval()
+    data = with_shared_prompts()
+    before = network(data, 1.0).log_probs
+    ids = data.tensor("input_ids").clone()
+    # The response of row 0, which has the prompt for rows 1 and 2.
+    ids[0, 6:] = 15 - ids[0, 6:]
+    after = network(data.with_tensors(input_ids=ids), 1.0).log_probs
+    assert torch.equal(before[1:], after[1:])
+    assert not torch.equal(before[0], after[0])
+
+
+@pytest.mark.parametrize("more", [BY_TOKENS, ["model.enable_gradient_checkpointing=true"]])
+def test_steps_on_equal_prompts_end_with_the_weights_of_padded_ones(more: list[str]) -> None:
+    fixed = ["actor.entropy_coeff=0.01", "actor.use_kl_loss=true", "actor.optim.lr=0.001", "critic.optim.lr=0.001"]
+    padded, packed = (two_steps(settings(*fixed, *ways), with_shared_prompts()) for ways in ([], [*PACKED, *more]))
+    for name, value in padded.items():
+        torch.testing.assert_close(packed[name], value, atol=2e-5, rtol=1e-4, msg=name)
+
+
+def test_equal_words_at_other_places_are_not_shared() -> None:
+    data = with_shared_prompts()
+    places = data.tensor("position_ids").clone()
+    places[1] += 5
+    assert find_prompt_heads(data) == [0, 0, 0, 3, 4, 5, 4, 7]
+    assert find_prompt_heads(data.with_tensors(position_ids=places)) == [0, 1, 0, 3, 4, 5, 4, 7]
+
+
+def test_a_shared_prompt_counts_once_in_a_pass() -> None:
+    # Rows 0, 2 and 3 share four tokens: 9 + 4 + 3 of the limit of 16, where without it they were 24.
+    heads, prompts = [0, 1, 0, 0], [4, 2, 4, 4]
+    assert fill_passes([9, 5, 8, 7], 16, heads, prompts) == [[0, 2, 3], [1]]
+    assert fill_passes([9, 5, 8, 7], 16) == [[0, 3], [2, 1]]
+    # What does not fit begins a pass with the prompt anew, beside others.
+    assert fill_passes([9, 5, 8, 7], 13, heads, prompts) == [[0, 2], [3, 1]]

@@ -198,7 +198,7 @@ class DeleteConversationResponse(_message.Message):
     def __init__(self, turns: _Optional[int] = ...) -> None: ...
 
 class SearchMemoryRequest(_message.Message):
-    __slots__ = ("question", "top_k", "page_token", "conversation_id", "through", "after", "before")
+    __slots__ = ("question", "top_k", "page_token", "conversation_id", "through", "after", "before", "older_than_window")
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     TOP_K_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
@@ -206,6 +206,7 @@ class SearchMemoryRequest(_message.Message):
     THROUGH_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
     BEFORE_FIELD_NUMBER: _ClassVar[int]
+    OLDER_THAN_WINDOW_FIELD_NUMBER: _ClassVar[int]
     question: str
     top_k: int
     page_token: str
@@ -213,7 +214,8 @@ class SearchMemoryRequest(_message.Message):
     through: int
     after: _timestamp_pb2.Timestamp
     before: _timestamp_pb2.Timestamp
-    def __init__(self, question: _Optional[str] = ..., top_k: _Optional[int] = ..., page_token: _Optional[str] = ..., conversation_id: _Optional[str] = ..., through: _Optional[int] = ..., after: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., before: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    older_than_window: bool
+    def __init__(self, question: _Optional[str] = ..., top_k: _Optional[int] = ..., page_token: _Optional[str] = ..., conversation_id: _Optional[str] = ..., through: _Optional[int] = ..., after: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., before: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., older_than_window: bool = ...) -> None: ...
 
 class MemoryPage(_message.Message):
     __slots__ = ("conversation_id", "turn", "score", "segment", "continues", "chain", "passage")
@@ -262,16 +264,18 @@ class MemorySegment(_message.Message):
     def __init__(self, id: _Optional[int] = ..., summary: _Optional[str] = ..., written_by: _Optional[str] = ..., sources: _Optional[_Iterable[_Union[TurnId, _Mapping]]] = ..., score: _Optional[float] = ..., heat: _Optional[float] = ..., first_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., last_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class SearchMemoryResponse(_message.Message):
-    __slots__ = ("pages", "segments", "method", "next_page_token")
+    __slots__ = ("pages", "segments", "method", "next_page_token", "has_turns")
     PAGES_FIELD_NUMBER: _ClassVar[int]
     SEGMENTS_FIELD_NUMBER: _ClassVar[int]
     METHOD_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    HAS_TURNS_FIELD_NUMBER: _ClassVar[int]
     pages: _containers.RepeatedCompositeFieldContainer[MemoryPage]
     segments: _containers.RepeatedCompositeFieldContainer[MemorySegment]
     method: RecallMethod
     next_page_token: str
-    def __init__(self, pages: _Optional[_Iterable[_Union[MemoryPage, _Mapping]]] = ..., segments: _Optional[_Iterable[_Union[MemorySegment, _Mapping]]] = ..., method: _Optional[_Union[RecallMethod, str]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+    has_turns: bool
+    def __init__(self, pages: _Optional[_Iterable[_Union[MemoryPage, _Mapping]]] = ..., segments: _Optional[_Iterable[_Union[MemorySegment, _Mapping]]] = ..., method: _Optional[_Union[RecallMethod, str]] = ..., next_page_token: _Optional[str] = ..., has_turns: bool = ...) -> None: ...
 
 class ListFactsRequest(_message.Message):
     __slots__ = ("page_size", "page_token")

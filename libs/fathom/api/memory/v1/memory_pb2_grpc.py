@@ -167,7 +167,7 @@ class MemoryServiceServicer(object):
 
     def SearchMemory(self, request, context):
         """Recalls the caller's pages of earlier dialogue for a question, of all conversations or of one.
-        Errors: INVALID_ARGUMENT (question, top_k, page_token, after, before, through).
+        Errors: INVALID_ARGUMENT (question, top_k, page_token, after, before, through, older_than_window).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -68,12 +68,14 @@ class Limits(_message.Message):
     def __init__(self, cell_wall_ms: _Optional[int] = ..., cpu_ms: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., output_bytes: _Optional[int] = ..., cells: _Optional[int] = ...) -> None: ...
 
 class CreateSessionRequest(_message.Message):
-    __slots__ = ("request_id", "limits")
+    __slots__ = ("request_id", "limits", "run_id")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     limits: Limits
-    def __init__(self, request_id: _Optional[str] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ...) -> None: ...
+    run_id: str
+    def __init__(self, request_id: _Optional[str] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., run_id: _Optional[str] = ...) -> None: ...
 
 class CreateSessionResponse(_message.Message):
     __slots__ = ("session_id", "isolation")
@@ -84,7 +86,7 @@ class CreateSessionResponse(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., isolation: _Optional[_Union[IsolationLevel, str]] = ...) -> None: ...
 
 class PutFrameRequest(_message.Message):
-    __slots__ = ("request_id", "session_id", "name", "arrow", "ref", "description", "lazy", "columns")
+    __slots__ = ("request_id", "session_id", "name", "arrow", "ref", "description", "lazy", "columns", "run_id")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -93,6 +95,7 @@ class PutFrameRequest(_message.Message):
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     LAZY_FIELD_NUMBER: _ClassVar[int]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     session_id: str
     name: str
@@ -101,7 +104,8 @@ class PutFrameRequest(_message.Message):
     description: str
     lazy: bool
     columns: _containers.RepeatedCompositeFieldContainer[ColumnFacts]
-    def __init__(self, request_id: _Optional[str] = ..., session_id: _Optional[str] = ..., name: _Optional[str] = ..., arrow: _Optional[bytes] = ..., ref: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ..., description: _Optional[str] = ..., lazy: bool = ..., columns: _Optional[_Iterable[_Union[ColumnFacts, _Mapping]]] = ...) -> None: ...
+    run_id: str
+    def __init__(self, request_id: _Optional[str] = ..., session_id: _Optional[str] = ..., name: _Optional[str] = ..., arrow: _Optional[bytes] = ..., ref: _Optional[_Union[_common_pb2.ObjectRef, _Mapping]] = ..., description: _Optional[str] = ..., lazy: bool = ..., columns: _Optional[_Iterable[_Union[ColumnFacts, _Mapping]]] = ..., run_id: _Optional[str] = ...) -> None: ...
 
 class ColumnFacts(_message.Message):
     __slots__ = ("name", "unit", "indicator")
@@ -122,16 +126,18 @@ class PutFrameResponse(_message.Message):
     def __init__(self, digest: _Optional[str] = ..., rows: _Optional[int] = ...) -> None: ...
 
 class ExecuteRequest(_message.Message):
-    __slots__ = ("request_id", "session_id", "code", "wall_ms")
+    __slots__ = ("request_id", "session_id", "code", "wall_ms", "run_id")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     CODE_FIELD_NUMBER: _ClassVar[int]
     WALL_MS_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     session_id: str
     code: str
     wall_ms: int
-    def __init__(self, request_id: _Optional[str] = ..., session_id: _Optional[str] = ..., code: _Optional[str] = ..., wall_ms: _Optional[int] = ...) -> None: ...
+    run_id: str
+    def __init__(self, request_id: _Optional[str] = ..., session_id: _Optional[str] = ..., code: _Optional[str] = ..., wall_ms: _Optional[int] = ..., run_id: _Optional[str] = ...) -> None: ...
 
 class OutputChunk(_message.Message):
     __slots__ = ("stream", "text")
@@ -212,10 +218,12 @@ class ExecuteResponse(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., output: _Optional[_Union[OutputChunk, _Mapping]] = ..., display: _Optional[_Union[Display, _Mapping]] = ..., outcome: _Optional[_Union[Outcome, _Mapping]] = ..., keep_alive: _Optional[_Union[KeepAlive, _Mapping]] = ...) -> None: ...
 
 class ListVariablesRequest(_message.Message):
-    __slots__ = ("session_id",)
+    __slots__ = ("session_id", "run_id")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
     session_id: str
-    def __init__(self, session_id: _Optional[str] = ...) -> None: ...
+    run_id: str
+    def __init__(self, session_id: _Optional[str] = ..., run_id: _Optional[str] = ...) -> None: ...
 
 class ListVariablesResponse(_message.Message):
     __slots__ = ("variables",)
@@ -224,10 +232,12 @@ class ListVariablesResponse(_message.Message):
     def __init__(self, variables: _Optional[_Iterable[_Union[Variable, _Mapping]]] = ...) -> None: ...
 
 class InterruptRequest(_message.Message):
-    __slots__ = ("session_id",)
+    __slots__ = ("session_id", "run_id")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
     session_id: str
-    def __init__(self, session_id: _Optional[str] = ...) -> None: ...
+    run_id: str
+    def __init__(self, session_id: _Optional[str] = ..., run_id: _Optional[str] = ...) -> None: ...
 
 class InterruptResponse(_message.Message):
     __slots__ = ("interrupted",)
@@ -236,12 +246,14 @@ class InterruptResponse(_message.Message):
     def __init__(self, interrupted: bool = ...) -> None: ...
 
 class RestartRequest(_message.Message):
-    __slots__ = ("request_id", "session_id")
+    __slots__ = ("request_id", "session_id", "run_id")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     session_id: str
-    def __init__(self, request_id: _Optional[str] = ..., session_id: _Optional[str] = ...) -> None: ...
+    run_id: str
+    def __init__(self, request_id: _Optional[str] = ..., session_id: _Optional[str] = ..., run_id: _Optional[str] = ...) -> None: ...
 
 class RestartResponse(_message.Message):
     __slots__ = ("frames",)
@@ -250,26 +262,30 @@ class RestartResponse(_message.Message):
     def __init__(self, frames: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CloseSessionRequest(_message.Message):
-    __slots__ = ("session_id",)
+    __slots__ = ("session_id", "run_id")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
     session_id: str
-    def __init__(self, session_id: _Optional[str] = ...) -> None: ...
+    run_id: str
+    def __init__(self, session_id: _Optional[str] = ..., run_id: _Optional[str] = ...) -> None: ...
 
 class CloseSessionResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class PutFileRequest(_message.Message):
-    __slots__ = ("request_id", "session_id", "path", "content")
+    __slots__ = ("request_id", "session_id", "path", "content", "run_id")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     session_id: str
     path: str
     content: bytes
-    def __init__(self, request_id: _Optional[str] = ..., session_id: _Optional[str] = ..., path: _Optional[str] = ..., content: _Optional[bytes] = ...) -> None: ...
+    run_id: str
+    def __init__(self, request_id: _Optional[str] = ..., session_id: _Optional[str] = ..., path: _Optional[str] = ..., content: _Optional[bytes] = ..., run_id: _Optional[str] = ...) -> None: ...
 
 class PutFileResponse(_message.Message):
     __slots__ = ("size_bytes",)
@@ -278,12 +294,14 @@ class PutFileResponse(_message.Message):
     def __init__(self, size_bytes: _Optional[int] = ...) -> None: ...
 
 class GetFileRequest(_message.Message):
-    __slots__ = ("session_id", "path")
+    __slots__ = ("session_id", "path", "run_id")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     path: str
-    def __init__(self, session_id: _Optional[str] = ..., path: _Optional[str] = ...) -> None: ...
+    run_id: str
+    def __init__(self, session_id: _Optional[str] = ..., path: _Optional[str] = ..., run_id: _Optional[str] = ...) -> None: ...
 
 class GetFileResponse(_message.Message):
     __slots__ = ("chunk",)
@@ -292,10 +310,12 @@ class GetFileResponse(_message.Message):
     def __init__(self, chunk: _Optional[bytes] = ...) -> None: ...
 
 class ListFilesRequest(_message.Message):
-    __slots__ = ("session_id",)
+    __slots__ = ("session_id", "run_id")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
     session_id: str
-    def __init__(self, session_id: _Optional[str] = ...) -> None: ...
+    run_id: str
+    def __init__(self, session_id: _Optional[str] = ..., run_id: _Optional[str] = ...) -> None: ...
 
 class FileEntry(_message.Message):
     __slots__ = ("path", "size_bytes")

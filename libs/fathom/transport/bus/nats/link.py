@@ -343,6 +343,7 @@ def stream_config(stream: Stream, replicas: int) -> StreamConfig:
         max_age=stream.max_age_s,
         max_msgs_per_subject=stream.max_per_subject or -1,
         max_msgs=stream.max_messages or -1,
+        max_bytes=stream.max_bytes or -1,
         discard=DiscardPolicy.NEW if stream.retention is Retention.WORK_QUEUE else DiscardPolicy.OLD,
         duplicate_window=stream.duplicate_window_s,
         num_replicas=replicas,

@@ -23,7 +23,7 @@ class Memory:
     async def search_memory(self, request: pb.SearchMemoryRequest, timeout_s: float) -> pb.SearchMemoryResponse:
         turn = pb.Turn(number=1, question="What do we follow?", bullets=["The basket has three parts."])
         page = pb.MemoryPage(conversation_id="conv_1", turn=turn, score=0.9, passage="three parts")
-        return pb.SearchMemoryResponse(pages=[page])
+        return pb.SearchMemoryResponse(pages=[page], has_turns=True)
 
     async def append_turn(self, request: pb.AppendTurnRequest) -> pb.AppendTurnResponse:
         return pb.AppendTurnResponse()

@@ -26,10 +26,10 @@ def page(number: int, score: float, passage: str = "The margin was 31.2%.") -> p
 
 
 class Memory:
-    """Memory with a window of turns from ``first`` on, and pages of older ones."""
+    """Memory with pages older than the window; ``has_turns`` is whether its user has said anything."""
 
-    def __init__(self, *pages: pb.MemoryPage, omitted: int = 2, is_away: bool = False) -> None:
-        self.pages, self.omitted, self.is_away = pages, omitted, is_away
+    def __init__(self, *pages: pb.MemoryPage, has_turns: bool = True, is_away: bool = False) -> None:
+        self.pages, self.has_turns, self.is_away = pages, has_turns, is_away
         self.asked: list[pb.SearchMemoryRequest] = []
 
     async def search_memory(self, request: pb.SearchMemoryRequest, timeout_s: float) -> pb.SearchMemoryResponse:
@@ -37,10 +37,7 @@ class Memory:
             raise DependencyFailed("memory", "is away")
         self.asked.append(request)
         segment = pb.MemorySegment(id=1, summary="The margin of the first firm was discussed.")
-        return pb.SearchMemoryResponse(pages=self.pages, segments=[segment])
-
-    async def get_window(self, request: pb.GetWindowRequest, timeout_s: float) -> pb.GetWindowResponse:
-        return pb.GetWindowResponse(turns=[pb.WindowTurn(number=self.omitted + 1)], omitted=self.omitted)
+        return pb.SearchMemoryResponse(pages=self.pages, segments=[segment], has_turns=self.has_turns)
 
 
 def make(memory: Memory, tokens: int = 600) -> Recaller:
@@ -58,8 +55,9 @@ async def test_older_turns_come_as_memory_with_their_date_oldest_first() -> None
         assert "The margin was 31.2%." in message.content
     told = "".join(message.content for message in found.messages)
     assert told.count("was discussed") == 1, "a summary is told once"
-    # Only what the window does not show.
-    assert (memory.asked[1].conversation_id, memory.asked[1].through) == ("conv_1", 2)
+    # Only what the window does not show, in the one request that a run waits for.
+    (asked,) = memory.asked
+    assert (asked.conversation_id, asked.older_than_window) == ("conv_1", True)
 
 
 async def test_an_attempt_is_reminded_of_what_the_first_one_was() -> None:
@@ -80,10 +78,14 @@ async def test_reminders_keep_to_their_tokens(tokens: int) -> None:
     assert found.has_memory
 
 
-async def test_what_hardly_fits_and_what_the_window_shows_is_left_out() -> None:
-    assert not (await make(Memory(page(1, LEAST_SCORE - 0.01))).recall("run_1", ASKED, "en")).messages
-    assert not (await make(Memory(page(1, 0.9), omitted=0)).recall("run_1", ASKED, "en")).messages
-    nothing = await make(Memory()).recall("run_1", ASKED, "en")
+async def test_what_hardly_fits_is_left_out() -> None:
+    two = Memory(page(2, LEAST_SCORE - 0.01), page(1, LEAST_SCORE))
+    found = await make(two).recall("run_1", ASKED, "en")
+    assert [message.content for message in found.messages[::2]] == ["[2026-01-01] Q1?"], "in the order of their places"
+    inside = await make(Memory()).recall("run_1", ASKED, "en")
+    assert not inside.messages
+    assert inside.has_memory, "what the window shows can be searched, too"
+    nothing = await make(Memory(has_turns=False)).recall("run_1", ASKED, "en")
     assert not nothing.has_memory, "whoever has no turns is offered no tools for them"
 
 

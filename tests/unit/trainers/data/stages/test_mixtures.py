@@ -1,0 +1,192 @@
+"""From accepted rows to a training file: decisions of people, limits of stages, shares, lengths, leaks, evolution."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fathom.core.errors import FailedPrecondition, InvalidField
+from fathom.trainers.data.mixtures.exporting import LIMITS, build_rows
+from fathom.trainers.data.mixtures.lengths import measure
+from fathom.trainers.data.mixtures.mixing import mix, read_mixture
+from fathom.trainers.data.queries.record import make_query
+from fathom.trainers.data.stages import evolving
+from fathom.trainers.data.stages.record import Record, Turn
+from fathom.trainers.data.stages.reviewing import Review, decide, list_waiting, read_records
+from fathom.trainers.data.stages.running import run_tasks
+from tests.unit.trainers.data.stages.peers import by_title, make_asker, make_rules
+
+PLAN = '[{"tool": "data", "subquery": "Apple revenue"}]'
+
+
+def make_record(name: str, stage: str = "rewrite", status: str = "review", **more: Any) -> Record:
+    messages = (Turn(role="user", content=f"question of {name}"),)
+    fields = {"id": name, "stage": stage, "status": status, "source": "f:1", "messages": messages, "output": "out"}
+    return Record.model_validate(fields | more)
+
+
+def write_records(path: Path, *records: Record) -> Path:
+    path.write_text("".join(one.model_dump_json(exclude_defaults=True) + "\n" for one in records))
+    return path
+
+
+def make_row(name: str, tokens: int, text: str = "") -> dict[str, Any]:
+    mask = [0] * (tokens - 2) + [1] * 2
+    return {"id": name, "messages": [{"role": "user", "content": text}], "token_ids": [1] * tokens, "loss_mask": mask}
+
+
+def write_mixture(folder: Path, files: dict[str, list[dict[str, Any]]], **more: Any) -> Path:
+    for name, rows in files.items():
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    listed = [{"file": f"{name}.jsonl", "share": share} for name, share in zip(files, (3, 1), strict=False)]
+    (folder / "mix.yaml").write_text(yaml.safe_dump({"total": 8, "max_tokens": 50, "parts": listed} | more))
+    return folder / "mix.yaml"
+
+
+PARTS = {
+    "a": [make_row(f"a{number}", 10 + number) for number in range(20)],
+    "b": [make_row(f"b{number}", 20) for number in range(20)],
+}
+
+
+def test_a_person_s_decision_counts_and_an_edit_keeps_what_was_there(tmp_path: Path) -> None:
+    path = write_records(tmp_path / "r.jsonl", make_record("x"), make_record("y"), make_record("z"))
+    before = path.read_bytes()
+    reviews = [
+        Review(id="x", decision="accept", by="Ada", output="better"),
+        Review(id="y", decision="reject", by="Ada", note="names nobody"),
+    ]
+    assert decide(path, reviews) == 2
+    assert decide(path, reviews) == 0
+    found = {one.id: one for one in read_records(path)}
+    assert (found["x"].status, found["x"].output, found["x"].before) == ("accepted", "better", "out")
+    assert (found["y"].status, found["y"].reason, found["y"].reviewed_by) == ("rejected", "names nobody", "Ada")
+    assert [one.id for one in list_waiting(path)] == ["z"]
+    assert path.read_bytes() == before
+
+
+def test_contradictory_unknown_and_unusable_decisions_are_refused_whole(tmp_path: Path) -> None:
+    path = write_records(
+        tmp_path / "p.jsonl", make_record("x", "plan", output=PLAN), make_record("y", "plan", output=PLAN)
+    )
+    decide(path, [Review(id="x", decision="accept", by="Ada")])
+    good = Review(id="y", decision="accept", by="Ada")
+    for wrong, field in (
+        (Review(id="x", decision="reject", by="Bob"), "decision"),
+        (Review(id="w", decision="accept", by="Bob"), "id"),
+        (Review(id="x", decision="accept", by="Bob", output="no plan"), "output"),
+    ):
+        with pytest.raises(InvalidField) as refused:
+            decide(path, [good, wrong])
+        assert refused.value.field in (field, "decision")
+    assert [one.id for one in list_waiting(path)] == ["y"]
+
+
+def test_only_accepted_rows_are_exported_up_to_the_stage_s_number() -> None:
+    records = [make_record(f"r{number}", status="accepted") for number in range(LIMITS["rewrite", "sft"] + 5)]
+    built = asyncio.run(build_rows([*records, make_record("waiting")], "sft"))
+    assert len(built.rows) == 400
+    assert built.left_out == {"there are 400 already": 5, "it is review": 1}
+    assert built.rows[0]["messages"][-1] == {"role": "assistant", "content": "out", "weight": 1}
+    assert built.rows[0]["provenance"]["source"] == "f:1"
+
+
+def test_rewriting_has_no_pairs_unless_somebody_wants_them() -> None:
+    records = [make_record("x", status="accepted", rejected="worse")]
+    with pytest.raises(InvalidField, match="rewrite has no dpo data"):
+        asyncio.run(build_rows(records, "dpo"))
+    (row,) = asyncio.run(build_rows(records, "dpo", limit=1)).rows
+    assert (row["chosen"][0]["content"], row["rejected"][0]["content"]) == ("out", "worse")
+
+
+def test_pairs_are_of_accepted_rows_with_a_worse_side() -> None:
+    rows = [
+        make_record("a", "answer", "accepted", rejected="worse"),
+        make_record("b", "answer", "accepted"),
+        make_record("c", "answer", "review", rejected="worse"),
+    ]
+    built = asyncio.run(build_rows(rows, "dpo"))
+    assert [row["id"] for row in built.rows] == ["a"]
+    assert built.left_out == {"it has no worse output": 1, "it is review": 1}
+
+
+def test_a_mixture_has_its_shares_exactly_and_is_the_same_again(tmp_path: Path) -> None:
+    path = write_mixture(tmp_path, PARTS)
+    first, again = mix(read_mixture(path)), mix(read_mixture(path))
+    assert first == again
+    assert {name: sum(row["id"].startswith(name) for row in first.rows) for name in "ab"} == {"a": 6, "b": 2}
+    assert mix(read_mixture(write_mixture(tmp_path, PARTS, seed=8))).rows != first.rows
+
+
+def test_a_part_with_too_few_rows_is_reported_and_not_filled_up(tmp_path: Path) -> None:
+    mixed = mix(read_mixture(write_mixture(tmp_path, PARTS | {"b": PARTS["b"][:1]})))
+    assert (mixed.short, len(mixed.rows)) == ({"b": 1}, 7)
+
+
+def test_rows_above_the_limit_are_refused_or_left_out_and_counted(tmp_path: Path) -> None:
+    parts = {"a": [*PARTS["a"][:6], make_row("long", 51)], "b": PARTS["b"]}
+    with pytest.raises(InvalidField, match="51 tokens"):
+        mix(read_mixture(write_mixture(tmp_path, parts)))
+    mixed = mix(read_mixture(write_mixture(tmp_path, parts, too_long="drop")))
+    assert mixed.too_long == {"a": 1}
+    assert max(lengths.most for lengths in mixed.lengths.values()) <= 50
+
+
+def test_lengths_are_those_of_the_rows_and_pairs_count_their_longer_side() -> None:
+    lengths = measure(PARTS["a"])
+    assert (lengths.rows, lengths.least, lengths.median, lengths.most) == (20, 10, 20, 29)
+    assert (lengths.tokens, lengths.learned) == (sum(range(10, 30)), 40)
+    pair = {"id": "p", "prompt_ids": [1, 2], "chosen_ids": [3], "rejected_ids": [3, 4, 5]}
+    assert measure([pair]).most == 5
+    with pytest.raises(InvalidField, match="export with --model"):
+        measure([{"id": "x", "messages": []}])
+
+
+def test_a_question_of_an_evaluation_in_a_row_stops_the_mixture(tmp_path: Path) -> None:
+    question = "By how many percent did the shares of Boeing fall between February and March of 2020?"
+    (tmp_path / "held.jsonl").write_text(json.dumps({"question": question}) + "\n")
+    leaking = PARTS | {"b": [make_row("leak", 20, f"Please say: {question}"), make_row("other", 20)]}
+    with pytest.raises(FailedPrecondition, match="b leak"):
+        mix(read_mixture(write_mixture(tmp_path, leaking, held=["held.jsonl"])))
+    assert mix(read_mixture(write_mixture(tmp_path, PARTS, held=["held.jsonl"]))).rows
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"total": 0}, "total"),
+        ({"shares": 1}, "shares"),
+        ({"parts": []}, "parts"),
+        ({"too_long": "cut"}, "too_long"),
+        ({"parts": [{"file": "a.jsonl", "share": 1}, {"file": "a.jsonl", "share": 1}]}, "one name"),
+    ],
+)
+def test_a_wrong_mixture_file_names_its_field(more: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidField, match=message):
+        read_mixture(write_mixture(tmp_path, PARTS, **more))
+
+
+def test_each_operator_makes_another_question_that_can_be_traced(tmp_path: Path) -> None:
+    query = make_query("What was the return of Apple in 2019?", "f:1")
+    tasks = evolving.make_tasks([query], evolving.OPERATORS, make_rules())
+    records = list(asyncio.run(run_tasks(tasks, tmp_path / "e.jsonl", Record)).values())
+    assert [one.tags["operator"] for one in records] == list(evolving.OPERATORS)
+    made = evolving.list_queries(records)
+    assert len({one.text for one in made} | {query.text}) == 1 + len(made)
+    assert {one.parent for one in made} == {query.id}
+    assert len(made) >= 3
+
+
+@pytest.mark.parametrize("said", ["What was the return of Apple in 2019", "苹果2019年的收益率是多少？"])
+def test_the_same_question_or_one_of_another_language_is_rejected(said: str, tmp_path: Path) -> None:
+    query = make_query("What was the return of Apple in 2019?", "f:1")
+    writer = make_asker(by_title({"evolved": {"question": said}}))
+    tasks = evolving.make_tasks([query], ["deepen"], writer)
+    (record,) = asyncio.run(run_tasks(tasks, tmp_path / "e.jsonl", Record)).values()
+    assert record.status == "rejected"
+    assert evolving.list_queries([record]) == []

@@ -1,0 +1,112 @@
+"""Rewriting data: both cases at each distance, spans that are attacked, judges that are unsure or cannot be read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fathom.domain.chat.pipeline import read_ask
+from fathom.trainers.data.instructions import instruction
+from fathom.trainers.data.stages.record import Record
+from fathom.trainers.data.stages.rewriting import CASES, DISTANCES, count_by_writer, count_cells, make_tasks
+from fathom.trainers.data.stages.running import run_tasks
+from tests.unit.trainers.data.stages.peers import by_title, make_asker, make_conversation, make_rules
+
+QUESTION = {"question": "And the year before?", "rewritten": "What was the return of Apple in 2013?"}
+ANSWER = {"span": "was 14.5%", "question": "Why that much?", "rewritten": "Why was the return of Apple in 2014 14.5%?"}
+
+
+def make_rows(target: Path, verdict: Any, **replies: Any) -> list[Record]:
+    """Rows of one conversation of five turns by scripted models."""
+    writer = make_asker(by_title({"follow_up_question": QUESTION, "follow_up_answer": ANSWER} | replies), "writer")
+    judge = make_asker(by_title({"verdict": verdict}), "judge")
+    rows = asyncio.run(run_tasks(make_tasks([make_conversation()], "c.jsonl", writer, judge), target, Record))
+    return list(rows.values())
+
+
+def test_the_reference_policy_fills_every_cell_of_case_and_distance(tmp_path: Path) -> None:
+    rules = make_rules()
+    tasks = make_tasks([make_conversation()], "c.jsonl", rules, rules)
+    records = list(asyncio.run(run_tasks(tasks, tmp_path / "r.jsonl", Record)).values())
+    assert count_cells(records) == {(case, distance): 1 for case in CASES for distance in DISTANCES}
+    two_back = next(one for one in records if one.tags == {"case": "question", "distance": 2})
+    assert two_back.output == "What was the return of Apple in 2012?"
+    assert {one.made_by for one in records} == {"rules@0"}
+
+
+def test_a_short_conversation_leaves_its_far_cells_empty(tmp_path: Path) -> None:
+    rules = make_rules()
+    tasks = make_tasks([make_conversation(2)], "c.jsonl", rules, rules)
+    records = list(asyncio.run(run_tasks(tasks, tmp_path / "r.jsonl", Record)).values())
+    assert {distance for _, distance in count_cells(records)} == {1, 2}
+
+
+def test_the_prompt_is_the_stage_s_own_and_has_every_turn(tmp_path: Path) -> None:
+    record = make_rows(tmp_path / "r.jsonl", {"reason": "yes", "verdict": "right"})[0]
+    assert record.messages[0].content == instruction("rewrite", "en")
+    asked = read_ask(record.messages[1].content)
+    assert asked is not None
+    assert asked["question"] == QUESTION["question"]
+    assert all(f"Q{number}:" in asked["history"] for number in range(1, 6))
+    assert (record.output, record.status) == (QUESTION["rewritten"], "accepted")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "status"),
+    [("right", "accepted"), ("wrong", "rejected"), ("unsure", "review")],
+)
+def test_a_verdict_decides_what_becomes_of_a_row(verdict: str, status: str, tmp_path: Path) -> None:
+    records = make_rows(tmp_path / "r.jsonl", {"reason": "so", "verdict": verdict})
+    # The span stands in the last answer alone.
+    assert [one.status for one in records if one.tags["case"] == "question"] == [status] * 5
+    assert records[0].reason == "so"
+    assert records[0].judged_by.startswith("judge")
+
+
+@pytest.mark.parametrize("said", ["no idea", "{}", '{"reason": "", "verdict": "right"}', '{"verdict": "maybe"}'])
+def test_without_a_readable_verdict_a_person_decides(said: str, tmp_path: Path) -> None:
+    records = make_rows(tmp_path / "r.jsonl", said)
+    assert {one.status for one in records if one.tags["case"] == "question"} == {"review"}
+
+
+def test_a_span_that_the_answer_does_not_have_is_no_attack_on_it(tmp_path: Path) -> None:
+    records = make_rows(tmp_path / "r.jsonl", {"reason": "yes", "verdict": "right"})
+    by_distance = {one.tags["distance"]: one for one in records if one.tags["case"] == "answer"}
+    assert by_distance[1].status == "accepted"
+    assert by_distance[1].tags["span"] == ANSWER["span"]
+    assert {by_distance[distance].status for distance in (2, 3, 4, 5)} == {"dropped"}
+    assert by_distance[2].reason == "the span is not in the answer"
+
+
+def test_unreadable_writers_are_dropped_and_not_asked_again(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def refuse(request: Any) -> str:
+        asked.append(request.messages[-1].content)
+        return "I would rather not."
+
+    right = {"reason": "yes", "verdict": "right"}
+    records = make_rows(tmp_path / "r.jsonl", right, follow_up_question=refuse)
+    assert {one.status for one in records if one.tags["case"] == "question"} == {"dropped"}
+    before = len(asked)
+    assert make_rows(tmp_path / "r.jsonl", right, follow_up_question=refuse) == records
+    assert (before, len(asked)) == (10, 10)
+
+
+def test_what_a_writer_leaves_to_people_is_counted_by_writer(tmp_path: Path) -> None:
+    records = make_rows(tmp_path / "r.jsonl", {"reason": "so", "verdict": "unsure"})
+    (counts,) = count_by_writer(records).values()
+    assert (counts["review"], counts["dropped"]) == (6, 4)
+
+
+def test_rows_are_written_with_their_origin(tmp_path: Path) -> None:
+    make_rows(tmp_path / "r.jsonl", {"reason": "yes", "verdict": "right"})
+    rows = [json.loads(line) for line in (tmp_path / "r.jsonl").read_text().splitlines()]
+    row = next(one for one in rows if one["status"] == "accepted")
+    assert row["source"] == "c.jsonl"
+    assert row["parents"] == [make_conversation().name]
+    assert len(row["instructions"]) == 2

@@ -1,0 +1,51 @@
+"""Implementation of ``fathom data stage review``: a person decides on the rows that wait."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from fathom.core.errors import InvalidField
+from fathom.trainers.data.stages.record import read_rows
+from fathom.trainers.data.stages.reviewing import Decision, Review, decide, describe, find_reviews, list_waiting
+
+PROMPT = "a accepts, r rejects, e edits, empty skips, q ends"
+
+
+def review_file(source: Path, by: str, decisions: Path | None) -> None:
+    """Take decisions from a file, or ask for each row that waits; print how many there are now and still wait."""
+    if not by.strip():
+        raise InvalidField("by", "is empty: say who decides")
+    if decisions is not None:
+        # Who decides is said once, and not per row.
+        given = read_rows(decisions, Decision, "decisions")
+        count = decide(source, [Review(by=by, **one.model_dump()) for one in given])
+    else:
+        count = ask_for_all(source, by)
+    typer.echo(f"{find_reviews(source)}: {count:,} decisions now; {len(list_waiting(source)):,} rows still wait")
+
+
+def ask_for_all(source: Path, by: str) -> int:
+    """Show each row that waits and ask for a decision; each is written at once, so that nothing is lost by a stop."""
+    count = 0
+    for record in list_waiting(source):
+        typer.echo("\n" + "\n".join(describe(record)))
+        given = typer.prompt(PROMPT, default="", show_default=False).strip().lower()
+        if given == "q":
+            break
+        output = ""
+        if given == "e":
+            output = typer.edit(record.output, extension=".txt") or ""
+            given = "a" if output.strip() else ""
+        if given not in ("a", "r"):
+            continue
+        decision: dict[str, str] = {"a": "accept", "r": "reject"}
+        review = Review.model_validate(
+            {"id": record.id, "decision": decision[given], "by": by, "output": output.strip()}
+        )
+        try:
+            count += decide(source, [review])
+        except InvalidField as error:
+            typer.echo(f"not taken: {error.message}", err=True)
+    return count

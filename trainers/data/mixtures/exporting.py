@@ -1,0 +1,125 @@
+"""Accepted rows of the stages as training files, in the form of ``fathom export``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal
+
+from fathom.api.policy.v1 import policy_pb2 as policy
+from fathom.core.errors import InvalidField
+from fathom.trainers.data.export.conversation import Conversation, Said
+from fathom.trainers.data.export.files import pair_ids
+from fathom.trainers.data.export.pairs import Pair
+from fathom.trainers.data.export.tokens import Renderer, render_ids
+from fathom.trainers.data.stages.planning import leave_out_framework
+from fathom.trainers.data.stages.record import Record, Turn
+
+Kind = Literal["sft", "dpo"]
+# How many rows a stage needs. Rewriting has no pairs on purpose: it is right nearly always after imitation alone.
+LIMITS: Mapping[tuple[str, str], int] = MappingProxyType(
+    {
+        ("rewrite", "sft"): 400,
+        ("plan", "sft"): 1_000,
+        ("plan", "dpo"): 300,
+        ("reflect", "dpo"): 100,
+        ("answer", "sft"): 1_000,
+        ("answer", "dpo"): 100,
+        ("repair", "sft"): 1_000,
+        ("repair", "dpo"): 100,
+    }
+)
+ROLES = {"system": policy.ROLE_SYSTEM, "user": policy.ROLE_USER, "assistant": policy.ROLE_ASSISTANT}
+
+
+@dataclass
+class Built:
+    """Rows of a training file, and how many records were left out, by reason."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+async def build_rows(
+    records: Sequence[Record],
+    kind: Kind,
+    *,
+    limit: int | None = None,
+    with_framework: bool = True,
+    renderer: Renderer | None = None,
+) -> Built:
+    """Return the accepted rows of a stage up to its limit, with token ids and loss masks given a renderer.
+
+    Raises ``InvalidField`` for records of several stages, and for a kind that the stage does not have.
+    """
+    most = find_limit(records, kind) if limit is None else limit
+    built = Built()
+    for record in records:
+        if record.status != "accepted":
+            built.left_out[f"it is {record.status}"] += 1
+        elif kind == "dpo" and not record.rejected:
+            built.left_out["it has no worse output"] += 1
+        elif len(built.rows) >= most:
+            built.left_out[f"there are {most:,} already"] += 1
+        else:
+            turns = record.messages if with_framework else leave_out_framework(record.messages)
+            build = build_sft if kind == "sft" else build_pair
+            built.rows.append(await build(record, turns, renderer))
+    return built
+
+
+def find_limit(records: Sequence[Record], kind: Kind) -> int:
+    """Return the number of rows that a stage needs; raise ``InvalidField`` for a kind that it does not have."""
+    stages = {record.stage for record in records}
+    if len(stages) != 1:
+        raise InvalidField("source", f"has rows of {len(stages)} stages: {', '.join(sorted(stages))}")
+    (stage,) = stages
+    if (stage, kind) not in LIMITS:
+        known = ", ".join(" ".join(pair) for pair in LIMITS)
+        raise InvalidField("kind", f"{stage} has no {kind} data by default: give --limit to have it; known: {known}")
+    return LIMITS[stage, kind]
+
+
+async def build_sft(record: Record, turns: Sequence[Turn], renderer: Renderer | None) -> dict[str, Any]:
+    """Return a row whose loss is on the output alone."""
+    conversation = make_conversation(record, turns, record.output)
+    row = describe(record) | {"messages": [said.chat() for said in conversation.said], "tools": []}
+    if renderer is None:
+        return row
+    tokens = await render_ids(conversation, renderer)
+    return row | {"token_ids": list(tokens.ids), "loss_mask": list(tokens.mask), "exact": tokens.exact}
+
+
+async def build_pair(record: Record, turns: Sequence[Turn], renderer: Renderer | None) -> dict[str, Any]:
+    """Return a pair of outputs after the same prompt."""
+    prompt = make_conversation(record, turns)
+    chosen, rejected = (make_said(text) for text in (record.output, record.rejected))
+    row = describe(record) | {
+        "why": record.reason,
+        "prompt": [said.chat() for said in prompt.said],
+        "chosen": [chosen.chat()],
+        "rejected": [rejected.chat()],
+        "tools": [],
+    }
+    if renderer is None:
+        return row
+    return row | await pair_ids(prompt, Pair(prompt, chosen, rejected, record.reason), renderer)
+
+
+def describe(record: Record) -> dict[str, Any]:
+    """Return the id of a row and where it is from."""
+    names = ("stage", "source", "parents", "made_by", "judged_by", "instructions", "reviewed_by", "tags", "language")
+    return {"id": record.id, "provenance": record.model_dump(mode="json", include=set(names), exclude_defaults=True)}
+
+
+def make_conversation(record: Record, turns: Sequence[Turn], output: str = "") -> Conversation:
+    """Return the prompt as a conversation, with the output as its only target."""
+    said = [Said(policy.Message(role=ROLES[turn.role], content=turn.content)) for turn in turns]
+    return Conversation(record.id, 0, (*said, *([make_said(output)] if output else [])), (), tools=False)
+
+
+def make_said(text: str) -> Said:
+    """Return a model's message that is a target."""
+    return Said(policy.Message(role=policy.ROLE_ASSISTANT, content=text), learn=True)
