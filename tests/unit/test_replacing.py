@@ -26,9 +26,13 @@ def test_a_writer_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path
     target = tmp_path / "table.csv"
     target.write_text("old")
 
-    with pytest.raises(OSError, match="disk"), replace_whole(target) as part:
-        part.write_text("half")
-        raise OSError("disk")
+    def write_half() -> None:
+        with replace_whole(target) as part:
+            part.write_text("half")
+            raise OSError("disk")
+
+    with pytest.raises(OSError, match="disk"):
+        write_half()
 
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]

@@ -34,16 +34,18 @@ class Stepper:
         self.module, self.config = module, config
         # Of a model with adapters only these: moments for the frozen base would cost twice its size.
         trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
+        # torch computes with all parameters of one mesh at once where it can, and fails where there are several.
+        at_once = None if len(group_by_mesh(trained)) == 1 else False
         # In one pass over the memory of weights, gradients and moments, where torch's plain loop makes a dozen: a tenth
-        # of a small model's step. torch fails with parameters of several meshes at once.
-        at_once = len(group_by_mesh(trained)) == 1
+        # of a small model's step. Shards keep the other way.
+        fused = None if any(isinstance(parameter, DTensor) for parameter in trained) else True
         self.optimizer = torch.optim.AdamW(
             trained,
             lr=config.lr,
             betas=config.betas,
             weight_decay=config.weight_decay,
-            foreach=None if at_once else False,
-            fused=at_once,
+            foreach=at_once,
+            fused=fused,
         )
         self.schedule = torch.optim.lr_scheduler.LambdaLR(
             self.optimizer, lambda step: learning_rate(config, total_steps, step)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.domain.chat.pipeline import COMPOSE, read_ask
-from fathom.domain.text.markup import count_visible
+from fathom.domain.text.markup import count_visible, list_cited
 from fathom.trainers.data.instructions import name_instruction
 from fathom.trainers.data.queries.asking import Asker
 from fathom.trainers.data.stages.episodes import Episode, StageCall
@@ -89,7 +89,9 @@ def choose(base: Record, standings: Standings, judge: Asker, band: Band) -> Reco
         **{name: round(value, 4) for name, value in best.scores.items()},
     }
     is_sure = best.share - worst.share >= MARGIN
-    miss = band.describe_miss(best.candidate.answer)
+    # Whoever learnt from answers that found nothing would learn to refuse.
+    miss = "" if list_cited(best.candidate.answer) else "it cites nothing of the material"
+    miss = miss or band.describe_miss(best.candidate.answer)
     reason = miss or (f"preferred to {worst.candidate.writer}" if is_sure else "no answer is clearly better")
     return update(
         base,

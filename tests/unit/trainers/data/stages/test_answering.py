@@ -123,6 +123,12 @@ def test_answers_outside_of_the_band_are_left_out(count: int, status: str, tmp_p
     assert record.status == status
 
 
+def test_an_answer_that_found_nothing_is_no_example(tmp_path: Path) -> None:
+    writer = make_asker(lambda request: "I found nothing that answers this.")
+    record = make_answer(tmp_path / "a.jsonl", [writer], make_rules())
+    assert (record.status, record.reason) == ("rejected", "it cites nothing of the material")
+
+
 def test_what_a_reader_sees_is_counted() -> None:
     text = (
         "## Sales\n\n- **Up** 12 % [1], see [the report](https://example.org/x)\n\n{{table:sheet_1}}\n```python\nx\n```"
