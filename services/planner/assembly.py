@@ -263,6 +263,11 @@ def make_bounds(config: Config, gates: Gates, task: Task) -> CallLimits:
 
 
 def list_questions(task: Task) -> list[str]:
-    """Return the users' questions of an episode's conversation in their own words, its own one last."""
+    """Return the questions from which the episode's program is read, its own one last.
+
+    They are those of whoever made the question whole by a program, else the users' own words.
+    """
+    if task.program_texts:
+        return list(task.program_texts)
     earlier = [question_of(one.content).strip() for one in task.history if one.role is Role.USER]
     return [*filter(None, earlier), task.asked or task.question]

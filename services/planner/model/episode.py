@@ -158,6 +158,9 @@ class Task:
     """What the calling application asks of the answer; "" for nothing."""
     asked: str = ""
     """The user's own words, of which ``question`` is the whole form; "" where they are the same."""
+    program_texts: tuple[str, ...] = ()
+    """Questions whose last one, read behind the others, has the program that ``question`` puts into words; () reads the
+    user's own words behind the conversation."""
     read: ReadText | None = None
     """The question as datafetch has read it for a follow-up; None reads it beside the first sampling."""
     memory: Memory = field(default_factory=Memory)

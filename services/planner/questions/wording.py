@@ -1,9 +1,13 @@
-"""Programs in words: a whole question in the language of the conversation, by the phrases in ``wording.yaml``."""
+"""Programs in words: a whole question in the language of the conversation, by the phrases in ``wording.yaml``.
+
+Every function has a phrase, and every word of the conversation that a program uses is in its question.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,16 +17,20 @@ import yaml
 from fathom.services.planner.model.programs import Call, Node, Program, Quote, Sign
 from fathom.services.planner.questions.periods import MOST_UNITS, Shift, read_count, shift_period
 from fathom.services.planner.questions.phrasing import join_names
+from fathom.services.planner.questions.settling import choose_preposition
 
 FILE = Path(__file__).parent / "wording.yaml"
-DATING = frozenset({"within", "at"})
 # Words for a period that bring their own preposition or begin with an article need no "in".
 PLACED = re.compile(
     r"(?:in|on|at|from|since|between|during|over|before|after|until|up|through|as|the|this|last)\b", re.I
 )
 # A period so long after or before another one is named as what it is.
 MOVING = {"later": 1, "earlier": -1}
+# Calls that are a time as they stand; the value of any other one is found at a time.
+TIMES = frozenset({"start", "end", "later", "earlier", "when"})
 GENITIVE = re.compile(r"['’]s?$")
+# Parts of a phrase that are left out without their argument, and the places of arguments in it.
+OPTIONAL, PLACE = re.compile(r"\[([^\]]*)\]"), re.compile(r"\{([pt]?)(\d)\}|\{([fu])\}")
 
 
 @cache
@@ -33,17 +41,52 @@ def load_phrases() -> Mapping[str, Any]:
 
 
 def write_question(program: Program, chinese: bool, periods: Mapping[str, str] | None = None) -> str:
-    """Return the question that a program answers; "" where a function of it has no phrase.
+    """Return the question that a program answers; "" for one with a function that computes nothing.
 
     ``periods`` are the ISO intervals that words of the conversation mean.
     """
-    steps = [move_periods(step, periods or {}, chinese) for step in program.steps]
+    steps = [move_periods(step, periods or {}, chinese) for step in put_in_place(program.steps)]
     phrases = [write_node(step, int(chinese)) for step in steps]
-    if not phrases or None in phrases:
+    if not phrases or not all(phrases):
         return ""
     table = load_phrases()
-    joined = table["steps"][int(chinese)].join(phrase for phrase in phrases if phrase)
-    return str(table["question"][int(chinese)].format(joined))
+    return str(table["question"][int(chinese)].format(table["steps"][int(chinese)].join(phrases)))
+
+
+def put_in_place(steps: Sequence[Call]) -> list[Call]:
+    """Return the steps with the earlier ones that they refer to in the place of their numbers, those left out."""
+    values: list[Node] = []
+    for step in steps:
+        values.append(fill_places(step, values))
+    referred = {number for step in steps for number in list_referred(step)}
+    return [one for at, one in enumerate(values, 1) if isinstance(one, Call) and at not in referred]
+
+
+def list_referred(node: Node) -> list[int]:
+    """Return the numbers of the earlier steps whose values a part uses."""
+    match node:
+        case Sign(text) if is_reference(text):
+            return [int(text[1:])]
+        case Call(arguments=arguments):
+            return [number for one in arguments for number in list_referred(one)]
+        case _:
+            return []
+
+
+def is_reference(text: str) -> bool:
+    """Return whether a sign stands for the value of a step."""
+    return text.startswith("_") and text[1:].isdigit()
+
+
+def fill_places(node: Node, values: Sequence[Node]) -> Node:
+    """Return a part with the values of earlier steps for their numbers."""
+    match node:
+        case Sign(text) if is_reference(text) and 0 < int(text[1:]) <= len(values):
+            return values[int(text[1:]) - 1]
+        case Call(_, arguments):
+            return replace(node, arguments=tuple(fill_places(one, values) for one in arguments))
+        case _:
+            return node
 
 
 def move_periods(node: Node, periods: Mapping[str, str], chinese: bool) -> Node:
@@ -62,48 +105,70 @@ def move_periods(node: Node, periods: Mapping[str, str], chinese: bool) -> Node:
             return changed
 
 
-def write_node(node: Node, place: int) -> str | None:
-    """Return the phrase of a part; ``place`` is that of the language in the table. None where there is none."""
+def write_node(node: Node, place: int) -> str:
+    """Return the phrase of a part; ``place`` is that of the language in the table. "" for a function without one."""
     match node:
         case Quote(text):
             return GENITIVE.sub("", text)
         case Sign(text):
             known = load_phrases()["words"].get(text)
-            # A number stands for itself, a step that another refers to has no phrase there.
-            return known[place] if known else text if text.isdigit() else None
-        case Call(name=("series" | "members")):
-            return GENITIVE.sub("", node.words) or None
-        case Call(name="when"):
-            return node.words
+            return known[place] if known else "" if is_reference(text) else text
+        case Call(name=("series" | "members" | "when")):
+            return GENITIVE.sub("", node.words)
         case Call(name="each"):
-            parts = write_all(node.arguments, place)
-            return join_names(list(dict.fromkeys(parts)), bool(place)) if parts else None
+            parts = [write_node(one, place) for one in node.arguments]
+            return join_names(list(dict.fromkeys(parts)), bool(place)) if all(parts) else ""
+        case Call(name="portfolio", arguments=arguments):
+            return write_call(replace(node, arguments=(join_shares(arguments, place), *list_units(arguments))), place)
     return write_call(node, place)
 
 
-def write_call(call: Call, place: int) -> str | None:
-    """Return the phrase of a function with its arguments; None for a function or an argument without one."""
-    parts, known = write_all(call.arguments, place), load_phrases()["functions"].get(call.name)
-    if known is None or not parts:
-        return None
-    if call.name in DATING and not place:
-        parts[1:] = [date_words(parts[1])]
-    filled: str = known[place]
-    # Parameters that a phrase has no place for, such as a rate or a frequency, follow in brackets.
-    count = len(set(re.findall(r"\{(\d)\}", filled)))
-    if len(parts) < count:
-        return None
-    extra = ", ".join(parts[count:])
-    return filled.format(*parts) + (f"（{extra}）" if extra and place else f" ({extra})" if extra else "")
+def join_shares(arguments: Sequence[Node], place: int) -> Quote:
+    """Return the parts of a portfolio, each with its share, as one phrase."""
+    units = list_units(arguments)
+    parts = [write_node(one, place) for one in arguments if one not in units]
+    pairs = zip(parts[::2], parts[1::2], strict=False)
+    return Quote(join_names([load_phrases()["share"][place].format(*pair) for pair in pairs], bool(place)))
 
 
-def write_all(nodes: Sequence[Node], place: int) -> list[str]:
-    """Return the phrases of parts; [] where one has none."""
-    parts = [write_node(node, place) for node in nodes]
-    found = [part for part in parts if part]
-    return found if len(found) == len(parts) else []
+def list_units(arguments: Sequence[Node]) -> list[Sign]:
+    """Return the units of time among arguments."""
+    return [one for one in arguments if isinstance(one, Sign) and one.text in load_phrases()["nouns"]]
 
 
-def date_words(words: str) -> str:
-    """Return the words of a period behind a preposition."""
-    return words if PLACED.match(words) else f"in {words}"
+def write_call(call: Call, place: int) -> str:
+    """Return the phrase of a function with its arguments; "" without one."""
+    table = load_phrases()
+    known = table["functions"].get(call.name)
+    units = list_units(call.arguments)
+    arguments = [one for one in call.arguments if one not in units]
+    if known is None or not all(write_node(one, place) for one in arguments):
+        return ""
+
+    def fill(match: re.Match[str]) -> str:
+        how, at, unit = match.groups()
+        if unit:
+            return str(table["adjectives" if unit == "f" else "nouns"][units[0].text][place])
+        return {"": write_node, "t": write_time, "p": write_date}[how](arguments[int(at)], place)
+
+    def has_all(text: str) -> bool:
+        return all(units if unit else int(at) < len(arguments) for _, at, unit in PLACE.findall(text))
+
+    phrase = OPTIONAL.sub(lambda match: match[1] if has_all(match[1]) else "", known[place])
+    return PLACE.sub(fill, phrase) if has_all(phrase) else ""
+
+
+def write_time(node: Node, place: int) -> str:
+    """Return a part as a point in time: that at which a value was found, where it is one."""
+    is_found = isinstance(node, Call) and node.name not in TIMES
+    words = write_node(node, place)
+    return str(load_phrases()["found"][place].format(words)) if is_found else words
+
+
+def write_date(node: Node, place: int) -> str:
+    """Return a part as a point in time behind a preposition."""
+    words = write_time(node, place)
+    has_words = isinstance(node, Quote) or (isinstance(node, Call) and node.name == "when")
+    if place or (has_words and PLACED.match(words)):
+        return words
+    return f"{choose_preposition(words)} {words}" if has_words else f"at {words}"

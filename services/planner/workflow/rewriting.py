@@ -16,6 +16,7 @@ from fathom.services.planner.classification.classifier import Classifier
 from fathom.services.planner.classification.examples import KIND, ROUTE
 from fathom.services.planner.episode.llm import complete
 from fathom.services.planner.model.episode import Answer, Clarification
+from fathom.services.planner.model.programs import ReadProgram
 from fathom.services.planner.model.slots import ENTITY, FREQUENCY, PERIOD, TOPIC, UNKNOWN, ReadText, restore_text
 from fathom.services.planner.questions.carrying import carry
 from fathom.services.planner.questions.compositions import choose_phrase, list_phrases, put_in_place
@@ -26,7 +27,8 @@ from fathom.services.planner.questions.periods import contains
 from fathom.services.planner.questions.phrasing import replace_slots
 from fathom.services.planner.questions.references import NAMING, find_references, list_rest
 from fathom.services.planner.questions.routing import find_chart
-from fathom.services.planner.questions.settling import settle_references
+from fathom.services.planner.questions.settling import prepare, settle_references
+from fathom.services.planner.questions.wording import write_question
 from fathom.services.planner.reader import Reader, select_names
 from fathom.services.planner.workflow.stage_outputs import read_question
 from fathom.services.planner.workflow.stage_prompts import format_history
@@ -36,8 +38,8 @@ TURNS = 3
 MAX_QUESTION_CHARS, MAX_TOKENS = 2_000, 600
 # Enough for the sentence that leads; a report's tables need not be read for names.
 ANSWER_CHARS = 1_200
-# Of the last answer the reader of programs sees the beginning, which names what was found and when.
-LEAD_CHARS = 400
+# A completion by slots is doubted where the program that should say the same is less likely than this.
+DOUBTED = 0.74
 # What is said to the assistant itself needs nothing of earlier questions.
 OWN_WORDS = frozenset({"chat", "edit", "customer_service"})
 BROAD = frozenset({"table_query", "coverage", "research"})
@@ -62,12 +64,26 @@ class Reading:
     """The user's own words as datafetch has read them; None when nobody has."""
     read: ReadText | None = None
     """The same of ``question``."""
+    program_texts: tuple[str, ...] = ()
+    """Questions whose last one has the program that ``question`` puts into words, read behind the others; () where
+    ``question`` says by itself what is meant."""
 
 
 def restore_reading(stored: Mapping[str, Any]) -> Reading:
     """Return a reading from its JSON form, which is that of ``dataclasses.asdict``."""
     texts = {name: restore_text(stored.get(name)) for name in ("asked", "read")}
-    return Reading(**{**stored, **texts, "options": tuple(stored["options"])})
+    program_texts = tuple(stored.get("program_texts", ()))
+    return Reading(**{**stored, **texts, "options": tuple(stored["options"]), "program_texts": program_texts})
+
+
+@dataclass(frozen=True)
+class Completion:
+    """A follow-up made whole and by which method; ``doubts`` are the questions to choose from where it is unlikely."""
+
+    done: Completed
+    method: str = SLOTS
+    program_texts: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -107,36 +123,45 @@ class Rewriter:
         turns = await self._read_turns(pairs[-TURNS:])
         if await self._stands_alone(seen, turns):
             return unchanged
-        done, method = await self._complete(seen, turns, as_of)
+        made = await self._complete(seen, turns, as_of)
+        done = made.done
         said = await self._ask_model(seen, history, model, date, as_of) if model else None
         if said is not None and said[0] != question:
             return Reading(said[0], MODEL, asked=asked, read=said[1])
-        if done.unresolved and self.may_ask and not has_asked(history):
-            return Reading(done.text, method, done.unresolved, done.options, asks_back=True, asked=asked)
-        return unchanged if done.text == question else Reading(done.text, method, asked=asked)
+        unclear, options = done.unresolved or (seen.text if made.doubts else ""), done.options or made.doubts
+        if unclear and self.may_ask and not has_asked(history):
+            return Reading(done.text, made.method, unclear, options, asks_back=True, asked=asked)
+        if done.text == question:
+            return unchanged
+        return Reading(done.text, made.method, asked=asked, program_texts=made.program_texts)
 
-    async def _complete(self, seen: ReadText, turns: Sequence[Turn], as_of: Any = None) -> tuple[Completed, str]:
-        """Return the follow-up made whole without a model, and the method."""
+    async def _complete(self, seen: ReadText, turns: Sequence[Turn], as_of: Any = None) -> Completion:
+        """Return the follow-up made whole without a model."""
         if named := await self._complete_name(seen, turns):
-            return named, SLOTS
+            return Completion(named)
         done = complete_question(seen, turns)
-        carried = "" if done.unresolved else await self._carry(seen, turns, as_of)
-        return (Completed(carried), PROGRAM) if carried else (done, SLOTS)
+        return Completion(done) if done.unresolved else await self._carry(done, seen, turns, as_of)
 
-    async def _carry(self, seen: ReadText, turns: Sequence[Turn], as_of: Any) -> str:
-        """Return the follow-up made whole by the program of the conversation; "" without a sure one."""
-        last = turns[-1]
-        # The question is whole and says all that is still talked about; the answer says what was found.
-        before = (last.question.text, last.answer.text[:LEAD_CHARS])
-        asked, former = await asyncio.gather(
-            self.reader.read_program(settle_references(seen, turns), before, as_of),
+    async def _carry(self, done: Completed, seen: ReadText, turns: Sequence[Turn], as_of: Any) -> Completion:
+        """Return the follow-up made whole by the program of the conversation; without a sure one as by its slots."""
+        # The questions are whole. Answers are left out: the reader has learnt from questions, and a figure of an
+        # answer draws it to calculations with that.
+        last, before = turns[-1], tuple(turn.question.text for turn in turns[-TURNS:])
+        settled = settle_references(seen, turns)
+        asked, former, chart = await asyncio.gather(
+            self.reader.read_program(settled, before, as_of),
             self.reader.read_program(last.question.text, (), as_of),
+            find_chart(seen.text, self.classifier),
         )
         names = select_names(asked.text) if asked is not None else None
         if asked is None or former is None or names is None:
-            return ""
+            return Completion(done)
         chinese = "zh" in (language_of(seen.text), language_of(last.question.text))
-        return carry(replace(asked, text=names), former, last, chinese)
+        words = {one.kind for one in prepare(seen, turns)[1]}
+        carried = carry(replace(asked, text=names), former, last, chinese, words, bool(chart))
+        if carried:
+            return Completion(Completed(carried), PROGRAM, (*before, settled))
+        return Completion(done, doubts=list_doubts(done, seen, asked, chinese))
 
     async def _stands_alone(self, seen: ReadText, turns: Sequence[Turn]) -> bool:
         """Return whether the question needs nothing of earlier ones: small talk, work on the text, a general term."""
@@ -171,7 +196,7 @@ class Rewriter:
         for asked, answered in zip(read[::2], read[1::2], strict=True):
             # An earlier question may be a follow-up itself, which memory has in the user's words.
             has_period = bool(asked.of(PERIOD))
-            whole = (await self._complete(asked, turns))[0] if turns else Completed(asked.text)
+            whole = (await self._complete(asked, turns)).done if turns else Completed(asked.text)
             if whole.text != asked.text and not whole.unresolved:
                 asked = select_names(await self.reader.read(whole.text)) or asked
             turns.append(Turn.of(widen_period(asked, answered, has_period), answered))
@@ -197,6 +222,18 @@ class Rewriter:
         read = None if flaws else await self.reader.read(written, as_of)
         names = select_names(read)
         return None if read is None or names is None or find_lost(seen, names) else (written, read)
+
+
+def list_doubts(done: Completed, seen: ReadText, asked: ReadProgram, chinese: bool) -> tuple[str, ...]:
+    """Return what a follow-up may ask where that is unlikely: as its slots complete it, and its program in words.
+
+    Where words of the last question are only exchanged, its sense is certain.
+    """
+    program = asked.program
+    is_added = done.text != seen.text and ("（" if chinese else "(") in done.text
+    if program is None or not is_added or program.confidence >= DOUBTED:
+        return ()
+    return tuple(dict.fromkeys(filter(None, (done.text, write_question(program, chinese)))))
 
 
 def widen_period(asked: ReadText, answered: ReadText, has_period: bool) -> ReadText:

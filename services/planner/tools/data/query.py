@@ -72,7 +72,7 @@ class Data:
     read_asked: ReadAsked | None = None
     """Says what the clauses of a question ask for, each as measure, words and premise; None leaves that out."""
     turns: Sequence[str] = ()
-    """The users' questions of the conversation, the run's own one last, each in their own words."""
+    """Questions from which the program of the run's question is read, that one last: see ``list_questions``."""
     whole: str = ""
     """The run's question with what it takes from the turns before; other questions stand for themselves."""
 
@@ -164,8 +164,8 @@ class Data:
     async def _read_program(self, question: str) -> pb.Program | None:
         """Return the calculation that a question asks for; None where the learned reader gives none.
 
-        The run's own question is read in the user's words behind the turns before it: what completes it by rules may
-        have lost something.
+        The run's own question is read behind the turns before it, as whoever made it whole has read it or in the user's
+        words: what completes it by rules may have lost something.
         """
         is_own = len(self.turns) > 1 and question == self.whole[:MAX_QUESTION_CHARS]
         *earlier, last = [text[:MAX_QUESTION_CHARS] for text in self.turns] if is_own else [question]

@@ -10,6 +10,7 @@ from fathom.services.planner.model.slots import ReadText, Slot, SlotKind
 from fathom.services.planner.questions.carrying import carry
 from fathom.services.planner.questions.frames import Turn
 from fathom.services.planner.questions.periods import find_shifts
+from fathom.services.planner.questions.references import ADD, COMPARED, REMOVE
 from fathom.services.planner.questions.wording import write_question
 
 LAST = "What was Pfizer's return in 2020?"
@@ -57,23 +58,44 @@ def complete(
         ("and 2019.5?", 'ret(within(series("Pfizer", PFE), "2019.5"))', "What was Pfizer's return in 2019.5?"),
         # Another calculation is put into words, without the one that was answered.
         ("volatility?", 'vol(within(series("Pfizer", PFE), "2020"))', "What was the volatility of Pfizer in 2020?"),
-        ("volatility?", f'{FORMER}\nvol(series("Pfizer", PFE))', ""),
+        ("highest ever?", 'maximum(series("Pfizer", PFE))', "What was the highest Pfizer?"),
         # The same again says nothing of the follow-up.
         ("in one chart", FORMER, ""),
         # What the follow-up says is not in its program: a name, a measure, a number.
         ("and Lilly?", 'ret(within(series("Pfizer", PFE), "2019"))', ""),
         ("its volatility in 2019?", 'ret(within(series("Pfizer", PFE), "2019"))', ""),
         ("and over 30 days in 2019?", 'ret(within(series("Pfizer", PFE), "2019"))', ""),
-        # Words that are left may ask for something else.
-        ("less Lilly?", 'ret(within(series("Lilly", LLY), "2020"))', ""),
-        # A period alone asks for no other calculation.
-        ("and in 2019?", 'at(series("Pfizer", PFE), "2019")', ""),
+        # A likely program passes over words that no series has, and may ask for another calculation.
+        ("sorry, I had Lilly in mind", 'ret(within(series("Lilly", LLY), "2020"))', "What was Lilly's return in 2020?"),
+        ("and in 2019?", 'at(series("Pfizer", PFE), "2019")', "What was the Pfizer in 2019?"),
         # A whole question stands for itself.
         ("Lilly's volatility in 2019?", 'vol(within(series("Lilly", LLY), "2019"))', ""),
     ],
 )
 def test_the_program_makes_the_follow_up_whole(follow_up: str, program: str, whole: str) -> None:
     assert complete(follow_up, program) == whole
+
+
+def test_both_sides_of_a_comparison_and_what_is_added_to_are_kept() -> None:
+    asked = make("compare with Lilly", 'ret(within(series("Lilly", LLY), "2020"))')
+    both = make("and Lilly", 'ret(within(each(series("Pfizer", PFE), series("Lilly", LLY)), "2020"))')
+    former, last = make(LAST, FORMER), Turn.of(read(LAST), read(""))
+    assert carry(asked, former, last, False, {COMPARED}) == carry(asked, former, last, False, {ADD}) == ""
+    assert carry(both, former, last, False, {ADD}) == "What was the return of Pfizer and Lilly in 2020?"
+
+
+def test_what_is_left_out_need_not_be_in_the_program() -> None:
+    last = "Returns of Pfizer and Boston in 2020"
+    former = 'ret(within(each(series("Pfizer", PFE), series("Boston", x)), "2020"))'
+    asked = make("drop Boston", 'ret(within(series("Pfizer", PFE), "2020"))')
+    turn = Turn.of(read(last), read(""))
+    assert carry(asked, make(last, former), turn, False, {REMOVE}) == "What was the return of Pfizer in 2020?"
+    assert carry(asked, make(last, former), turn, False) == ""
+
+
+def test_a_program_knows_nothing_of_the_chart_that_is_asked_for() -> None:
+    asked, turn = make("and Lilly?", 'ret(within(series("Lilly", LLY), "2020"))'), Turn.of(read(LAST), read(""))
+    assert carry(asked, make(LAST, FORMER), turn, False, is_drawn=True) == ""
 
 
 def test_an_unlikely_program_and_one_with_an_unreadable_period_are_not_used() -> None:
@@ -102,7 +124,7 @@ LOWEST = ("When was Pfizer lowest in 2020?", 'minimum(within(series("Pfizer", PF
 def test_a_date_that_an_answer_has_found_asks_for_it_no_more() -> None:
     text, program = "Lilly in March 2020?", 'minimum(within(series("Lilly", LLY), "March 2020"))'
     assert complete(text, program, *LOWEST) == text
-    assert complete(text, program, answer="In 2020 [1].") == ""
+    assert complete(text, program, answer="In 2020 [1].", confidence=0.8) == ""
 
 
 def test_a_step_that_was_answered_is_the_time_that_the_answer_found() -> None:
@@ -116,8 +138,8 @@ def test_a_step_that_was_answered_is_the_time_that_the_answer_found() -> None:
         ('later("March 2020", "twelve", month)', "in March 2021"),
         ('earlier("2020", 2, year)', "in 2018"),
         # A period that nobody has read, and a number that is none, stay as they are.
-        ('later("2021", "twelve", month)', "in twelve monthly after 2021"),
-        ('later("2020", "some", month)', "in some monthly after 2020"),
+        ('later("2021", "twelve", month)', "at twelve months after 2021"),
+        ('later("2020", "some", month)', "at some months after 2020"),
     ],
 )
 def test_a_period_some_time_later_is_named(moved: str, words: str) -> None:
@@ -130,8 +152,8 @@ def test_a_program_in_chinese_words() -> None:
     steps = parse_steps('cagr(within(each(series("可口可乐", KO), series("百事", PEP)), "2000年到2009年"))')
     program = Program("calculation", steps, 1.0, 1.0)
     assert write_question(program, chinese=True) == "2000年到2009年可口可乐和百事的年化收益率是多少？"
-    # A function without a phrase, and the value of an earlier step, are not put into words.
-    for text in ('portfolio("50%", series("a", x))', 'minus(series("a", x), _1)'):
+    # What computes nothing, and a step that there is not, are not put into words.
+    for text in ('documents("a")', 'minus(series("a", x), _1)'):
         assert write_question(Program("calculation", parse_steps(text), 1.0, 1.0), chinese=True) == ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -12,12 +13,19 @@ from fathom.core.telemetry import Telemetry
 from fathom.domain.chat.messages import Message, Role
 from fathom.services.planner.classification.classifier import Classifier, load_heads
 from fathom.services.planner.classification.vectors import Encoded
-from fathom.services.planner.model.programs import ReadProgram
+from fathom.services.planner.model.programs import Program, ReadProgram, parse_steps
 from fathom.services.planner.model.slots import ReadText, Slot, SlotKind
 from fathom.services.planner.questions.follow_ups import Completed, complete_question, merge_inputs
 from fathom.services.planner.questions.frames import Turn
 from fathom.services.planner.questions.periods import Shift, shift_period
-from fathom.services.planner.workflow.rewriting import ASKS, Rewriter, find_lost, make_clarification
+from fathom.services.planner.workflow.rewriting import (
+    ASKS,
+    Reading,
+    Rewriter,
+    find_lost,
+    make_clarification,
+    restore_reading,
+)
 
 WORDS = {
     SlotKind.ENTITY: "Pfizer|Lilly|Apple|Microsoft|gold|苹果|微软|谷歌|黄金",
@@ -262,6 +270,50 @@ def make_rewriter(may_ask: bool = True) -> Rewriter:
 
 def make_history(*turns: tuple[str, str]) -> list[Message]:
     return [Message(role, text) for turn in turns for role, text in zip((Role.USER, Role.ASSISTANT), turn, strict=True)]
+
+
+class ProgramLexicon(Lexicon):
+    """Reader that knows the programs of the last question and of the follow-up."""
+
+    def __init__(self, program: str, confidence: float) -> None:
+        super().__init__()
+        self._program, self._confidence = program, confidence
+        self.asked: list[tuple[str, ...]] = []
+
+    async def read_program(self, text: str, earlier: Sequence[str] = (), as_of: object = None) -> ReadProgram | None:
+        self.asked.append((*earlier, text))
+        program, confidence = (self._program, self._confidence) if earlier else (DRAWDOWN, 0.97)
+        return ReadProgram(read(text), Program("calculation", parse_steps(program), confidence, 1.0))
+
+
+DRAWDOWN = 'drawdown(within(series("Pfizer", PFE), "2020"))'
+
+
+async def rewrite_with(follow_up: str, program: str, confidence: float) -> tuple[Reading, ProgramLexicon]:
+    reader = ProgramLexicon(program, confidence)
+    return await replace(make_rewriter(), reader=reader).rewrite(follow_up, make_history(PFIZER)), reader
+
+
+async def test_the_program_of_a_follow_up_is_read_behind_the_questions_and_handed_on() -> None:
+    found, reader = await rewrite_with("and in 2019?", 'drawdown(within(series("Pfizer", PFE), "2019"))', 0.95)
+    assert (found.question, found.method) == ("What was Pfizer's maximum drawdown in 2019?", "program")
+    # What the answer said is no question.
+    assert found.program_texts == (PFIZER[0], "and in 2019?")
+    assert found.program_texts in reader.asked
+    assert restore_reading(asdict(found)).program_texts == found.program_texts
+    # A record of before has no such texts.
+    stored = {name: value for name, value in asdict(found).items() if name != "program_texts"}
+    assert restore_reading(stored).program_texts == ()
+
+
+async def test_a_follow_up_whose_program_is_unlikely_is_asked_back() -> None:
+    program = 'vol(within(series("Pfizer", PFE), "2020"))'
+    found, _ = await rewrite_with("How volatile was it?", program, 0.4)
+    assert (found.asks_back, found.reference) == (True, "How volatile was it?")
+    assert found.options == ("How volatile was Pfizer (2020)?", "What was the volatility of Pfizer in 2020?")
+    likely, _ = await rewrite_with("How volatile was it?", program, 0.8)
+    assert (likely.asks_back, likely.question) == (False, "How volatile was Pfizer (2020)?")
+    assert likely.program_texts == ()
 
 
 async def test_without_a_language_model_the_slots_rewrite() -> None:

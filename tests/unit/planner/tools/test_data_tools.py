@@ -83,6 +83,24 @@ def head(result: ToolResult) -> Mapping[str, Any]:
     return found
 
 
+async def test_the_program_of_the_runs_question_is_read_from_the_texts_that_it_was_made_of() -> None:
+    bench = Bench(*[pb.QueryResponse()] * 2)
+    asked: list[tuple[list[str], bool]] = []
+
+    async def read_question(request: pb.ReadQuestionRequest, timeout_s: float) -> pb.ReadQuestionResponse:
+        asked.append(([*request.earlier, request.question], request.with_program))
+        return pb.ReadQuestionResponse()
+
+    bench.datafetch.read_question = read_question  # type: ignore[method-assign]
+    texts, whole = ["AAPL's return in 2020?", "volatility in 2019?"], "What was the volatility of AAPL in 2019?"
+    clients = cast(Clients, OnlyDatafetch(bench.datafetch))
+    data = Data(clients, bench.session, None, 1.0, turns=texts, whole=whole)
+    await data("call", {"question": whole})
+    assert (texts, True) in asked
+    await data("call", {"question": "gold in 2011"})
+    assert (["gold in 2011"], True) in asked
+
+
 async def test_every_field_of_a_typed_query_reaches_the_data() -> None:
     bench = Bench(pb.QueryResponse(sheets=[make_sheet("t1")]))
     await bench.call(
