@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import subprocess
+import tempfile
 from pathlib import Path
 
 import typer
@@ -36,7 +40,7 @@ def ask_for_all(source: Path, by: str) -> int:
             break
         output = ""
         if given == "e":
-            output = typer.edit(record.output, extension=".txt") or ""
+            output = edit_text(record.output)
             given = "a" if output.strip() else ""
         if given not in ("a", "r"):
             continue
@@ -49,3 +53,17 @@ def ask_for_all(source: Path, by: str) -> int:
         except InvalidField as error:
             typer.echo(f"not taken: {error.message}", err=True)
     return count
+
+
+def edit_text(text: str) -> str:
+    """Return the text as a person leaves it in their editor, ``$VISUAL`` or ``$EDITOR``; "" where none can be run."""
+    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "output.txt"
+        file.write_text(text, encoding="utf-8")
+        try:
+            subprocess.run([*editor, str(file)], check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            typer.echo(f"the editor {editor[0]!r} did not end well, nothing is changed: {error}", err=True)
+            return ""
+        return file.read_text(encoding="utf-8")

@@ -55,6 +55,6 @@ def measure(rows: Sequence[Mapping[str, Any]], where: str = "rows") -> Lengths:
     counts = sorted(count_tokens(row, f"{where}[{place}]") for place, row in enumerate(rows))
     if not counts:
         return Lengths(0, 0, 0, 0, 0, 0, 0, 0)
-    at = [counts[min(len(counts) - 1, int(share * len(counts)))] for share in (0.5, 0.9, 0.99)]
+    median, p90, p99 = (counts[min(len(counts) - 1, int(share * len(counts)))] for share in (0.5, 0.9, 0.99))
     learned = sum(count_learned(row) for row in rows)
-    return Lengths(len(counts), counts[0], *at, counts[-1], sum(counts), learned)
+    return Lengths(len(counts), counts[0], median, p90, p99, counts[-1], sum(counts), learned)

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from fathom.core.errors import FailedPrecondition, InvalidField
+from fathom.trainers.commands.stage_reviews import edit_text
 from fathom.trainers.data.mixtures.exporting import LIMITS, build_rows
 from fathom.trainers.data.mixtures.lengths import measure
 from fathom.trainers.data.mixtures.mixing import mix, read_mixture
@@ -68,6 +69,19 @@ def test_a_person_s_decision_counts_and_an_edit_keeps_what_was_there(tmp_path: P
     assert (found["y"].status, found["y"].reason, found["y"].reviewed_by) == ("rejected", "names nobody", "Ada")
     assert [one.id for one in list_waiting(path)] == ["z"]
     assert path.read_bytes() == before
+
+
+def test_an_edit_is_what_the_person_s_editor_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    editor = tmp_path / "an editor"
+    editor.write_text('#!/bin/sh\necho better > "$1"\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("VISUAL", f"'{editor}'")
+    assert edit_text("out") == "better\n"
+    monkeypatch.setenv("VISUAL", "/not/there")
+    assert edit_text("out") == ""
+    assert "/not/there" in capsys.readouterr().err
 
 
 def test_contradictory_unknown_and_unusable_decisions_are_refused_whole(tmp_path: Path) -> None:
