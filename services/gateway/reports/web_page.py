@@ -67,7 +67,7 @@ class PageWriter:
         """Return everything inside of ``body``."""
         report = self._report
         renderer = self._renderer
-        body = renderer.renderer.render(parse(report), renderer.options, {})
+        body: str = renderer.renderer.render(parse(report), renderer.options, {})
         head = f'<h1>{escape(report.question)}</h1><p class="dim">{escape(report.facts)}</p>'
         lists = self._list("missing", report.missing) + self._list("notes", report.notes)
         footer = f"<footer><p>{escape(say(report.language, 'compliance'))}</p></footer>"

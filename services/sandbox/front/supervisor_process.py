@@ -27,8 +27,8 @@ from fathom.services.sandbox.ipc.messages import RecordMetric
 
 # The supervisor starts with an empty path (``-I``), so that nothing of the service's environment leads it.
 IMPORT_FOLDER = str(Path(fathom.__file__).resolve().parents[1])
-# Sessions show up to megabytes each. Without the two bounds glibc keeps what was freed of them in a heap for each thread,
-# which grew by 3 MiB per thousand sessions; a fixed threshold gives large blocks back to the system at once.
+# Sessions show up to megabytes each. Without the two bounds glibc keeps what was freed of them in a heap for each
+# thread, which grew by 5 MiB per thousand sessions; a fixed threshold gives large blocks back to the system at once.
 ALLOCATOR = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "65536"}
 ENVIRON = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1", **ALLOCATOR}
 # Longer than the end of all sessions takes, since a kill leaves their scratch folders behind.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import resources
+from typing import Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -176,7 +177,7 @@ def build_written(pairs: Sequence[WrittenPair]) -> list[Record]:
     for number, pair in enumerate(pairs, 1):
         if not find_dependent(pair.flat) or find_dependent(pair.staged):
             raise ValueError(f"pair {number}: the lint contradicts it: {pair.question}")
-        language = "zh" if language_of(pair.question) == "zh" else "en"
+        language: Literal["en", "zh"] = "zh" if language_of(pair.question) == "zh" else "en"
         found.append(
             Record(
                 id=make_id(PLAN, PEOPLE, pair.question),
