@@ -40,6 +40,9 @@ def compute_growth(times: Sequence[float], levels: Sequence[float], parts: int =
     starts = range(0, len(times) - size + 1, size)
     middles = [statistics.median(times[at : at + size]) for at in starts]
     medians = [statistics.median(levels[at : at + size]) for at in starts]
-    found = theilslopes(medians, middles, alpha=CONFIDENCE)
     level = max(statistics.median(levels), 1e-9)
+    if len(set(medians)) == 1:
+        # Where two samples have the same time as well, which a stalled minute makes, the interval would be none.
+        return Growth(level, 0.0, 0.0, 0.0)
+    found = theilslopes(medians, middles, alpha=CONFIDENCE)
     return Growth(level, found.slope / level, found.low_slope / level, found.high_slope / level)

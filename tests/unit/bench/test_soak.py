@@ -36,6 +36,11 @@ def test_a_leak_below_the_peaks_is_seen_with_its_size(per_hour: float) -> None:
     assert found.low < per_hour / found.level < found.high
 
 
+def test_a_level_that_never_moves_is_flat_also_where_times_repeat() -> None:
+    stalled = [HOURS[max(0, number - 60)] for number in range(100)]
+    assert compute_growth(stalled, [24.0] * 100).is_flat(0.1)
+
+
 def test_few_samples_leave_it_undecided() -> None:
     found = compute_growth(HOURS[:4], [500, 520, 490, 530])
     assert not found.is_flat(0.1)
