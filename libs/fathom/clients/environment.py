@@ -111,21 +111,14 @@ class ResearchEnv:
             episode.is_over = True
             value, info = self._grade(episode, request["answer"])
             return "", value, True, False, info
-        from mcp import MCPError
-
         try:
             text, is_error = self._portal.call(
                 call_tool, episode.session, request["tool"], request.get("arguments", {})
             )
-        except MCPError as error:
+        except NotReady as error:
             episode.is_over = True
-            data = error.data if isinstance(error.data, Mapping) else {}
-            culprit, wait_s = str(data.get("culprit", request["tool"])), data.get("retry_after_s")
-            text = f"{self._url}: {error.message}"
-            raise NotReady(text, metadata={"culprit": culprit}, retry_after_s=wait_s) from error
-        except Exception as error:  # the SDK raises groups of whatever its transport does
-            episode.is_over = True
-            raise NotReady(f"{self._url} is out of reach ({type(error).__name__})") from error
+            text, wait_s = f"{self._url}: {error.message}", error.retry_after_s
+            raise NotReady(text, metadata=error.metadata, retry_after_s=wait_s) from error
         episode.is_over = is_cut = len(episode.actions) >= self._max_steps
         return text, 0.0, False, is_cut, {"is_error": is_error}
 
@@ -205,7 +198,19 @@ async def describe_tools(session: Client) -> list[dict[str, Any]]:
 
 
 async def call_tool(session: Client, name: str, arguments: Mapping[str, Any]) -> tuple[str, bool]:
-    """Return a tool's result as text, and whether it is an error of the call."""
-    result = await session.call_tool(name, dict(arguments))
+    """Return a tool's result as text, and whether it is an error of the call.
+
+    Raises ``NotReady`` for a failure of the services, which is no result.
+    """
+    from mcp import MCPError
+
+    try:
+        result = await session.call_tool(name, dict(arguments))
+    except MCPError as error:
+        data = error.data if isinstance(error.data, Mapping) else {}
+        culprit, wait_s = str(data.get("culprit", name)), data.get("retry_after_s")
+        raise NotReady(f"{name}: {error.message}", metadata={"culprit": culprit}, retry_after_s=wait_s) from error
+    except Exception as error:  # the SDK raises groups of whatever its transport does
+        raise NotReady(f"{name}: its server is out of reach ({type(error).__name__})") from error
     parts = [part.text for part in result.content if part.type == "text"]
     return "\n".join(parts), bool(result.is_error)
