@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fathom.clients import Clients
+from fathom.clients.environment import open_session
 from fathom.core.errors import NotReady
 from fathom.services.local import Endpoints
 from tests.integration.stack.test_environment import serving
@@ -65,7 +66,12 @@ class Sampler:
         self._tokenizer, self._scripts = tokenizer, scripts
         self._places: dict[str, tuple[int, int]] = {}
         self._together = asyncio.Barrier(len(scripts))
+        self._before: dict[int, Callable[[], Awaitable[None]]] = {}
         self.prompts: dict[int, list[str]] = {number: [] for number in range(len(scripts))}
+
+    def before(self, completion: int, act: Callable[[], Awaitable[None]]) -> None:
+        """Do something once, before a completion, counted from 0, is returned for the first time."""
+        self._before[completion] = act
 
     async def generate(self, request_id: str, prompt_ids: list[int], **_: Any) -> TokenOutput:
         script, said = self._places.get(request_id, (-1, 0))
@@ -75,6 +81,8 @@ class Sampler:
         self.prompts[script].append(prompt)
         self._places[request_id] = script, said + 1
         await self._together.wait()
+        if said in self._before:
+            await self._before.pop(said)()
         ids = self._tokenizer.encode(self._scripts[script][said] + "<|im_end|>", add_special_tokens=False)
         return TokenOutput(token_ids=ids, log_probs=[-0.5] * len(ids))
 
@@ -150,6 +158,51 @@ async def test_each_trajectory_of_verl_has_a_session_of_its_own(stack: Stack, co
         # The model is shown the server's own description, nested fields included.
         assert '"intent"' in sampler.prompts[number][0]
         assert '"properties"' in sampler.prompts[number][0].partition('"name": "data"')[2]
+
+
+async def test_a_trajectory_that_has_lost_its_session_is_begun_anew(stack: Stack, configure: Any) -> None:
+    endpoints, _ = stack
+    tokenizer = build_tokenizer()
+    sampler = Sampler(tokenizer, [[write_call("python", code="kept = 1"), write_call("python", code="kept"), "Yes."]])
+    async with asyncio.timeout(600), serving(endpoints, "--sessions", "1") as url:
+        configure(url)
+        worker = await asyncio.to_thread(make_worker, url, sampler, tokenizer, EXAMPLE / "tools.yaml")
+
+        async def take_its_place() -> None:
+            async with open_session(url, "s3cret", 60.0) as other:
+                await other.list_tools()
+
+        sampler.before(1, take_its_place)
+        output = await play(worker, 0)
+    prompts = sampler.prompts[0]
+    assert len(prompts) == 2 + 3, "two of the first attempt, and a whole second one"
+    assert prompts[2] == prompts[0]
+    assert "Error" not in "".join(prompts), "the model is told nothing of it"
+    assert tokenizer.decode(output.response_ids).count("<tool_call>") == 2
+
+
+async def test_a_trajectory_that_was_played_outlives_its_server(stack: Stack, configure: Any) -> None:
+    endpoints, _ = stack
+    tokenizer = build_tokenizer()
+    sampler = Sampler(tokenizer, [[write_call("python", code="1 + 1"), "Two."]])
+    last, ended = asyncio.Event(), asyncio.Event()
+
+    async def lose_the_server() -> None:
+        last.set()
+        await ended.wait()
+
+    sampler.before(1, lose_the_server)
+    async with asyncio.timeout(600):
+        async with serving(endpoints) as url:
+            configure(url)
+            worker = await asyncio.to_thread(make_worker, url, sampler, tokenizer, EXAMPLE / "tools.yaml")
+            playing = asyncio.create_task(play(worker, 0))
+            await asyncio.wait({playing, waiting := asyncio.create_task(last.wait())}, return_when="FIRST_COMPLETED")
+            waiting.cancel()
+        ended.set()
+        output = await playing
+    assert tokenizer.decode(output.response_ids).endswith("Two.<|im_end|>")
+    assert len(sampler.prompts[0]) == 2
 
 
 async def test_a_failure_of_the_services_is_no_observation_of_verls_model(
