@@ -135,6 +135,7 @@ def script_of(number: int) -> list[str]:
     """Return what a model says that keeps a number and a table in its session, and looks at both later."""
     return [
         write_call("python", code=f"kept = {number}"),
+        '<tool_call>{"name": "python", "arguments": [1]}</tool_call>',
         write_call("data", question="Apple closing price in 2020"),
         write_call("python", code="print('kept', kept, 'rows', len(sheet_1) > 200, 'more', 'sheet_2' in globals())"),
         "It is so.",
@@ -152,9 +153,10 @@ async def test_each_trajectory_of_verl_has_a_session_of_its_own(stack: Stack, co
     for number, output in enumerate(outputs):
         # All have set their own number before any looked at it.
         assert f"kept {number} rows True more False" in sampler.prompts[number][-1]
+        assert "arguments: must be an object" in sampler.prompts[number][-1]
         assert len(output.response_ids) == len(output.response_mask)
         sampled = [one for one, counts in zip(output.response_ids, output.response_mask, strict=True) if counts]
-        assert tokenizer.decode(sampled).count("<tool_call>") == 3, "what the tools said is not trained on"
+        assert tokenizer.decode(sampled).count("<tool_call>") == 4, "what the tools said is not trained on"
         # The model is shown the server's own description, nested fields included.
         assert '"intent"' in sampler.prompts[number][0]
         assert '"properties"' in sampler.prompts[number][0].partition('"name": "data"')[2]
