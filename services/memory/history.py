@@ -12,6 +12,7 @@ from fathom.services.memory.schema import CONVERSATIONS, TURNS
 
 # Each word is compared with every turn: nobody types more, and a longer query would only cost time.
 MAX_QUERY_CHARS, MAX_WORDS = 200, 8
+# Characters of an excerpt before and after its word: what follows says more than what led to it.
 CHARS_BEFORE, CHARS_AFTER = 40, 120
 # References, citations and marks of Markdown, which say nothing in an excerpt.
 MARKUP = re.compile(r"\{\{\w+:\w+\}\}|\[\d{1,3}(?:[,，]\d{1,3})*\]|[*`#|]+|\s+")
@@ -21,6 +22,7 @@ def split_words(query: str) -> tuple[str, ...]:
     """Return the words of a query; raise ``InvalidField("query")`` for too long a one."""
     if len(query) > MAX_QUERY_CHARS:
         raise InvalidField("query", f"must have at most {MAX_QUERY_CHARS} characters")
+    # PostgreSQL has no text with NUL, so that the query would fail there as an error of ours.
     if "\0" in query:
         raise InvalidField("query", "must not have the character NUL")
     words = tuple(query.split())
@@ -32,6 +34,7 @@ def split_words(query: str) -> tuple[str, ...]:
 def has_word(word: str) -> ColumnElement[bool]:
     """Return the condition that a conversation's title, or any of its turns, has the word in any case."""
     turn = (TURNS.c.tenant == CONVERSATIONS.c.tenant, TURNS.c.conversation == CONVERSATIONS.c.id, is_said(word))
+    # Escaped, because “%” and “_” in a query are characters to be found and no wildcards.
     return or_(CONVERSATIONS.c.title.icontains(word, autoescape=True), exists().where(*turn))
 
 
@@ -46,6 +49,7 @@ def find_passage(db: Connection, tenant: str, conversation: str, words: Sequence
     chosen = (TURNS.c.tenant == tenant, TURNS.c.conversation == conversation, or_(*map(is_said, words)))
     query = select(TURNS.c.question, TURNS.c.answer).where(*chosen).order_by(TURNS.c.number.desc()).limit(1)
     row = db.execute(query).first()
+    # The answer first: a word that both have is explained there, and only mentioned in the question.
     return cut_around(f"{row.answer}\n{row.question}", words) if row else ""
 
 

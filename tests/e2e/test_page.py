@@ -89,7 +89,7 @@ async def test_one_question_is_asked_answered_and_inspected(browser: Browser, ho
     await expect(page.locator(".answer [data-unknown=sheet_9]")).to_contain_text("does not exist")
     await expect(page.locator(".answer .typed td").first).to_be_visible()
     await expect(page.locator(".gaps .chip")).to_contain_text("CCC")
-    await expect(page.locator(".after .gaps")).to_contain_text("Attach a table that has it")
+    await expect(page.locator(".after .gaps")).to_contain_text("Attach a file that has it")
     await expect(page.locator(".tools .badge")).to_contain_text("not a language model")
     await expect(page.locator("#conversations .entry")).to_have_count(1)
     assert watched.outside == []

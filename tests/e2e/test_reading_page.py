@@ -126,18 +126,21 @@ async def test_a_table_is_attached_named_and_sent_with_the_question(browser: Bro
     async with show(browser, make_script()) as (page, house):
         file = {"name": "prices.csv", "mimeType": "text/csv", "buffer": b"date,a\n2020-01-02,1\n"}
         async with page.expect_file_chooser() as chooser:
-            await page.get_by_role("button", name="Attach tables").press("Enter")
+            await page.get_by_role("button", name="Attach files").press("Enter")
         await (await chooser.value).set_files([file])  # type: ignore[list-item]
-        attached = page.get_by_role("list", name="Attached tables")
-        await expect(attached).to_contain_text("prices.csv · 30 rows · 3 columns · rows not read: 1")
+        attached = page.get_by_role("list", name="Attached files")
+        await expect(attached).to_contain_text("30 rows · 3 columns · rows not read: 1")
         await attached.get_by_role("button", name="Delete: prices.csv").press("Enter")
         await expect(attached).to_be_hidden()
         await page.locator("#files").set_input_files([file])  # type: ignore[list-item]
         await expect(attached).to_contain_text("prices.csv")
         await ask(page, ASKED)
         await expect(page.locator(".trace.over")).to_have_count(2)
-        await expect(attached).to_be_hidden()
         assert list(house.planner.asked[-1].table_ids) == [SHEET_ID]
+        # It stays for follow-ups, and with this conversation alone.
+        await expect(attached).to_be_visible()
+        await page.locator("#new").click()
+        await expect(attached).to_be_hidden()
 
 
 @pytest.mark.parametrize("locale", ["en-US", "zh-CN"])

@@ -67,6 +67,7 @@ def mix_file(path: Path, target: Path) -> None:
 
 def write_rows(rows: Sequence[Mapping[str, Any]], target: Path) -> None:
     """Write rows atomically."""
+    # Whole or not at all: a training that starts meanwhile must not read half of a mixture.
     with replace_whole(target) as part, part.open("w", encoding="utf-8") as lines:
         for row in rows:
             lines.write(json.dumps(row, ensure_ascii=False) + "\n")

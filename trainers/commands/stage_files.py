@@ -65,6 +65,7 @@ def play_file(source: Path, target: Path, home: Path, model: str) -> None:
     from fathom.trainers.data.stages.episodes import Episode, make_tasks
 
     queries = read_queries(source)
+    # Half as many at once as of other tasks, since an episode is many calls of models and tools.
     rows = run_on_stack(home, lambda clients: run_tasks(make_tasks(queries, clients, model), target, Episode, 4))
     counts = Counter(call.stage for episode in rows.values() for call in episode.calls)
     shown = ", ".join(f"{count:,} {stage}" for stage, count in counts.items())
@@ -77,6 +78,7 @@ def rewrite_file(source: Path, target: Path, home: Path, writer: str, judge: str
     from fathom.trainers.data.stages.rewriting import CASES, DISTANCES, count_by_writer, count_cells, make_tasks
 
     conversations = read_conversations(source)
+    # The writer draws, so that its follow-ups differ; the judge does not, so that it judges alike.
     records = run_step(
         home,
         target,
@@ -108,6 +110,7 @@ def plan_file(source: Path, target: Path, home: Path, writer: str, judge: str, *
 
     def make(clients: Clients) -> list[Task[Record]]:
         tasks = make_tasks(episodes, Asker(clients, writer), Asker(clients, judge))
+        # Pairs of people go the same way as others, so that one file has all rows, and a second run adds none twice.
         return [*tasks, *(Task(pair.id, partial(hand_over, pair)) for pair in pairs)]
 
     records = run_step(home, target, make)
@@ -154,6 +157,7 @@ def answer_file(
 
     if least > most:
         raise InvalidField("least", f"{least:,} is above --most {most:,}")
+    # Each writer has one answer by one seed, so that a model named twice would only repeat itself.
     if len(set(writers)) < len(writers):
         raise InvalidField("writer", "one model is named twice")
     episodes = read_rows(source, Episode)
@@ -164,8 +168,10 @@ def answer_file(
             episodes, [Asker(clients, name, 0.7) for name in writers], Asker(clients, judge), Band(least, most)
         ),
     )  # fmt: skip
+    # Rejected answers count as well: they have won, and only miss the length or cite nothing.
     wins = Counter(record.made_by for record in records if record.output)
     typer.echo("best answers: " + ", ".join(f"{count:,} by {name}" for name, count in wins.most_common()))
+    # Rows whose answers were not compared have no scores, as those with a single answer.
     judged = [record for record in records if DIMENSIONS[0] in record.tags]
     means = [
         f"{name} {sum(float(one.tags[name]) for one in judged) / len(judged):.2f}" for name in DIMENSIONS if judged
@@ -178,6 +184,7 @@ def repair_file(source: Path, target: Path, home: Path, mender: str) -> None:
     from fathom.trainers.data.stages.repairing import make_tasks, measure_rates
     from fathom.trainers.data.stages.reviewing import read_records
 
+    # As people have decided: what somebody has edited is repaired in its edited form.
     answers = read_records(source)
     records = run_step(home, target, lambda clients: make_tasks(answers, Asker(clients, mender)))
     for rate in measure_rates(records):

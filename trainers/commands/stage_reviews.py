@@ -41,6 +41,7 @@ def ask_for_all(source: Path, by: str) -> int:
         output = ""
         if given == "e":
             output = edit_text(record.output)
+            # An emptied text decides nothing: whoever wants to reject a row has a key for it.
             given = "a" if output.strip() else ""
         if given not in ("a", "r"):
             continue
@@ -57,6 +58,7 @@ def ask_for_all(source: Path, by: str) -> int:
 
 def edit_text(text: str) -> str:
     """Return the text as a person leaves it in their editor, ``$VISUAL`` or ``$EDITOR``; "" where none can be run."""
+    # Split as a shell does it, since editors are often set with options, as in “code --wait”.
     editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "output.txt"

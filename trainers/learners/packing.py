@@ -33,6 +33,7 @@ class RowPlace(NamedTuple):
     def take(self, states: Tensor) -> Tensor:
         """Return the row's part of ``states`` [1, heads, N, d]."""
         own = states[:, :, self.own]
+        # A row that shares nothing is a view of the sequence, and spared the copy.
         return torch.cat((states[:, :, self.shared], own), dim=2) if self.shared_tokens else own
 
     @property
@@ -68,6 +69,7 @@ class Packing:
         first = torch.tensor(heads, device=present.device)
         computed = present.clone()
         computed[:, :width] &= (first == torch.arange(len(heads), device=present.device)).unsqueeze(-1)
+        # Padding gets the place of the token before it, which nobody reads: wanted positions are never padding.
         index = (computed.flatten().cumsum(0) - 1).view(computed.shape)
         # Prompts are left-padded: equal ones stand in the same columns.
         index[:, :width] = index[first, :width]
@@ -92,6 +94,7 @@ def find_prompt_heads(data: DataProto) -> list[int]:
     """Return for each row the first row with the same prompt, which may be itself."""
     width = data.tensor("prompts").shape[1]
     mask = data.tensor("attention_mask")[:, :width]
+    # Padding is multiplied away, since its ids and positions may differ between rows of one prompt.
     # Positions too: the same words at other places have other states.
     prompts = torch.cat(
         (data.tensor("input_ids")[:, :width] * mask, data.tensor("position_ids")[:, :width] * mask, mask), 1
@@ -198,7 +201,9 @@ def bundle_rows(
     for family in families.values():
         rows: list[int] = []
         tokens = 0
+        # The longest first, so that what is left of a family that is cut is short and finds room beside others.
         for row in sorted(family, key=lambda index: -lengths[index]):
+            # The first row of a bundle brings the prompt, and the others add their responses alone.
             more = lengths[row] - (prompts[row] if rows else 0)
             if rows and tokens + more > max_tokens:
                 found.append((rows, tokens))

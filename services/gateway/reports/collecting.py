@@ -36,9 +36,11 @@ class Collector:
         material = list_material(run)
         sheets = {item.variable: item for item in material if item.HasField("sheet")}
         figures = {figure.id: figure for item in material for figure in item.code.figures}
+        # Each once, however often the answer refers to it.
         places = dict.fromkeys(report.places)
         tables = [place.name for place in places if place.kind == "table" and place.name in sheets]
         drawn = [place.name for place in places if place.kind == "figure" and place.name in figures]
+        # Side by side, because each one is read from another service or a store.
         read_tables, read_figures = await asyncio.gather(
             asyncio.gather(*(self._table(sheets[name], language) for name in tables)),
             asyncio.gather(*(self._figure(run_id, figures[name], pictures.get(name)) for name in drawn)),
@@ -57,6 +59,7 @@ class Collector:
         return build_table(item.sheet, page, language)
 
     async def _figure(self, run_id: str, figure: trajectory.Figure, picture: bytes | None) -> Figure | None:
+        # The caller's picture goes before what is stored, which may be a drawing that only a browser can show.
         if picture is not None:
             return Figure(figure.title, "image/png", picture)
         try:

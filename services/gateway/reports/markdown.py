@@ -10,6 +10,7 @@ from fathom.services.gateway.reports.words import say
 def write_markdown(report: Report) -> str:
     """Return the whole report as Markdown."""
     body = CITED.sub(lambda match: f"[{match[1].replace(',', '][')}]", report.body)
+    # Between empty lines, because many viewers read a table within a paragraph as text.
     body = PLACED.sub(lambda match: f"\n\n{write_place(report, report.places[int(match[1])])}\n\n", body)
     parts = [f"# {escape(report.question)}", report.facts, body.strip()]
     parts += write_list(report, "missing", report.missing)
@@ -18,6 +19,7 @@ def write_markdown(report: Report) -> str:
         lines = [f"## {say(report.language, 'references')}", ""]
         for source in report.sources:
             title = f"[{escape(source.title)}]({source.url})" if source.url else escape(source.title)
+            # An address is shown once: behind the title, or as the origin.
             origin = "" if source.origin == source.url else source.origin
             said = f"“{source.excerpt}”" if source.excerpt else ""
             lines.append(
@@ -56,4 +58,5 @@ def write_table(table: Table) -> str:
 def escape(text: str) -> str:
     """Return text that Markdown shows as it is, on one line."""
     line = " ".join(text.split())
+    # Angle brackets, too: many viewers of Markdown take HTML in it as it is.
     return "".join(f"\\{letter}" if letter in "\\`*_[]<>#|~" else letter for letter in line)

@@ -13,6 +13,7 @@ MAX_NAME_CHARS = 120
 
 def name_file(wished: str, own: str) -> dict[str, str]:
     """Return the header that names a download: as wished, as far as file systems take that, or by its ``own`` name."""
+    # A dot in front would hide the file on Unix, and blanks or dots before the suffix only confuse.
     plain = " ".join(UNFIT_IN_NAMES.sub(" ", wished).split())[:MAX_NAME_CHARS].strip(" .")
     shown = f"{plain}{PurePath(own).suffix}" if plain else own
     # The first form is for programs that do not read the second (RFC 6266); ``own`` is made of a checked id.

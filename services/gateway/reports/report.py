@@ -21,6 +21,7 @@ from fathom.services.gateway.reports.words import name_kind, say
 OWN_MARKS = re.compile("[\ue000-\ue003]")
 CITED = re.compile("\ue000([\\d,]+)\ue001")
 PLACED = re.compile("\ue002(\\d+)\ue003")
+# Some three lines of a printed page: enough to find the place in the source.
 MAX_EXCERPT_CHARS = 320
 
 
@@ -127,6 +128,7 @@ def mark_up(markdown: str, known: Mapping[int, Any]) -> tuple[str, list[Place], 
     text, places, order = OWN_MARKS.sub("\ufffd", markdown), list[Place](), dict[int, int]()
     spans = [match.span() for match in CODE.finditer(text)]
     parts, done = list[str](), 0
+    # One pass over both kinds in the order of the text, which numbers the references and passes over what overlaps.
     found: Iterable[re.Match[str]] = (*CITATION.finditer(text), *REFERENCE.finditer(text))
     for match in sorted(found, key=re.Match.start):
         # In code a number in brackets is an index.
@@ -150,6 +152,7 @@ def describe_source(item: trajectory.Material, number: int, language: str) -> So
         passage = item.passage
         page = say(language, "page", passage.page) if passage.page else ""
         day = passage.publish_time.ToDatetime().date().isoformat() if passage.HasField("publish_time") else ""
+        # Only addresses of the web: a source may be the name of a file, and links of other schemes could run something.
         url = next((text for text in (passage.source, passage.id) if text.startswith(("http://", "https://"))), "")
         origin = " · ".join(part for part in (passage.source, page, day) if part)
         return Source(number, passage.title or passage.id, origin, cut(passage.text), url)
@@ -190,6 +193,8 @@ def build_table(sheet: Sheet, page: Mapping[str, Any], language: str) -> Table:
         head=tuple(names),
         units=tuple(columns[name].unit if name in columns else "" for name in names),
         rows=tuple(tuple(map(format_value, row)) for row in page["rows"]),
+        # By the column's type and not its values. What is neither text nor truth is a number or a date, and both are
+        # read along their right edge.
         is_number=tuple(column["type"] not in ("string", "large_string", "bool") for column in page["columns"]),
         note=" · ".join(part for part in (rows, describe_origin(sheet, language)) if part),
     )
@@ -199,6 +204,7 @@ def format_value(value: Any) -> str:
     """Return a value as a reader expects it: thousands apart, at most four decimals; "–" where there is none."""
     if value is None:
         return "–"
+    # Truth values are whole numbers to Python, which would show them as 1 and 0.
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
     if isinstance(value, int):
@@ -218,9 +224,11 @@ def parse(report: Report) -> list[Token]:
 
     HTML of the model stays text, and links lead to addresses that run nothing.
     """
+    # CommonMark itself has neither tables nor struck text, both of which models write.
     reader = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
     tokens, waiting = list[Token](), list[Place]()
     for token in reader.parse(report.body):
+        # An inline token has its text twice, as a whole and in children; writers go by the children.
         for child in token.children or ():
             waiting += [report.places[int(number)] for number in PLACED.findall(child.content)]
             child.content = PLACED.sub("", child.content)

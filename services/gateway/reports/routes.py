@@ -24,7 +24,9 @@ from fathom.services.gateway.reports.words import LANGUAGES
 
 WORD = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 FORMATS = ("md", "html", "docx")
+# Each picture is in memory twice while it is read, as base64 and as bytes.
 MAX_PICTURES = 20
+# The beginning of the signature of every PNG (PNG specification, 5.2).
 PNG = b"\x89PNG\r\n"
 RunId = Annotated[str, Path(description="Run id.")]
 
@@ -87,6 +89,7 @@ def decode_pictures(pictures: Mapping[str, str]) -> dict[str, bytes]:
 
 async def write(report: Report, kind: str, *, is_printed: bool = False) -> Response:
     """Return the file in a format; the writing, up to a second, does not hold up other requests."""
+    # Without a name to store it by, the browser shows the page, which is what printing needs.
     headers = {} if is_printed else name_file(report.question, f"{report.run_id}.{kind}")
     if kind == "html":
         page, policy = await asyncio.to_thread(write_page, report, is_printed=is_printed)
@@ -95,4 +98,5 @@ async def write(report: Report, kind: str, *, is_printed: bool = False) -> Respo
         return Response(page.encode(), media_type="text/html; charset=utf-8", headers=headers)
     if kind == "docx":
         return Response(await asyncio.to_thread(write_word, report), media_type=WORD, headers=headers)
+    # No thread for Markdown, which is only text put together.
     return Response(write_markdown(report).encode(), media_type="text/markdown; charset=utf-8", headers=headers)

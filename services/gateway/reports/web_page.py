@@ -30,9 +30,11 @@ def write_page(report: Report, *, is_printed: bool = False) -> tuple[str, str]:
     writer = PageWriter(report)
     content, style = writer.write_body(), HERE.with_name("report.css").read_text(encoding="utf-8")
     draw = HERE.with_name("draw.js").read_text(encoding="utf-8")
+    # Known only after the body is written: without a figure to draw, the megabytes of the library stay out.
     scripts = [read_script()[0].decode(), draw] if writer.has_plots else []
     scripts += [PRINT] if is_printed else []
     policy = build_policy(scripts)
+    # The policy stands in the page, too, because a stored file has lost its headers.
     head = (
         f'<!doctype html><html lang="{report.language}"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
@@ -46,6 +48,7 @@ def build_policy(scripts: Sequence[str]) -> str:
     """Return a policy that runs these scripts alone, by their digests."""
     digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
+    # Styles may be inline, since the page's own are, and the drawing library adds more; they run nothing.
     return f"default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src {allowed}"
 
 
@@ -59,6 +62,7 @@ class PageWriter:
         self._renderer.add_render_rule("text", lambda _, tokens, index, *rest: self._text(tokens[index]))
         self._renderer.add_render_rule("place", lambda _, tokens, index, *rest: self._place(tokens[index]))
         self._renderer.add_render_rule("image", lambda _, tokens, index, *rest: self._image(tokens[index]))
+        # A wide table scrolls by itself, so that the page does not move sideways.
         self._renderer.add_render_rule("table_open", lambda *_: '<div class="scroll"><table>')
         self._renderer.add_render_rule("table_close", lambda *_: "</table></div>")
         self.has_plots = False
@@ -110,6 +114,7 @@ class PageWriter:
     def _figure(self, figure: Figure) -> str:
         data = base64.b64encode(figure.content).decode()
         if figure.media_type == "text/html":
+            # An empty sandbox runs no script and has no origin, whatever the cleaning of the figure has left in it.
             source = escape(figure.content.decode(errors="replace"))
             shown = f'<iframe sandbox srcdoc="{source}" title="{escape(figure.title)}"></iframe>'
         elif figure.media_type.startswith("image/"):
@@ -123,6 +128,7 @@ class PageWriter:
 def pack_json(figure: Figure) -> str:
     """Return a drawing as JSON that cannot end its element; raise ``CorruptData`` for what is none."""
     try:
+        # A title with “</script>” would end the element, and escapes of HTML are not read inside of one.
         return json.dumps(json.loads(figure.content)).replace("<", "\\u003c")
     except ValueError as error:
         raise CorruptData("figure", "is no JSON") from error

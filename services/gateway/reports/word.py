@@ -21,8 +21,11 @@ NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 # A cell with a number alone, its sign and unit, stands to the right.
 NUMBER = re.compile(r"[-−+()\d.,%\s]+")
 LATIN_FONT, CHINESE_FONT, CODE_FONT = "Calibri", "Microsoft YaHei", "Consolas"
+# A style that the library's own template has, so that no template must be shipped.
 TABLE_STYLE = "Light List Accent 1"
+# Interactive figures and SVG have no form that the library could embed.
 PICTURES = ("image/png", "image/jpeg")
+# On A4 this leaves margins of 2.5 cm, and the indent has room for a number with its point.
 WIDTH_CM, INDENT_CM = 16.0, 0.75
 STYLES = ("Normal", "Title", "Heading 1", "Heading 2", "Heading 3", "Heading 4", "List Bullet", "Quote", "Caption")
 
@@ -37,7 +40,9 @@ def write_word(report: Report) -> bytes:
     section.page_width, section.page_height = Cm(21.0), Cm(29.7)
     section.left_margin = section.right_margin = Cm((21.0 - WIDTH_CM) / 2)
     name_fonts(document)
+    # The library refuses properties of more than 255 characters.
     document.core_properties.title = clean(report.question)[:255]
+    # The library takes times without a zone and writes them as UTC, which this one is.
     document.core_properties.author, document.core_properties.created = "Fathom", report.made.replace(tzinfo=None)
     document.add_heading(clean(report.question), 0)
     document.add_paragraph(clean(report.facts), style="Caption")
@@ -128,6 +133,7 @@ class BodyWriter:
         for token in tokens:
             match token.type:
                 case "heading_open":
+                    # Deeper levels would have styles whose Chinese font nobody has set.
                     self._heading = min(int(token.tag[1:]), 4)
                 case "heading_close":
                     self._heading = 0
@@ -149,6 +155,7 @@ class BodyWriter:
                     self._write_cells(token)
 
     def _open_item(self) -> None:
+        # Numbers are text with a hanging indent: Word's list styles go on counting from one list to the next.
         number = self._lists[-1]
         self._mark = "•" if number is None else f"{number}."
         if number is not None:
@@ -200,6 +207,7 @@ class BodyWriter:
             elif child.type in ("softbreak", "hardbreak"):
                 paragraph.add_run().add_break() if child.type == "hardbreak" else paragraph.add_run(" ")
             elif address.startswith(("http://", "https://")):
+                # Without citations, since a link is one run here, of which no part can be raised.
                 add_link(paragraph, clean(CITED.sub("", child.content)), address)
             else:
                 self._runs(paragraph, child, on)
@@ -211,6 +219,7 @@ class BodyWriter:
             if not part:
                 continue
             run = paragraph.add_run(f"[{part.replace(',', '][')}]" if place % 2 else clean(part))
+            # None leaves it to the style, where False would take a heading's bold away.
             run.font.superscript = bool(place % 2) or None
             run.bold, run.italic = bool(on.get("strong")) or None, bool(on.get("em")) or None
             run.font.strike = bool(on.get("s")) or None
@@ -231,6 +240,7 @@ class BodyWriter:
                 self._inline(paragraph, token)
             if NUMBER.fullmatch(paragraph.text):
                 paragraph.alignment = WD_ALIGN_PARAGRAPH.RIGHT
+        # Word joins two tables without a paragraph between them.
         self._document.add_paragraph()
 
     def _place(self, place: Place) -> None:
@@ -246,6 +256,7 @@ class BodyWriter:
     def _sheet(self, table: Table) -> None:
         from docx.enum.text import WD_ALIGN_PARAGRAPH
 
+        # A title at the foot of a page would be parted from its table.
         self._document.add_paragraph(clean(table.title), style="Caption").paragraph_format.keep_with_next = True
         grid = self._document.add_table(len(table.rows) + 1, len(table.head), style=TABLE_STYLE)
         head = [f"{name} ({unit})" if unit else name for name, unit in zip(table.head, table.units, strict=True)]

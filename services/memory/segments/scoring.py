@@ -63,6 +63,7 @@ def weigh_terms(groups: Sequence[Mapping[str, int]], count: int, terms: Sequence
     Each group says of its terms in how many of its texts they stand.
     """
     found = {term: sum(group.get(term, 0) for group in groups) for term in terms}
+    # With 1 added, as is usual, so that a word that most texts have does not count against them.
     return {term: math.log(1 + (max(0, count - hits) + 0.5) / (hits + 0.5)) for term, hits in found.items()}
 
 

@@ -183,6 +183,7 @@ def choose_segments(
         meaning = None
         if query.vector is not None and query.unrelated is not None and segment.encoder == query.encoder:
             meaning = float(measure_nearness(query.vector, segment.centroid[None], query.unrelated)[0])
+        # By its two ends: of the days between them nobody knows here whether they have a turn.
         dates = max(score_dates(query.days, time) for time in (segment.first, segment.last))
         heat = measure_heat(segment.visits, segment.pages, max(segment.visited, segment.last), now)
         found.append(RecalledSegment(segment, combine(meaning, word, dates), heat))
@@ -224,7 +225,9 @@ def last_key(found: Found) -> tuple[float, str, int]:
 def find_passage(turns: dict[tuple[str, int], FiledTurn], one: RankedPage) -> str:
     """Return the best passage of a turn, as it was when its vector was made."""
     turn = turns[one.page.conversation, one.page.number]
+    # Cut again from the turn, since only the vectors of passages are stored.
     passages = read_turn(turn.whole_question, turn.answer).passages
+    # Turns may have been cut otherwise when the vectors were made.
     return passages[one.passage] if one.passage < len(passages) else passages[0]
 
 

@@ -81,6 +81,7 @@ def is_reference(text: str) -> bool:
 def fill_places(node: Node, values: Sequence[Node]) -> Node:
     """Return a part with the values of earlier steps for their numbers."""
     match node:
+        # A number that no earlier step has stays as it is. It has no phrase, so that no question is made of it.
         case Sign(text) if is_reference(text) and 0 < int(text[1:]) <= len(values):
             return values[int(text[1:]) - 1]
         case Call(_, arguments):
@@ -109,6 +110,7 @@ def write_node(node: Node, place: int) -> str:
     """Return the phrase of a part; ``place`` is that of the language in the table. "" for a function without one."""
     match node:
         case Quote(text):
+            # “Apple's” is the name Apple in the conversation; the phrases bring endings of their own.
             return GENITIVE.sub("", text)
         case Sign(text):
             known = load_phrases()["words"].get(text)
@@ -127,6 +129,7 @@ def join_shares(arguments: Sequence[Node], place: int) -> Quote:
     """Return the parts of a portfolio, each with its share, as one phrase."""
     units = list_units(arguments)
     parts = [write_node(one, place) for one in arguments if one not in units]
+    # Names and shares alternate; without strict, a last name that has no share is left out.
     pairs = zip(parts[::2], parts[1::2], strict=False)
     return Quote(join_names([load_phrases()["share"][place].format(*pair) for pair in pairs], bool(place)))
 
@@ -169,6 +172,7 @@ def write_date(node: Node, place: int) -> str:
     """Return a part as a point in time behind a preposition."""
     words = write_time(node, place)
     has_words = isinstance(node, Quote) or (isinstance(node, Call) and node.name == "when")
+    # The Chinese phrases need no preposition before a point in time.
     if place or (has_words and PLACED.match(words)):
         return words
     return f"{choose_preposition(words)} {words}" if has_words else f"at {words}"

@@ -18,7 +18,7 @@ from fathom.services.planner.episode.llm import complete
 from fathom.services.planner.model.episode import Answer, Clarification
 from fathom.services.planner.model.programs import ReadProgram
 from fathom.services.planner.model.slots import ENTITY, FREQUENCY, PERIOD, TOPIC, UNKNOWN, ReadText, restore_text
-from fathom.services.planner.questions.carrying import carry
+from fathom.services.planner.questions.carrying import carry, is_sure
 from fathom.services.planner.questions.compositions import choose_phrase, list_phrases, put_in_place
 from fathom.services.planner.questions.follow_ups import Completed, complete_question
 from fathom.services.planner.questions.frames import FIGURE, Turn, has_quoted
@@ -161,7 +161,23 @@ class Rewriter:
         carried = carry(replace(asked, text=names), former, last, chinese, words, bool(chart))
         if carried:
             return Completion(Completed(carried), PROGRAM, (*before, settled))
+        if done.text == seen.text and (likelier := await self._choose_likelier(asked, seen, chinese, as_of)):
+            return Completion(Completed(likelier), PROGRAM, (*before, settled))
         return Completion(done, doubts=list_doubts(done, seen, asked, chinese))
+
+    async def _choose_likelier(self, asked: ReadProgram, seen: ReadText, chinese: bool, as_of: Any) -> str:
+        """Return a follow-up whose words complete nothing by its program behind the earlier questions.
+
+        Returns "" where that is unsure, or its program without them is as likely, or the same: it is whole as it is.
+        """
+        program = asked.program
+        if program is None or not is_sure(program):
+            return ""
+        alone = await self.reader.read_program(seen.text, (), as_of)
+        own = alone.program if alone is not None else None
+        if own is not None and (own.steps == program.steps or own.confidence >= program.confidence):
+            return ""
+        return write_question(program, chinese)
 
     async def _stands_alone(self, seen: ReadText, turns: Sequence[Turn]) -> bool:
         """Return whether the question needs nothing of earlier ones: small talk, work on the text, a general term."""

@@ -65,6 +65,7 @@ class FrameHead(NamedTuple):
 
 def pack_request(message: dict[str, Any]) -> bytes:
     """Return a request of the supervisor's as bytes."""
+    # The JSON encoder escapes everything beyond ASCII, so that no character can fail here.
     body = ENCODE(message).encode("ascii")
     return REQUEST_HEADER.pack(len(body)) + body
 
@@ -77,6 +78,7 @@ def unpack_request(body: bytes) -> dict[str, Any]:
 
 def pack_frame(kind: FrameKind, nonce: str, texts: Sequence[str], data: bytes = b"") -> bytes:
     """Return a worker's frame; ``nonce`` is that of the request which it answers."""
+    # A cell may make half of a surrogate pair, for which UTF-8 has no bytes, and the supervisor reads strictly.
     encoded = [text.encode("utf-8", "replace") for text in texts]
     body = b"".join(LENGTH.pack(len(text)) + text for text in encoded)
     return FRAME_HEADER.pack(bytes.fromhex(nonce), kind, len(body), len(data)) + body + data

@@ -130,7 +130,8 @@ def test_all_answers_are_graded_in_production(findings: dict[str, Any]) -> None:
     grades = findings["grades"]
     assert grades['fathom_grading_runs_total{model="rules"}'] == 3
     assert grades['fathom_grading_value_count{grader="tool_steps",model="rules"}'] == 3
-    assert grades['fathom_grading_value_bucket{grader="tool_steps",le="0.9",model="rules"}'] == 0
+    # A call of one of the three questions found nothing.
+    assert grades['fathom_grading_value_bucket{grader="tool_steps",le="0.9",model="rules"}'] == 1
     assert grades['fathom_grading_value_count{grader="code",model="rules"}'] >= 2
     assert not [name for name in grades if name.startswith("fathom_grading_ungraded_total")]
 

@@ -136,7 +136,7 @@ def test_tool_choice(used: str, expected: Sequence[str], value: float) -> None:
 def test_tool_steps(used: str, cost: float, value: float, failed: int) -> None:
     score = GRADERS["tool_steps"].grade(Item("", [], {"cost": cost}, steps=steps(used)))
     assert score.value == pytest.approx(value)
-    assert score.components["failed"] == failed
+    assert score.components["without_result"] == failed
 
 
 def test_no_call_earns_nothing() -> None:

@@ -56,6 +56,7 @@ async def build_rows(
     """
     most = find_limit(records, kind) if limit is None else limit
     built = Built()
+    # In the order of the file, so that a larger limit adds rows and exchanges none.
     for record in records:
         if record.status != "accepted":
             built.left_out[f"it is {record.status}"] += 1
@@ -117,6 +118,7 @@ def describe(record: Record) -> dict[str, Any]:
 def make_conversation(record: Record, turns: Sequence[Turn], output: str = "") -> Conversation:
     """Return the prompt as a conversation, with the output as its only target."""
     said = [Said(policy.Message(role=ROLES[turn.role], content=turn.content)) for turn in turns]
+    # Stages are asked without tools, so that a chat template must not announce any.
     return Conversation(record.id, 0, (*said, *([make_said(output)] if output else [])), (), tools=False)
 
 

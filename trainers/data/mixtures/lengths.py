@@ -39,6 +39,7 @@ def count_tokens(row: Mapping[str, Any], where: str) -> int:
         return len(ids)
     prompt, sides = row.get("prompt_ids"), [row.get(side) for side in SIDES]
     if isinstance(prompt, list) and all(isinstance(side, list) for side in sides):
+        # Each side of a pair is a sequence of its own behind the prompt, so that the longer one decides what fits.
         return len(prompt) + max(len(side) for side in sides if isinstance(side, list))
     raise InvalidField("token_ids", f"{where} has no token ids: export with --model")
 
@@ -47,6 +48,7 @@ def count_learned(row: Mapping[str, Any]) -> int:
     """Return the tokens of a row that carry loss."""
     if "loss_mask" in row:
         return sum(row["loss_mask"])
+    # Of the longer side, as its tokens are counted, so that the share of loss cannot exceed the whole.
     return max(len(row[side]) for side in SIDES)
 
 
@@ -55,6 +57,7 @@ def measure(rows: Sequence[Mapping[str, Any]], where: str = "rows") -> Lengths:
     counts = sorted(count_tokens(row, f"{where}[{place}]") for place, row in enumerate(rows))
     if not counts:
         return Lengths(0, 0, 0, 0, 0, 0, 0, 0)
+    # Lengths of rows without interpolation: one that no row has would help nobody to set a limit.
     median, p90, p99 = (counts[min(len(counts) - 1, int(share * len(counts)))] for share in (0.5, 0.9, 0.99))
     learned = sum(count_learned(row) for row in rows)
     return Lengths(len(counts), counts[0], median, p90, p99, counts[-1], sum(counts), learned)

@@ -19,6 +19,7 @@ from fathom.trainers.data.queries.record import read_lines, read_queries
 from fathom.trainers.data.queries.sampling import divide
 from fathom.trainers.data.stages.record import describe_failure
 
+# Enough to see which part is at fault; a whole list would hide what the message says.
 SHOWN_LEAKS = 5
 
 
@@ -43,6 +44,7 @@ class Mixture(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     total: int = Field(gt=0)
+    # A row of a single token has nothing to predict.
     max_tokens: int = Field(gt=1)
     too_long: Literal["error", "drop"] = "error"
     """Refuse a longer row, or leave it out; rows are never cut, because the end is what they teach."""
@@ -99,10 +101,12 @@ def mix(mixture: Mixture) -> Mixed:
         chosen[part.title] = draws.sample(rows, min(len(rows), wanted[part.title]))
         if len(rows) < wanted[part.title]:
             short[part.title] = wanted[part.title] - len(rows)
+    # After the draw, because only rows that are chosen teach anything.
     refuse_leaks(chosen, mixture.held)
     refuse_repeats(chosen)
     lengths = {title: measure(rows, title) for title, rows in chosen.items()}
     mixed = [row for rows in chosen.values() for row in rows]
+    # Shuffled over all parts: a training that reads in order would otherwise see one kind of row after the other.
     draws.shuffle(mixed)
     return Mixed(mixed, wanted, short, {name: count for name, count in dropped.items() if count}, lengths)
 
@@ -161,4 +165,5 @@ def refuse_leaks(chosen: Mapping[str, Sequence[Mapping[str, Any]]], held: Sequen
 def list_texts(row: Mapping[str, Any]) -> list[str]:
     """Return what a row shows and teaches."""
     fields = ("messages", "prompt", "chosen", "rejected")
+    # A message may have no content, such as one that only calls a tool.
     return [str(message.get("content") or "") for name in fields for message in row.get(name) or ()]

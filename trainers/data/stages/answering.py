@@ -45,6 +45,7 @@ def make_tasks(episodes: Sequence[Episode], writers: Sequence[Asker], judge: Ask
 
 def make_task(episode: Episode, call: StageCall, writers: Sequence[Asker], judge: Asker, band: Band) -> Task[Record]:
     """Return the task of one question: its answers, and the choice among them."""
+    # The band is a part of the id, so that another one makes its own rows instead of finding these done.
     name = make_id("answer", episode.id, *(writer.model for writer in writers), band)
 
     async def make() -> Record:
@@ -70,16 +71,19 @@ def make_task(episode: Episode, call: StageCall, writers: Sequence[Asker], judge
 async def write_answers(call: StageCall, writers: Sequence[Asker]) -> list[Candidate]:
     """Return the distinct answers to the stage's own prompt; the first writer of a text has it."""
     messages = [policy.Message(role=ROLE[turn.role], content=turn.content) for turn in call.messages]
+    # All at once, since the writers are other models and none needs to wait for another.
     answers = await asyncio.gather(*(writer.write(messages, seed=0) for writer in writers))
     found: dict[str, Candidate] = {}
     for writer, answer in zip(writers, answers, strict=True):
         if answer:
+            # A text of two writers is one candidate: compared with itself it would only draw the shares together.
             found.setdefault(answer, Candidate(writer.version, answer))
     return list(found.values())
 
 
 def choose(base: Record, standings: Standings, judge: Asker, band: Band) -> Record:
     """Return the row of the best answer, with the worst as its worse side where the judge was sure of it."""
+    # A single candidate is its own worst one: the margin is 0 then, and no pair is made.
     best, worst = standings.places[0], standings.places[-1]
     tags: dict[str, str | int | float | bool] = {
         "candidates": len(standings.places),

@@ -29,6 +29,7 @@ class Conversation(BaseModel):
     @property
     def name(self) -> str:
         """Return the id, or one that follows from the turns."""
+        # Logs often have no ids; with one made of the turns, a second run finds the rows of the first.
         return self.id or make_id("conversation", *(f"{turn.question}\n{turn.answer}" for turn in self.turns))
 
 

@@ -13,6 +13,7 @@ import yaml
 
 from fathom.trainers.data.stages.record import SubQuery
 
+# The tool that looks up figures by name, as plans call it.
 DATA = "data"
 
 
@@ -55,6 +56,7 @@ def load_patterns() -> Mapping[str, re.Pattern[str]]:
     return MappingProxyType(
         {
             kind: re.compile(
+                # Chinese words have no boundaries to look for: they count wherever they stand.
                 "|".join([*(rf"\b{inflect(word)}\b" for word in both["en"]), *map(re.escape, both["zh"])]),
                 re.IGNORECASE,
             )

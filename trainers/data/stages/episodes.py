@@ -19,6 +19,7 @@ from fathom.trainers.data.stages.record import Turn, make_id
 from fathom.trainers.data.stages.running import Task
 from fathom.trainers.rollouts.client import Patience, collect
 
+# Seconds for one question with all its rounds of tools, also by a slow model.
 EPISODE_S = 900.0
 
 
@@ -67,6 +68,7 @@ def make_task(query: Query, clients: Clients, model: str) -> Task[Episode]:
             request_id=f"data-{name}",
             model=model,
             protocol=PROTOCOL_WORKFLOW,
+            # At temperature 0 a second episode of the group would be the first one again.
             group_size=1,
             tasks=[planner.RolloutTask(id=query.id, question=query.text)],
             sampling=Sampling(temperature=0.0, seed=1),

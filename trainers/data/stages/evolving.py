@@ -40,6 +40,7 @@ def make_task(query: Query, operator: str, writer: Asker) -> Task[Record]:
     async def make() -> Record:
         shown = write_sections({"Question": query.text, "Operation": operator})
         system = instruction("evolved", "en")
+        # Another seed for each operator, so that the questions differ even where a model passes over the operation.
         reply = await writer.ask(system, shown, Evolved, seed=OPERATORS.index(operator))
         base = Record(
             id=name,
@@ -65,8 +66,10 @@ def make_task(query: Query, operator: str, writer: Asker) -> Task[Record]:
 
 def find_fault(query: Query, question: str) -> str:
     """Return why a question is no evolved form of another; "" when it is one."""
+    # First of all: in another language a question shares no words with the given one, and would pass as a new one.
     if language_of(question) != query.language:
         return f"is not in the language {query.language}"
+    # By the measure and the threshold of duplicate queries, since a later step would drop the question by them anyway.
     similarity = measure_jaccard(make_shingles(query.text, LENGTH), make_shingles(question, LENGTH))
     return f"is {similarity:.2f} of the given question" if similarity >= THRESHOLD else ""
 

@@ -31,6 +31,7 @@ from fathom.trainers.data.stages.running import Task
 
 FRAMEWORK = "framework"
 PEOPLE = "people"
+# Written pairs were never played, so that no planner has put a list of tools into their prompts.
 TOOLS = "- data: looks up numbers by name, measure and period\n- search: finds documents"
 
 
@@ -39,6 +40,7 @@ class StagedPlan(BaseModel):
 
     model_config = ConfigDict(title="fathom.data.staged_plan")
 
+    # As many as a plan takes: a longer first round could not be stored as a row.
     first: list[SubQuery] = Field(min_length=1, max_length=24)
     later: list[SubQuery] = Field(default_factory=list, max_length=24)
 
@@ -68,6 +70,7 @@ def make_task(episode: Episode, call: StageCall, writer: Asker, judge: Asker) ->
             id=name,
             stage="plan",
             status="dropped",
+            # Until something better is known: what cannot be read is a row, too, and is not tried again.
             reason="the plan cannot be read",
             language="zh" if episode.language == "zh" else "en",
             source=episode.source,
@@ -79,6 +82,7 @@ def make_task(episode: Episode, call: StageCall, writer: Asker, judge: Asker) ->
         queries = read_queries(call.output)
         if not queries:
             return base
+        # The lint goes before the judge: it costs no call, and what it finds makes a pair and not only a rejected row.
         if early := find_dependent(queries):
             return await stage_plan(base, episode.question, queries, early, writer)
         # What can be read only by a tolerant reader is the worse side of a pair with its strict form.
@@ -100,6 +104,7 @@ async def stage_plan(
     Where the model's first round asks too early as well, a person has to mend it.
     """
     flat, kind = format_plan(queries), {"kind": "over_planning", "early": len(early)}
+    # The writer is shown what the lint has found, so that it need not find it again.
     shown = write_sections(
         {
             "Question": question,
@@ -113,8 +118,10 @@ async def stage_plan(
         return update(base, **made, reason="no staged plan could be read", tags=base.tags | kind)
     first = format_plan(reply.first)
     left = find_dependent(reply.first)
+    # A pair of equal texts teaches nothing, and the schema of rows refuses it.
     if first == flat:
         return update(base, **made, reason="the staged plan is the flat one", tags=base.tags | kind)
+    # The lint alone decides here: whether something is still asked too early is its question, and no model's.
     status, reason = ("review", f"still unknown: {left[0].words}") if left else ("accepted", "nothing is asked early")
     return update(
         base, **made, status=status, reason=reason, output=first, rejected=flat, tags=base.tags | kind,
@@ -124,6 +131,7 @@ async def stage_plan(
 
 def update(record: Record, **values: object) -> Record:
     """Return the row with other values, checked anew."""
+    # Not model_copy(), which checks nothing: a row that the schema refuses must fail here and not in a training.
     return Record.model_validate(record.model_dump() | values)
 
 
@@ -138,6 +146,7 @@ def read_queries(text: str) -> list[SubQuery]:
 
 def pick(item: Mapping[str, object]) -> dict[str, object]:
     """Return the known fields of a sub-question."""
+    # Left out and not refused: models add fields of their own, for which the strict schema would refuse the whole plan.
     return {name: item[name] for name in ("tool", "subquery", "indicators") if item.get(name)}
 
 
@@ -175,6 +184,7 @@ def build_written(pairs: Sequence[WrittenPair]) -> list[Record]:
     """Return the pairs as rows; raise ``ValueError`` for a pair whose lint says otherwise than the pair."""
     found = []
     for number, pair in enumerate(pairs, 1):
+        # Checked at every build, since the lint's words change, and a pair that it reads otherwise would contradict it.
         if not find_dependent(pair.flat) or find_dependent(pair.staged):
             raise ValueError(f"pair {number}: the lint contradicts it: {pair.question}")
         language: Literal["en", "zh"] = "zh" if language_of(pair.question) == "zh" else "en"
@@ -201,6 +211,7 @@ def build_written(pairs: Sequence[WrittenPair]) -> list[Record]:
 
 def measure_saving(records: Sequence[Record]) -> tuple[int, int]:
     """Return the characters of all prompts with their frameworks, and without them."""
+    # Characters and not tokens: no tokenizer is at hand at this step, and only the share is of interest.
     rows = [record.messages for record in records if record.messages]
     sizes = [[sum(len(turn.content) for turn in turns) for turns in (row, leave_out_framework(row))] for row in rows]
     return sum(size[0] for size in sizes), sum(size[1] for size in sizes)

@@ -79,14 +79,18 @@ class Record(BaseModel):
     @model_validator(mode="after")
     def is_usable(self) -> Self:
         """Refuse a row that would be trained on, or shown to a person, without a prompt and an output."""
+        # A dropped row has nothing to check; it stands in the file so that its task is not done again.
         if self.status == "dropped":
             return self
+        # The model's turn is appended behind the user's; any other order would train on a prompt that is never served.
         if not self.messages or self.messages[-1].role != "user":
             raise ValueError("messages must end with the user's")
         if not self.output.strip():
             raise ValueError("output is empty")
+        # Preference training learns nothing from a pair of equals: the gradients of its two sides cancel.
         if self.output == self.rejected:
             raise ValueError("output and rejected are the same")
+        # Strictly, so that the side that is imitated never has the form that only a tolerant reader understands.
         if self.stage == "plan":
             parse_plan(self.output)
         return self
@@ -100,12 +104,14 @@ def parse_plan(text: str) -> Plan:
 
 def format_plan(queries: Iterable[SubQuery]) -> str:
     """Return the JSON of a plan as a model is to write it."""
+    # Without empty indicators: a field that says nothing would cost tokens in every plan.
     rows = [query.model_dump(mode="json", exclude_defaults=True) for query in queries]
     return json.dumps(rows, ensure_ascii=False)
 
 
 def make_id(stage: str, *parts: object) -> str:
     """Return an id that follows from what a row is made of, so that a repetition has the same one."""
+    # 64 bits: that two of a million rows have one id by chance happens less than once in ten million times.
     return f"{stage}_{content_hash([str(part) for part in parts])[:16]}"
 
 
@@ -125,6 +131,7 @@ def read_rows(path: Path, schema: type[Row], field: str = "source") -> list[Row]
         if name in found:
             raise InvalidField(field, f"{place} has the id {name} for the second time")
         found[name] = row
+    # A file without rows is more often a step that failed than a wish for nothing.
     if not found:
         raise InvalidField(field, f"{path} has no row")
     return list(found.values())

@@ -28,6 +28,7 @@ Wanted = dict[str, list[str]]
 """Queries by tool, as the stage writes them."""
 # Results of the stage's prompt: "2. [search] why did … => ok", then the text.
 RESULT = re.compile(r"^\d+\. \[\w+\] .* => \w+$", re.MULTILINE)
+# Characters of a passage, passages that the judge sees of a query, and the fewest characters that say anything.
 PASSAGE_CHARS, SHOWN, LEAST_CHARS = 600, 3, 20
 # Other queries for one that the material answers; a model that finds none in two attempts has none.
 ATTEMPTS = 2
@@ -64,7 +65,9 @@ class Matcher:
         if not passages:
             return []
         asked = self.encoder.encode([query], "query")
+        # The two roles differ, because such encoders are trained with another prefix for each.
         scores = self.encoder.encode(list(passages), "passage") @ asked[0]
+        # Stable, so that equal passages come in the order of the material on every machine.
         order = np.argsort(-scores, kind="stable")[:SHOWN]
         return [passages[place] for place in order if scores[place] >= self.threshold]
 
@@ -105,6 +108,7 @@ def make_task(episode: Episode, call: StageCall, matcher: Matcher, writer: Asker
             source=episode.source,
             parents=(episode.id,),
             made_by=episode.model,
+            # A judge that was never asked has no version: no passage was near, and the encoder alone has decided.
             judged_by=matcher.judge.version or matcher.encoder.name,
             instructions=(name_instruction("missing_verdict", "en"),),
             tags={"queries": sum(map(len, wanted.values())), "answered": again},
@@ -134,8 +138,10 @@ async def mend(
     for tool, queries in wanted.items():
         for query in queries:
             has = await matcher.find_answer(question, query, passages)
+            # Counted before a replacement is tried: the figure is of what was asked in vain, mended or not.
             answered += bool(has)
             other = await replace_query(question, tool, query, has, passages, matcher, writer) if has else query
+            # Replacements may meet: two queries of one tool often lack the same thing.
             if other and other not in mended.get(tool, []):
                 mended.setdefault(tool, []).append(other)
     return mended, answered
@@ -155,9 +161,11 @@ async def replace_query(
         shown = {"Question": question, "Tool": tool, "Query": query, "Passages": "\n\n".join(has)}
         system = instruction("other_query", "en")
         reply = await writer.ask(system, write_sections(shown), OtherQuery, seed=attempt)
+        # A model that sees nothing else to ask for leaves the query empty; then the tool is not called at all.
         if reply is None or not reply.query.strip():
             return ""
         query = " ".join(reply.query.split())
+        # Checked like the first one, since a model may ask for the same in other words.
         has = await matcher.find_answer(question, query, passages)
         if not has:
             return query
@@ -173,6 +181,7 @@ def list_passages(call: StageCall) -> list[str]:
     for result in RESULT.split(asked["asked"]):
         for paragraph in result.split("\n\n"):
             text = paragraph.strip()
+            # Cut by length as well, since a table or a page without paragraphs may exceed what an encoder reads.
             pieces = [text[start : start + PASSAGE_CHARS] for start in range(0, len(text), PASSAGE_CHARS)]
             found += [piece for piece in pieces if len(piece) >= LEAST_CHARS]
     return found
@@ -187,10 +196,12 @@ def read_wanted(text: str) -> Wanted:
 
 def list_texts(value: object) -> list[str]:
     """Return the texts of a list, or of a text alone."""
+    # Models write a single query as a text where the stage wants a list.
     items = value if isinstance(value, list) else [value]
     return [item.strip() for item in items if isinstance(item, str) and item.strip()]
 
 
 def format_wanted(wanted: Mapping[str, Sequence[str]]) -> str:
     """Return the JSON that the stage is to write."""
+    # Chinese stays as it is: escapes would take several tokens per character, in training as in serving.
     return json.dumps(wanted, ensure_ascii=False)

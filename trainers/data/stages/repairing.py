@@ -78,9 +78,11 @@ def make_task(record: Record, mender: Asker) -> Task[Record]:
             parents=(record.id,),
             status="review",
             reason="no list of faults could be read",
+            # Not the worse side of the tournament: the pair of this row is the answer before and after its repair.
             rejected="",
             judged_by=mender.version,
             instructions=(name_instruction("faults", "en"),),
+            # The tournament's tags are of the choice among answers, and say nothing of this step.
             tags={},
         )
         if found is None:
@@ -88,6 +90,7 @@ def make_task(record: Record, mender: Asker) -> Task[Record]:
         # A fault whose words are not in the answer cannot be mended, and says nothing of it.
         faults = [fault for fault in found.faults if fault.quote in record.output]
         if not faults:
+            # An answer without a fault has the status that it had: this check does not know why one was rejected.
             return update(base, status=record.status, reason="nothing was found to be wrong", tags=count_kinds([], []))
         return await correct(base, record, faults, mender)
 
@@ -96,6 +99,7 @@ def make_task(record: Record, mender: Asker) -> Task[Record]:
 
 async def correct(base: Record, record: Record, faults: Sequence[Fault], mender: Asker) -> Record:
     """Return the corrected answer; it waits for a person while a fault stays or a citation is lost."""
+    # The first turn is told without the faults that the answer does not have, which nobody could correct.
     said = Faults(faults=list(faults)).model_dump_json()
     earlier = [(write_sections(read_shown(record)), said)]
     reply = await mender.ask(instruction("faults", "en"), instruction("corrected", "en"), Corrected, 0, earlier)
@@ -103,10 +107,12 @@ async def correct(base: Record, record: Record, faults: Sequence[Fault], mender:
     if reply is None or reply.answer == record.output:
         tags = count_kinds(faults, faults)
         return update(base, reason="no other answer could be read", instructions=names, tags=tags)
+    # The second check does not see the first one, so that it cannot simply agree with it.
     again = await mender.ask(
         instruction("faults", "en"), write_sections({**read_shown(record), "Answer": reply.answer}), Faults, seed=0
     )
     left = find_left(faults, reply.answer, again)
+    # Of mended answers alone: while a fault stays, a person reads the answer anyway.
     lost = list_cited(record.output) - list_cited(reply.answer) if not left else set()
     reason = f"{len(left)} of {len(faults)} faults stay" if left else "all faults are mended"
     if lost:
@@ -154,7 +160,10 @@ def measure_rates(records: Sequence[Record]) -> list[Rate]:
     for kind in KINDS:
         pairs = [(int(record.tags.get(f"{kind}_{word}", 0)) for word in ("found", "left")) for record in records]
         counts = [(found, left) for found, left in pairs if found]
+        # Grouped by answer: faults of one answer are mended or missed together, and as single ones they would give too
+        # narrow an interval.
         groups = [[1.0] * (found - left) + [0.0] * left for found, left in counts]
+        # Without a fault that was found the rate may be anything.
         low, high = bootstrap_mean(groups) if groups else (0.0, 1.0)
         found = sum(found for found, _ in counts)
         rates.append(Rate(kind, found, found - sum(left for _, left in counts), low, high))

@@ -43,6 +43,7 @@ def read_records(path: Path) -> list[Record]:
     """
     records = {record.id: record for record in read_rows(path, Record)}
     reviews = find_reviews(path)
+    # The file may be there without a decision, for which read_rows() would refuse it.
     for review in read_rows(reviews, Review, "reviews") if reviews.exists() and reviews.stat().st_size else []:
         if review.id not in records:
             raise InvalidField("reviews", f"{reviews.name} decides on {review.id}, which {path.name} does not have")
@@ -75,6 +76,7 @@ def decide(path: Path, reviews: Sequence[Review]) -> int:
     """
     records = {record.id: record for record in read_rows(path, Record)}
     target = find_reviews(path)
+    # Held from reading to writing: another person's decision in between would go unseen.
     with hold(target):
         journal = Journal(target)
         known = {review.id: review for review in parse_rows(journal, Review)}
@@ -83,8 +85,10 @@ def decide(path: Path, reviews: Sequence[Review]) -> int:
             if review.id not in records:
                 raise InvalidField("id", f"{path.name} has no row {review.id}")
             before = known.get(review.id) or fresh.get(review.id)
+            # Whose decision it is does not matter: a second person who decides alike agrees with the first.
             if before is not None and before.model_copy(update={"by": review.by}) != review:
                 raise InvalidField("decision", f"{review.id} was decided otherwise by {before.by}")
+            # For its errors alone: a decision that no reader could apply must not be written.
             apply(records[review.id], review)
             if before is None:
                 fresh[review.id] = review

@@ -21,6 +21,7 @@ Case = Literal["question", "answer"]
 CASES: tuple[Case, ...] = ("question", "answer")
 # Beyond five turns people name again what they mean.
 DISTANCES = (1, 2, 3, 4, 5)
+# Characters of a reply's texts; what is longer is an essay and no question.
 MAX_CHARS = 2_000
 
 
@@ -81,9 +82,11 @@ def make_task(
             instructions=(name_instruction(f"follow_up_{case}", "en"),),
             tags={"case": case, "distance": distance},
         )
+        # The distance is the seed, so that a turn that two conversations share gets another follow-up at each.
         reply = await write_follow_up(conversation.turns[-distance], case, distance, writer)
         if reply is None:
             return base.model_copy(update={"made_by": writer.version})
+        # A span that is not there would teach the rewriter to complete what nobody has said.
         if isinstance(reply, AnswerFollowUp) and not holds(conversation.turns[-distance].answer, reply.span):
             return base.model_copy(update={"made_by": writer.version, "reason": "the span is not in the answer"})
         made = build_record(base, conversation, reply, writer.version)
@@ -107,6 +110,7 @@ def holds(answer: str, span: str) -> bool:
 
 def build_record(base: Record, conversation: Conversation, reply: QuestionFollowUp, made_by: str) -> Record:
     """Return the row with the prompt of the workflow's own stage, so that training shows what serving will."""
+    # The language is that of the follow-up and not of its conversation: by it the planner chooses the prompt, too.
     language = "zh" if language_of(reply.question) == "zh" else "en"
     history = format_history([(turn.question, turn.answer) for turn in conversation.turns])
     span = {"span": reply.span} if isinstance(reply, AnswerFollowUp) else {}
@@ -147,6 +151,7 @@ def apply_verdict(made: Record, found: Verdict | None, judged_by: str, name: str
 
 def count_cells(records: Sequence[Record]) -> Counter[tuple[str, int]]:
     """Return how many usable rows there are of each case and distance."""
+    # Rows that wait for a person count as well: they may be accepted, and the cells say what material there is.
     usable = [record for record in records if record.status in ("accepted", "review")]
     return Counter((str(record.tags["case"]), int(record.tags["distance"])) for record in usable)
 

@@ -40,6 +40,7 @@ async def run_tasks(
     with hold(target):
         journal = Journal(target)
         found = {row.id: row for row in parse_rows(journal, schema)}  # type: ignore[attr-defined]
+        # Tasks of one id are one task: a question that stands in its file twice is played once.
         fresh = {task.id: task for task in tasks if task.id not in found}
         gate = asyncio.Semaphore(at_once)
 
@@ -55,6 +56,7 @@ async def run_tasks(
             # Not a task group, which would wrap the error of a model that is away.
             await asyncio.gather(*running)
         finally:
+            # After an error the others would go on asking models, and write to a file that is no longer held.
             for one in running:
                 one.cancel()
         return {task.id: found[task.id] for task in tasks}
@@ -79,8 +81,10 @@ def parse_rows(journal: Journal, schema: type[Row]) -> list[Row]:
 def hold(target: Path) -> Iterator[None]:
     """Keep other processes from writing to ``target``; the lock ends with this process, however it ends."""
     target.parent.mkdir(parents=True, exist_ok=True)
+    # A file beside the target: a lock on the target itself would be lost as soon as somebody replaces it.
     with target.with_name(f".{target.name}.lock").open("w") as file:
         try:
+            # Without waiting, since a second run would otherwise stand still for hours and say nothing.
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise Conflict(f"another process writes to {target}", metadata={"field": "target"}) from error

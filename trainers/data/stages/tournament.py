@@ -85,13 +85,16 @@ async def play(question: str, material: str, candidates: Sequence[Candidate], ju
     points: dict[int, list[float]] = {place: [] for place in range(len(candidates))}
     scores: dict[int, list[dict[str, int]]] = {place: [] for place in range(len(candidates))}
     contradicted = unread = 0
+    # One pair after another: there are few candidates, and the tournaments of other questions run meanwhile.
     for left, right in itertools.combinations(range(len(candidates)), 2):
         one = await compare(question, material, candidates[left], candidates[right], judge)
         other = await compare(question, material, candidates[right], candidates[left], judge)
         if one is None or other is None:
             unread += 1
             continue
+        # Both as points of the left candidate, which stood second in the other order.
         sides = (one.points, 1.0 - other.points)
+        # Only opposite verdicts are a preference for a place; a tie in one of the orders is mere doubt.
         contradicted += set(sides) == {0.0, 1.0}
         points[left] += sides
         points[right] += [1.0 - value for value in sides]

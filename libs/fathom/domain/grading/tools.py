@@ -26,4 +26,4 @@ def tool_steps(item: Item) -> Score:
     count = len(item.steps)
     value = max(0.0, good / count - item.parameters["cost"] * count)
     failed, repeated = (sum(flags) for flags in zip(*((not s.ok, s.repeated) for s in item.steps), strict=True))
-    return Score(value, {"calls": float(count), "failed": float(failed), "repeated": float(repeated)})
+    return Score(value, {"calls": float(count), "without_result": float(failed), "repeated": float(repeated)})

@@ -44,6 +44,7 @@ class Log:
         self._entries: dict[int, Entry] = {}
         self._last = 0
         self._size_bytes = 0
+        # In the order of their times, so that the oldest ids are forgotten from the front.
         self._seen: dict[str, tuple[int, float]] = {}
         self._positions = {durable.name: Position() for durable in stream.durables}
 
@@ -61,6 +62,7 @@ class Log:
         if expected is not None and self.last(message.subject, now_s) != expected:
             raise written_meanwhile(message.subject, expected)
         limit = self.stream.max_messages
+        # Work is refused and not dropped, because nobody would miss a task that never ran.
         if self.stream.retention == Retention.WORK_QUEUE and limit and len(self._entries) >= limit:
             raise full(self.stream.name)
         self._last += 1
@@ -81,6 +83,7 @@ class Log:
     def last(self, subject: str, now_s: float) -> int:
         """Return the sequence of the subject's last message, 0 for none."""
         self._expire(now_s)
+        # From the end, since the last message of a subject is mostly among the newest.
         return next((n for n in reversed(self._entries) if self._entries[n].message.subject == subject), 0)
 
     def after(self, pattern: str, sequence: int, now_s: float) -> Entry | None:
@@ -99,6 +102,7 @@ class Log:
         self._expire(now_s)
         position = self._positions[durable.name]
         entry = self._due(position, now_s)
+        # What is due again goes first, and whatever the limit: its lease is one of those that count already.
         if entry is None and len(position.leases) < durable.max_ack_pending:
             entry = self.after(durable.filter_subject, position.cursor - 1, now_s)
             if entry is not None:
@@ -136,6 +140,7 @@ class Log:
     def due_at(self, durable: Durable, sequence: int, due_s: float) -> None:
         """Set the time when an unsettled message is redelivered."""
         lease = self._positions[durable.name].leases.get(sequence)
+        # Without a lease the message was settled meanwhile, and a late heartbeat of its worker changes nothing.
         if lease is not None:
             lease.due_s = due_s
 
@@ -148,6 +153,7 @@ class Log:
 
     def _expire(self, now_s: float) -> None:
         horizon_s = now_s - self.stream.duplicate_window_s
+        # By time alone, also of messages that are gone: a publisher may still repeat one of them.
         while self._seen and self._oldest(self._seen) <= horizon_s:
             del self._seen[next(iter(self._seen))]
         if self.stream.max_age_s:

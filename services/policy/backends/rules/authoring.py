@@ -23,6 +23,7 @@ from fathom.services.policy.reference.conversation import parse_object
 
 PREFIX = "fathom.data."
 Sections = Mapping[str, str]
+# Not within a longer number, which is an amount or a code and no year.
 YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 ENDS = "?？.。!！ "
 # Words of a sentence without which it says nothing about anybody.
@@ -61,6 +62,7 @@ def write_reply(schema_json: str, messages: Sequence[Message]) -> str | None:
         shown |= read_sections(message.content) if message.role is Role.USER else {}
     faults = [message.content for message in messages if message.role is Role.ASSISTANT]
     if faults:
+        # The first reply is the list of faults; later ones are attempts that could not be read.
         shown["Faults"] = faults[0]
     return json.dumps(work(shown), ensure_ascii=False)
 
@@ -71,6 +73,7 @@ def follow_question(shown: Sections) -> dict[str, Any]:
     language = language_of(text)
     years = YEAR.findall(text)
     if years:
+        # A year earlier and not later, since the next one may have no figures yet.
         other = str(int(years[-1]) - 1)
         at = text.rindex(years[-1])
         rewritten = text[:at] + other + text[at + len(other) :]
@@ -82,6 +85,7 @@ def follow_answer(shown: Sections) -> dict[str, Any]:
     """Ask about the first sentence of the answer that states a figure, else about its first sentence."""
     language, answer = language_of(shown.get("Question", "")), shown.get("Answer", "")
     sentences = [part.strip() for part in list_sentences(answer) if len(list_words(part)) >= LEAST_WORDS]
+    # Citations are numbers as well, and state nothing.
     stated = [part for part in sentences if NUMBER.search(CITATION.sub("", part))]
     span = (stated or sentences or [answer.strip()])[0]
     text = show_plain(span).rstrip(ENDS)
@@ -106,6 +110,7 @@ def stage(shown: Sections) -> dict[str, Any]:
     queries = json.loads(shown.get("Plan") or "[]")
     unknown = [line.rpartition(" (")[0] for line in shown.get("Unknown subjects", "").splitlines()]
     first = [query for query in queries if query["subquery"] not in unknown]
+    # Without any search nobody would find out who the unknown ones are.
     if not any(query["tool"] == "search" for query in first):
         first.append({"tool": "search", "subquery": shown.get("Question", "")})
     return {"first": first, "later": [query for query in queries if query["subquery"] in unknown]}
@@ -145,6 +150,7 @@ def rate(answer: str, shown: Sections) -> dict[str, int]:
     # Of an answer that repeats itself the distinct words are few.
     distinct = len(set(words)) / len(words) if words else 0.0
     return {
+        # Nothing stated is nothing right, so that an answer cannot win by avoiding figures.
         "accuracy": round(10 * len(figures & held) / len(figures)) if figures else 0,
         "logic": score(answer, shown.get("Question", ""), ""),
         "professionalism": round(10 * distinct),
@@ -159,8 +165,10 @@ def find_faults(shown: Sections) -> dict[str, Any]:
     for sentence in list_sentences(shown.get("Answer", "")):
         lacking = [figure for figure in NUMBER.findall(CITATION.sub("", sentence)) if figure not in held]
         if lacking:
+            # Years alone are a fault of time; together with another figure the sentence states a wrong value.
             kind = "time" if all(YEAR.fullmatch(figure) for figure in lacking) else "number"
             faults.append({"kind": kind, "quote": sentence.strip(), "why": f"{lacking[0]} is not in the material"})
+    # As many as the schema of the reply takes.
     return {"faults": faults[:50]}
 
 

@@ -22,12 +22,13 @@ rise = (closes.iloc[-1] / closes.iloc[0] - 1).mul(100).round(2).rename('rise')
 rise.index = ['Apple', 'Microsoft']
 show_table(rise.rename_axis('company'), 'Rise in 2020', units={'rise': '%'})
 """
+FIRST_ANSWER = "Apple rose more."
 FOLLOW_UP = "How far apart were they?"
 GAP = "rise = sheet_2.set_index('company')['rise']\nround(rise['Apple'] - rise['Microsoft'], 2)"
 SCRIPTS: Scripts = {
-    # The key that comes first in a request wins, and the second turn has both questions. The planner replaces the
-    # words of a follow-up that refer to earlier ones, so that only its beginning is sure to stay.
-    FOLLOW_UP[:13]: [
+    # The key that comes first in a request wins, and the second turn has the first one's question as well. The planner
+    # puts a follow-up into other words, so that only the answer before it is sure to be there.
+    FIRST_ANSWER: [
         ("python", {"code": GAP}),
         ("python", {"code": "sheet_2.sort_values('rise')"}),
         *[("finish", {"answer": "See the table [2].\n\n{{table:sheet_2}}", "restated_question": FOLLOW_UP})] * 2,
@@ -75,7 +76,7 @@ async def test_the_next_turn_has_the_tables_of_the_turn_before(
     with scripted_door[0].telling(SCRIPTS) as model:
         await ask(clients, FIRST, conversation)
         run_id, finished = await ask(clients, FOLLOW_UP, conversation)
-        said = [str(message["content"]) for message in model.seen[FOLLOW_UP[:13]].messages[0]]
+        said = [str(message["content"]) for message in model.seen[FIRST_ANSWER].messages[0]]
     # The old answer cites and places what there is now, and the list names it.
     assert said[-2].endswith("Apple rose more.\n\n{{table:sheet_2}}")
     assert "[2] sheet_2: Rise in 2020, 2 rows; columns company, rise (%)" in said[-1]

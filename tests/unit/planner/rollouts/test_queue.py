@@ -30,6 +30,7 @@ from fathom.services.planner.rollouts import queue
 from fathom.services.planner.rollouts.leases import WatcherLeases
 from fathom.services.planner.rollouts.queue import RolloutQueue
 from fathom.services.planner.rollouts.service import Rollouts
+from fathom.transport.bus.base import Message
 from fathom.transport.bus.log import Log
 from fathom.transport.bus.memory import MemoryBus
 from fathom.transport.bus.streams import MAX_DELIVER, Retention, Stream, topology, trajectory_subject
@@ -402,7 +403,7 @@ async def test_what_no_planner_would_play_is_refused_at_once(changes: dict[str, 
 
 async def test_a_full_queue_takes_no_more() -> None:
     log = Log(Stream("ROLLOUTS", ("r",), Retention.WORK_QUEUE, max_messages=2))
-    message: Any = type("M", (), {"subject": "r"})()
+    message = Message("r", b"")
     assert [log.append(message, str(number), 0.0) for number in range(2)] == [1, 2]
     with pytest.raises(Overloaded, match="ROLLOUTS is full"):
         log.append(message, "3", 0.0)

@@ -26,6 +26,8 @@ export class Sidebar {
   #pause: ReturnType<typeof setTimeout> | undefined;
   // Counts the requests for the list: an answer that a later one has overtaken is not shown.
   #asked = 0;
+  // Whether the list has changed while a title was edited.
+  #isStale = false;
   current = "";
 
   constructor(handlers: Handlers) {
@@ -100,7 +102,17 @@ export class Sidebar {
     place.querySelectorAll<HTMLElement>(".entry .open")[count]?.focus();
   }
 
+  // While a title is edited the list stays as it is, so that its field does; what has the focus keeps it.
   draw(): void {
+    const place = byId("conversations");
+    if (place.querySelector("input.title")) {
+      this.#isStale = true;
+      return;
+    }
+    this.#isStale = false;
+    const focused = place.contains(document.activeElement) ? document.activeElement : null;
+    const id = focused?.closest<HTMLElement>("[data-conversation]")?.dataset.conversation;
+    const control = focused ? [...(focused.parentElement?.children ?? [])].indexOf(focused) : -1;
     const query = this.#query;
     const shown = query ? this.items : [...this.#running, ...this.items];
     const parts: HTMLElement[] = [];
@@ -113,7 +125,8 @@ export class Sidebar {
       parts.push(item.version ? this.#entry(item) : el("div", { class: "entry" }, this.#title(item), el("span", { class: "spin", role: "img", "aria-label": word("running") })));
     }
     if (this.#next) parts.push(el("button", { type: "button", class: "quiet wide older", onclick: () => void this.#older() }, word("older")));
-    byId("conversations").replaceChildren(...parts);
+    place.replaceChildren(...parts);
+    if (id) (place.querySelector(`[data-conversation="${CSS.escape(id)}"]`)?.children[control] as HTMLElement | undefined)?.focus();
   }
 
   #title(item: Conversation): HTMLButtonElement {
@@ -149,8 +162,12 @@ export class Sidebar {
       field.replaceWith(open);
       open.focus();
       if (event.key === "Enter" && title && title !== item.title) void this.#change(item, { title });
+      else if (this.#isStale) this.draw();
     };
-    const leave = (): void => field.replaceWith(open);
+    const leave = (): void => {
+      field.replaceWith(open);
+      if (this.#isStale) this.draw();
+    };
     const field = el("input", {
       value: item.title, maxlength: 200, class: "title", "aria-label": word("rename"), onkeydown: keep, onblur: leave,
     });
