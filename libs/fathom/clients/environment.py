@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mcp import Client
 
 Info = dict[str, Any]
+NOT_SENDABLE = "cannot be sent as JSON: it has half a character, NaN or too many brackets"
 
 
 @dataclass
@@ -111,21 +112,14 @@ class ResearchEnv:
             episode.is_over = True
             value, info = self._grade(episode, request["answer"])
             return "", value, True, False, info
-        from mcp import MCPError
-
         try:
             text, is_error = self._portal.call(
                 call_tool, episode.session, request["tool"], request.get("arguments", {})
             )
-        except MCPError as error:
+        except NotReady as error:
             episode.is_over = True
-            data = error.data if isinstance(error.data, Mapping) else {}
-            culprit, wait_s = str(data.get("culprit", request["tool"])), data.get("retry_after_s")
-            text = f"{self._url}: {error.message}"
-            raise NotReady(text, metadata={"culprit": culprit}, retry_after_s=wait_s) from error
-        except Exception as error:  # the SDK raises groups of whatever its transport does
-            episode.is_over = True
-            raise NotReady(f"{self._url} is out of reach ({type(error).__name__})") from error
+            text, wait_s = f"{self._url}: {error.message}", error.retry_after_s
+            raise NotReady(text, metadata=error.metadata, retry_after_s=wait_s) from error
         episode.is_over = is_cut = len(episode.actions) >= self._max_steps
         return text, 0.0, False, is_cut, {"is_error": is_error}
 
@@ -164,12 +158,26 @@ def parse_action(action: str | Mapping[str, Any]) -> Mapping[str, Any]:
             raise InvalidField("action", f"is no JSON: {error}") from None
     if not isinstance(action, Mapping):
         raise InvalidField("action", "must be an object")
+    if not is_sendable(dict(action)):
+        raise InvalidField("action", NOT_SENDABLE)
     if set(action) == {"answer"} and isinstance(action["answer"], str):
         return action
     is_call = isinstance(action.get("tool"), str) and isinstance(action.get("arguments", {}), Mapping)
     if is_call and set(action) <= {"tool", "arguments"}:
         return action
     raise InvalidField("action", 'must be {"tool": NAME, "arguments": {…}} or {"answer": TEXT}')
+
+
+def is_sendable(value: dict[str, Any]) -> bool:
+    """Return True for what a server can read as JSON; models also write half characters, NaN and endless brackets."""
+    from pydantic_core import from_json
+
+    try:
+        # As the SDK sends it, and as its servers read it: the envelope counts for their limit of nesting.
+        from_json(json.dumps({"params": {"arguments": value}}, ensure_ascii=False, allow_nan=False).encode())
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
 
 
 @asynccontextmanager
@@ -204,8 +212,26 @@ async def describe_tools(session: Client) -> list[dict[str, Any]]:
     ]
 
 
-async def call_tool(session: Client, name: str, arguments: Mapping[str, Any]) -> tuple[str, bool]:
-    """Return a tool's result as text, and whether it is an error of the call."""
-    result = await session.call_tool(name, dict(arguments))
+async def call_tool(session: Client, name: str, arguments: Any) -> tuple[str, bool]:
+    """Return a tool's result as text, and whether it is an error of the call, such as arguments that are no object.
+
+    Raises ``NotReady`` for a failure of the services, which is no result.
+    """
+    from mcp import MCPError
+
+    if not isinstance(arguments, Mapping):
+        return "arguments: must be an object", True
+    sent = dict(arguments)
+    # Here, since the SDK's errors do not tell what cannot be sent from a server that is away.
+    if not is_sendable(sent):
+        return f"arguments: {NOT_SENDABLE}", True
+    try:
+        result = await session.call_tool(name, sent)
+    except MCPError as error:
+        data = error.data if isinstance(error.data, Mapping) else {}
+        culprit, wait_s = str(data.get("culprit", name)), data.get("retry_after_s")
+        raise NotReady(f"{name}: {error.message}", metadata={"culprit": culprit}, retry_after_s=wait_s) from error
+    except Exception as error:  # the SDK raises groups of whatever its transport does
+        raise NotReady(f"{name}: its server is out of reach ({type(error).__name__})") from error
     parts = [part.text for part in result.content if part.type == "text"]
     return "\n".join(parts), bool(result.is_error)

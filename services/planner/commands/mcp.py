@@ -34,6 +34,9 @@ def serve(
         Literal["interactive", "evaluation", "training"],
         typer.Option(help="Lane of the calls; in training, failures of the services are errors and no results."),
     ] = "interactive",
+    sessions: Annotated[
+        int, typer.Option(min=1, max=4096, help="Sessions over HTTP at once; above it the longest idle one ends.")
+    ] = 32,
 ) -> None:
     """Serve the agent (ask) and its tools of the local stack; log to standard error.
 
@@ -44,10 +47,10 @@ def serve(
         import mcp  # noqa: F401
     except ImportError as error:
         raise MissingExtra("mcp", "mcp") from error
-    asyncio.run(work(transport, host, port, home, lane))
+    asyncio.run(work(transport, host, port, home, lane, sessions))
 
 
-async def work(transport: str, host: str, port: int, home: Path, lane: str) -> None:
+async def work(transport: str, host: str, port: int, home: Path, lane: str, sessions: int) -> None:
     """Serve the tools until stopped; raise ``NotReady`` when no stack is running."""
     from fathom.clients.local import read_endpoints
     from fathom.core.call import Lane
@@ -66,7 +69,7 @@ async def work(transport: str, host: str, port: int, home: Path, lane: str) -> N
     # Standard output belongs to the protocol; a line of the log in it would end the session.
     async with dependencies("mcp", runtime, sys.stderr) as deps:
         make_resources = ResourcesFactory.of(config, deps, load_catalogue())
-        workspaces = Workspaces(lambda task: make_resources(task, ()), Lane(lane))
+        workspaces = Workspaces(lambda task: make_resources(task, ()), Lane(lane), sessions)
         ask = Ask(deps.clients, config.default_model)
         try:
             # A workspace only to describe the tools; it is closed with the server.

@@ -41,7 +41,7 @@ from fathom.transport.sockets import listen
 
 # The other tools make no sense without an episode.
 OFFERED = frozenset({"catalogue", "data", "fetch", "python", "search", "sql", "think", "todo"})
-# Each workspace may hold a Python session of the sandbox.
+# Each workspace may hold a Python session of the sandbox. A trainer asks for as many as trajectories play at once.
 MAX_WORKSPACES, SESSION = 32, "fathom/session"
 # Seconds without a request after which a session over HTTP ends: a person reads the last answer for less.
 IDLE_S = 900.0
@@ -87,14 +87,16 @@ class Workspace:
 
 
 class Workspaces:
-    """LRU collection of at most ``MAX_WORKSPACES`` workspaces, whose calls are made in one lane.
+    """LRU collection of at most ``most`` workspaces, whose calls are made in one lane.
 
     In the lane of trainings a call that fails for our own reasons is an error of the protocol and no result, from which
     a model would learn.
     """
 
-    def __init__(self, open_resources: OpenResources, lane: Lane = Lane.INTERACTIVE) -> None:
-        self._open_resources, self._lane = open_resources, lane
+    def __init__(
+        self, open_resources: OpenResources, lane: Lane = Lane.INTERACTIVE, most: int = MAX_WORKSPACES
+    ) -> None:
+        self._open_resources, self._lane, self.most = open_resources, lane, most
         # No cache: a workspace that makes room has its session in the sandbox closed, which is awaited.
         self._open: OrderedDict[str, Workspace] = OrderedDict()
 
@@ -111,7 +113,7 @@ class Workspaces:
         if session not in self._open:
             self._open[session] = self._new()
             # The least recently used one; its client gets a new, empty workspace if it comes back.
-            if len(self._open) > MAX_WORKSPACES:
+            if len(self._open) > self.most:
                 _, oldest = self._open.popitem(last=False)
                 await oldest.resources.close()
         self._open.move_to_end(session)
@@ -210,7 +212,7 @@ def limit_sessions(app: ASGIApp, workspaces: Workspaces) -> ASGIApp:
     async def end(ident: str) -> None:
         await workspaces.end(hash_id(ident))
 
-    return SessionLimits(app, MAX_WORKSPACES, IDLE_S, end)
+    return SessionLimits(app, workspaces.most, IDLE_S, end)
 
 
 async def serve_http(
@@ -229,7 +231,7 @@ async def serve_http(
     if host not in LOCAL and not token:
         raise InvalidField("host", f"{host} is reached by others: set FATHOM_MCP_TOKEN, or listen on 127.0.0.1")
     app = create_server(workspaces, resources, timeout_s, ask, alone=False)
-    http = limit_sessions(app.streamable_http_app(host=host, max_sessions=MAX_WORKSPACES), workspaces)
+    http = limit_sessions(app.streamable_http_app(host=host, max_sessions=workspaces.most), workspaces)
     http = require_token(http, token) if token else http
     listener = listen("mcp", host, port)
     settings = uvicorn.Config(http, log_config=None, access_log=False, timeout_graceful_shutdown=GRACE_S)

@@ -28,13 +28,13 @@ TASK = {"question": QUESTION, "references": ["130.73"], "grader": "em"}
 
 
 @asynccontextmanager
-async def serving(endpoints: Endpoints) -> AsyncIterator[str]:
-    """Serve the tools for trainings, and yield their URL."""
+async def serving(endpoints: Endpoints, *options: str) -> AsyncIterator[str]:
+    """Serve the tools for trainings, with further options of the command, and yield their URL."""
     home = Path(endpoints.store.removeprefix("file://")).parent
     with reserved_port() as port:
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "fathom.cli.main", "mcp", "serve", "--transport", "http", "--port", str(port),
-            "--home", str(home), "--lane", "training", cwd=ROOT, env={**os.environ, "FATHOM_MCP_TOKEN": "s3cret"},
+            "--home", str(home), "--lane", "training", *options, cwd=ROOT, env={**os.environ, "FATHOM_MCP_TOKEN": "s3cret"},
         )  # fmt: skip
         try:
             await until_listening("127.0.0.1", port)

@@ -34,6 +34,25 @@ async def test_a_session_that_has_exchanged_its_bytes_is_told_to_start_anew(monk
     await workspaces.close()
 
 
+async def test_the_session_used_longest_ago_makes_room_above_the_number_that_was_asked_for() -> None:
+    closed: list[str] = []
+
+    def open_resources(task: Task) -> EpisodeResources:
+        async def close() -> None:
+            closed.append(task.run_id)
+
+        return EpisodeResources(Registry([Think(1_000)]), close=close)
+
+    workspaces = Workspaces(open_resources, most=2)
+    runs = {}
+    for session in ("one", "two", "one", "three"):
+        async with workspaces.at(session) as workspace:
+            runs[session] = workspace.run_id
+    assert closed == [runs["two"]]
+    await workspaces.close()
+    assert sorted(closed) == sorted(runs.values())
+
+
 class Away(Think):
     """A tool whose service is away."""
 
