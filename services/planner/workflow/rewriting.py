@@ -18,7 +18,7 @@ from fathom.services.planner.episode.llm import complete
 from fathom.services.planner.model.episode import Answer, Clarification
 from fathom.services.planner.model.programs import ReadProgram
 from fathom.services.planner.model.slots import ENTITY, FREQUENCY, PERIOD, TOPIC, UNKNOWN, ReadText, restore_text
-from fathom.services.planner.questions.carrying import carry, is_sure
+from fathom.services.planner.questions.carrying import carry
 from fathom.services.planner.questions.compositions import choose_phrase, list_phrases, put_in_place
 from fathom.services.planner.questions.follow_ups import Completed, complete_question
 from fathom.services.planner.questions.frames import FIGURE, Turn, has_quoted
@@ -121,9 +121,10 @@ class Rewriter:
             return Reading(question)
         unchanged = Reading(question, asked=asked, read=asked)
         turns = await self._read_turns(pairs[-TURNS:])
-        if await self._stands_alone(seen, turns):
-            return unchanged
         made = await self._complete(seen, turns, as_of)
+        # A sure program of the conversation knows more than the sound of a few words: "vegas" is no small talk there.
+        if made.method != PROGRAM and await self._stands_alone(seen, turns):
+            return unchanged
         done = made.done
         said = await self._ask_model(seen, history, model, date, as_of) if model else None
         if said is not None and said[0] != question:
@@ -161,23 +162,7 @@ class Rewriter:
         carried = carry(replace(asked, text=names), former, last, chinese, words, bool(chart))
         if carried:
             return Completion(Completed(carried), PROGRAM, (*before, settled))
-        if done.text == seen.text and (likelier := await self._choose_likelier(asked, seen, chinese, as_of)):
-            return Completion(Completed(likelier), PROGRAM, (*before, settled))
         return Completion(done, doubts=list_doubts(done, seen, asked, chinese))
-
-    async def _choose_likelier(self, asked: ReadProgram, seen: ReadText, chinese: bool, as_of: Any) -> str:
-        """Return a follow-up whose words complete nothing by its program behind the earlier questions.
-
-        Returns "" where that is unsure, or its program without them is as likely, or the same: it is whole as it is.
-        """
-        program = asked.program
-        if program is None or not is_sure(program):
-            return ""
-        alone = await self.reader.read_program(seen.text, (), as_of)
-        own = alone.program if alone is not None else None
-        if own is not None and (own.steps == program.steps or own.confidence >= program.confidence):
-            return ""
-        return write_question(program, chinese)
 
     async def _stands_alone(self, seen: ReadText, turns: Sequence[Turn]) -> bool:
         """Return whether the question needs nothing of earlier ones: small talk, work on the text, a general term."""

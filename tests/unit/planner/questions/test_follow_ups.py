@@ -11,7 +11,8 @@ import pytest
 from fathom.clients import Clients
 from fathom.core.telemetry import Telemetry
 from fathom.domain.chat.messages import Message, Role
-from fathom.services.planner.classification.classifier import Classifier, load_heads
+from fathom.services.planner.classification.classifier import Classifier, Verdict, load_heads
+from fathom.services.planner.classification.examples import KIND, ROUTE
 from fathom.services.planner.classification.vectors import Encoded
 from fathom.services.planner.model.programs import Program, ReadProgram, parse_steps
 from fathom.services.planner.model.slots import ReadText, Slot, SlotKind
@@ -304,6 +305,24 @@ async def test_the_program_of_a_follow_up_is_read_behind_the_questions_and_hande
     # A record of before has no such texts.
     stored = {name: value for name, value in asdict(found).items() if name != "program_texts"}
     assert restore_reading(stored).program_texts == ()
+
+
+class SmallTalk(Classifier):
+    """Classifier that takes everything for small talk, and nothing for a chart."""
+
+    def __init__(self) -> None:
+        super().__init__(NoVectors(), load_heads())
+
+    async def classify_one(self, head: str, text: str, grouping: str = KIND) -> Verdict:
+        return Verdict("chat", 0.99, is_sure=True) if head == ROUTE else Verdict()
+
+
+@pytest.mark.parametrize(("confidence", "question"), [(0.97, "What was the volatility of merck in 2020?"), (0.4, "oh, merck!")])
+async def test_a_sure_program_outweighs_the_sound_of_small_talk(confidence: float, question: str) -> None:
+    reader = ProgramLexicon('vol(within(series("merck", MRK), "2020"))', confidence)
+    rewriter = replace(make_rewriter(), reader=reader, classifier=SmallTalk())
+    found = await rewriter.rewrite("oh, merck!", make_history(PFIZER))
+    assert found.question == question
 
 
 async def test_a_follow_up_whose_program_is_unlikely_is_asked_back() -> None:
