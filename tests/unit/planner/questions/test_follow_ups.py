@@ -317,7 +317,9 @@ class SmallTalk(Classifier):
         return Verdict("chat", 0.99, is_sure=True) if head == ROUTE else Verdict()
 
 
-@pytest.mark.parametrize(("confidence", "question"), [(0.97, "What was the volatility of merck in 2020?"), (0.4, "oh, merck!")])
+@pytest.mark.parametrize(
+    ("confidence", "question"), [(0.97, "What was the volatility of merck in 2020?"), (0.4, "oh, merck!")]
+)
 async def test_a_sure_program_outweighs_the_sound_of_small_talk(confidence: float, question: str) -> None:
     reader = ProgramLexicon('vol(within(series("merck", MRK), "2020"))', confidence)
     rewriter = replace(make_rewriter(), reader=reader, classifier=SmallTalk())

@@ -18,7 +18,7 @@ from fathom.clients import Clients
 from fathom.clients.environment import open_session
 from fathom.core.errors import NotReady
 from fathom.services.local import Endpoints
-from tests.integration.stack.test_environment import serving
+from tests.integration.stack.harnesses.test_environment import serving
 
 pytest.importorskip("verl", reason="verl is not installed: examples/verl/README.md")
 
@@ -35,7 +35,7 @@ with warnings.catch_warnings(action="ignore"):
 
 pytestmark = [pytest.mark.asyncio(loop_scope="package"), pytest.mark.slow]
 Stack = tuple[Endpoints, Clients]
-EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "verl"
+EXAMPLE = Path(__file__).resolve().parents[4] / "examples" / "verl"
 TEMPLATE = (
     "{% if tools %}<|im_start|>system\n{{ tools | tojson }}<|im_end|>\n{% endif %}"
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"

@@ -22,7 +22,7 @@ from tests.support.waiting import until_listening
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 Stack = tuple[Endpoints, Clients]
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 QUESTION = "What was Apple's closing price on 2020-12-31?"
 TASK = {"question": QUESTION, "references": ["130.73"], "grader": "em"}
 

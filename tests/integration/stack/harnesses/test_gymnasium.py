@@ -16,7 +16,7 @@ import pytest
 from fathom.clients import Clients
 from fathom.core.errors import InvalidField
 from fathom.services.local import Endpoints
-from tests.integration.stack.test_environment import QUESTION, TASK, serving
+from tests.integration.stack.harnesses.test_environment import QUESTION, TASK, serving
 
 pytest.importorskip("gymnasium", reason="Gymnasium is not installed: docs/tools.md")
 
@@ -26,7 +26,7 @@ from gymnasium.utils.env_checker import check_env
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 Stack = tuple[Endpoints, Clients]
-EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[4] / "examples"
 TASKS = [TASK, {"question": "What was Apple's closing price on 2020-12-30?"}]
 
 
