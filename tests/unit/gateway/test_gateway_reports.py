@@ -6,6 +6,7 @@ import base64
 import io
 import re
 import zipfile
+from urllib.parse import unquote
 
 import docx
 import httpx
@@ -13,6 +14,7 @@ import pytest
 
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.retrieval.v1.retrieval_pb2 import Document
+from fathom.services.gateway.reports.naming import name_file
 from tests.e2e.replay import ReplayHouse
 from tests.e2e.script import HOSTILE
 
@@ -131,3 +133,12 @@ async def test_what_cannot_be_exported_is_named(door: Door) -> None:
         refused = await client.post(url, json={"pictures": {"fig_1": picture}})
         assert (refused.status_code, refused.json()["field"]) == (400, "pictures")
     assert (await client.get("/v1/runs/none/export")).status_code == 404
+
+
+@pytest.mark.parametrize("wished", ["苹果和微软的回撤" * 40, "Apple's drawdown " * 40, "a" + "é" * 300])
+def test_a_long_name_of_a_file_is_as_long_as_file_systems_take(wished: str) -> None:
+    header = name_file(wished, "run_1.docx")["Content-Disposition"]
+    name = unquote(header.rpartition("''")[2])
+    assert 200 < len(name.encode()) <= 255
+    assert name.endswith(".docx")
+    assert wished.startswith(name.removesuffix(".docx"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -98,7 +98,10 @@ def make_task(episode: Episode, call: StageCall, matcher: Matcher, writer: Asker
 
     async def make() -> Record:
         wanted, passages = read_wanted(call.output), list_passages(call)
-        mended, again = await mend(episode.question, wanted, passages, matcher, writer)
+        # Askers of its own: the version of shared ones may be that of another row's reply.
+        own = replace(matcher, judge=replace(matcher.judge))
+        hand = replace(writer)
+        mended, again = await mend(episode.question, wanted, passages, own, hand)
         base = Record(
             id=name,
             stage="reflect",
@@ -109,8 +112,8 @@ def make_task(episode: Episode, call: StageCall, matcher: Matcher, writer: Asker
             parents=(episode.id,),
             made_by=episode.model,
             # A judge that was never asked has no version: no passage was near, and the encoder alone has decided.
-            judged_by=matcher.judge.version or matcher.encoder.name,
-            instructions=(name_instruction("missing_verdict", "en"),),
+            judged_by=own.judge.version or own.encoder.name,
+            instructions=(name_instruction("missing_verdict", "en"),) if own.judge.version else (),
             tags={"queries": sum(map(len, wanted.values())), "answered": again},
             messages=call.messages,
             output=format_wanted(wanted),
@@ -120,7 +123,7 @@ def make_task(episode: Episode, call: StageCall, matcher: Matcher, writer: Asker
         return update(
             base,
             reason=f"{again} of what was asked for is in the material",
-            made_by=writer.version or episode.model,
+            made_by=hand.version or episode.model,
             instructions=(*base.instructions, name_instruction("other_query", "en")),
             output=format_wanted(mended),
             rejected=format_wanted(wanted),

@@ -87,6 +87,16 @@ def test_without_such_material_all_stays(tmp_path: Path) -> None:
     assert (json.loads(record.output), record.rejected, record.tags["answered"]) == (WANTED, "", 0)
 
 
+def test_a_row_names_the_judge_only_where_it_was_asked(tmp_path: Path) -> None:
+    near, far = json.dumps({"search": ["Apple revenue 2019"]}), json.dumps({"search": ["rain in Peru"]})
+    episodes = [make_episode(near), make_episode(far).model_copy(update={"id": "e2"})]
+    asker = make_asker(by_title({"missing": is_in_material, "other_query": {"query": ""}}))
+    tasks = make_tasks(episodes, Matcher(WordEncoder(), asker, 0.4), asker)
+    first, second = asyncio.run(run_tasks(tasks, tmp_path / "r.jsonl", Record, at_once=1)).values()
+    assert (first.judged_by != "words", len(first.instructions)) == (True, 2)
+    assert (second.judged_by, second.instructions) == ("words", ())
+
+
 def test_a_query_without_another_one_is_left_out(tmp_path: Path) -> None:
     record = make_row(
         tmp_path / "r.jsonl", make_episode(json.dumps(WANTED)), missing=is_in_material, other_query={"query": ""}
