@@ -99,9 +99,9 @@ def make_task(episode: Episode, call: StageCall, matcher: Matcher, writer: Asker
     async def make() -> Record:
         wanted, passages = read_wanted(call.output), list_passages(call)
         # Askers of its own: the version of shared ones may be that of another row's reply.
-        own = replace(matcher, judge=replace(matcher.judge))
-        hand = replace(writer)
-        mended, again = await mend(episode.question, wanted, passages, own, hand)
+        own_matcher = replace(matcher, judge=replace(matcher.judge))
+        own_writer = replace(writer)
+        mended, again = await mend(episode.question, wanted, passages, own_matcher, own_writer)
         base = Record(
             id=name,
             stage="reflect",
@@ -112,8 +112,8 @@ def make_task(episode: Episode, call: StageCall, matcher: Matcher, writer: Asker
             parents=(episode.id,),
             made_by=episode.model,
             # A judge that was never asked has no version: no passage was near, and the encoder alone has decided.
-            judged_by=own.judge.version or own.encoder.name,
-            instructions=(name_instruction("missing_verdict", "en"),) if own.judge.version else (),
+            judged_by=own_matcher.judge.version or own_matcher.encoder.name,
+            instructions=(name_instruction("missing_verdict", "en"),) if own_matcher.judge.version else (),
             tags={"queries": sum(map(len, wanted.values())), "answered": again},
             messages=call.messages,
             output=format_wanted(wanted),
@@ -123,7 +123,7 @@ def make_task(episode: Episode, call: StageCall, matcher: Matcher, writer: Asker
         return update(
             base,
             reason=f"{again} of what was asked for is in the material",
-            made_by=hand.version or episode.model,
+            made_by=own_writer.version or episode.model,
             instructions=(*base.instructions, name_instruction("other_query", "en")),
             output=format_wanted(mended),
             rejected=format_wanted(wanted),
