@@ -74,7 +74,7 @@ class WholeSchema(OpenAIFunctionToolSchema):
 
 @dataclass(frozen=True)
 class ToolServer:
-    """Where the tools are: ``fathom mcp serve --transport http --lane training``."""
+    """Address of the tools: ``fathom mcp serve --transport http --lane training``."""
 
     url: str
     token: str = ""

@@ -35,7 +35,7 @@ ENDPOINT = "openai"
 
 @dataclass(frozen=True)
 class Wanted:
-    """What somebody asks for with a question, and what is known of it before the first sampling.
+    """Request of somebody for an answer, and what is known of it before the first sampling.
 
     ``reading`` is the question as it is understood after ``history``; ``form`` that of the answer, "" when not decided.
     """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fathom.domain.replacing import replace_whole, write_whole
+from fathom.domain.replacing import replace_whole, write_lines, write_whole
 
 
 def test_the_old_file_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
@@ -53,3 +53,8 @@ def test_missing_folders_are_made(tmp_path: Path) -> None:
     write_whole(tmp_path / "a" / "b", b"x")
 
     assert (tmp_path / "a" / "b").read_bytes() == b"x"
+
+
+def test_lines_are_counted(tmp_path: Path) -> None:
+    assert write_lines(tmp_path / "rows.jsonl", ("一", "b")) == 2
+    assert (tmp_path / "rows.jsonl").read_text(encoding="utf-8") == "一\nb\n"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 import typer
 
 from fathom.core.errors import InvalidField
-from fathom.domain.replacing import replace_whole
+from fathom.domain.replacing import write_lines
 from fathom.trainers.commands.stage_files import run_on_stack
 from fathom.trainers.data.mixtures.exporting import Built, Kind, build_rows
 from fathom.trainers.data.mixtures.lengths import measure
@@ -66,8 +66,5 @@ def mix_file(path: Path, target: Path) -> None:
 
 
 def write_rows(rows: Sequence[Mapping[str, Any]], target: Path) -> None:
-    """Write rows atomically."""
-    # Whole or not at all: a training that starts meanwhile must not read half of a mixture.
-    with replace_whole(target) as part, part.open("w", encoding="utf-8") as lines:
-        for row in rows:
-            lines.write(json.dumps(row, ensure_ascii=False) + "\n")
+    """Write rows atomically: a training that starts meanwhile must not read half of a mixture."""
+    write_lines(target, (json.dumps(row, ensure_ascii=False) for row in rows))

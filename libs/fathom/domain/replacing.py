@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,3 +29,13 @@ def write_whole(target: Path, data: bytes) -> None:
     """Write a file, in the place of an earlier one, so that readers see either of them whole."""
     with replace_whole(target) as part:
         part.write_bytes(data)
+
+
+def write_lines(target: Path, lines: Iterable[str]) -> int:
+    """Write lines as ``write_whole`` does; return their number."""
+    count = 0
+    with replace_whole(target) as part, part.open("w", encoding="utf-8") as file:
+        for line in lines:
+            file.write(line + "\n")
+            count += 1
+    return count

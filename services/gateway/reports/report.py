@@ -50,7 +50,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Source:
-    """What a number in brackets stands for."""
+    """Entry of the references: the material behind a number in brackets."""
 
     number: int
     title: str

@@ -32,7 +32,7 @@ RunId = Annotated[str, Path(description="Run id.")]
 
 
 class ExportBody(Body):
-    """What a report is to be, with pictures of the figures that only a browser can draw."""
+    """Format and language of a report, with pictures of the figures that only a browser can draw."""
 
     format: str = Field("docx", description="md, html or docx.")
     language: str = Field("en", description="Language of the report's own words: en or zh.")

@@ -12,12 +12,13 @@ from typing import Any
 from fathom.api.retrieval.v1.retrieval_pb2 import Document
 from fathom.core.errors import DependencyFailed, FathomError, InvalidField, MissingExtra
 from fathom.core.retry import RetryPolicy
+from fathom.domain.chat.quoting import shorten
 from fathom.services.planner.config import McpServer
 from fathom.services.planner.mcp.results import ForeignResult, SharedResults
 from fathom.services.planner.mcp.schema import AdoptedTool, adopt_tool
 from fathom.services.planner.model.episode import MaterialKind, ToolStatus
 from fathom.services.planner.recording.tape import current_tape
-from fathom.services.planner.tools.tool import NewMaterial, NumberedReply, OutcomeUnknown, Reply, SourceFailed, shorten
+from fathom.services.planner.tools.tool import NewMaterial, NumberedReply, OutcomeUnknown, Reply, SourceFailed
 from fathom.transport.store import ObjectStore
 
 # As much as a page of our own tool `fetch`.

@@ -58,17 +58,17 @@ def put_in_place(steps: Sequence[Call]) -> list[Call]:
     values: list[Node] = []
     for step in steps:
         values.append(fill_places(step, values))
-    referred = {number for step in steps for number in list_referred(step)}
-    return [one for at, one in enumerate(values, 1) if isinstance(one, Call) and at not in referred]
+    references = {number for step in steps for number in list_references(step)}
+    return [one for at, one in enumerate(values, 1) if isinstance(one, Call) and at not in references]
 
 
-def list_referred(node: Node) -> list[int]:
+def list_references(node: Node) -> list[int]:
     """Return the numbers of the earlier steps whose values a part uses."""
     match node:
         case Sign(text) if is_reference(text):
             return [int(text[1:])]
         case Call(arguments=arguments):
-            return [number for one in arguments for number in list_referred(one)]
+            return [number for one in arguments for number in list_references(one)]
         case _:
             return []
 

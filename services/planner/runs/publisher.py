@@ -13,6 +13,7 @@ from fathom.api.common.v1.common_pb2 import ObjectRef
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory_pb
 from fathom.domain.chat.messages import ToolCall
+from fathom.domain.chat.quoting import shorten
 from fathom.services.planner.model.compaction import Compaction
 from fathom.services.planner.model.episode import Step, ToolResult, ToolStatus
 from fathom.services.planner.model.todo import TODO, TodoItem, read_listed_items
@@ -27,7 +28,6 @@ from fathom.services.planner.proto.stages import note_to_proto
 from fathom.services.planner.runs.log.events import EventLog
 from fathom.services.planner.runs.log.fold import make_completion_entry, make_end_entry
 from fathom.services.planner.tools.think import Think
-from fathom.services.planner.tools.tool import shorten
 
 DRAFT_S = 0.1
 """Seconds between updates of the draft."""

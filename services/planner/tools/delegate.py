@@ -9,12 +9,13 @@ from typing import Any, ClassVar, Protocol
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
+from fathom.domain.chat.quoting import shorten
 from fathom.services.planner.model.episode import MaterialKind, ToolStatus
 from fathom.services.planner.proto.episode import material_from_proto
 from fathom.services.planner.tools.data.sheets import describe_sheet
 from fathom.services.planner.tools.session import Session
 from fathom.services.planner.tools.tables.listing import limit_columns
-from fathom.services.planner.tools.tool import NewMaterial, NumberedReply, Reply, make_schema, shorten
+from fathom.services.planner.tools.tool import NewMaterial, NumberedReply, Reply, make_schema
 
 # What the parent reads of a sub-run must leave room in its window for several of them.
 ANSWER_CHARS, MAX_MATERIAL = 6_000, 24

@@ -11,6 +11,7 @@ from prometheus_client import Counter
 from fathom.api.datafetch.v1.datafetch_pb2 import Sheet
 from fathom.api.planner.v1.trajectory_pb2 import CodeRecord
 from fathom.api.sandbox.v1 import sandbox_pb2 as pb
+from fathom.domain.chat.quoting import shorten
 from fathom.domain.grading.code_style import check
 from fathom.services.planner.model.episode import MaterialKind, ToolStatus
 from fathom.services.planner.model.turns import EarlierFigure
@@ -19,7 +20,7 @@ from fathom.services.planner.tools.figures import FigureStore, is_figure
 from fathom.services.planner.tools.session import Session
 from fathom.services.planner.tools.tables.listing import limit_columns
 from fathom.services.planner.tools.tables.results import MAX_RESULTS, ResultTables
-from fathom.services.planner.tools.tool import NewMaterial, NumberedReply, Reply, make_schema, shorten
+from fathom.services.planner.tools.tool import NewMaterial, NumberedReply, Reply, make_schema
 from fathom.transport.store.refs import read_ref
 
 # Per part of the output, as a page of `fetch`; a loop that prints must not fill the window.

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fathom.core.errors import InvalidField, NotFound
-from fathom.domain.chat.quoting import unquote
+from fathom.domain.chat.quoting import shorten, unquote
 from fathom.services.planner.model.episode import Step, ToolResult, ToolStatus
-from fathom.services.planner.tools.tool import Reply, make_schema, shorten
+from fathom.services.planner.tools.tool import Reply, make_schema
 
 # As a page of `fetch`; of the arguments only code is ever longer.
 PAGE_CHARS, ARGUMENTS_CHARS = 6_000, 3_000

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from fathom.core.errors import DeadlineExceeded, FathomError, Internal, InvalidField, NotFound, is_retryable
 from fathom.core.retry import RetryPolicy
 from fathom.domain.chat.messages import ToolCall, ToolSpec
+from fathom.domain.chat.quoting import shorten
 from fathom.services.planner.model.episode import Material, MaterialKind, ToolResult, ToolStatus
 from fathom.services.planner.model.waits import Waits
 from fathom.services.planner.tools.arguments import make_validator, read_arguments
@@ -24,7 +25,6 @@ from fathom.services.planner.tools.tool import (
     SharingTool,
     SourceFailed,
     Tool,
-    shorten,
 )
 
 INTENT = {"type": "string", "description": "What you want with this call, in one short sentence for the reader."}

@@ -9,7 +9,6 @@ from typing import Any, Protocol, runtime_checkable
 
 from fathom.core.errors import DependencyFailed
 from fathom.domain.chat.quoting import neutral, quote
-from fathom.domain.chat.quoting import shorten as shorten
 from fathom.services.planner.model.episode import MaterialKind, ToolStatus
 
 # A model may invent names of any length, and the name is repeated to it.

@@ -11,6 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from fathom.api.memory.v1 import memory_pb2 as pb
 from fathom.clients import Clients
 from fathom.core.errors import InvalidField, NotFound
+from fathom.domain.chat.quoting import shorten
 from fathom.domain.text.terms import list_words
 from fathom.services.planner.model.episode import MaterialKind, ToolStatus
 from fathom.services.planner.model.turns import EarlierFigure, EarlierTable, TurnFindings, TurnStore
@@ -18,7 +19,7 @@ from fathom.services.planner.tools.data.sheets import make_sheets_reply
 from fathom.services.planner.tools.documents import format_day, parse_day
 from fathom.services.planner.tools.python import Python
 from fathom.services.planner.tools.session import Session
-from fathom.services.planner.tools.tool import NewMaterial, NumberedReply, Reply, make_schema, shorten
+from fathom.services.planner.tools.tool import NewMaterial, NumberedReply, Reply, make_schema
 
 DATE = {"type": "string", "description": "ISO date, e.g. 2020-01-31."}
 # Turns that are shown for a question, those that are looked through for a table, and what is shown of an answer.

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fathom.domain.chat.messages import Message, Role
+from fathom.domain.chat.quoting import shorten
 from fathom.services.planner.model.compaction import ViewMessage, result_id
 from fathom.services.planner.model.episode import Episode, ToolResult, ToolStatus
 from fathom.services.planner.model.todo import TODO
-from fathom.services.planner.tools.tool import shorten
 
 # A title stays recognisable; texts go.
 TITLE_CHARS = 80

@@ -9,10 +9,11 @@ from typing import Any
 
 from fathom.domain.chat.hermes import format_tool_call
 from fathom.domain.chat.messages import Message, Role, ToolCall
+from fathom.domain.chat.quoting import shorten
 from fathom.services.planner.model.compaction import ViewMessage, result_id
 from fathom.services.planner.model.episode import Episode, Material, MaterialKind, Step, ToolResult, ToolStatus
 from fathom.services.planner.model.todo import Todo
-from fathom.services.planner.tools.tool import Reply, shorten
+from fathom.services.planner.tools.tool import Reply
 from fathom.services.planner.window.quantities import canonicalise, find_numbers
 
 # The question itself stays in the opening; here it only titles the notes.

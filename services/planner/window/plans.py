@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from fathom.domain.chat.messages import Message, Role
+from fathom.domain.chat.quoting import shorten
 from fathom.services.planner.model.compaction import ViewMessage, WindowSettings
 from fathom.services.planner.model.episode import Episode
-from fathom.services.planner.tools.tool import shorten
 from fathom.services.planner.window.attempts import find_superseded
 from fathom.services.planner.window.blocks import Block, Layout, cut_long, is_plan, reduce_to_lines
 from fathom.services.planner.window.notes import (

@@ -8,8 +8,8 @@ from typing import Protocol
 
 from fathom.core.errors import FathomError
 from fathom.domain.chat.messages import Completion, Message, Role, Usage
+from fathom.domain.chat.quoting import shorten
 from fathom.services.planner.model.episode import Episode
-from fathom.services.planner.tools.tool import shorten
 from fathom.services.planner.window.notes import RemovedStep
 from fathom.services.planner.window.quantities import find_missing, find_numbers
 

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from fathom.domain.chat import pipeline
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.chat.pipeline import COMPOSE, PLAN, REFLECT, REWRITE, ask
-from fathom.domain.chat.quoting import neutral
+from fathom.domain.chat.quoting import neutral, shorten
 from fathom.services.planner.answering.rendering.material import estimate_tokens, list_material
 from fathom.services.planner.model.episode import Episode, Task, ToolResult
 from fathom.services.planner.model.stages import SubQuery
 from fathom.services.planner.prompts.selection import Prompts, describe_memory
-from fathom.services.planner.tools.tool import shorten
 from fathom.services.planner.workflow.enrichment import QuestionContext
 
 # Characters of all results together in the reflection, and the least per result, below which it says nothing.

@@ -15,7 +15,7 @@ from fathom.trainers.data.export.files import pair_ids
 from fathom.trainers.data.export.pairs import Pair
 from fathom.trainers.data.export.tokens import Renderer, render_ids
 from fathom.trainers.data.stages.planning import leave_out_framework
-from fathom.trainers.data.stages.record import Record, Turn
+from fathom.trainers.data.stages.record import Record, Turn, make_message
 
 Kind = Literal["sft", "dpo"]
 # How many rows a stage needs. Rewriting has no pairs on purpose: it is right nearly always after imitation alone.
@@ -31,7 +31,6 @@ LIMITS: Mapping[tuple[str, str], int] = MappingProxyType(
         ("repair", "dpo"): 100,
     }
 )
-ROLES = {"system": policy.ROLE_SYSTEM, "user": policy.ROLE_USER, "assistant": policy.ROLE_ASSISTANT}
 
 
 @dataclass
@@ -117,7 +116,7 @@ def describe(record: Record) -> dict[str, Any]:
 
 def make_conversation(record: Record, turns: Sequence[Turn], output: str = "") -> Conversation:
     """Return the prompt as a conversation, with the output as its only target."""
-    said = [Said(policy.Message(role=ROLES[turn.role], content=turn.content)) for turn in turns]
+    said = [Said(make_message(turn)) for turn in turns]
     # Stages are asked without tools, so that a chat template must not announce any.
     return Conversation(record.id, 0, (*said, *([make_said(output)] if output else [])), (), tools=False)
 

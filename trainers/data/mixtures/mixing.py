@@ -39,7 +39,7 @@ class Part(BaseModel):
 
 
 class Mixture(BaseModel):
-    """What a mixture file says; paths are relative to it."""
+    """Content of a mixture file; paths are relative to it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from fathom.core.errors import InvalidField, NotFound
 from fathom.core.ids import content_hash
-from fathom.domain.replacing import replace_whole
+from fathom.domain.replacing import write_lines
 from fathom.domain.text.language import language_of
 
 Difficulty = Literal["easy", "medium", "hard"]
@@ -98,9 +98,4 @@ def parse_line(line: str, place: str, *, is_text: bool) -> Query | None:
 
 def write_queries(queries: Iterable[Query], target: Path) -> int:
     """Write the rows atomically; return their number."""
-    count = 0
-    with replace_whole(target) as part, part.open("w", encoding="utf-8") as lines:
-        for query in queries:
-            lines.write(query.model_dump_json(exclude_defaults=True) + "\n")
-            count += 1
-    return count
+    return write_lines(target, (query.model_dump_json(exclude_defaults=True) for query in queries))

@@ -6,18 +6,15 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fathom.api.policy.v1 import policy_pb2 as policy
-from fathom.domain.chat.pipeline import COMPOSE, read_ask
-from fathom.domain.text.markup import count_visible, list_cited
+from fathom.domain.chat.pipeline import COMPOSE
+from fathom.domain.text.markup import count_visible, list_citations
 from fathom.trainers.data.instructions import name_instruction
 from fathom.trainers.data.queries.asking import Asker
 from fathom.trainers.data.stages.episodes import Episode, StageCall
-from fathom.trainers.data.stages.planning import update
-from fathom.trainers.data.stages.record import Record, make_id
+from fathom.trainers.data.stages.record import Record, make_id, make_message, read_prompt, update
 from fathom.trainers.data.stages.running import Task
 from fathom.trainers.data.stages.tournament import Candidate, Standings, play
 
-ROLE = {"system": policy.ROLE_SYSTEM, "user": policy.ROLE_USER, "assistant": policy.ROLE_ASSISTANT}
 # Even answers teach nothing: of all points, the best must have this much more than the worst.
 MARGIN = 0.5
 
@@ -55,7 +52,7 @@ def make_task(episode: Episode, call: StageCall, writers: Sequence[Asker], judge
             stage="answer",
             status="dropped",
             reason="no model wrote an answer",
-            language="zh" if episode.language == "zh" else "en",
+            language=episode.language,
             source=episode.source,
             parents=(episode.id,),
             messages=call.messages,
@@ -70,7 +67,7 @@ def make_task(episode: Episode, call: StageCall, writers: Sequence[Asker], judge
 
 async def write_answers(call: StageCall, writers: Sequence[Asker]) -> list[Candidate]:
     """Return the distinct answers to the stage's own prompt; the first writer of a text has it."""
-    messages = [policy.Message(role=ROLE[turn.role], content=turn.content) for turn in call.messages]
+    messages = [make_message(turn) for turn in call.messages]
     # All at once, since the writers are other models and none needs to wait for another.
     answers = await asyncio.gather(*(writer.write(messages, seed=0) for writer in writers))
     found: dict[str, Candidate] = {}
@@ -94,7 +91,7 @@ def choose(base: Record, standings: Standings, judge: Asker, band: Band) -> Reco
     }
     is_sure = best.share - worst.share >= MARGIN
     # Whoever learnt from answers that found nothing would learn to refuse.
-    miss = "" if list_cited(best.candidate.answer) else "it cites nothing of the material"
+    miss = "" if list_citations(best.candidate.answer) else "it cites nothing of the material"
     miss = miss or band.describe_miss(best.candidate.answer)
     reason = miss or (f"preferred to {worst.candidate.writer}" if is_sure else "no answer is clearly better")
     return update(
@@ -112,5 +109,5 @@ def choose(base: Record, standings: Standings, judge: Asker, band: Band) -> Reco
 
 def read_material(call: StageCall) -> str:
     """Return the numbered material of the stage's prompt."""
-    asked = read_ask(call.messages[-1].content) if call.messages else None
+    asked = read_prompt(call.messages)
     return asked["material"] if asked is not None else ""

@@ -6,6 +6,7 @@ The prompts are those of the planner itself, so that their material is numbered 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -24,7 +25,7 @@ EPISODE_S = 900.0
 
 
 class StageCall(BaseModel):
-    """What a stage asked the model, and what it wrote."""
+    """Prompt of a stage, and the model's reply."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -40,7 +41,7 @@ class Episode(BaseModel):
 
     id: str = Field(min_length=1)
     question: str = Field(min_length=1)
-    language: str
+    language: Literal["en", "zh"]
     source: str
     query: str
     """Id of the query that was played."""

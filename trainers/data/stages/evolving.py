@@ -13,8 +13,7 @@ from fathom.trainers.data.instructions import instruction, name_instruction
 from fathom.trainers.data.queries.asking import Asker
 from fathom.trainers.data.queries.duplicates import LENGTH, THRESHOLD
 from fathom.trainers.data.queries.record import Query, make_query
-from fathom.trainers.data.stages.planning import update
-from fathom.trainers.data.stages.record import Record, Turn, make_id
+from fathom.trainers.data.stages.record import Record, Turn, make_id, update
 from fathom.trainers.data.stages.running import Task
 
 OPERATORS = ("constraint", "example", "deepen", "widen")

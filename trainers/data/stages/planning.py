@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from fathom.domain.chat.pipeline import PLAN, ask, read_ask
+from fathom.domain.chat.pipeline import PLAN, ask
 from fathom.domain.chat.quoting import write_sections
 from fathom.domain.chat.tolerant import read_array
 from fathom.domain.text.language import language_of
@@ -25,6 +24,8 @@ from fathom.trainers.data.stages.record import (
     format_plan,
     make_id,
     parse_plan,
+    read_prompt,
+    update,
 )
 from fathom.trainers.data.stages.rewriting import Verdict, apply_verdict
 from fathom.trainers.data.stages.running import Task
@@ -72,7 +73,7 @@ def make_task(episode: Episode, call: StageCall, writer: Asker, judge: Asker) ->
             status="dropped",
             # Until something better is known: what cannot be read is a row, too, and is not tried again.
             reason="the plan cannot be read",
-            language="zh" if episode.language == "zh" else "en",
+            language=episode.language,
             source=episode.source,
             parents=(episode.id,),
             made_by=episode.model,
@@ -129,12 +130,6 @@ async def stage_plan(
     )  # fmt: skip
 
 
-def update(record: Record, **values: object) -> Record:
-    """Return the row with other values, checked anew."""
-    # Not model_copy(), which checks nothing: a row that the schema refuses must fail here and not in a training.
-    return Record.model_validate(record.model_dump() | values)
-
-
 def read_queries(text: str) -> list[SubQuery]:
     """Return the sub-questions of a model's text; [] when it cannot be read."""
     try:
@@ -161,13 +156,13 @@ def is_strict(text: str) -> bool:
 
 def read_framework(messages: Sequence[Turn]) -> str:
     """Return the framework in a plan's prompt; "" without one."""
-    asked = read_ask(messages[-1].content) if messages else None
+    asked = read_prompt(messages)
     return asked[FRAMEWORK] if asked is not None else ""
 
 
 def leave_out_framework(messages: Sequence[Turn]) -> tuple[Turn, ...]:
     """Return the prompt as it is served: without the framework that training shows."""
-    asked = read_ask(messages[-1].content) if messages else None
+    asked = read_prompt(messages)
     if asked is None:
         return tuple(messages)
     sections = {name: text for name, text in asked.sections.items() if name != FRAMEWORK}
@@ -187,7 +182,7 @@ def build_written(pairs: Sequence[WrittenPair]) -> list[Record]:
         # Checked at every build, since the lint's words change, and a pair that it reads otherwise would contradict it.
         if not find_dependent(pair.flat) or find_dependent(pair.staged):
             raise ValueError(f"pair {number}: the lint contradicts it: {pair.question}")
-        language: Literal["en", "zh"] = "zh" if language_of(pair.question) == "zh" else "en"
+        language = language_of(pair.question)
         found.append(
             Record(
                 id=make_id(PLAN, PEOPLE, pair.question),

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.core.errors import InvalidField
 from fathom.core.ids import content_hash
+from fathom.domain.chat.pipeline import Asked, read_ask
 from fathom.trainers.data.queries.record import read_lines
 
 Stage = Literal["rewrite", "plan", "reflect", "answer", "repair", "evolve"]
 Status = Literal["accepted", "review", "rejected", "dropped"]
 Role = Literal["system", "user", "assistant"]
 Row = TypeVar("Row", bound=BaseModel)
+ROLES: Mapping[Role, policy.Role] = MappingProxyType(
+    {"system": policy.ROLE_SYSTEM, "user": policy.ROLE_USER, "assistant": policy.ROLE_ASSISTANT}
+)
 
 
 class Turn(BaseModel):
@@ -47,7 +53,7 @@ class Plan(BaseModel):
 
 
 class Record(BaseModel):
-    """What a model is shown and is to write, with its origin.
+    """Prompt of a model and the output that it is to write, with their origin.
 
     ``accepted`` rows train, ``review`` rows wait for a person, ``rejected`` ones were judged to be wrong, and of
     ``dropped`` ones nothing usable came back; ``reason`` says why. ``rejected`` is the worse output of a pair.
@@ -96,6 +102,22 @@ class Record(BaseModel):
         return self
 
 
+def update(record: Record, **values: object) -> Record:
+    """Return the row with other values, checked anew."""
+    # Not model_copy(), which checks nothing: a row that the schema refuses must fail here and not in a training.
+    return Record.model_validate(record.model_dump() | values)
+
+
+def read_prompt(messages: Sequence[Turn]) -> Asked | None:
+    """Return what the prompt of a stage shows; None for messages that are none."""
+    return read_ask(messages[-1].content) if messages else None
+
+
+def make_message(turn: Turn) -> policy.Message:
+    """Return a turn as the policy service takes it."""
+    return policy.Message(role=ROLES[turn.role], content=turn.content)
+
+
 def parse_plan(text: str) -> Plan:
     """Return a plan of strict JSON; raise ``ValueError`` for any other text."""
     value = json.loads(text)
@@ -122,9 +144,7 @@ def read_rows(path: Path, schema: type[Row], field: str = "source") -> list[Row]
         try:
             row = schema.model_validate(json.loads(line))
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"]))
-            raise InvalidField(field, f"{place}: {where}: {first['msg']}") from error
+            raise InvalidField(field, f"{place}: {describe_failure(error)}") from error
         except ValueError as error:
             raise InvalidField(field, f"{place} is no JSON: {error}") from error
         name = str(getattr(row, "id", "") or place)

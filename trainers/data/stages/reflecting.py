@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from fathom.domain.chat.pipeline import REFLECT, read_ask
+from fathom.domain.chat.pipeline import REFLECT
 from fathom.domain.chat.quoting import write_sections
 from fathom.domain.chat.tolerant import read_object
 from fathom.trainers.data.instructions import instruction, name_instruction
 from fathom.trainers.data.queries.asking import Asker
 from fathom.trainers.data.stages.episodes import Episode, StageCall
-from fathom.trainers.data.stages.planning import update
-from fathom.trainers.data.stages.record import Record, make_id
+from fathom.trainers.data.stages.record import Record, make_id, read_prompt, update
 from fathom.trainers.data.stages.running import Task
 
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ def make_task(episode: Episode, call: StageCall, matcher: Matcher, writer: Asker
             stage="reflect",
             status="accepted",
             reason="nothing that was asked for is in the material",
-            language="zh" if episode.language == "zh" else "en",
+            language=episode.language,
             source=episode.source,
             parents=(episode.id,),
             made_by=episode.model,
@@ -177,7 +176,7 @@ async def replace_query(
 
 def list_passages(call: StageCall) -> list[str]:
     """Return the results that the stage was shown, in pieces of about a paragraph."""
-    asked = read_ask(call.messages[-1].content) if call.messages else None
+    asked = read_prompt(call.messages)
     if asked is None:
         return []
     found = []

@@ -9,14 +9,12 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fathom.domain.chat.pipeline import read_ask
 from fathom.domain.chat.quoting import write_sections
 from fathom.domain.intervals import bootstrap_mean
-from fathom.domain.text.markup import list_cited
+from fathom.domain.text.markup import list_citations
 from fathom.trainers.data.instructions import instruction, name_instruction
 from fathom.trainers.data.queries.asking import Asker
-from fathom.trainers.data.stages.planning import update
-from fathom.trainers.data.stages.record import Record, make_id
+from fathom.trainers.data.stages.record import Record, make_id, read_prompt, update
 from fathom.trainers.data.stages.running import Task
 
 Kind = Literal["time", "number", "event"]
@@ -113,7 +111,7 @@ async def correct(base: Record, record: Record, faults: Sequence[Fault], mender:
     )
     left = find_left(faults, reply.answer, again)
     # Of mended answers alone: while a fault stays, a person reads the answer anyway.
-    lost = list_cited(record.output) - list_cited(reply.answer) if not left else set()
+    lost = list_citations(record.output) - list_citations(reply.answer) if not left else set()
     reason = f"{len(left)} of {len(faults)} faults stay" if left else "all faults are mended"
     if lost:
         reason = f"the correction lost the citations {', '.join(map(str, sorted(lost)))}"
@@ -143,7 +141,7 @@ def find_left(faults: Sequence[Fault], answer: str, again: Faults | None) -> lis
 
 def read_shown(record: Record) -> dict[str, str]:
     """Return what a checker is shown: question, material, answer."""
-    asked = read_ask(record.messages[-1].content)
+    asked = read_prompt(record.messages)
     question, material = (asked["question"], asked["material"]) if asked is not None else ("", "")
     return {"Question": question, "Material": material, "Answer": record.output}
 

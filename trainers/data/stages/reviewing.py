@@ -15,7 +15,7 @@ from fathom.trainers.data.stages.running import hold, parse_rows
 
 
 class Decision(BaseModel):
-    """What a person decided on a row; ``output`` is the text as the person edited it, "" for unchanged."""
+    """Decision of a person on a row; ``output`` is the text as the person edited it, "" for unchanged."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

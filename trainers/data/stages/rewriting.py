@@ -14,7 +14,7 @@ from fathom.domain.text.language import language_of
 from fathom.trainers.data.instructions import instruction, name_instruction
 from fathom.trainers.data.queries.asking import Asker
 from fathom.trainers.data.stages.conversations import Conversation, Exchange
-from fathom.trainers.data.stages.record import Record, Status, Turn, make_id
+from fathom.trainers.data.stages.record import Record, Status, Turn, make_id, update
 from fathom.trainers.data.stages.running import Task
 
 Case = Literal["question", "answer"]
@@ -85,10 +85,10 @@ def make_task(
         # The distance is the seed, so that a turn that two conversations share gets another follow-up at each.
         reply = await write_follow_up(conversation.turns[-distance], case, distance, writer)
         if reply is None:
-            return base.model_copy(update={"made_by": writer.version})
+            return update(base, made_by=writer.version)
         # A span that is not there would teach the rewriter to complete what nobody has said.
         if isinstance(reply, AnswerFollowUp) and not holds(conversation.turns[-distance].answer, reply.span):
-            return base.model_copy(update={"made_by": writer.version, "reason": "the span is not in the answer"})
+            return update(base, made_by=writer.version, reason="the span is not in the answer")
         made = build_record(base, conversation, reply, writer.version)
         return await judge_rewriting(made, conversation, reply, judge)
 
@@ -111,22 +111,20 @@ def holds(answer: str, span: str) -> bool:
 def build_record(base: Record, conversation: Conversation, reply: QuestionFollowUp, made_by: str) -> Record:
     """Return the row with the prompt of the workflow's own stage, so that training shows what serving will."""
     # The language is that of the follow-up and not of its conversation: by it the planner chooses the prompt, too.
-    language = "zh" if language_of(reply.question) == "zh" else "en"
+    language = language_of(reply.question)
     history = format_history([(turn.question, turn.answer) for turn in conversation.turns])
     span = {"span": reply.span} if isinstance(reply, AnswerFollowUp) else {}
-    return Record.model_validate(
-        base.model_dump()
-        | {
-            "status": "review",
-            "language": language,
-            "made_by": made_by,
-            "tags": {**base.tags, **span},
-            "messages": (
-                Turn(role="system", content=instruction(REWRITE, language)),
-                Turn(role="user", content=ask(REWRITE, {"history": history, "question": reply.question})),
-            ),
-            "output": " ".join(reply.rewritten.split()),
-        }
+    return update(
+        base,
+        status="review",
+        language=language,
+        made_by=made_by,
+        tags={**base.tags, **span},
+        messages=(
+            Turn(role="system", content=instruction(REWRITE, language)),
+            Turn(role="user", content=ask(REWRITE, {"history": history, "question": reply.question})),
+        ),
+        output=" ".join(reply.rewritten.split()),
     )
 
 
@@ -145,8 +143,8 @@ def apply_verdict(made: Record, found: Verdict | None, judged_by: str, name: str
     """Return the row with the status that follows from a verdict; None leaves it to a person."""
     more = {"judged_by": judged_by, "instructions": (*made.instructions, name_instruction(name, "en"))}
     if found is None:
-        return made.model_copy(update={**more, "status": "review", "reason": "no verdict could be read"})
-    return made.model_copy(update={**more, "status": STATUSES[found.verdict], "reason": found.reason})
+        return update(made, **more, status="review", reason="no verdict could be read")
+    return update(made, **more, status=STATUSES[found.verdict], reason=found.reason)
 
 
 def count_cells(records: Sequence[Record]) -> Counter[tuple[str, int]]:

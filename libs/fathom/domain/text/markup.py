@@ -16,7 +16,7 @@ LINE = re.compile(
 EMPHASIS = re.compile(r"[*_`|~]+")
 
 
-def list_cited(markdown: str) -> set[int]:
+def list_citations(markdown: str) -> set[int]:
     """Return the numbers of the material that an answer cites."""
     return {int(number) for group in CITATION.findall(markdown) for number in re.split(r"[,，]", group)}
 

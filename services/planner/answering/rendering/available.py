@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from fathom.domain.chat.quoting import shorten
 from fathom.domain.text.language import language_of
 from fathom.services.planner.answering.rendering.missing import escape_markdown
 from fathom.services.planner.model.episode import (
@@ -18,7 +19,6 @@ from fathom.services.planner.model.episode import (
     Shortfall,
 )
 from fathom.services.planner.tools.documents import format_day
-from fathom.services.planner.tools.tool import shorten
 
 # A page of each kind: the panel beside the answer has the rest.
 MAX_TABLES, MAX_CELLS, MAX_DOCUMENTS = 6, 6, 8

@@ -13,12 +13,12 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from fathom.domain.chat.quoting import shorten
 from fathom.domain.text.scripts import HAN_AND_RARE
 from fathom.services.planner.model.episode import Material, MaterialKind
 from fathom.services.planner.proto.episode import missing_to_proto
 from fathom.services.planner.tools.data.sheets import describe_missing
 from fathom.services.planner.tools.documents import format_day
-from fathom.services.planner.tools.tool import shorten
 
 IDEOGRAPH = re.compile(rf"[\u3040-\u30ff{HAN_AND_RARE}\uff00-\uffef]")
 ORDER = ("failed", "source", "middle", "rows", "printed", "passage", "columns")

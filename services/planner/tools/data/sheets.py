@@ -9,10 +9,11 @@ from prometheus_client import Histogram
 
 from fathom.api.common.v1.common_pb2 import MissingItem, MissingReason
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
+from fathom.domain.chat.quoting import shorten
 from fathom.services.planner.model.episode import MaterialKind, ToolStatus
 from fathom.services.planner.tools.compression import measure_compression
 from fathom.services.planner.tools.session import Session
-from fathom.services.planner.tools.tool import NewMaterial, Reply, shorten
+from fathom.services.planner.tools.tool import NewMaterial, Reply
 
 # First and last rows of a few tables; the whole tables are in the Python session.
 DIGEST_CHARS = 5_000

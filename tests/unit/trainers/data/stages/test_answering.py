@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from fathom.domain.chat.pipeline import COMPOSE, ask
 from fathom.domain.chat.quoting import read_sections
-from fathom.domain.text.markup import count_visible, list_cited
+from fathom.domain.text.markup import count_visible, list_citations
 from fathom.trainers.data.queries.asking import Asker
 from fathom.trainers.data.stages import repairing
 from fathom.trainers.data.stages.answering import Band, make_tasks
@@ -134,7 +134,7 @@ def test_what_a_reader_sees_is_counted() -> None:
         "## Sales\n\n- **Up** 12 % [1], see [the report](https://example.org/x)\n\n{{table:sheet_1}}\n```python\nx\n```"
     )
     assert count_visible(text) == len("Sales Up 12 % , see the report")
-    assert list_cited("a [1], b [2, 13] and c [1]") == {1, 2, 13}
+    assert list_citations("a [1], b [2, 13] and c [1]") == {1, 2, 13}
 
 
 def repair(target: Path, answer: str, mender: Asker) -> Record:
