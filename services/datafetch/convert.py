@@ -12,6 +12,7 @@ from fathom.core.errors import InvalidField
 from fathom.services.datafetch.catalog.schema import EntitySpec, IndicatorSpec
 from fathom.services.datafetch.parser.mention import Mention
 from fathom.services.datafetch.programs.reader import ProgramReading
+from fathom.services.datafetch.programs.wording import describe_steps
 from fathom.services.datafetch.query.model import (
     Basis,
     Column,
@@ -210,6 +211,7 @@ def indicator_to_proto(spec: IndicatorSpec) -> pb.Indicator:
 
 def program_to_proto(program: ProgramReading, own: Collection[str] = ()) -> pb.Program:
     """Return a program; series of the sheets in ``own`` are given by sheet and column."""
+    labels = describe_steps(program.steps, {one.name: one.words for one in program.series})
     return pb.Program(
         text=program.text,
         kind=program.kind,
@@ -225,4 +227,5 @@ def program_to_proto(program: ProgramReading, own: Collection[str] = ()) -> pb.P
         missing=[pb.ProgramGap(words=one.words, reason=one.reason, detail=one.detail) for one in program.missing],
         words=program.words,
         assumptions=[pb.ProgramAssumption(words=one.words, columns=one.columns) for one in program.assumptions],
+        labels=[pb.ProgramLabel(english=english, chinese=chinese) for english, chinese in labels],
     )

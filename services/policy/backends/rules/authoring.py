@@ -15,11 +15,11 @@ from typing import Any
 
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.chat.quoting import read_sections
+from fathom.domain.chat.results import parse_object
 from fathom.domain.text.language import language_of
 from fathom.domain.text.markup import CITATION, show_plain
 from fathom.domain.text.terms import list_sentences, list_words
 from fathom.services.policy.backends.rules.judging import NUMBER, score
-from fathom.services.policy.reference.conversation import parse_object
 
 PREFIX = "fathom.data."
 Sections = Mapping[str, str]
