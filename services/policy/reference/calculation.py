@@ -81,7 +81,8 @@ class Calculation:
     def list_open(self) -> list[str]:
         """Return a premise that does not hold, a doubt, and the steps without a value, each with its reason."""
         # What may be meant by words that nobody has read is the first thing to look at when a reading is doubted.
-        doubt = [] if self.program.is_certain else [*self._list_unread(), say("doubtful", self.is_zh)]
+        unused = [str(one.get("words", "")) for one in self.program.unused]
+        doubt = [] if self.program.is_certain else [*unused, say("doubtful", self.is_zh)]
         assumed = [
             say(
                 "assumed", self.is_zh, one.get("words", ""), ("、" if self.is_zh else ", ").join(one.get("columns", ()))
@@ -92,18 +93,6 @@ class Calculation:
         left = {number: label for number, label in self.labels.items() if number not in self.values}
         failed = [label + (f" ({errors[number]})" if errors.get(number) else "") for number, label in left.items()]
         return [*self._check_premise(), *assumed, *doubt, *failed]
-
-    def _list_unread(self) -> list[str]:
-        """Return the question's words that the program does not use: names of indicators, and what nobody has read."""
-        used = [words.casefold() for words in self.program.words]
-        computed = {one.indicator for one in self.program.series}
-        # Periods and entities that it left out have kept it from being computed at all.
-        lacking = [
-            text
-            for kind, text, value in self.reading.mentions
-            if kind == "unknown" or (kind == "indicator" and value not in computed)
-        ]
-        return [text for text in dict.fromkeys(lacking) if not any(text.casefold() in one for one in used)]
 
     def _check_premise(self) -> Iterator[str]:
         """Yield that a value rose where the question takes for granted that it fell, or the other way round."""

@@ -92,12 +92,11 @@ class Walk:
     @cached_property
     def _surely(self) -> Program | None:
         """Return the program if it says with all names, periods and numbers of the question what that asks for."""
-        program, question = read_program(self._questions[0] if self._questions else NO_STEP), self.conversation.question
+        program = read_program(self._questions[0] if self._questions else NO_STEP)
         if program is None or not program.is_sure or self._is_small_talk:
             return None
         # A follow-up's words are only a part of what is asked.
-        is_part = self.conversation.is_follow_up
-        return None if not is_part and program.leaves_out(self._reading, question) else program
+        return None if program.leaves_out and not self.conversation.is_follow_up else program
 
     @cached_property
     def _calculation(self) -> Calculation | None:
@@ -216,25 +215,20 @@ def next_call(conversation: Conversation, tools: Sequence[str]) -> Call:
     elif not results and not conversation.is_last_round:
         calls = [Call("delegate", {"question": part}) for part in parts]
     else:
-        calls = [answer_parts(conversation, tools, results)]
+        calls = [join_parts(results, is_zh)]
     intents = load_table("texts")["intent"]
     first, *others = (Call(one.tool, {"intent": intents[one.tool][is_zh], **one.arguments}) for one in calls)
     return replace(first, beside=tuple(others))
 
 
-def answer_parts(conversation: Conversation, tools: Sequence[str], results: Sequence[Step]) -> Call:
-    """Return the answers of the researchers under their questions; the first one that failed is answered here."""
-    texts = [f"### {step.arguments.get('question', '')}\n\n{step.body}" for step in results if step.is_ok]
-    failed, arguments = next((step for step in results if not step.is_ok), None), {}
-    if failed is not None:
-        own = tuple(step for step in conversation.steps if step.tool != "delegate")
-        part = str(failed.arguments.get("question", ""))
-        call = Walk(replace(conversation, question=part, steps=own), frozenset(tools)).next()
-        if call.tool != "finish":
-            return call
-        arguments = dict(call.arguments)
-        error = say("failed", is_chinese(part), f"delegate: {failed.head.get('error', '')}")
-        texts += [f"### {part}\n\n{call.arguments['answer']}", error]
+def join_parts(results: Sequence[Step], is_zh: bool) -> Call:
+    """Return the answers of the researchers under their questions; a question without one stays open."""
+    asked = [str(step.arguments.get("question", "")) for step in results]
+    failed = [say("failed", is_zh, f"delegate: {step.head.get('error', '')}") for step in results]
+    bodies = [step.body if step.is_ok else error for step, error in zip(results, failed, strict=True)]
+    texts = [f"### {part}\n\n{body}" for part, body in zip(asked, bodies, strict=True)]
     # What every researcher says, such as the date of the data, is said once.
     paragraphs = {CITATION.sub("", text): text for text in reversed("\n\n".join(texts).split("\n\n")) if text.strip()}
-    return Call("finish", {**arguments, "answer": "\n\n".join(reversed(paragraphs.values()))})
+    left = [part for part, step in zip(asked, results, strict=True) if not step.is_ok]
+    stated = {"reading": {"open": left}} if left else {}
+    return Call("finish", {"answer": "\n\n".join(reversed(paragraphs.values())), **stated})

@@ -8,13 +8,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import takewhile
 from typing import Any
 
 from fathom.domain.chat.results import Step
-from fathom.services.policy.reference.reading import Reading, load_table
+from fathom.services.policy.reference.reading import load_table
 from fathom.services.policy.reference.tables import Sheet, list_columns
 
+# Kinds of unused words without which a program computes something else.
+DECISIVE = ("UNUSED_NAME", "UNUSED_PERIOD", "UNUSED_NUMBER")
 # A day as the steps name it.
 DAY = re.compile(r"'(\d{4}-\d\d-\d\d)'")
 # Functions that only say which value of a series is meant, and those of single values, which have no course to draw.
@@ -51,24 +52,12 @@ class Program:
     link_confidence: float
     words: tuple[str, ...]
     assumptions: tuple[Mapping[str, Any], ...]
+    unused: tuple[Mapping[str, str], ...]
 
-    def leaves_out(self, reading: Reading, question: str) -> bool:
-        """Return whether the question has a name, a period or a number that no step uses.
-
-        The words of the question are read without the learned reader, whose programs may lack a part of it. An economy
-        is no series, and a number in words may count what is named beside it.
-        """
-        used, counts = [words.casefold() for words in self.words], ("1", str(len(reading.entities)))
-        named = [
-            text.casefold()
-            for kind, text, value in reading.mentions
-            if (kind == "entity" and value in reading.entities)
-            or kind == "period"
-            or (kind == "parameter" and value.split(" ")[0] not in counts and any(map(str.isdigit, text)))
-        ]
-        if any(cuts_name(one.words, reading.texts("unknown"), question) for one in self.series):
-            return True
-        return any(not any(text in words or words in text for words in used) for text in named)
+    @property
+    def leaves_out(self) -> bool:
+        """Return whether the question has a name, a period or a number that no step uses."""
+        return any(one.get("reason") in DECISIVE for one in self.unused)
 
     @cached_property
     def functions(self) -> list[list[str]]:
@@ -154,14 +143,7 @@ def read_program(step: Step) -> Program | None:
     found = step.head.get("program")
     if not isinstance(found, Mapping):
         return None
-    lists = {key: tuple(found.get(key, ())) for key in ("steps", "labels", "missing", "words", "assumptions")}
+    lists = {key: tuple(found.get(key, ())) for key in ("steps", "labels", "missing", "words", "assumptions", "unused")}
     series = tuple(Series(**{key: str(value) for key, value in one.items()}) for one in found.get("series", ()))
     numbers = {key: float(found.get(key, 0.0)) for key in ("confidence", "link_confidence")}
     return Program(kind=str(found.get("kind", "")), series=series, **lists, **numbers)
-
-
-def cuts_name(words: str, unknown: Sequence[str], question: str) -> bool:
-    """Return whether unread words stand right before a series' words, one of them a proper name: "UK gilt 10y"."""
-    before = question[: question.find(words)].split() if words in question else []
-    run = takewhile(lambda word: word in unknown, reversed(before))
-    return any(char.isupper() for word in run for char in word)
