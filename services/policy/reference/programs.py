@@ -44,12 +44,12 @@ class Program:
     """
 
     kind: str
-    steps: tuple[str, ...]
-    labels: tuple[Sequence[str], ...]
-    series: tuple[Series, ...]
-    missing: tuple[Mapping[str, str], ...]
     confidence: float
     link_confidence: float
+    series: tuple[Series, ...]
+    steps: tuple[str, ...]
+    labels: tuple[Sequence[str], ...]
+    missing: tuple[Mapping[str, str], ...]
     words: tuple[str, ...]
     assumptions: tuple[Mapping[str, Any], ...]
     unused: tuple[Mapping[str, str], ...]
@@ -143,7 +143,17 @@ def read_program(step: Step) -> Program | None:
     found = step.head.get("program")
     if not isinstance(found, Mapping):
         return None
-    lists = {key: tuple(found.get(key, ())) for key in ("steps", "labels", "missing", "words", "assumptions", "unused")}
     series = tuple(Series(**{key: str(value) for key, value in one.items()}) for one in found.get("series", ()))
-    numbers = {key: float(found.get(key, 0.0)) for key in ("confidence", "link_confidence")}
-    return Program(kind=str(found.get("kind", "")), series=series, **lists, **numbers)
+    lists = {key: tuple(found.get(key, ())) for key in ("steps", "labels", "missing", "words", "assumptions", "unused")}
+    return Program(
+        kind=str(found.get("kind", "")),
+        confidence=float(found.get("confidence", 0.0)),
+        link_confidence=float(found.get("link_confidence", 0.0)),
+        series=series,
+        steps=lists["steps"],
+        labels=lists["labels"],
+        missing=lists["missing"],
+        words=lists["words"],
+        assumptions=lists["assumptions"],
+        unused=lists["unused"],
+    )
