@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fathom.domain.chat.results import list_objects, make_step
+from fathom.domain.tool_results import list_objects, make_step
 from fathom.services.planner.model.episode import Episode, Material, MaterialKind, ToolResult
 
 DATA = "data"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from fathom.domain.chat.results import Step, list_objects
+from fathom.domain.tool_results import Step, list_objects
 from fathom.services.policy.reference.answer import cite, join
 from fathom.services.policy.reference.conversation import Call, Conversation, is_chart
 from fathom.services.policy.reference.programs import Program
@@ -32,17 +32,17 @@ class Calculation:
         return self.conversation.is_zh
 
     @cached_property
-    def typed(self) -> list[Step]:
+    def typed_queries(self) -> list[Step]:
         """Return the typed queries so far."""
         return [step for step in self.conversation.of("data") if "question" not in step.arguments]
 
     @cached_property
     def sheets(self) -> list[Sheet]:
         """Return the tables that they have brought."""
-        return [sheet for step in self.typed if step.is_ok for sheet in step.head.get("sheets", ())]
+        return [sheet for step in self.typed_queries if step.is_ok for sheet in step.head.get("sheets", ())]
 
     @cached_property
-    def printed(self) -> dict[int, tuple[Mapping[str, Any], str]]:
+    def outcomes(self) -> dict[int, tuple[Mapping[str, Any], str]]:
         """Return what the steps gave, values or errors, with its citation, by the number of the step."""
         return {
             one["step"]: (one, cite(step.material))
@@ -54,7 +54,7 @@ class Calculation:
     @property
     def values(self) -> dict[int, tuple[Mapping[str, Any], str]]:
         """Return the results of the steps that have one."""
-        return {number: one for number, one in self.printed.items() if not one[0].get("error")}
+        return {number: one for number, one in self.outcomes.items() if not one[0].get("error")}
 
     @property
     def labels(self) -> dict[int, str]:
@@ -63,7 +63,7 @@ class Calculation:
 
     def fetch(self) -> Call | None:
         """Return the call for the next series."""
-        asked = [{key: step.arguments.get(key) for key in ("entities", "indicators")} for step in self.typed]
+        asked = [{key: step.arguments.get(key) for key in ("entities", "indicators")} for step in self.typed_queries]
         return next((Call("data", query) for query in self.program.queries if query not in asked), None)
 
     def compute(self) -> Call | None:
@@ -89,7 +89,7 @@ class Calculation:
             )
             for one in self.program.assumptions
         ]
-        errors = {number: str(one.get("error", "")) for number, (one, _) in self.printed.items()}
+        errors = {number: str(one.get("error", "")) for number, (one, _) in self.outcomes.items()}
         left = {number: label for number, label in self.labels.items() if number not in self.values}
         failed = [label + (f" ({errors[number]})" if errors.get(number) else "") for number, label in left.items()]
         return [*self._check_premise(), *assumed, *doubt, *failed]
@@ -117,7 +117,7 @@ class Calculation:
         """Return a line per step, and the conventions of the calculations; a refusal where no step has a value."""
         if not self.values:
             left = join(filter(None, self.list_open()), self.is_zh) or self.conversation.question
-            return [say("refused", self.is_zh, left + next((cited for _, cited in self.printed.values()), ""))]
+            return [say("refused", self.is_zh, left + next((cited for _, cited in self.outcomes.values()), ""))]
         said = {text: cited for one, cited in self.values.values() for text in one.get("conventions", ())}
         conventions = join([text + cited for text, cited in said.items()], self.is_zh)
         return ["\n".join(self._write_lines()), *([conventions] if conventions else [])]

@@ -10,10 +10,10 @@ from fathom.domain.chat.guidance import has_own_documents, question_of
 from fathom.domain.chat.hermes import OPEN
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.chat.notices import is_note
-from fathom.domain.chat.results import Step, read_steps
 from fathom.domain.profile.guidance import Line, find_value, read_memory
 from fathom.domain.profile.kinds import Kind
 from fathom.domain.text.terms import is_chinese
+from fathom.domain.tool_results import Step, read_steps
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from fathom.domain.chat.results import Step
 from fathom.domain.chat.tolerant import items
 from fathom.domain.text.terms import is_chinese, is_small_talk
+from fathom.domain.tool_results import Step
 from fathom.services.policy.reference.answer import Findings, cite, compose, join, mend
 from fathom.services.policy.reference.calculation import Calculation
 from fathom.services.policy.reference.conversation import Call, Conversation
@@ -81,13 +81,13 @@ class Walk:
         return len(self._questions) > 1 and self._questions[1].is_ok
 
     @cached_property
-    def _asked(self) -> Step:
+    def _question(self) -> Step:
         """Return the question that counts."""
         return self._questions[self._is_converted] if self._questions else NO_STEP
 
     @cached_property
     def _reading(self) -> Reading:
-        return read_step(self._asked)
+        return read_step(self._question)
 
     @cached_property
     def _surely(self) -> Program | None:
@@ -101,7 +101,7 @@ class Walk:
     @cached_property
     def _calculation(self) -> Calculation | None:
         """Return the calculation of the program; None where the question's own table is the one value it looks up."""
-        program, sheets = self._surely, self._asked.head.get("sheets", ())
+        program, sheets = self._surely, self._question.head.get("sheets", ())
         if program is None or not program.is_computable or "python" not in self.tools:
             return None
         is_one = program.lookup is not None and len(sheets) == 1 and sheets[0].get("rows") == 1
@@ -113,7 +113,7 @@ class Walk:
     def _sheets(self) -> list[Sheet]:
         """Return the tables of the question; none for one that asks for texts."""
         is_for_texts = self._surely is not None and self._surely.kind == "documents" and "search" in self.tools
-        return list(self._asked.head.get("sheets", ())) if self._asked.is_ok and not is_for_texts else []
+        return list(self._question.head.get("sheets", ())) if self._question.is_ok and not is_for_texts else []
 
     @cached_property
     def _quotes(self) -> list[Quote]:
@@ -161,9 +161,9 @@ class Walk:
             steps, sheets = tuple(step for step in steps if step.tool in ("search", "fetch")), []
         elif self._gaps:
             stop = "。" if self._is_zh else "."
-            return join([text for _, text in self._gaps], self._is_zh) + cite(self._asked.material) + stop
+            return join([text for _, text in self._gaps], self._is_zh) + cite(self._question.material) + stop
         elif one is not None:
-            steps, sheets = tuple(step for step in steps if step is not self._asked), one.used_sheets
+            steps, sheets = tuple(step for step in steps if step is not self._question), one.used_sheets
         elif self._is_converted:
             steps = tuple(step for step in steps if step is not self._questions[0])
         if self._is_quoted or one is not None:

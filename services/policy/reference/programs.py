@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from fathom.domain.chat.results import Step
+from fathom.domain.tool_results import Step
 from fathom.services.policy.reference.reading import load_table
 from fathom.services.policy.reference.tables import Sheet, list_columns
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from fathom.domain.chat.results import Step
+from fathom.domain.tool_results import Step
 
 NOT_UNDERSTOOD = "NOT_UNDERSTOOD"
 Words = tuple[str, str, str]

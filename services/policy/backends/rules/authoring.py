@@ -19,10 +19,10 @@ import yaml
 
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.chat.quoting import read_sections
-from fathom.domain.chat.results import parse_object
 from fathom.domain.text.language import language_of
 from fathom.domain.text.markup import CITATION, show_plain
 from fathom.domain.text.terms import list_sentences, list_words
+from fathom.domain.tool_results import parse_object
 from fathom.services.policy.backends.rules.judging import NUMBER, score
 
 PREFIX = "fathom.data."
