@@ -52,6 +52,8 @@ CHUNK_BYTES = 256 * 1024
 MAX_MENTIONS = 256
 # Earlier questions that a follow-up may lean on.
 MAX_EARLIER = 3
+# The longest example of a program has 700.
+MAX_PROGRAM_CHARS = 2_000
 # Each is loaded whole into memory for the statement.
 MAX_SQL_SHEETS = 16
 # Sheets whose columns a program may name, and up to which decoded size: their dates are read for each new question.
@@ -295,9 +297,10 @@ class DatafetchServicer:
             understood=query_to_proto(seen.query),
             mentions=[mention_to_proto(item, request.question) for item in seen.mentions],
         )
-        if request.with_program:
+        if request.with_program or request.program:
             own = tuple([one for sheet_id in sheets for one in await self._list_own_series(sheet_id)])
-            program = await self._engine.read_program([*earlier, request.question], as_of, own)
+            given = check_program(request.program)
+            program = await self._engine.read_program([*earlier, request.question], as_of, own, given)
             if program is not None:
                 response.program.CopyFrom(program_to_proto(program, sheets))
         return response
@@ -337,6 +340,13 @@ def check_sheets(values: Sequence[str]) -> Sequence[str]:
     if len(values) > MAX_SHEETS:
         raise InvalidField("sheet_ids", f"must be at most {MAX_SHEETS}")
     return values
+
+
+def check_program(text: str) -> str:
+    """Return a caller's program; raises ``InvalidField("program")`` for a text that is too long to be read."""
+    if len(text) > MAX_PROGRAM_CHARS:
+        raise InvalidField("program", f"must have at most {MAX_PROGRAM_CHARS:,} characters")
+    return text
 
 
 def check_earlier(values: Sequence[str]) -> Sequence[str]:

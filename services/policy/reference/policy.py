@@ -14,7 +14,7 @@ from fathom.services.policy.reference.calculation import Calculation
 from fathom.services.policy.reference.conversation import Call, Conversation, Step
 from fathom.services.policy.reference.documents import Quote, choose_hit, list_quotes
 from fathom.services.policy.reference.preferences import ask_preferred
-from fathom.services.policy.reference.programs import Program, read_program
+from fathom.services.policy.reference.programs import Program, Written, read_program
 from fathom.services.policy.reference.reading import is_reason, load_table, read_step, say
 from fathom.services.policy.reference.tables import Sheet, list_columns
 
@@ -27,8 +27,8 @@ CITATION = re.compile(r"\s*\[[\d, ]+\]")
 class Walk:
     """The walk through the tools for one conversation, as far as its results say that it has come."""
 
-    def __init__(self, conversation: Conversation, tools: Sequence[str]) -> None:
-        self._conversation, self._tools = conversation, frozenset(tools)
+    def __init__(self, conversation: Conversation, tools: Sequence[str], written: Written | None = None) -> None:
+        self._conversation, self._tools, self._written = conversation, frozenset(tools), written
         self._is_zh = conversation.is_zh
         asked = [step for step in conversation.of("data") if "question" in step.arguments]
         first = asked[0] if asked else Step("data", {}, {}, "")
@@ -37,6 +37,8 @@ class Walk:
         self._asked = asked[1] if self._is_converted else first
         self._reading = read_step(self._asked)
         self._program = read_program(first)
+        if self._program is not None and written is not None:
+            self._program = written.judge(self._program) if written.text else None
 
     def next(self) -> Call:
         """Return the next call, ``finish`` when nothing is left to try or only that is allowed."""
@@ -170,7 +172,8 @@ class Walk:
         return compose(Findings(conversation, reading, one.used_sheets, self._quotes, one.write_paragraphs()))
 
     def _ask(self) -> Call:
-        return Call("data", {"question": self._conversation.question[:2000]})
+        given = {"program": self._written.text} if self._written is not None and self._written.text else {}
+        return Call("data", {"question": self._conversation.question[:2000], **given})
 
     def _convert(self) -> Call | None:
         """Ask once more in the currency or the unit that the user prefers."""
@@ -205,11 +208,14 @@ def write_gap(gap: Mapping[str, str], is_zh: bool) -> str:
     return say("no_period", is_zh, words, str(gap.get("detail", "")).rstrip("."))
 
 
-def next_call(conversation: Conversation, tools: Sequence[str]) -> Call:
-    """Return the next call of the reference policy; the questions of a list are given to researchers of their own."""
+def next_call(conversation: Conversation, tools: Sequence[str], written: Written | None = None) -> Call:
+    """Return the next call of the reference policy; the questions of a list are given to researchers of their own.
+
+    ``written`` is a program of the question that a model has written, in place of that of the data tool.
+    """
     parts = [text for text in items(conversation.question) if text.endswith(("?", "？"))][:MOST_PARTS]
     if "delegate" not in tools or len(parts) < 2 or mend(conversation) is not None:
-        return Walk(conversation, tools).next()
+        return Walk(conversation, tools, written).next()
     results = conversation.of("delegate")
     if not results and not conversation.is_last_round:
         intent = load_table("texts")["intent"]["delegate"][is_chinese(conversation.question)]

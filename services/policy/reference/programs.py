@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any
 
@@ -55,6 +55,25 @@ class Series:
 
 
 @dataclass(frozen=True)
+class Written:
+    """A program that a language model has written of a question, without ids, with the probability of its tokens.
+
+    Without text it has written none, and the data tool's own does not take its place.
+    From ``least`` on it is computed, from ``certain`` on without a doubt.
+    """
+
+    text: str
+    confidence: float
+    least: float
+    certain: float
+
+    def judge(self, program: Program) -> Program:
+        """Return the program as the data tool has resolved it, as sure as the model is that wrote it."""
+        # The data tool's own confidence says how likely its reader holds what somebody else has written.
+        return replace(program, confidence=self.confidence, least=self.least, certain=self.certain)
+
+
+@dataclass(frozen=True)
 class Program:
     """The steps of a calculation, the series that they need, and what keeps it from being computed."""
 
@@ -66,6 +85,8 @@ class Program:
     link_confidence: float
     words: tuple[str, ...] = ()
     assumptions: tuple[Mapping[str, Any], ...] = ()
+    least: float = field(default_factory=lambda: float(load_table("phrases")["confidence"]))
+    certain: float = field(default_factory=lambda: float(load_table("phrases")["certain"]))
 
     def leaves_out(self, reading: Reading, question: str) -> bool:
         """Return whether the question has a name, a period or a number that no step uses.
@@ -94,13 +115,12 @@ class Program:
     @property
     def is_sure(self) -> bool:
         """Return whether it is likely enough what the question asks for."""
-        table = load_table("phrases")
-        return bool(self.confidence >= table["confidence"] and self.link_confidence >= table["link_confidence"])
+        return bool(self.confidence >= self.least and self.link_confidence >= load_table("phrases")["link_confidence"])
 
     @property
     def is_certain(self) -> bool:
         """Return whether nothing need be said of how the question was read."""
-        return bool(self.confidence >= load_table("phrases")["certain"])
+        return self.confidence >= self.certain
 
     @property
     def is_computable(self) -> bool:
