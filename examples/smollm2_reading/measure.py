@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fathom.domain.chat.messages import Completion
-from fathom.domain.intervals import wilson
+from fathom.operations.shadow.gate import wilson
 from fathom.services.policy.backends.reading.backend import make_request
 from fathom.services.policy.backends.transformers.backend import TransformersBackend
 from fathom.services.policy.config import TransformersModel

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from fathom.core.errors import InvalidField
+from fathom.api.policy.v1 import policy_pb2 as policy
+from fathom.core.errors import InvalidField, NotReady
+from fathom.core.retry import RetryPolicy
 from fathom.trainers.commands.reading_files import write_readings
+from fathom.trainers.data.export import tokens
 from fathom.trainers.data.mixtures.exporting import build_rows
 from fathom.trainers.data.queries.record import read_queries
 from fathom.trainers.data.stages.reading import make_readings, read_examples
@@ -73,3 +77,24 @@ async def test_rows_are_exported_with_loss_on_the_program_alone(tmp_path: Path) 
     built = await build_rows(found.records, "sft")
     assert [row["messages"][-1]["content"] for row in built.rows] == [one.output for one in found.records]
     assert [message["weight"] for message in built.rows[0]["messages"] if "weight" in message][-1] == 1
+
+
+class LoadingPolicy:
+    """Policy whose model is there from the third request on."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def tokenize(self, request: policy.TokenizeRequest) -> policy.TokenizeResponse:
+        self.asked += 1
+        if self.asked < 3:
+            raise NotReady("model 'small' is being loaded")
+        return policy.TokenizeResponse(token_ids=[1, 2])
+
+
+async def test_an_export_waits_for_a_model_that_is_being_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "LOADING", RetryPolicy(attempts=3, first_delay_s=0.0))
+    served = LoadingPolicy()
+    renderer = tokens.PolicyRenderer(SimpleNamespace(policy=served), "small")  # type: ignore[arg-type]
+    assert await renderer.ids([], prompt=True, tools=False) == [1, 2]
+    assert served.asked == 3
