@@ -38,6 +38,7 @@ from tests.golden.blind.schema import FOLDER, Question, load_questions
 
 # Two processors answer two questions at a time; a model at an endpoint mostly waits.
 AT_ONCE = {"rules": 2, "endpoint": 20, "reading": 8}
+UNTRAINED_TOKENS = 96
 # Rows of a placed table that a reader sees without scrolling.
 ROWS = 30
 ACCEPTABLE = "right or rightly refused"
@@ -70,8 +71,13 @@ async def run() -> None:
 def make_models(url: str, reader: str = "") -> dict[str, Any]:
     """Return the models of the stack: the reference policy, and the endpoint or the reading model if there is one."""
     if reader:
-        network = {"adapter": None if reader == "raw" else reader, "threads": int(os.environ.get("THREADS", "1"))}
-        return {"rules": {"engine": "rules"}, "reading": {"engine": "reading", "network": network}}
+        network = {"adapter": None if reader == "raw" else reader, "threads": 1}
+        # A model that has not learnt the language writes on for as long as it may.
+        tokens = UNTRAINED_TOKENS if reader == "raw" else 256
+        return {
+            "rules": {"engine": "rules"},
+            "reading": {"engine": "reading", "network": network, "program_tokens": tokens},
+        }
     if not url:
         return {"rules": {"engine": "rules"}}
     endpoint = {"engine": "openai", "base_url": url, "model": "endpoint", "timeout_s": 1_200, "api_key_env": ""}
