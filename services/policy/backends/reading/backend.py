@@ -151,8 +151,16 @@ def make_request(question: str, most: int) -> Request:
 
 def hide_ids(completion: Completion, version: int) -> Completion:
     """Return a completion of the rules without their token ids, which nobody has sampled, as one of a version."""
-    none = {"prompt_token_ids": (), "sampled_token_ids": (), "log_probs": (), "boundary_tokens": 0}
-    return replace(completion, exact=False, version_min=version, version_max=version, **none)
+    return replace(
+        completion,
+        prompt_token_ids=(),
+        sampled_token_ids=(),
+        log_probs=(),
+        boundary_tokens=0,
+        exact=False,
+        version_min=version,
+        version_max=version,
+    )
 
 
 def takes_program(tools: Sequence[ToolSpec]) -> bool:

@@ -129,8 +129,8 @@ def reply(request: Request, written: Written | None = None) -> str:
         return search_r1.next_text(request.messages)
     if request.response_schema_json and (judged := judge_reply(request.response_schema_json, request.messages)):
         return judged
-    if request.response_schema_json and (written := write_reply(request.response_schema_json, request.messages)):
-        return written
+    if request.response_schema_json and (text := write_reply(request.response_schema_json, request.messages)):
+        return text
     if not request.tools:
         return answer_stage(request.messages) or NO_TOOLS
     conversation = read_conversation(request.messages)
