@@ -14,6 +14,8 @@ from fathom.core.errors import DeadlineExceeded, InvalidField, NotReady
 from fathom.core.ids import content_hash
 from fathom.domain.bundle.manifest import Manifest, verify
 from fathom.domain.encoders.choose import Encoders
+from fathom.domain.programs.asking import read_program
+from fathom.domain.programs.language import Call
 from fathom.services.datafetch.catalog.frameworks import BUNDLED, Frameworks, load_frameworks
 from fathom.services.datafetch.catalog.layer import LIBRARY, Layer, load
 from fathom.services.datafetch.catalog.matching import Matcher, Scored
@@ -304,27 +306,31 @@ class Engine:
         return await self._read(check_question(question), as_of)
 
     async def read_program(
-        self, texts: Sequence[str], as_of: date | None, own: tuple[OwnSeries, ...] = ()
+        self, texts: Sequence[str], as_of: date | None, own: tuple[OwnSeries, ...] = (), program: str = ""
     ) -> ProgramReading | None:
         """Translate the last of some questions into a program; the earlier ones complete it.
 
-        ``own`` are columns of the user's tables that it may name.
+        ``own`` are columns of the user's tables that it may name. A given ``program`` without ids is resolved instead.
 
         None without an encoder, until the reader is loaded, and where no program was found. Raises ``InvalidField``.
         """
-        asked = tuple(map(check_question, texts))
+        asked, given = tuple(map(check_question, texts)), read_program(program) if program else ()
         translation = await self._translations.get(
-            (asked, as_of, own),
-            lambda: self._translate(asked, as_of, own),
+            (asked, as_of, own, program),
+            lambda: self._translate(asked, as_of, own, given),
             lambda translation: math.inf if translation.is_final else 0.0,
         )
         return translation.program
 
-    async def _translate(self, texts: Sequence[str], as_of: date | None, own: Sequence[OwnSeries]) -> Translation:
+    async def _translate(
+        self, texts: Sequence[str], as_of: date | None, own: Sequence[OwnSeries], given: Sequence[Call]
+    ) -> Translation:
         loader = self._share_loader()
         reader = await loader.get(self._config.embedding_wait_seconds)
         if reader is None:
             return Translation(None, loader.is_done)
+        if given:
+            return Translation(await asyncio.to_thread(reader.follow, given, texts, as_of, own), True)
         return Translation(await asyncio.to_thread(reader.read, texts, as_of, own), True)
 
     def _share_loader(self) -> ProgramLoader:

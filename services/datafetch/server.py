@@ -12,6 +12,7 @@ from fathom.core.errors import InvalidField, NotFound
 from fathom.core.ids import checked_id
 from fathom.domain import frames
 from fathom.domain.decoding import Decoder, DecodingLimits
+from fathom.domain.programs.language import EURO
 from fathom.hosting.deps import Deps
 from fathom.services.datafetch.catalog.frameworks.rpc import list_frameworks
 from fathom.services.datafetch.config import Config
@@ -33,7 +34,6 @@ from fathom.services.datafetch.encoding import TextEncoder
 from fathom.services.datafetch.engine import MAX_QUESTION_CHARS, Engine
 from fathom.services.datafetch.lifetimes import make_lifetimes
 from fathom.services.datafetch.policy_model import PolicyModel
-from fathom.services.datafetch.programs.language import EURO
 from fathom.services.datafetch.programs.own import OwnSeries, list_own_series
 from fathom.services.datafetch.programs.wording.unused import find_unused
 from fathom.services.datafetch.query.export import XLSX, as_arrow, as_csv, as_parquet, as_xlsx
@@ -54,6 +54,8 @@ CHUNK_BYTES = 256 * 1024
 MAX_MENTIONS = 256
 # Earlier questions that a follow-up may lean on.
 MAX_EARLIER = 3
+# The longest example of a program has 700.
+MAX_PROGRAM_CHARS = 2_000
 # Each is loaded whole into memory for the statement.
 MAX_SQL_SHEETS = 16
 # Sheets whose columns a program may name, and up to which decoded size: their dates are read for each new question.
@@ -297,9 +299,10 @@ class DatafetchServicer:
             understood=query_to_proto(seen.query),
             mentions=[mention_to_proto(item, request.question) for item in seen.mentions],
         )
-        if request.with_program:
+        if request.with_program or request.program:
             own = tuple([one for sheet_id in sheets for one in await self._list_own_series(sheet_id)])
-            program = await self._engine.read_program([*earlier, request.question], as_of, own)
+            given = check_program(request.program)
+            program = await self._engine.read_program([*earlier, request.question], as_of, own, given)
             if program is not None:
                 # Economies have many series, and the euro is the base of all rates.
                 bare = [EURO, *(one.id for one in self._engine.layer.entities.values() if one.kind == "economy")]
@@ -342,6 +345,13 @@ def check_sheets(values: Sequence[str]) -> Sequence[str]:
     if len(values) > MAX_SHEETS:
         raise InvalidField("sheet_ids", f"must be at most {MAX_SHEETS}")
     return values
+
+
+def check_program(text: str) -> str:
+    """Return a caller's program; raises ``InvalidField("program")`` for a text that is too long to be read."""
+    if len(text) > MAX_PROGRAM_CHARS:
+        raise InvalidField("program", f"must have at most {MAX_PROGRAM_CHARS:,} characters")
+    return text
 
 
 def check_earlier(values: Sequence[str]) -> Sequence[str]:

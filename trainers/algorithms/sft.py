@@ -26,7 +26,7 @@ from fathom.trainers.data.sequences import Row, batch, fingerprint, read_rows
 from fathom.trainers.interfaces import Checkpoints
 from fathom.trainers.learners import checkpoint
 from fathom.trainers.learners.forward import crop_padding, passes
-from fathom.trainers.learners.models import export, load_model, load_tokenizer
+from fathom.trainers.learners.models import export, export_adapter, load_model, load_tokenizer
 from fathom.trainers.learners.networks import Placement, PolicyNetwork, device_of
 from fathom.trainers.learners.stepping import Stepper
 from fathom.trainers.objectives.preference_loss import sft_loss
@@ -243,10 +243,21 @@ class SftTrainer(ImitationTrainer[Row]):
         super().__init__(config, network, objective, rows, held, log, checkpoints)
 
     def fit(self) -> dict[str, float]:
-        """Train, then write the model to ``trainer.output``/model, which another training can use as ``model.path``."""
+        """Train, then write what was learnt, as ``write_result`` does."""
         metrics = super().fit()
-        export(self.network, self.model, self.tokenizer, self.config.model, self.config.trainer.output / "model")
+        write_result(self.network, self.model, self.tokenizer, self.config)
         return metrics
+
+
+def write_result(network: PolicyNetwork, model: Any, tokenizer: Any, config: TrainConfig) -> None:
+    """Write the model to ``trainer.output``/model, which another training can use as ``model.path``.
+
+    With ``model.lora_publish`` "adapter" the adapter alone is written, to ``trainer.output``/adapter.
+    """
+    if config.model.lora_rank and config.model.lora_publish == "adapter":
+        export_adapter(network, config.model, config.trainer.output / "adapter")
+    else:
+        export(network, model, tokenizer, config.model, config.trainer.output / "model")
 
 
 def add(metrics: dict[str, float], shares: dict[str, float]) -> None:

@@ -130,6 +130,23 @@ def evolve(
 
 
 @stages.command()
+def reading(
+    source: Annotated[list[Path], typer.Argument(help="JSON Lines of questions with programs, or a folder of them.")],
+    target: Target,
+    language: Annotated[str, typer.Option(help="en or zh.")] = "en",
+    held: Annotated[
+        Optional[list[Path]],  # noqa: UP045
+        typer.Option(help="File of an evaluation, whose questions are left out; repeatable."),
+    ] = None,
+    share: Annotated[float, typer.Option(help="Share of a held question from which it is one.", min=0.01, max=1)] = 0.7,
+) -> None:
+    """Turn questions with their calculations into rows that a model learns to read questions from; no stack."""
+    from fathom.trainers.commands.reading_files import write_readings
+
+    write_readings(source, target, language, held or [], share)
+
+
+@stages.command()
 def review(
     source: Records,
     by: Annotated[str, typer.Option(help="Who decides.")],

@@ -109,6 +109,8 @@ READERS: tuple[Reader, ...] = (
            lambda name, config: config.model.lora_rank > 0),
     Reader("algorithms/ppo.py", ("model.lora_publish",), "model.lora_rank above 0, rollout.source planner",
            lambda name, config: asks_planner(name, config) and config.model.lora_rank > 0),
+    Reader("algorithms/sft.py", ("model.lora_publish",), "sft, dpo with model.lora_rank above 0",
+           lambda name, config: name in FROM_FILES and config.model.lora_rank > 0),
     Reader("jobs/launch.py", ("model.name",)),
     Reader("algorithms/ppo.py", (*below("rollout", "n temperature top_p"), "algorithm.state_masking"), "RL", plays),
     Reader("algorithms/validation.py", ("rollout.val_temperature",), "RL", plays),

@@ -58,6 +58,18 @@ class Conversation:
         text = self.texts[self.places[first].turn]
         return trim(text[self.places[first].start : self.places[last].end])
 
+    def find_stretch(self, words: str) -> Stretch | None:
+        """Return the pieces that words of a turn stand in, of the last turn that has them; None for other words."""
+        for turn in range(len(self.texts) - 1, -1, -1):
+            start = self.texts[turn].find(words) if words.strip() else -1
+            end = start + len(words)
+            held = [
+                at for at, one in enumerate(self.places) if one.turn == turn and one.end > start and one.start < end
+            ]
+            if start >= 0 and held:
+                return Stretch(held[0], held[-1], words)
+        return None
+
 
 def cut_turns(texts: Sequence[str], cutter: Cutter) -> Conversation:
     """Return the last turns as pieces; the oldest are left out where they are too long together."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fathom.core.errors import CorruptData
 from fathom.domain.encoders.bert import Bert, Block, Linear, Norm
-from fathom.services.datafetch.programs.language import INDEX, SPAN, TOKENS
+from fathom.domain.programs.language import INDEX, SPAN, TOKENS
 from fathom.services.datafetch.programs.weights import FILE, Weights
 
 HEADS = 8

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fathom.domain.programs.language import WHOLE_TABLE
 from fathom.services.datafetch.catalog.schema import Frequency
 from fathom.services.datafetch.discovery.query_vectors import QueryVectors
 from fathom.services.datafetch.programs.catalogue import Entry
-from fathom.services.datafetch.programs.language import WHOLE_TABLE
 from fathom.services.datafetch.programs.linking import EXACT, Floats, Linker, Vectors
 from fathom.services.datafetch.warehouse.database import SeriesFacts
 

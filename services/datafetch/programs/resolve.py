@@ -8,9 +8,7 @@ from datetime import date
 from enum import StrEnum
 
 from fathom.core.errors import InvalidField
-from fathom.services.datafetch.catalog.text import is_chinese
-from fathom.services.datafetch.parser.time import expressions
-from fathom.services.datafetch.programs.language import (
+from fathom.domain.programs.language import (
     EURO,
     SPECIAL,
     WHOLE_TABLE,
@@ -24,6 +22,8 @@ from fathom.services.datafetch.programs.language import (
     split_signature,
     walk,
 )
+from fathom.services.datafetch.catalog.text import is_chinese
+from fathom.services.datafetch.parser.time import expressions
 from fathom.services.datafetch.programs.numbers import read_number
 
 CALCULATION = "calculation"

@@ -10,9 +10,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fathom.services.datafetch.programs.automaton import State
+from fathom.domain.programs.automaton import State
+from fathom.domain.programs.language import BEGIN, CLOSE, END, INDEX, NO_SERIES, SPAN, TOKENS, Action
 from fathom.services.datafetch.programs.conversation import Stretch
-from fathom.services.datafetch.programs.language import BEGIN, CLOSE, END, INDEX, NO_SERIES, SPAN, TOKENS, Action
 
 BEAM = 4
 # Tokens of the longest program that is searched for; the longest example has 110.

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.core.errors import CorruptData, MissingExtra
-from fathom.services.datafetch.programs.language import TOKENS
+from fathom.domain.programs.language import TOKENS
 
 FILE = Path(__file__).parent / "weights.safetensors"
 SCALE = ".scale"

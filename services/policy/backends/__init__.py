@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fathom.services.policy.config import ModelConfig, OpenAIModel, RulesModel, VllmModel
+from fathom.services.policy.config import ModelConfig, OpenAIModel, ReadingModel, RulesModel, VllmModel
 from fathom.services.policy.model import Backend
 
 
@@ -12,6 +12,11 @@ def open_backend(name: str, config: ModelConfig, cache_dir: Path) -> Backend:
     """Create the backend of a model without loading it; raise ``MissingExtra`` when its packages are not installed."""
     # Each import brings the engine's libraries, of which an installation usually has one; so only the wanted one is
     # made.
+    # Before the rules, of whose settings it has all.
+    if isinstance(config, ReadingModel):
+        from fathom.services.policy.backends.reading.backend import ReadingBackend
+
+        return ReadingBackend(name, config, cache_dir)
     if isinstance(config, RulesModel):
         from fathom.services.policy.backends.rules.backend import RulesBackend
 

@@ -15,7 +15,7 @@ from fathom.services.policy.reference.calculation import Calculation
 from fathom.services.policy.reference.conversation import Call, Conversation
 from fathom.services.policy.reference.documents import Quote, choose_hit, list_quotes
 from fathom.services.policy.reference.preferences import ask_preferred
-from fathom.services.policy.reference.programs import Program, read_program
+from fathom.services.policy.reference.programs import Program, Written, read_program
 from fathom.services.policy.reference.reading import Reading, is_reason, load_table, read_step, say
 from fathom.services.policy.reference.tables import Sheet, list_columns
 
@@ -32,6 +32,8 @@ class Walk:
 
     conversation: Conversation
     tools: frozenset[str]
+    written: Written | None = None
+    """What a model has made of the question, in place of the data tool's own program."""
 
     def next(self) -> Call:
         """Return the next call, ``finish`` when nothing is left to try or only that is allowed."""
@@ -93,6 +95,8 @@ class Walk:
     def _surely(self) -> Program | None:
         """Return the program if it says with all names, periods and numbers of the question what that asks for."""
         program = read_program(self._questions[0] if self._questions else NO_STEP)
+        if program is not None and self.written is not None:
+            program = self.written.judge(program) if self.written.text else None
         if program is None or not program.is_sure or self._is_small_talk:
             return None
         # A follow-up's words are only a part of what is asked.
@@ -173,7 +177,8 @@ class Walk:
         return compose(Findings(conversation, reading, sheets, self._quotes, computed, self._is_converted))
 
     def _ask(self) -> Call:
-        return Call("data", {"question": self.conversation.question[:2000]})
+        given = {"program": self.written.text} if self.written is not None and self.written.text else {}
+        return Call("data", {"question": self.conversation.question[:2000], **given})
 
     def _convert(self) -> Call | None:
         """Ask once more in the currency or the unit that the user prefers."""
@@ -205,12 +210,15 @@ def write_gap(gap: Mapping[str, str], is_zh: bool) -> str:
     return say("no_period", is_zh, words, str(gap.get("detail", "")).rstrip("."))
 
 
-def next_call(conversation: Conversation, tools: Sequence[str]) -> Call:
-    """Return the next call of the reference policy; the questions of a list are given to researchers of their own."""
+def next_call(conversation: Conversation, tools: Sequence[str], written: Written | None = None) -> Call:
+    """Return the next call of the reference policy; the questions of a list are given to researchers of their own.
+
+    ``written`` is a program of the question that a model has written, in place of that of the data tool.
+    """
     parts = [text for text in items(conversation.question) if text.endswith(("?", "？"))][:MOST_PARTS]
     results, is_zh = conversation.of("delegate"), is_chinese(conversation.question)
     if "delegate" not in tools or len(parts) < 2 or mend(conversation) is not None:
-        calls = [Walk(conversation, frozenset(tools)).next()]
+        calls = [Walk(conversation, frozenset(tools), written).next()]
         is_zh = conversation.is_zh
     elif not results and not conversation.is_last_round:
         calls = [Call("delegate", {"question": part}) for part in parts]

@@ -6,7 +6,7 @@ import ast
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -37,6 +37,25 @@ class Series:
 
 
 @dataclass(frozen=True)
+class Written:
+    """A program that a language model has written of a question, without ids, with the probability of its tokens.
+
+    Without text it has written none, and the data tool's own does not take its place.
+    From ``least`` on it is computed, from ``certain`` on without a doubt.
+    """
+
+    text: str
+    confidence: float
+    least: float
+    certain: float
+
+    def judge(self, program: Program) -> Program:
+        """Return the program as the data tool has resolved it, as sure as the model is that wrote it."""
+        # The data tool's own confidence says how likely its reader holds what somebody else has written.
+        return replace(program, confidence=self.confidence, least=self.least, certain=self.certain)
+
+
+@dataclass(frozen=True)
 class Program:
     """The steps of a calculation, the series that they need, and what keeps it from being computed.
 
@@ -53,6 +72,8 @@ class Program:
     words: tuple[str, ...]
     assumptions: tuple[Mapping[str, Any], ...]
     unused: tuple[Mapping[str, str], ...]
+    least: float = field(default_factory=lambda: float(load_table("phrases")["confidence"]))
+    certain: float = field(default_factory=lambda: float(load_table("phrases")["certain"]))
 
     @property
     def leaves_out(self) -> bool:
@@ -75,13 +96,12 @@ class Program:
     @property
     def is_sure(self) -> bool:
         """Return whether it is likely enough what the question asks for."""
-        table = load_table("phrases")
-        return bool(self.confidence >= table["confidence"] and self.link_confidence >= table["link_confidence"])
+        return bool(self.confidence >= self.least and self.link_confidence >= load_table("phrases")["link_confidence"])
 
     @property
     def is_certain(self) -> bool:
         """Return whether nothing need be said of how the question was read."""
-        return bool(self.confidence >= load_table("phrases")["certain"])
+        return self.confidence >= self.certain
 
     @property
     def is_computable(self) -> bool:

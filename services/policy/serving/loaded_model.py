@@ -23,6 +23,7 @@ FREE_SHARE = 8
 DETAILS = {
     "rules": "Deterministic reference policy: fixed rules, no neural network.",
     "transformers": "Causal language model in this process.",
+    "reading": "Reference policy for which a language model reads the question.",
     "vllm": "Causal language model in vLLM's engine.",
     "openai": "Model behind a compatible endpoint; token ids and log-probabilities are not exact.",
 }
@@ -88,7 +89,7 @@ class LoadedModel:
             state=state,
             policy_version=backend.version if backend else 0,
             window_tokens=backend.window_tokens if backend else self.config.window_tokens,
-            exact=self.config.engine != "openai",
+            exact=self.config.engine not in ("openai", "reading"),
             detail=detail,
         )
 

@@ -3,6 +3,9 @@
 Reads every set in ``tests/golden/blind/questions`` (written from README and data, without knowledge of the code, and
 committed before its first run), or those that ``FATHOM_BENCH_BLIND`` names, separated by commas. The reference policy
 answers; ``FATHOM_BENCH_BLIND_MODEL`` is the base URL of an OpenAI-compatible endpoint that answers in its place.
+``FATHOM_BENCH_BLIND_READER`` is a LoRA adapter of SmolLM2, or "raw": the engine ``reading`` answers with it, and only the
+whole English questions are asked, which it has learnt to read (``FATHOM_BENCH_BLIND_RULES=1``: by the reference policy,
+for comparison). Such runs are parts of sets, which nothing records.
 A set's first run is recorded in ``tests/golden/blind/records.yaml``; later ones are named as such.
 ``FATHOM_BENCH_BLIND_OUT`` names a file for the answers and grades, one JSON object per line. The baseline is datafetch
 alone: the question's words become a query, and its tables are the answer. Needs the bundled data (``make data``).
@@ -29,11 +32,13 @@ from fathom.core.errors import FathomError
 from fathom.operations.shadow.gate import wilson
 from tests.bench.planner.first_runs import announce, record
 from tests.bench.planner.questions import local_stack
+from tests.bench.planner.questions_small import until_ready
 from tests.golden.blind.grading import REFERENCE, Given, Grade, Verdict, judge, read_numbers
 from tests.golden.blind.schema import FOLDER, Question, load_questions
 
 # Two processors answer two questions at a time; a model at an endpoint mostly waits.
-AT_ONCE = {"rules": 2, "endpoint": 20}
+AT_ONCE = {"rules": 2, "endpoint": 20, "reading": 8}
+UNTRAINED_TOKENS = 96
 # Rows of a placed table that a reader sees without scrolling.
 ROWS = 30
 ACCEPTABLE = "right or rightly refused"
@@ -42,12 +47,17 @@ BY_PLANNER = trajectory.PROTOCOL_UNSPECIFIED
 
 async def run() -> None:
     """Print a table per set and one of all."""
-    url = os.environ.get("FATHOM_BENCH_BLIND_MODEL", "")
-    model = "endpoint" if url else "rules"
+    url, reader = os.environ.get("FATHOM_BENCH_BLIND_MODEL", ""), os.environ.get("FATHOM_BENCH_BLIND_READER", "")
+    model = "endpoint" if url else "reading" if reader and not os.environ.get("FATHOM_BENCH_BLIND_RULES") else "rules"
     verdicts: list[Verdict] = []
-    async with local_stack(make_models(url)) as (clients, _store):
+    async with local_stack(make_models(url, reader)) as (clients, _store):
+        if model == "reading":
+            await until_ready(clients, model)
         for path in find_sets():
-            questions, first = load_questions(path), announce(path, model)
+            questions = load_questions(path)
+            first = announce(path, model) if not reader else False
+            if reader:
+                questions = [one for one in questions if one.language == "en" and not one.turns]
             found = await grade_questions(questions, clients, model)
             base = [judge(question, await ask_datafetch(question, clients)) for question in questions]
             print_table(path.stem, found, base)
@@ -58,8 +68,16 @@ async def run() -> None:
     write_verdicts(verdicts)
 
 
-def make_models(url: str) -> dict[str, Any]:
-    """Return the models of the stack: the reference policy, and the endpoint if there is one."""
+def make_models(url: str, reader: str = "") -> dict[str, Any]:
+    """Return the models of the stack: the reference policy, and the endpoint or the reading model if there is one."""
+    if reader:
+        network = {"adapter": None if reader == "raw" else reader, "threads": 1}
+        # A model that has not learnt the language writes on for as long as it may.
+        tokens = UNTRAINED_TOKENS if reader == "raw" else 256
+        return {
+            "rules": {"engine": "rules"},
+            "reading": {"engine": "reading", "network": network, "program_tokens": tokens},
+        }
     if not url:
         return {"rules": {"engine": "rules"}}
     endpoint = {"engine": "openai", "base_url": url, "model": "endpoint", "timeout_s": 1_200, "api_key_env": ""}

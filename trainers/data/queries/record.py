@@ -53,9 +53,9 @@ def make_query(text: str, source: str, **more: str) -> Query:
 def read_queries(path: Path) -> list[Query]:
     """Read rows of JSON Lines, or the lines of another file as texts.
 
-    A row may have ``text`` or ``question`` alone; empty lines and a text file's comments ("#") are passed over. Raises
-    ``NotFound`` for a missing file, and ``InvalidField`` naming file and line of a wrong row, for an id twice, and for
-    a file without a query.
+    A row may have ``text`` or ``question`` alone, or ``question`` with an id and whatever else; empty lines and a text
+    file's comments ("#") are passed over. Raises ``NotFound`` for a missing file, and ``InvalidField`` naming file and
+    line of a wrong row, for an id twice, and for a file without a query.
     """
     found: dict[str, Query] = {}
     for place, line in read_lines(path):
@@ -86,8 +86,10 @@ def parse_line(line: str, place: str, *, is_text: bool) -> Query | None:
         if is_text:
             return None if line.startswith("#") else make_query(line, place)
         row = json.loads(line)
-        if isinstance(row, dict) and "id" not in row:
-            return make_query(str(row.get("text") or row["question"]), place)
+        if isinstance(row, dict) and ("id" not in row or "text" not in row):
+            query = make_query(str(row.get("text") or row["question"]), place)
+            # Sets of questions with answers have ids of their own, by which a report can name them.
+            return query.model_copy(update={"id": str(row.get("id") or query.id)})
         return Query.model_validate(row)
     except ValidationError as error:
         first = error.errors()[0]

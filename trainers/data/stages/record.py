@@ -16,7 +16,7 @@ from fathom.core.ids import content_hash
 from fathom.domain.chat.pipeline import Asked, read_ask
 from fathom.trainers.data.queries.record import read_lines
 
-Stage = Literal["rewrite", "plan", "reflect", "answer", "repair", "evolve"]
+Stage = Literal["rewrite", "plan", "reflect", "answer", "repair", "evolve", "reading"]
 Status = Literal["accepted", "review", "rejected", "dropped"]
 Role = Literal["system", "user", "assistant"]
 Row = TypeVar("Row", bound=BaseModel)

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fathom.domain.programs.language import BEGIN, CLOSE, END, INDEX, OPEN_SERIES
 from fathom.services.datafetch.discovery.query_vectors import QueryVectors
 from fathom.services.datafetch.programs.conversation import Conversation, Cutter, cut_turns
-from fathom.services.datafetch.programs.language import BEGIN, CLOSE, END, INDEX, OPEN_SERIES
 from fathom.services.datafetch.programs.linking import Linker
 from fathom.services.datafetch.programs.training.examples import Example
 

@@ -12,9 +12,8 @@ from pathlib import Path
 
 from fathom.core.errors import CorruptData, InvalidField
 from fathom.core.ids import content_hash
-from fathom.services.datafetch.catalog.text import is_chinese
-from fathom.services.datafetch.programs.automaton import State
-from fathom.services.datafetch.programs.language import (
+from fathom.domain.programs.automaton import State
+from fathom.domain.programs.language import (
     CLOSE,
     NO_SERIES,
     OPEN_SERIES,
@@ -25,6 +24,7 @@ from fathom.services.datafetch.programs.language import (
     list_actions,
     parse,
 )
+from fathom.services.datafetch.catalog.text import is_chinese
 
 # How often two questions are joined to one, and how often one that is not stays as it is.
 JOINED, KEPT = 0.12, 0.35

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812 - the usual name
 
-from fathom.services.datafetch.programs.language import build, render
+from fathom.domain.programs.language import build, render
 from fathom.services.datafetch.programs.linking import Linker
 from fathom.services.datafetch.programs.reader import ProgramReader
 from fathom.services.datafetch.programs.training.batches import (

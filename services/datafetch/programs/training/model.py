@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - the usual name
 
 from fathom.domain.encoders.bert import Bert, Block, Linear, Norm
+from fathom.domain.programs.language import INDEX, SPAN, TOKENS
 from fathom.services.datafetch.programs.catalogue import META_WIDTH
-from fathom.services.datafetch.programs.language import INDEX, SPAN, TOKENS
 from fathom.services.datafetch.programs.linking import FEATURES
 from fathom.services.datafetch.programs.network import HEADS, LINK_SCALE, LORA_SCALE, OUTSIDE, POINTER_SCALE
 from fathom.services.datafetch.programs.weights import Weights

@@ -124,6 +124,11 @@ class Data:
             "maxLength": MAX_QUESTION_CHARS,
             "description": "Instead of all others: what you need, in words.",
         },
+        program={
+            "type": "string",
+            "maxLength": MAX_QUESTION_CHARS,
+            "description": "Beside a question: its calculation, if you write the language of programs.",
+        },
     )
 
     async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> NumberedReply:
@@ -145,7 +150,7 @@ class Data:
                 response, read, program = await asyncio.gather(
                     self.clients.datafetch.query(request, timeout_s=self.timeout_s),
                     self.clients.datafetch.read_question(reading, timeout_s=self.timeout_s),
-                    self._read_program(request.question),
+                    self._read_program(request.question, arguments.get("program", "")),
                 )
                 # A question is read by rules; a typed query is what the model has written itself.
                 head = {"read_as": describe_query(response.understood), "words": describe_words(read)}
@@ -161,19 +166,22 @@ class Data:
         missing = [one for one in response.missing if not names_own_column(one.subject, head.get("program", {}))]
         return lambda first: make_sheets_reply(self.session, response.sheets, missing, first, self.digests, **head)
 
-    async def _read_program(self, question: str) -> pb.Program | None:
-        """Return the calculation that a question asks for; None where the learned reader gives none.
+    async def _read_program(self, question: str, written: str) -> pb.Program | None:
+        """Return the calculation that a question asks for, ``written`` by whoever calls or by the learned reader.
+
+        None where the learned reader gives none.
 
         The run's own question is read behind the turns before it, as whoever made it whole has read it or in the user's
         words: what completes it by rules may have lost something.
         """
-        is_own = len(self.turns) > 1 and question == self.whole[:MAX_QUESTION_CHARS]
+        is_own = not written and len(self.turns) > 1 and question == self.whole[:MAX_QUESTION_CHARS]
         *earlier, last = [text[:MAX_QUESTION_CHARS] for text in self.turns] if is_own else [question]
         request = pb.ReadQuestionRequest(
             question=last,
             as_of=self.as_of,
             earlier=earlier[-MAX_EARLIER:],
             with_program=True,
+            program=written,
             sheet_ids=[sheet.id for sheet in self.session.sheets.values() if is_upload(sheet)][:MAX_SHEETS],
         )
         response = await self.clients.datafetch.read_question(request, timeout_s=self.timeout_s)
@@ -182,7 +190,7 @@ class Data:
 
 def check_question(arguments: Mapping[str, Any]) -> None:
     """Raise ``InvalidField`` for arguments that refine a typed query and would be dropped beside a question."""
-    lost = sorted(set(arguments) - {"question"})
+    lost = sorted(set(arguments) - {"question", "program"})
     if lost:
         raise InvalidField(
             f"data.{lost[0]}", "needs entities or indicators: name them, or put everything into the question"

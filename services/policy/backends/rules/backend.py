@@ -20,6 +20,7 @@ from fathom.services.policy.model import Item, Occupancy, Request
 from fathom.services.policy.reference.answer import state_open
 from fathom.services.policy.reference.conversation import read_conversation
 from fathom.services.policy.reference.policy import next_call
+from fathom.services.policy.reference.programs import Written
 from fathom.services.policy.reference.stages import answer_stage
 
 # About a line: pieces must be small enough to show that answers stream, and few enough not to cost time.
@@ -51,13 +52,13 @@ class RulesBackend:
     async def load(self) -> None:
         """Do nothing, because there is nothing to load."""
 
-    async def generate(self, request: Request) -> AsyncGenerator[Item, None]:
-        """Yield pieces of about a line each, then the completion."""
+    async def generate(self, request: Request, written: Written | None = None) -> AsyncGenerator[Item, None]:
+        """Yield pieces of about a line each, then the completion; ``written`` is a model's program of the question."""
         self._running += 1
         try:
             # In a thread, because reading a long conversation takes milliseconds of pure Python, which would stall
             # other streams.
-            completion = await asyncio.to_thread(self._complete, request)
+            completion = await asyncio.to_thread(self._complete, request, written)
             for start in range(0, len(completion.text), PIECE_CHARS):
                 yield completion.text[start : start + PIECE_CHARS]
                 await asyncio.sleep(0)
@@ -65,7 +66,7 @@ class RulesBackend:
             self._running -= 1
         yield completion
 
-    def _complete(self, request: Request) -> Completion:
+    def _complete(self, request: Request, written: Written | None) -> Completion:
         started, tokenizer = time.monotonic(), self._tokenizer
         check_ids(request.context_token_ids, tokenizer, "context_token_ids")
         prompt = render_prompt(tokenizer, request)
@@ -74,7 +75,7 @@ class RulesBackend:
         if room < 1:
             raise InvalidField("messages", f"take {whole:,} tokens; the window has {self._config.window_tokens:,}")
         limit = min(request.sampling.max_tokens or self._config.max_tokens, room)
-        sampled, finish = self._cut_reply(reply(request), request.sampling.stop, limit)
+        sampled, finish = self._cut_reply(reply(request, written), request.sampling.stop, limit)
         # Decoded from the ids and not taken from the rules: cut at the limit, the ids may end within a character.
         text = tokenizer.decode(sampled[:-1] if sampled[-1] == END_ID else sampled)
         calls = parse_tool_calls(text)[1] if request.tool_format is ToolFormat.HERMES else ()
@@ -122,18 +123,18 @@ class RulesBackend:
         """Do nothing, because there is nothing to release."""
 
 
-def reply(request: Request) -> str:
+def reply(request: Request, written: Written | None = None) -> str:
     """Return the next text of the reference policy in the requested format."""
     if request.tool_format is ToolFormat.TAGS:
         return search_r1.next_text(request.messages)
     if request.response_schema_json and (judged := judge_reply(request.response_schema_json, request.messages)):
         return judged
-    if request.response_schema_json and (written := write_reply(request.response_schema_json, request.messages)):
-        return written
+    if request.response_schema_json and (text := write_reply(request.response_schema_json, request.messages)):
+        return text
     if not request.tools:
         return answer_stage(request.messages) or NO_TOOLS
     conversation = read_conversation(request.messages)
-    call = next_call(conversation, [tool.name for tool in request.tools])
+    call = next_call(conversation, [tool.name for tool in request.tools], written)
     if call.tool != "finish":
         return "\n".join(format_tool_call(one.tool, dict(one.arguments)) for one in (call, *call.beside))
     finish = next((tool for tool in request.tools if tool.name == "finish"), None)

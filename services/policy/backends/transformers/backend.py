@@ -157,7 +157,7 @@ class TransformersBackend:
         return swap
 
     def _load_configured(self) -> LoadedNetwork:
-        return self._load_folder(self._configured_folder(), None)
+        return self._load_folder(self._config.adapter or self._configured_folder(), None)
 
     def _configured_folder(self) -> Path:
         from fathom.domain.smollm2 import smollm2_folder
@@ -222,6 +222,8 @@ class TransformersBackend:
         if request.response_schema_json:
             schema = parse_json_object("response_schema_json", "it", request.response_schema_json)
             grammar = loaded.grammars.schema(schema)
+        elif request.grammar:
+            grammar = loaded.grammars.follow(request.grammar)
         elif self._config.guided_calls and request.tools and request.tool_format is ToolFormat.HERMES:
             grammar = loaded.grammars.calls(request.tools)
         return Row(whole, request.sampling, min(wanted, room), tokenizer.end_ids, source, text, grammar)

@@ -53,11 +53,15 @@ class Grammars:
 
         Raises ``InvalidField("tools")`` for an unsupported schema.
         """
+        return self.follow(call_grammar(tools), "tools")
+
+    def follow(self, lark: str, field: str = "grammar") -> Grammar:
+        """Return a new grammar from llguidance's dialect of Lark; raise ``InvalidField`` naming ``field``."""
         matcher_type = self._library.LLMatcher
-        text = matcher_type.grammar_from_lark(call_grammar(tools))
+        text = matcher_type.grammar_from_lark(lark)
         problem = matcher_type.validate_grammar(text, self._tokenizer)
         if problem:
-            raise InvalidField("tools", f"cannot be followed: {problem[:300]}")
+            raise InvalidField(field, f"cannot be followed: {problem[:300]}")
         return Grammar(matcher_type(self._tokenizer, text))
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fathom.core.errors import CorruptData
-from fathom.services.datafetch.programs.automaton import State
-from fathom.services.datafetch.programs.language import build, render
+from fathom.domain.programs.automaton import State
+from fathom.domain.programs.language import build, render
 from fathom.services.datafetch.programs.training.__main__ import EXAMPLES
 from fathom.services.datafetch.programs.training.examples import (
     Augmenter,

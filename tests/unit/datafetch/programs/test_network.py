@@ -12,10 +12,10 @@ import torch
 from numpy.typing import NDArray
 
 from fathom.core.errors import CorruptData
+from fathom.domain.programs.language import INDEX, SPAN, TOKENS, parse
 from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.discovery.query_vectors import QueryVectors
 from fathom.services.datafetch.programs.conversation import cut_turns
-from fathom.services.datafetch.programs.language import INDEX, SPAN, TOKENS, parse
 from fathom.services.datafetch.programs.network import Network, Written, average
 from fathom.services.datafetch.programs.reader import ProgramReader
 from fathom.services.datafetch.programs.training.batches import Batcher

@@ -8,9 +8,9 @@ from datetime import date
 import pyarrow as pa
 import pytest
 
+from fathom.domain.programs.language import parse
 from fathom.services.datafetch.convert import program_to_proto
 from fathom.services.datafetch.discovery.query_vectors import QueryVectors
-from fathom.services.datafetch.programs.language import parse
 from fathom.services.datafetch.programs.own import MOST_COLUMNS, OwnLinker, OwnSeries, list_own_series
 from fathom.services.datafetch.programs.reader import ProgramReading
 from fathom.services.datafetch.programs.resolve import Assumption, Catalogue, NamedSeries, resolve

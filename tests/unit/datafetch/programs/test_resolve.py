@@ -8,7 +8,7 @@ from datetime import date
 import pytest
 
 from fathom.core.errors import InvalidField
-from fathom.services.datafetch.programs.language import parse
+from fathom.domain.programs.language import parse
 from fathom.services.datafetch.programs.resolve import Catalogue, Gap, NamedSeries, Resolved, resolve
 
 DAYS = {

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from fathom.domain.programs.language import END, INDEX, TOKENS, build, render
 from fathom.services.datafetch.programs.conversation import Stretch
-from fathom.services.datafetch.programs.language import END, INDEX, TOKENS, build, render
 from fathom.services.datafetch.programs.search import search
 
 VIX = Stretch(3, 4, "the VIX")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fathom.core.errors import CorruptData
-from fathom.services.datafetch.programs.language import TOKENS
+from fathom.domain.programs.language import TOKENS
 from fathom.services.datafetch.programs.weights import FILE, LEAST_PACKED, Weights, load_weights, save_weights
 
 MOST_BYTES = 6_000_000

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fathom.services.datafetch.programs.language import SIGNATURES, SPECIAL
+from fathom.domain.programs.language import SIGNATURES, SPECIAL
 from fathom.services.planner.model.programs import Call, Program, parse_steps
 from fathom.services.planner.questions.wording import GENITIVE, load_phrases, write_question
 

@@ -101,6 +101,20 @@ async def test_the_program_of_the_runs_question_is_read_from_the_texts_that_it_w
     assert (["gold in 2011"], True) in asked
 
 
+async def test_a_program_beside_a_question_is_resolved_as_it_stands() -> None:
+    bench = Bench(pb.QueryResponse())
+    asked: list[pb.ReadQuestionRequest] = []
+
+    async def read_question(request: pb.ReadQuestionRequest, timeout_s: float) -> pb.ReadQuestionResponse:
+        asked.append(request)
+        return pb.ReadQuestionResponse(program=pb.Program(kind="calculation", steps=["f.last(s1)"]))
+
+    bench.datafetch.read_question = read_question  # type: ignore[method-assign]
+    result = await bench.call("data", question="gold in 2011", program='last(series("gold"))')
+    assert head(result)["program"]["steps"] == ["f.last(s1)"]
+    assert [one.program for one in asked if one.with_program] == ['last(series("gold"))']
+
+
 async def test_every_field_of_a_typed_query_reaches_the_data() -> None:
     bench = Bench(pb.QueryResponse(sheets=[make_sheet("t1")]))
     await bench.call(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch.nn.functional import cross_entropy
 from typer.testing import CliRunner
 
@@ -373,6 +374,23 @@ def test_a_training_from_settings_leaves_a_model_that_the_next_one_takes(tmp_pat
     again = made(after)
     for key, value in trainer.model.state_dict().items():
         assert torch.equal(value, again.model.state_dict()[key]), key
+
+
+@pytest.mark.parametrize(("name", "made"), [("sft", SftTrainer), ("dpo", DpoTrainer)])
+def test_a_training_of_an_adapter_may_leave_the_adapter_alone(tmp_path: Path, name: str, made: Any) -> None:
+    lora = {"lora_rank": 2, "lora_publish": "adapter", "lora_targets": ["q_proj", "v_proj"]}
+    config = settings(
+        tmp_path,
+        model={"path": "tiny", "hidden": 16, "layers": 1, "window": 64, "vocabulary": WORDS, **lora},
+        data={"train_files": [files(tmp_path)[name]], "train_batch_size": 4},
+        trainer={"output": str(tmp_path), "total_training_steps": 2},
+    )
+    trainer = made(config)
+    trainer.fit()
+    assert not (tmp_path / "model").exists()
+    saved = load_file(tmp_path / "adapter" / "adapter_model.safetensors")
+    assert len(saved) == 4
+    assert any(float(tensor.abs().max()) > 0 for key, tensor in saved.items() if "lora_B" in key), "nothing was learnt"
 
 
 def test_the_command_trains_from_files_alone(tmp_path: Path) -> None:

@@ -523,18 +523,20 @@ class Mention(_message.Message):
     def __init__(self, kind: _Optional[_Union[MentionKind, str]] = ..., start: _Optional[int] = ..., end: _Optional[int] = ..., text: _Optional[str] = ..., value: _Optional[str] = ..., confidence: _Optional[float] = ...) -> None: ...
 
 class ReadQuestionRequest(_message.Message):
-    __slots__ = ("question", "as_of", "earlier", "with_program", "sheet_ids")
+    __slots__ = ("question", "as_of", "earlier", "with_program", "sheet_ids", "program")
     QUESTION_FIELD_NUMBER: _ClassVar[int]
     AS_OF_FIELD_NUMBER: _ClassVar[int]
     EARLIER_FIELD_NUMBER: _ClassVar[int]
     WITH_PROGRAM_FIELD_NUMBER: _ClassVar[int]
     SHEET_IDS_FIELD_NUMBER: _ClassVar[int]
+    PROGRAM_FIELD_NUMBER: _ClassVar[int]
     question: str
     as_of: _timestamp_pb2.Timestamp
     earlier: _containers.RepeatedScalarFieldContainer[str]
     with_program: bool
     sheet_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, question: _Optional[str] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., earlier: _Optional[_Iterable[str]] = ..., with_program: bool = ..., sheet_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    program: str
+    def __init__(self, question: _Optional[str] = ..., as_of: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., earlier: _Optional[_Iterable[str]] = ..., with_program: bool = ..., sheet_ids: _Optional[_Iterable[str]] = ..., program: _Optional[str] = ...) -> None: ...
 
 class ReadQuestionResponse(_message.Message):
     __slots__ = ("understood", "mentions", "program")

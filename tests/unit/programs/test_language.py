@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fathom.core.errors import InvalidField
-from fathom.services.datafetch.programs.automaton import State
-from fathom.services.datafetch.programs.language import (
+from fathom.domain.programs.automaton import State
+from fathom.domain.programs.language import (
     END,
     INDEX,
     SIGNATURES,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from fathom.services.datafetch.programs.language import (
+from fathom.domain.programs.language import (
     CLOSE,
     END,
     EURO,

@@ -114,20 +114,23 @@ def split_signature(name: str) -> list[str]:
     return re.findall(r".[?*]?", SIGNATURES[name])
 
 
-def parse(text: str) -> tuple[Call, ...]:
-    """Parse a program, a line per step; raise ``InvalidField("program")`` for anything else."""
+def parse(text: str, *, are_ids_omitted: bool = False) -> tuple[Call, ...]:
+    """Parse a program, a line per step; raise ``InvalidField("program")`` for anything else.
+
+    ``are_ids_omitted`` says that series have their words alone, or ``none`` behind them.
+    """
     try:
         body = ast.parse(text.strip()).body
     except (SyntaxError, ValueError) as error:
         raise InvalidField("program", f"cannot be read: {error}") from error
-    steps = [parse_node(one.value) for one in body if isinstance(one, ast.Expr)]
+    steps = [parse_node(one.value, are_ids_omitted) for one in body if isinstance(one, ast.Expr)]
     calls = tuple(one for one in steps if isinstance(one, Call))
     if not calls or len(calls) != len(body):
         raise InvalidField("program", "has a line that is no call")
     return calls
 
 
-def parse_node(node: ast.expr) -> Node:
+def parse_node(node: ast.expr, are_ids_omitted: bool = False) -> Node:
     """Return a part of a program; raise ``InvalidField("program")`` for one that the language does not have."""
     match node:
         case ast.Constant(value=str(text)):
@@ -137,11 +140,18 @@ def parse_node(node: ast.expr) -> Node:
         case ast.Name(id=name):
             found = REFERENCE.fullmatch(name)
             return Reference(int(found[1])) if found else Word(name)
+        case ast.Call(func=ast.Name(id="series"), args=words) if are_ids_omitted and is_quoted(words):
+            return Call("series", tuple(map(parse_node, words)))
         case ast.Call(func=ast.Name(id=("series" | "members") as name), args=[*words, target]):
             return Call(name, tuple(map(parse_node, words)), ast.unparse(target))
         case ast.Call(func=ast.Name(id=name), args=arguments) if name in SIGNATURES or name in SPECIAL:
-            return Call(name, tuple(map(parse_node, arguments)))
+            return Call(name, tuple(parse_node(one, are_ids_omitted) for one in arguments))
     raise InvalidField("program", f"{ast.unparse(node)!r} is not part of the language")
+
+
+def is_quoted(nodes: Sequence[ast.expr]) -> bool:
+    """Return whether all arguments are quoted words."""
+    return all(isinstance(node, ast.Constant) and isinstance(node.value, str) for node in nodes)
 
 
 def render(steps: Sequence[Call]) -> str:

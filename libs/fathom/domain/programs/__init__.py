@@ -1,0 +1,1 @@
+"""Programs: calculations over series whose strings are words of a question, as text."""

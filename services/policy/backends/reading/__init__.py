@@ -1,0 +1,1 @@
+"""A small language model that reads questions, behind which the reference policy does all else."""
