@@ -17,11 +17,11 @@ from fathom.services.planner.classification.examples import KIND, ROUTE
 from fathom.services.planner.episode.llm import complete
 from fathom.services.planner.model.episode import Answer, Clarification
 from fathom.services.planner.model.programs import ReadProgram
-from fathom.services.planner.model.slots import ENTITY, FREQUENCY, PERIOD, TOPIC, UNKNOWN, ReadText, restore_text
+from fathom.services.planner.model.slots import FREQUENCY, PERIOD, TOPIC, UNKNOWN, ReadText, restore_text
 from fathom.services.planner.questions.carrying import carry
 from fathom.services.planner.questions.compositions import choose_phrase, list_phrases, put_in_place
 from fathom.services.planner.questions.follow_ups import Completed, complete_question
-from fathom.services.planner.questions.frames import FIGURE, Turn, has_quoted
+from fathom.services.planner.questions.frames import Turn, has_quoted
 from fathom.services.planner.questions.model_routing import find_language_model
 from fathom.services.planner.questions.periods import contains
 from fathom.services.planner.questions.phrasing import replace_slots
@@ -30,12 +30,18 @@ from fathom.services.planner.questions.routing import find_chart
 from fathom.services.planner.questions.settling import prepare, settle_references
 from fathom.services.planner.questions.wording import write_question
 from fathom.services.planner.reader import Reader, select_names
-from fathom.services.planner.workflow.stage_outputs import read_question
+from fathom.services.planner.workflow.model_rewriting import (
+    MAX_QUESTION_CHARS,
+    ModelReading,
+    object_to,
+    read_reply,
+)
 from fathom.services.planner.workflow.stage_prompts import format_history
 
 # Older turns are rarely meant, and each costs two readings.
 TURNS = 3
-MAX_QUESTION_CHARS, MAX_TOKENS = 2_000, 600
+# A model that thinks first needs most of these for its thoughts; a reply with flaws is returned once.
+MAX_TOKENS, MODEL_ROUNDS = 2_000, 2
 # Enough for the sentence that leads; a report's tables need not be read for names.
 ANSWER_CHARS = 1_200
 # A completion by slots is doubted where the program that should say the same is less likely than this.
@@ -52,7 +58,8 @@ class Reading:
     """A question as it is understood. ``method`` names who changed it, "" for nobody, "stage" where a stage of
     the workflow is to do so.
 
-    With ``asks_back`` the run answers with a question: ``reference`` are the words that could not be resolved.
+    ``reference`` are words that could not be resolved surely: with ``asks_back`` the run answers with a question, else
+    ``question`` is a guess.
     """
 
     question: str
@@ -117,8 +124,13 @@ class Rewriter:
             return Reading(question)
         asked = asked or await self.reader.read(question, as_of)
         seen = select_names(asked)
-        if seen is None:
-            return Reading(question)
+        # So long a text is no follow-up: readers see the beginning of it only.
+        if seen is None or len(question) > MAX_QUESTION_CHARS:
+            return Reading(question, asked=asked, read=asked)
+        said = await self._ask_model(seen, history, model, date, as_of) if model else None
+        may_ask = self.may_ask and not has_asked(history)
+        if said is not None and (said[0].question != question or said[0].unclear):
+            return read_model(said[0], said[1], asked, may_ask=may_ask)
         unchanged = Reading(question, asked=asked, read=asked)
         turns = await self._read_turns(pairs[-TURNS:])
         made = await self._complete(seen, turns, as_of)
@@ -126,11 +138,9 @@ class Rewriter:
         if made.method != PROGRAM and await self._stands_alone(seen, turns):
             return unchanged
         done = made.done
-        said = await self._ask_model(seen, history, model, date, as_of) if model else None
-        if said is not None and said[0] != question:
-            return Reading(said[0], MODEL, asked=asked, read=said[1])
         unclear, options = done.unresolved or (seen.text if made.doubts else ""), done.options or made.doubts
-        if unclear and self.may_ask and not has_asked(history):
+        # A model that has written the question as it is has seen nothing unclear in it.
+        if unclear and may_ask and said is None:
             return Reading(done.text, made.method, unclear, options, asks_back=True, asked=asked)
         if done.text == question:
             return unchanged
@@ -205,24 +215,46 @@ class Rewriter:
 
     async def _ask_model(
         self, seen: ReadText, history: Sequence[Message], model: str, date: str, as_of: Any
-    ) -> tuple[str, ReadText] | None:
-        """Return the model's rewriting with its reading; None without a language model or in time, or when it loses
-        something.
+    ) -> tuple[ModelReading, ReadText] | None:
+        """Return what the model makes of the follow-up, with its reading.
+
+        A reply that is no question, loses something or has figures of its own is returned to the model once. None
+        without a language model or in time, or when its second reply is no better.
         """
         name = await find_language_model(self.clients, model)
         if not name:
             return None
         text = ask(REWRITE, {"history": format_history(history), "question": seen.text, "date": date})
+        system, then = self.prompt(language_of(seen.text)), list[Message]()
         try:
             async with asyncio.timeout(self.model_s):
-                system = self.prompt(language_of(seen.text))
-                said = await complete(self.clients, name, system, text, MAX_TOKENS)
+                for _ in range(MODEL_ROUNDS):
+                    said = await complete(self.clients, name, system, text, MAX_TOKENS, then)
+                    made = read_reply(said, seen.text)
+                    read = None if made.flaws else select_names(await self.reader.read(made.question, as_of))
+                    if not made.flaws and read is None:
+                        return None
+                    objection = object_to(made, seen, read, [message.content for message in history])
+                    if read is not None and not objection:
+                        return made, read
+                    then = [Message(Role.ASSISTANT, said[:MAX_QUESTION_CHARS]), Message(Role.USER, objection)]
         except (FathomError, TimeoutError):
             return None
-        written, flaws = read_question(said, seen.text, MAX_QUESTION_CHARS)
-        read = None if flaws else await self.reader.read(written, as_of)
-        names = select_names(read)
-        return None if read is None or names is None or find_lost(seen, names) else (written, read)
+        return None
+
+
+def read_model(made: ModelReading, read: ReadText, asked: ReadText | None, *, may_ask: bool) -> Reading:
+    """Return a model's reading of a follow-up; what is unclear is asked back where that may be, else noted."""
+    asks_back = may_ask and bool(made.unclear)
+    return Reading(
+        made.question,
+        MODEL,
+        made.unclear,
+        made.options,
+        asks_back=asks_back,
+        asked=asked,
+        read=None if asks_back else read,
+    )
 
 
 def list_doubts(done: Completed, seen: ReadText, asked: ReadProgram, chinese: bool) -> tuple[str, ...]:
@@ -262,16 +294,6 @@ def has_asked(history: Sequence[Message]) -> bool:
     return any(
         message.role is Role.ASSISTANT and message.content.startswith(tuple(ASKS.values())) for message in history
     )
-
-
-def find_lost(original: ReadText, rewritten: ReadText) -> list[str]:
-    """Return the names, measures, periods and figures of a question that its rewriting no longer has."""
-    values = {slot.value for slot in rewritten.slots}
-    folded = rewritten.text.casefold()
-    slots = [slot for kind in (ENTITY, TOPIC, PERIOD) for slot in original.of(kind)]
-    lost = [slot.text for slot in slots if slot.value not in values and slot.text.casefold() not in folded]
-    figures = [match.group().strip() for match in FIGURE.finditer(original.text)]
-    return [*lost, *(figure for figure in figures if figure.casefold() not in folded)]
 
 
 def make_clarification(reading: Reading) -> Answer:

@@ -23,7 +23,6 @@ from fathom.services.planner.workflow.rewriting import (
     ASKS,
     Reading,
     Rewriter,
-    find_lost,
     make_clarification,
     restore_reading,
 )
@@ -360,11 +359,6 @@ async def test_the_assistant_asks_back_once_and_then_takes_all_that_may_be_meant
     assert not again.asks_back
     assert "苹果和微软" in again.question
     assert not (await make_rewriter(may_ask=False).rewrite("它的波动率呢？", make_history(APPLE))).asks_back
-
-
-def test_a_rewriting_that_loses_a_name_or_a_figure_is_noticed() -> None:
-    assert find_lost(read("And Lilly in 2021, above 5%?"), read("What was Lilly's return in 2021, above 5%?")) == []
-    assert find_lost(read("And Lilly in 2021, above 5%?"), read("What was Pfizer's return in 2021?")) == ["Lilly", "5%"]
 
 
 GOLD = ("What was the return of gold in 2019?", "It was 18.4% [1].")
