@@ -69,8 +69,10 @@ def complete_by_program(
         text = carry(replace(program, text=asked), former, leaning, chinese)
         if text:
             return Completed(text, PROGRAM)
-    options = list_options(asked, last, program, chinese)
-    return Completed(options[0], SLOTS, is_sure=False, options=options)
+    guess, *others = list_options(asked, last, program, chinese)
+    # The follow-up as it stands is no choice.
+    options = tuple(text for text in (guess, *others) if text != asked.text)
+    return Completed(guess, SLOTS, is_sure=False, options=options)
 
 
 def takes_words(program: Program | None, asked: ReadText) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -41,6 +42,8 @@ TURNS = 3
 MAX_TOKENS, MODEL_ROUNDS = 2_000, 2
 # What is said to the assistant itself needs nothing of earlier questions.
 OWN_WORDS, OWN_SURE = frozenset({"chat", "edit", "customer_service"}), 0.95
+# An answer that cites something was about data, whatever the words of its question.
+CITATION = re.compile(r"\[\d+\]")
 ASKS = {"en": "Please say which question you mean", "zh": "请说明您指的是哪个问题"}
 MODEL, STAGE = "model", "stage"
 
@@ -115,14 +118,13 @@ class Rewriter:
             return read_model(said[0], said[1], asked, may_ask=may_ask)
         before = await self._read_turns(pairs[-TURNS:], as_of)
         made = await self._complete(seen, before, as_of)
-        if made.text == question or not (made.is_sure or said is None):
-            # A model that has written the question as it is has seen nothing in it that is left open.
+        # A model that has written the question as it is has seen nothing in it that is left open.
+        if (made.is_sure and made.text == question) or (said is not None and not made.is_sure):
             return Reading(question, asked=asked, read=asked)
-        texts = tuple(text.text for text in before)
-        read_from = (*texts, seen.text) if made.method == PROGRAM else ()
-        if made.is_sure:
-            return Reading(made.text, made.method, asked=asked, program_texts=read_from)
-        return Reading(made.text, made.method, seen.text, made.options, asks_back=may_ask, asked=asked)
+        if not made.is_sure:
+            return Reading(made.text, made.method, seen.text, made.options, asks_back=may_ask, asked=asked)
+        texts = (*(text.text for text in before), seen.text) if made.method == PROGRAM else ()
+        return Reading(made.text, made.method, asked=asked, program_texts=texts)
 
     async def _complete(self, seen: ReadText, before: Sequence[ReadText], as_of: Any = None) -> Completed:
         """Return a follow-up behind earlier questions made whole without a model, as a guess where that is unsure."""
@@ -145,8 +147,9 @@ class Rewriter:
     async def _read_turns(self, pairs: Sequence[tuple[str, str]], as_of: Any = None) -> list[ReadText]:
         """Return the earlier questions that are about data, each whole."""
         turns: list[ReadText] = []
-        for read in map(select_names, await asyncio.gather(*(self.reader.read(asked, as_of) for asked, _ in pairs))):
-            if read is None or not has_data(read):
+        found = await asyncio.gather(*(self.reader.read(asked, as_of) for asked, _ in pairs))
+        for read, (_, answered) in zip(map(select_names, found), pairs, strict=True):
+            if read is None or not (has_data(read) or CITATION.search(answered)):
                 continue
             # An earlier question may be a follow-up itself, which memory has in the user's words.
             made = await self._complete(read, turns, as_of)

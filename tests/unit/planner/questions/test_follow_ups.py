@@ -241,6 +241,19 @@ async def test_what_may_not_be_asked_back_is_a_guess_by_name() -> None:
     assert found.question == "how bumpy was it (Pfizer, maximum drawdown, 2020)?"
 
 
+async def test_a_guess_that_adds_nothing_is_still_one() -> None:
+    follow_up = "drop Lilly and redo the return for 2018"
+    asked = await make_rewriter().rewrite(follow_up, make_history(PFIZER))
+    assert (asked.question, asked.asks_back, asked.options) == (follow_up, True, ())
+    guessed = await make_rewriter(may_ask=False).rewrite(follow_up, make_history(PFIZER))
+    assert (guessed.question, guessed.reference) == (follow_up, follow_up)
+
+
+async def test_an_answer_with_sources_was_about_data() -> None:
+    found = await make_rewriter().rewrite("and in 2021?", make_history(("what about nonfarm?", "It was 1.2 m [1].")))
+    assert found.asks_back
+
+
 async def test_behind_small_talk_nothing_is_completed() -> None:
     found = await make_rewriter().rewrite("and Lilly?", make_history(("hello", "Hello, what would you like to know?")))
     assert (found.question, found.asks_back, found.method) == ("and Lilly?", False, "")
