@@ -214,8 +214,8 @@ class Config(Settings):
     route_model_s: float = Field(default=15.0, gt=0, le=120)
     """Seconds that a language model may take to route or to rewrite a question."""
     clarify: Literal["auto", "off"] = "off"
-    """``auto`` asks back once per conversation when a follow-up's reference cannot be resolved; ``off`` answers
-    at once, for all candidates, and shows the question as it was understood."""
+    """``auto`` asks back once per conversation when it is not sure what a follow-up means; ``off`` answers the
+    likeliest meaning at once and shows it as a guess."""
     corpus: str = ""
     """Corpus to search; empty means retrieval's default."""
     search_r1_documents: int = Field(default=3, ge=1, le=20)

@@ -88,6 +88,7 @@ class TaskMaker:
             wanted.limits,
             history=() if whole else wanted.history,
             asked="" if whole or wanted.question == wanted.reading.question else wanted.question,
+            guess="" if wanted.reading.asks_back else wanted.reading.reference,
             program_texts=wanted.reading.program_texts,
             given=() if whole else wanted.given,
             as_of=wanted.as_of,

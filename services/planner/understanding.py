@@ -59,7 +59,7 @@ class Understanding:
             deps.clients,
             DatafetchReader(deps.clients, config.classify_s),
             classifier,
-            lambda language: prompts.catalogue.find("rewrite", language).render(prompts.seed),
+            prompts.render_rewriting,
             config.route_model_s,
             config.clarify == "auto",
         )

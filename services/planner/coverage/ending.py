@@ -20,7 +20,7 @@ from fathom.services.planner.coverage.facts import gather_facts
 from fathom.services.planner.coverage.matching import SlotChecker
 from fathom.services.planner.coverage.reading import READ_S, QuestionReader, bind_dates, bind_text
 from fathom.services.planner.coverage.stated import STATED, read_statement, refine
-from fathom.services.planner.coverage.wording import format_line, list_open
+from fathom.services.planner.coverage.wording import format_guess, format_line, list_open
 from fathom.services.planner.model.episode import Answer, Episode, MaterialKind, ToolStatus
 from fathom.services.planner.model.slots import Reading, ReadText, Slot, SlotKind, SlotSource, SlotState
 
@@ -99,14 +99,16 @@ class CoverageEnding:
         asked = self._asked[question]
         slots = refine(asked, read_statement(episode.steps[-1].completion.tool_calls))
         # Small talk names nothing that has data, and nothing was looked for.
-        if not any(slot.kind in BOUND for slot in slots) and not episode.material:
+        if not any(slot.kind in BOUND for slot in slots) and not episode.material and not episode.task.guess:
             return None
         used = await gather_facts(answer, episode, self.evidence, self.reader)
         used = replace(used, alike=await self.reader.find_alike(slots))
         checked = (*list_failed(episode), *SlotChecker(used).check(slots))
         computed = find_computed(episode)
         checked = checked if computed is None else settle_slots(checked, computed)
-        return Reading(question, checked, format_line(question, checked), list_open(question, checked))
+        guess, left = episode.task.guess, list_open(question, checked)
+        left = (format_guess(question, guess), *left) if guess else left
+        return Reading(question, checked, format_line(question, checked, bool(guess)), left)
 
     async def _wait(self, question: str, left_s: float) -> tuple[Slot, ...]:
         """Return the slots of a question that is being read.

@@ -43,12 +43,16 @@ REASONS_ZH = {
 }
 FREQUENCIES_ZH = {"daily": "每日", "weekly": "每周", "monthly": "每月", "quarterly": "每季", "annual": "每年"}
 NOT_VERIFIED, NOT_UNDERSTOOD = ("; not verified: ", "；未能核实："), ("; not understood: ", "；未能理解：")
+READ_AS, GUESSED = ("Read as: ", "理解为："), ("Read as, by a guess: ", "推测理解为：")
 # A line is read at a glance; a list of fifty companies is not.
-MAX_LISTED = 12
+MAX_LISTED, SHOWN_CHARS = 12, 80
 
 
-def format_line(question: str, slots: Sequence[Slot]) -> str:
-    """Return "Read as: …" with entities, indicators, measures, density, period and parameters; "" for none of them."""
+def format_line(question: str, slots: Sequence[Slot], is_guess: bool = False) -> str:
+    """Return "Read as: …" with entities, indicators, measures, density, period and parameters; "" for none of them.
+
+    With ``is_guess`` the line says that a follow-up is only taken to mean this.
+    """
     is_chinese = language_of(question) == "zh"
     parts: list[str] = []
     known: set[str] = set()
@@ -63,7 +67,7 @@ def format_line(question: str, slots: Sequence[Slot]) -> str:
     unsure = [slot for slot in slots if slot.state is SlotState.UNSURE]
     if not parts:
         return ""
-    line = ("理解为：" if is_chinese else "Read as: ") + " · ".join(parts)
+    line = (GUESSED if is_guess else READ_AS)[is_chinese] + " · ".join(parts)
     for words, are_unknown in ((NOT_VERIFIED, False), (NOT_UNDERSTOOD, True)):
         texts = [slot.text for slot in unsure if (slot.kind is SlotKind.UNKNOWN) is are_unknown]
         line += words[is_chinese] + ", ".join(dict.fromkeys(texts)) if texts else ""
@@ -80,6 +84,12 @@ def describe(slot: Slot, is_chinese: bool) -> str:
         return FREQUENCIES_ZH.get(slot.value, slot.value or slot.text) if is_chinese else slot.value or slot.text
     has_id = slot.kind in (SlotKind.ENTITY, SlotKind.INDICATOR) and slot.value
     return f"{slot.text} ({slot.value})" if has_id and slot.value.casefold() != slot.text.casefold() else slot.text
+
+
+def format_guess(question: str, guess: str) -> str:
+    """Return what stays open where the words ``guess`` of a follow-up may mean something else."""
+    words = guess if len(guess) <= SHOWN_CHARS else f"{guess[: SHOWN_CHARS - 1]}…"
+    return f"“{words}”的其他含义" if language_of(question) == "zh" else f"what else “{words}” may mean"
 
 
 def list_open(question: str, slots: Sequence[Slot]) -> tuple[str, ...]:

@@ -102,14 +102,20 @@ class PolicyWriter:
         return completion_from_proto(await read_completion(self._clients, request))
 
 
-async def complete(clients: Clients, model: str, system: str, text: str, max_tokens: int = 0) -> str:
-    """Return the text of one completion without tools; raise ``DependencyFailed("policy")`` when there is none."""
+async def complete(
+    clients: Clients, model: str, system: str, text: str, max_tokens: int = 0, then: Sequence[Message] = ()
+) -> str:
+    """Return the text of one completion without tools; raise ``DependencyFailed("policy")`` when there is none.
+
+    ``then`` are the messages after ``text``: an earlier completion and what is said of it.
+    """
     request = pb.GenerateRequest(
         request_id=new_id("complete"),
         model=model,
         messages=[
             message_to_proto(Message(Role.SYSTEM, system)),
             message_to_proto(Message(Role.USER, text)),
+            *map(message_to_proto, then),
         ],
         sampling=sampling_to_proto(Sampling(max_tokens=max_tokens)),
     )

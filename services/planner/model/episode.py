@@ -158,6 +158,8 @@ class Task:
     """What the calling application asks of the answer; "" for nothing."""
     asked: str = ""
     """The user's own words, of which ``question`` is the whole form; "" where they are the same."""
+    guess: str = ""
+    """Words of the user's of which ``question`` is only the likeliest meaning; "" where they are surely understood."""
     program_texts: tuple[str, ...] = ()
     """Questions whose last one, read behind the others, has the program that ``question`` puts into words; () reads the
     user's own words behind the conversation."""

@@ -116,6 +116,10 @@ class Prompts:
         """Return the prompt of one workflow stage."""
         return self.catalogue.get(self._ids(task, WORKFLOW_STAGES)[stage]).render(self.seed)
 
+    def render_rewriting(self, language: str) -> str:
+        """Return the prompt by which a follow-up is made whole before a run, in the version that the settings name."""
+        return self.catalogue.find(REWRITE, language, version=self.versions.get(REWRITE, 0)).render(self.seed)
+
     def hash(self, task: Task, stages: Sequence[str] = RESEARCH_STAGES) -> str:
         """Return a hash of all prompt texts of a task."""
         ids = self._ids(task, stages)

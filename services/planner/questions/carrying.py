@@ -1,125 +1,70 @@
 """Completion of a follow-up by the program of the conversation, which says what it takes from earlier questions.
 
 A program that asks the same of other things exchanges their words in the last question; one that asks something else is
-put into words. Where it lacks something that the follow-up says, or takes part of what it could, it is not used.
+put into words. Where it is unlikely, lacks something that the follow-up says, or takes part of what it could, it is not
+used.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 
 from fathom.services.planner.coverage.cells import METHODS
-from fathom.services.planner.model.programs import CALCULATION, Call, Node, Program, Quote, ReadProgram
-from fathom.services.planner.model.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, Kinds, ReadText, Slot, SlotKind
-from fathom.services.planner.questions.frames import Turn
-from fathom.services.planner.questions.phrasing import add_in_brackets, replace_span
-from fathom.services.planner.questions.references import ADD, COMPARED, REMOVE, list_rest
-from fathom.services.planner.questions.wording import GENITIVE, fill_places, write_question
+from fathom.services.planner.model.programs import CALCULATION, Program, ReadProgram
+from fathom.services.planner.model.slots import ENTITY, PERIOD, TOPIC, UNKNOWN, ReadText, Slot
+from fathom.services.planner.questions.leaning import ADDING, COMPARING, REFERRING, REMOVING, list_rest
+from fathom.services.planner.questions.phrasing import replace_span
+from fathom.services.planner.questions.wording import GENITIVE, put_in_place, write_question
 
-# The reference policy computes programs from these on; on 150 questions new to the reader 71 % of them were right.
+# Of 420 follow-ups of seven blind sets 148 have such a program in words or by exchange, and 77 % of these are right.
 CONFIDENCE, LINK_CONFIDENCE = 0.84, 0.5
 # Words that no series bears are a name, too; a period or a number that cannot be read is none.
 UNREADABLE = frozenset({"PERIOD", "NUMBER"})
-MEASURES: Kinds = (SlotKind.MEASURE,)
-# Functions that find a time, those whose value it is, and those that say nothing of what is computed.
-FINDING = frozenset({"maximum", "minimum", "top", "bottom", "drawdown", "rise", "first_if", "last_if", "longest"})
-DATING = frozenset({"maximum", "minimum", "first_if", "last_if"})
+# Functions that say nothing of what is computed.
 SILENT = frozenset({"within", "at", "each", "between", "summary"})
+# Functions that find a time.
+FINDING = frozenset({"maximum", "minimum", "top", "bottom", "drawdown", "rise", "first_if", "last_if", "longest"})
 DIGITS = re.compile(r"\d+(?:\.\d+)?")
 
 
-def carry(
-    asked: ReadProgram,
-    former: ReadProgram,
-    last: Turn,
-    chinese: bool,
-    words: Collection[str] = (),
-    is_drawn: bool = False,
-) -> str:
+def carry(asked: ReadProgram, former: ReadProgram, leaning: Collection[str], chinese: bool) -> str:
     """Return the follow-up as a whole question; "" where its program does not say so surely.
 
-    ``asked`` is the follow-up without referring words and with its certain names, read behind the earlier questions.
-    ``former`` is the last question, itself whole. ``words`` are the kinds of words by which the follow-up refers to
-    it, and ``is_drawn`` says that it asks for a chart, of which programs know nothing.
+    ``asked`` is the follow-up with its certain names, read behind the earlier questions, ``former`` the last question,
+    itself whole, and ``leaning`` the kinds of words by which the follow-up leans on it.
     """
     program, before, names = asked.program, former.program, asked.text
-    if before is not None and is_dated(before, names, last) and is_named(names):
-        # The answer found when; what was asked before is not asked again.
-        return names.text
-    if program is None or before is None or not is_sure(program) or before.kind != CALCULATION or is_drawn:
+    if program is None or before is None or not is_sure(program) or before.kind != CALCULATION:
         return ""
-    if (program.shape, program.words) == (before.shape, before.words) or loses_side(program, before, words):
+    # What is left out of several things is not in the program, nor is what the words leave of them.
+    if REMOVING in leaning or (program.shape, program.words) == (before.shape, before.words):
         return ""
-    named = leave_out(names, program, before) if REMOVE in words else names
-    if not covers(program, named) or stands_alone(program, before, names) or is_partial(program, before, named):
+    if not covers(program, names) or loses_side(program, before, leaning):
         return ""
-    text = write_whole(asked, former, last, chinese, COMPARED in words)
-    lacking = [slot.text for slot in names.of(MEASURES) if slot.text.casefold() not in text.casefold()]
-    return add_in_brackets(text, lacking, chinese) if text else ""
-
-
-def write_whole(asked: ReadProgram, former: ReadProgram, last: Turn, chinese: bool, is_compared: bool) -> str:
-    """Return the question of a program: the last one with other words in it, or one of our own; "" for neither."""
-    program, before, names = asked.program, former.program, asked.text
-    if program is None or before is None:
+    if is_partial(program, before, names) or may_choose(program, before, names, leaning) or is_nested(program, before):
         return ""
-    periods = {slot.text: slot.value for read in (last.answer, former.text, names) for slot in read.of(PERIOD)}
-    if program.shape != before.shape:
-        # What was asked before is answered.
-        new = program if is_compared else place_answered(program, before, last)
-        return write_question(new, chinese, periods)
-    pairs = pair_words(program, before)
-    text = exchange_words(pairs, names, former.text) if pairs else ""
-    return text or write_question(program, chinese, periods)
+    periods = {slot.text: slot.value for read in (former.text, names) for slot in read.of(PERIOD)}
+    if program.shape == before.shape and (pairs := pair_words(program, before)):
+        return exchange_words(pairs, names, former.text) or write_question(program, chinese, periods)
+    # Several calculations at once mostly repeat what was answered.
+    return write_question(program, chinese, periods) if len(put_in_place(program.steps)) == 1 else ""
 
 
-def loses_side(program: Program, former: Program, words: Collection[str]) -> bool:
-    """Return whether a program lacks what the follow-up compares with something or adds something to."""
-    has_names = set(former.names) <= set(program.names)
-    if ADD in words or COMPARED in words:
-        return not has_names or (COMPARED in words and not set(former.words) <= set(program.words))
-    return False
-
-
-def leave_out(asked: ReadText, program: Program, former: Program) -> ReadText:
-    """Return a follow-up without the names of the last question that it says to leave out."""
-    gone = [name.casefold() for name in former.names if name not in program.names]
-    kept = [slot for slot in asked.slots if not any(slot.text.casefold() in one for one in gone)]
-    return replace(asked, slots=tuple(kept))
-
-
-def is_dated(former: Program, asked: ReadText, last: Turn) -> bool:
-    """Return whether the follow-up is about a time that the answer has found."""
-    found = last.moment.value if last.moment else ""
-    return bool(former.functions & FINDING) and any(slot.value == found for slot in asked.of(PERIOD))
-
-
-def place_answered(program: Program, former: Program, last: Turn) -> Program:
-    """Return the program without the steps of the last question, and other steps in the place of their numbers.
-
-    Where a step of the last question is meant as a time, it is the one that the answer has found.
-    """
-    values: list[Node] = []
-    for step in program.steps:
-        whole = fill_places(step, values)
-        is_found = isinstance(whole, Call) and whole in former.steps and whole.name in DATING
-        values.append(Quote(last.moment.text) if is_found and last.moment else whole)
-    new = [value for value, step in zip(values, program.steps, strict=True) if step not in former.steps]
-    return replace(program, steps=tuple(one for one in new if isinstance(one, Call)))
-
-
-def is_named(asked: ReadText) -> bool:
-    """Return whether the follow-up says of what something is asked."""
-    return bool(asked.of(ENTITY) or any(not slot.is_measure for slot in asked.of(TOPIC)))
-
-
-def stands_alone(program: Program, former: Program, asked: ReadText) -> bool:
-    """Return whether the follow-up says of what something is asked, and its program takes nothing from before."""
+def takes_nothing(program: Program, former: Program, asked: ReadText) -> bool:
+    """Return whether a follow-up says of what something is asked, and its program takes nothing from before."""
     text = asked.text.casefold()
-    is_own = all(words.casefold() in text for words in program.words) and is_named(asked)
+    is_named = bool(asked.of(ENTITY) or any(not slot.is_measure for slot in asked.of(TOPIC)))
+    is_own = is_named and all(words.casefold() in text for words in program.words)
     return is_own and (bool(asked.of(TOPIC) and asked.of(PERIOD)) or not program.functions & former.functions - SILENT)
+
+
+def loses_side(program: Program, former: Program, leaning: Collection[str]) -> bool:
+    """Return whether a program lacks what the follow-up compares with something or adds something to."""
+    if not {ADDING, COMPARING} & set(leaning):
+        return False
+    has_all = set(former.words) <= set(program.words)
+    return not set(former.names) <= set(program.names) or (COMPARING in leaning and not has_all)
 
 
 def is_sure(program: Program) -> bool:
@@ -148,14 +93,27 @@ def is_answered(slot: Slot, answered: set[str]) -> bool:
 
 
 def is_partial(program: Program, former: Program, asked: ReadText) -> bool:
-    """Return whether some of the last question's names are dropped without a word, or the words left may choose."""
+    """Return whether some of the last question's names are dropped without a word."""
     text = asked.text.casefold()
     named = {name for name in former.names if GENITIVE.sub("", name).casefold() in text}
     kept = [name for name in former.names if name in program.names and name not in named]
     dropped = [name for name in former.names if name not in program.names and name not in named]
-    if kept and (dropped or named & set(program.names)):
-        return True
-    return len(kept) > 1 and bool(list_rest(asked))
+    return bool(kept) and bool(dropped or named & set(program.names))
+
+
+def may_choose(program: Program, former: Program, asked: ReadText, leaning: Collection[str]) -> bool:
+    """Return whether a program takes over several names or times, of which the follow-up's words may mean one."""
+    text = asked.text.casefold()
+    names = [name for name in former.names if name in program.names and GENITIVE.sub("", name).casefold() not in text]
+    others = [words for words in dict.fromkeys(former.words) if words in program.words and DIGITS.search(words)]
+    several = len(names) > 1 or len(others) > 1
+    return several and (REFERRING in leaning or bool(list_rest(asked)))
+
+
+def is_nested(program: Program, former: Program) -> bool:
+    """Return whether a program asks again for the time that the last answer has found."""
+    found = [step for step in former.steps if step.name in FINDING]
+    return any(step in found for step in program.steps) or any(node in found for node in program.nodes)
 
 
 def pair_words(program: Program, former: Program) -> dict[str, str]:

@@ -1,20 +1,17 @@
-"""Periods that a follow-up gives relative to an earlier one: "the year after", "three months later", 那一年, 同月."""
+"""Periods some time before or after another one, and their names: three months later than May 2019 is August."""
 
 from __future__ import annotations
 
 import re
 from calendar import monthrange
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, timedelta
 
-from fathom.domain.periods.grammar import find_dates
-from fathom.domain.periods.period import Date, settle
 from fathom.domain.text.months import MONTH_NAMES
-from fathom.domain.text.numerals import ONE_TO_TEN, parse_numeral
+from fathom.domain.text.numerals import parse_numeral
 
 MONTHS = {"month": 1, "quarter": 3, "year": 12, "decade": 120}
 DAYS = {"day": 1, "week": 7}
-UNITS_ZH = {"年": "year", "季": "quarter", "月": "month", "周": "week", "天": "day", "日": "day"}
 COUNTS = {
     word: number
     for number, word in enumerate(
@@ -23,23 +20,6 @@ COUNTS = {
     )
 }
 COUNTS |= {"an": 1, "one": 1}
-EN_UNIT, ZH_UNIT = r"(?P<unit>day|week|month|quarter|year|decade)", "(?:个)?(?P<unit>年|季度|季|月|周|天|日)"
-PATTERNS = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        rf"\b(?:(?:in|on|over|for) )?(?P<same>that|the same|same) {EN_UNIT}\b",
-        rf"\b(?P<count>{'|'.join(COUNTS)}|\d+|the) {EN_UNIT}s? (?P<way>later|after|earlier|before|on|back)(?: that)?\b",
-        rf"\bthe (?P<way>next|following|previous|prior|preceding) {EN_UNIT}\b",
-        f"(?P<same>那一|那|当|同一|同){ZH_UNIT}",
-        rf"(?P<count>[两{ONE_TO_TEN}\d]+){ZH_UNIT}(?:之|以)?(?P<way>后|前)",
-        f"(?:再)?(?:往|之)?(?P<way>前|后|上|下)一?{ZH_UNIT}",
-        f"(?P<way>次|翌|第二){ZH_UNIT}",
-    )
-)
-BESIDE = re.compile(r"\s*(?:of|in)?\s*|的?")
-BACK = frozenset({"earlier", "before", "back", "previous", "prior", "preceding", "前", "上"})
-
-
 # No period is shifted further than this, in units of it.
 MOST_UNITS = 1_000
 
@@ -52,94 +32,9 @@ class Shift:
     count: int
 
 
-@dataclass(frozen=True)
-class ShiftMention:
-    """Words of a text from ``start`` to ``end`` that shift a period."""
-
-    start: int
-    end: int
-    shift: Shift
-
-
-def find_shifts(text: str) -> list[ShiftMention]:
-    """Return all shifts of a text, which may overlap."""
-    found = [
-        ShiftMention(match.start(), match.end(), read_shift(match))
-        for pattern in PATTERNS
-        for match in pattern.finditer(text)
-    ]
-    # 2000年以后 is after a calendar year, not 2,000 years later.
-    return [one for one in found if abs(one.shift.count) < MOST_UNITS]
-
-
-def read_shift(match: re.Match[str]) -> Shift:
-    """Return the meaning of a match of ``PATTERNS``."""
-    found = match.groupdict()
-    unit = UNITS_ZH.get(found["unit"][0], found["unit"].lower())
-    if found.get("same"):
-        return Shift(unit, 0)
-    count = read_count(found.get("count") or "") or 1
-    return Shift(unit, -count if found["way"].lower() in BACK else count)
-
-
 def read_count(words: str) -> int:
     """Return the number of units that words say; 0 for other words."""
     return COUNTS.get(words.lower()) or parse_numeral(words) or 0
-
-
-@dataclass(frozen=True)
-class NamedPeriod:
-    """Words of a text from ``start`` to ``end`` that name a month, quarter, half, year or day; ``value`` is ISO."""
-
-    start: int
-    end: int
-    value: str
-    is_partial: bool
-    """True where the words leave out the year or a part of it: "in March", '15, 下半年."""
-
-
-def find_named(text: str, year: int = 0) -> list[NamedPeriod]:
-    """Return the dates of a text; those without a year lie in ``year``, and are left out where that is 0."""
-    found = []
-    shifts = [one for one in find_shifts(text) if one.shift.unit == "year"]
-    for start, end, named in find_dates(text):
-        if not isinstance(named, Date) or not (named.year or year):
-            continue
-        moving = [] if named.year else [one for one in shifts if is_beside(text, one, start, end)]
-        period = settle(replace(named, year=named.year or year + sum(one.shift.count for one in moving)))
-        if period is not None and period.start and period.end:
-            first, last = min(start, *(one.start for one in moving), end), max(end, *(one.end for one in moving), start)
-            found.append(NamedPeriod(first, last, f"{period.start}/{period.end}", named.short))
-    return found
-
-
-def is_beside(text: str, shift: ShiftMention, start: int, end: int) -> bool:
-    """Return whether a shift belongs to a date: "December of the year before", 前一年12月."""
-    between = text[shift.end : start] if shift.end <= start else text[end : shift.start]
-    return bool(BESIDE.fullmatch(between))
-
-
-def begin_at(value: str, words: str, anchor: str, chinese: bool) -> str:
-    """Return an end ("2015", "up to 2015") with the beginning of an earlier period; "" if it does not fit."""
-    earlier, last = parse_period(anchor), value.rpartition("/")[2]
-    if earlier is None or not earlier[0].isoformat() < last:
-        return ""
-    first = earlier[0]
-    whole_year = first.month == 1 and first.day == 1
-    start = name_months(count_months(first), 12 if whole_year else 1, chinese)
-    if value.startswith("../"):
-        return f"{start}至{words}" if chinese else f"from {start} {words}"
-    return f"{start}到{words}" if chinese else f"from {start} to {words}"
-
-
-def contains(outer: str, inner: str) -> bool:
-    """Return whether one interval lies in another, which is longer and may be open, as "2021-01-01/..".
-
-    Both are ISO intervals, whose days compare as texts.
-    """
-    (start, _, end), (first, _, last) = outer.partition("/"), inner.partition("/")
-    starts, ends = start == ".." or start <= first, end == ".." or last <= end
-    return starts and ends and first != ".." and last != ".." and outer != inner
 
 
 def parse_period(value: str) -> tuple[date, date] | None:
@@ -161,13 +56,6 @@ def shift_period(value: str, shift: Shift, chinese: bool) -> str:
         return ""
     moved = shift_days(*anchor, shift) if shift.unit in DAYS else shift_months(*anchor, shift)
     return name_period(*moved, chinese) if moved else ""
-
-
-def take_edge(value: str, is_first: bool) -> str:
-    """Return the first or the last day of an ISO interval as one; "" without that day."""
-    first, _, last = value.partition("/")
-    day = first if is_first else last
-    return f"{day}/{day}" if parse_period(f"{day}/{day}") else ""
 
 
 def shift_days(first: date, last: date, shift: Shift) -> tuple[date, date] | None:
@@ -240,3 +128,8 @@ def name_months(start: int, months: int, chinese: bool) -> str:
     if chinese:
         return f"{year}年{month + 1}月至{end_year}年{end_month + 1}月"
     return f"from {MONTH_NAMES[month]} {year} to {MONTH_NAMES[end_month]} {end_year}"
+
+
+def choose_preposition(period: str) -> str:
+    """Return "on" for a day, "in" for anything longer."""
+    return "on" if re.match(r"\d{1,2} [A-Z]|\d{4}-\d\d-\d\d$", period) else "in"

@@ -15,9 +15,8 @@ from typing import Any
 import yaml
 
 from fathom.services.planner.model.programs import Call, Node, Program, Quote, Sign
-from fathom.services.planner.questions.periods import MOST_UNITS, Shift, read_count, shift_period
+from fathom.services.planner.questions.periods import MOST_UNITS, Shift, choose_preposition, read_count, shift_period
 from fathom.services.planner.questions.phrasing import join_names
-from fathom.services.planner.questions.settling import choose_preposition
 
 FILE = Path(__file__).parent / "wording.yaml"
 # Words for a period that bring their own preposition or begin with an article need no "in".

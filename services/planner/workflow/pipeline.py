@@ -27,14 +27,13 @@ from fathom.services.planner.model.todo import TodoItem
 from fathom.services.planner.model.view import View
 from fathom.services.planner.workflow import stage_prompts
 from fathom.services.planner.workflow.enrichment import QuestionContext
+from fathom.services.planner.workflow.model_rewriting import read_reply
 from fathom.services.planner.workflow.planning import FinalPlan, fallback_plan, fallback_reflection, finalise_plan
 from fathom.services.planner.workflow.protocol import Workflow
-from fathom.services.planner.workflow.stage_outputs import read_plan, read_question, read_reflection
+from fathom.services.planner.workflow.stage_outputs import read_plan, read_reflection
 from fathom.services.planner.workflow.sub_queries import find_askable, list_read, make_calls, make_reads
 
 Read = Callable[[Completion], Awaitable[StageNote]]
-# A rewritten question that is longer has copied the conversation.
-MAX_QUESTION_CHARS = 2_000
 
 
 class BudgetSpent(Exception):
@@ -103,8 +102,8 @@ class Pipeline:
         if step is None and opening:
 
             async def read(completion: Completion) -> StageNote:
-                text, flaws = read_question(completion.text, question, MAX_QUESTION_CHARS)
-                return StageNote(REWRITE, text, flaws=flaws)
+                made = read_reply(completion.text, question)
+                return StageNote(REWRITE, made.question, flaws=made.flaws)
 
             step = await self._run_stage(opening, read)
         return step.stage.text if step is not None and step.stage is not None else question

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from fathom.clients import Clients
@@ -16,35 +17,35 @@ from fathom.services.planner.classification.classifier import Classifier
 from fathom.services.planner.classification.examples import KIND, ROUTE
 from fathom.services.planner.episode.llm import complete
 from fathom.services.planner.model.episode import Answer, Clarification
-from fathom.services.planner.model.programs import ReadProgram
-from fathom.services.planner.model.slots import ENTITY, FREQUENCY, PERIOD, TOPIC, UNKNOWN, ReadText, restore_text
-from fathom.services.planner.questions.carrying import carry
-from fathom.services.planner.questions.compositions import choose_phrase, list_phrases, put_in_place
-from fathom.services.planner.questions.follow_ups import Completed, complete_question
-from fathom.services.planner.questions.frames import FIGURE, Turn, has_quoted
+from fathom.services.planner.model.slots import ReadText, restore_text
+from fathom.services.planner.questions.completing import (
+    PROGRAM,
+    Completed,
+    complete_by_program,
+    complete_by_slots,
+    has_data,
+)
 from fathom.services.planner.questions.model_routing import find_language_model
-from fathom.services.planner.questions.periods import contains
-from fathom.services.planner.questions.phrasing import replace_slots
-from fathom.services.planner.questions.references import NAMING, find_references, list_rest
 from fathom.services.planner.questions.routing import find_chart
-from fathom.services.planner.questions.settling import prepare, settle_references
-from fathom.services.planner.questions.wording import write_question
 from fathom.services.planner.reader import Reader, select_names
-from fathom.services.planner.workflow.stage_outputs import read_question
+from fathom.services.planner.workflow.model_rewriting import (
+    MAX_QUESTION_CHARS,
+    ModelReading,
+    object_to,
+    read_reply,
+)
 from fathom.services.planner.workflow.stage_prompts import format_history
 
 # Older turns are rarely meant, and each costs two readings.
 TURNS = 3
-MAX_QUESTION_CHARS, MAX_TOKENS = 2_000, 600
-# Enough for the sentence that leads; a report's tables need not be read for names.
-ANSWER_CHARS = 1_200
-# A completion by slots is doubted where the program that should say the same is less likely than this.
-DOUBTED = 0.74
+# A model that thinks first needs most of these for its thoughts; a reply with flaws is returned once.
+MAX_TOKENS, MODEL_ROUNDS = 2_000, 2
 # What is said to the assistant itself needs nothing of earlier questions.
-OWN_WORDS = frozenset({"chat", "edit", "customer_service"})
-BROAD = frozenset({"table_query", "coverage", "research"})
+OWN_WORDS, OWN_SURE = frozenset({"chat", "edit", "customer_service"}), 0.95
+# An answer that cites something was about data, whatever the words of its question.
+CITATION = re.compile(r"\[\d+\]")
 ASKS = {"en": "Please say which question you mean", "zh": "请说明您指的是哪个问题"}
-SLOTS, PROGRAM, MODEL, STAGE = "slots", "program", "model", "stage"
+MODEL, STAGE = "model", "stage"
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,8 @@ class Reading:
     """A question as it is understood. ``method`` names who changed it, "" for nobody, "stage" where a stage of
     the workflow is to do so.
 
-    With ``asks_back`` the run answers with a question: ``reference`` are the words that could not be resolved.
+    ``reference`` are words that could not be resolved surely: with ``asks_back`` the run answers with a question, else
+    ``question`` is a guess.
     """
 
     question: str
@@ -74,16 +76,6 @@ def restore_reading(stored: Mapping[str, Any]) -> Reading:
     texts = {name: restore_text(stored.get(name)) for name in ("asked", "read")}
     program_texts = tuple(stored.get("program_texts", ()))
     return Reading(**{**stored, **texts, "options": tuple(stored["options"]), "program_texts": program_texts})
-
-
-@dataclass(frozen=True)
-class Completion:
-    """A follow-up made whole and by which method; ``doubts`` are the questions to choose from where it is unlikely."""
-
-    done: Completed
-    method: str = SLOTS
-    program_texts: tuple[str, ...] = ()
-    doubts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -117,135 +109,96 @@ class Rewriter:
             return Reading(question)
         asked = asked or await self.reader.read(question, as_of)
         seen = select_names(asked)
-        if seen is None:
-            return Reading(question)
-        unchanged = Reading(question, asked=asked, read=asked)
-        turns = await self._read_turns(pairs[-TURNS:])
-        made = await self._complete(seen, turns, as_of)
-        # A sure program of the conversation knows more than the sound of a few words: "vegas" is no small talk there.
-        if made.method != PROGRAM and await self._stands_alone(seen, turns):
-            return unchanged
-        done = made.done
+        # So long a text is no follow-up: readers see the beginning of it only.
+        if seen is None or len(question) > MAX_QUESTION_CHARS:
+            return Reading(question, asked=asked, read=asked)
         said = await self._ask_model(seen, history, model, date, as_of) if model else None
-        if said is not None and said[0] != question:
-            return Reading(said[0], MODEL, asked=asked, read=said[1])
-        unclear, options = done.unresolved or (seen.text if made.doubts else ""), done.options or made.doubts
-        if unclear and self.may_ask and not has_asked(history):
-            return Reading(done.text, made.method, unclear, options, asks_back=True, asked=asked)
-        if done.text == question:
-            return unchanged
-        return Reading(done.text, made.method, asked=asked, program_texts=made.program_texts)
+        may_ask = self.may_ask and not has_asked(history)
+        if said is not None and (said[0].question != question or said[0].unclear):
+            return read_model(said[0], said[1], asked, may_ask=may_ask)
+        before = await self._read_turns(pairs[-TURNS:], as_of)
+        made = await self._complete(seen, before, as_of)
+        # A model that has written the question as it is has seen nothing in it that is left open.
+        if (made.is_sure and made.text == question) or (said is not None and not made.is_sure):
+            return Reading(question, asked=asked, read=asked)
+        if not made.is_sure:
+            return Reading(made.text, made.method, seen.text, made.options, asks_back=may_ask, asked=asked)
+        texts = (*(text.text for text in before), seen.text) if made.method == PROGRAM else ()
+        return Reading(made.text, made.method, asked=asked, program_texts=texts)
 
-    async def _complete(self, seen: ReadText, turns: Sequence[Turn], as_of: Any = None) -> Completion:
-        """Return the follow-up made whole without a model."""
-        if named := await self._complete_name(seen, turns):
-            return Completion(named)
-        done = complete_question(seen, turns)
-        return Completion(done) if done.unresolved else await self._carry(done, seen, turns, as_of)
-
-    async def _carry(self, done: Completed, seen: ReadText, turns: Sequence[Turn], as_of: Any) -> Completion:
-        """Return the follow-up made whole by the program of the conversation; without a sure one as by its slots."""
-        # The questions are whole. Answers are left out: the reader has learnt from questions, and a figure of an
-        # answer draws it to calculations with that.
-        last, before = turns[-1], tuple(turn.question.text for turn in turns[-TURNS:])
-        settled = settle_references(seen, turns)
-        asked, former, chart = await asyncio.gather(
-            self.reader.read_program(settled, before, as_of),
-            self.reader.read_program(last.question.text, (), as_of),
+    async def _complete(self, seen: ReadText, before: Sequence[ReadText], as_of: Any = None) -> Completed:
+        """Return a follow-up behind earlier questions made whole without a model, as a guess where that is unsure."""
+        if not before:
+            return Completed(seen.text)
+        last = before[-1]
+        if by_slots := complete_by_slots(seen, last):
+            return by_slots
+        # Answers are left out: the reader has learnt from questions, and a figure of an answer draws it to
+        # calculations with that.
+        asked, former, chart, kind = await asyncio.gather(
+            self.reader.read_program(seen.text, [text.text for text in before], as_of),
+            self.reader.read_program(last.text, (), as_of),
             find_chart(seen.text, self.classifier),
+            self.classifier.classify_one(ROUTE, seen.text, KIND),
         )
-        names = select_names(asked.text) if asked is not None else None
-        if asked is None or former is None or names is None:
-            return Completion(done)
-        chinese = "zh" in (language_of(seen.text), language_of(last.question.text))
-        words = {one.kind for one in prepare(seen, turns)[1]}
-        carried = carry(replace(asked, text=names), former, last, chinese, words, bool(chart))
-        if carried:
-            return Completion(Completed(carried), PROGRAM, (*before, settled))
-        return Completion(done, doubts=list_doubts(done, seen, asked, chinese))
+        is_own = kind.label in OWN_WORDS and kind.probability >= OWN_SURE
+        return complete_by_program(seen, last, asked, former, is_drawn=bool(chart), is_own=is_own)
 
-    async def _stands_alone(self, seen: ReadText, turns: Sequence[Turn]) -> bool:
-        """Return whether the question needs nothing of earlier ones: small talk, work on the text, a general term."""
-        kind = await self.classifier.classify_one(ROUTE, seen.text, KIND)
-        if not kind.is_sure:
-            return False
-        if kind.label in BROAD and seen.of(TOPIC) and seen.of(PERIOD) and not find_references(seen):
-            # "Rank your bank stocks by 2010 return" is of all that there is.
-            return True
-        if kind.label == "term":
-            # A measure alone ("the volatility?") asks for its value.
-            return bool(list_rest(seen)) and not find_references(seen) and not seen.of(FREQUENCY)
-        # "28% can't be right" is about the data, however much it sounds like small talk; so is a request to plot.
-        about_data = any(slot.kind not in UNKNOWN for slot in seen.slots) or has_quoted(seen, turns)
-        # So is "when did it happen": small talk refers to nothing.
-        about_data |= kind.label == "chat" and any(one.kind in NAMING for one in find_references(seen))
-        return kind.label in OWN_WORDS and not about_data and not await find_chart(seen.text, self.classifier)
-
-    async def _complete_name(self, seen: ReadText, turns: Sequence[Turn]) -> Completed | None:
-        """Return the last question with a name that the follow-up gives in part; None for any other follow-up."""
-        last = turns[-1].question
-        phrases = list_phrases(seen, last)
-        read = await asyncio.gather(*(self.reader.read(one.text) for one in phrases))
-        found = choose_phrase(phrases, [select_names(one) for one in read])
-        return Completed(put_in_place(found, last)) if found else None
-
-    async def _read_turns(self, pairs: Sequence[tuple[str, str]]) -> list[Turn]:
-        texts = [text for asked, answered in pairs for text in (asked, answered[:ANSWER_CHARS])]
-        found = map(select_names, await asyncio.gather(*map(self.reader.read, texts)))
-        read = [one or ReadText(text) for one, text in zip(found, texts, strict=True)]
-        turns: list[Turn] = []
-        for asked, answered in zip(read[::2], read[1::2], strict=True):
+    async def _read_turns(self, pairs: Sequence[tuple[str, str]], as_of: Any = None) -> list[ReadText]:
+        """Return the earlier questions that are about data, each whole."""
+        turns: list[ReadText] = []
+        found = await asyncio.gather(*(self.reader.read(asked, as_of) for asked, _ in pairs))
+        for read, (_, answered) in zip(map(select_names, found), pairs, strict=True):
+            if read is None or not (has_data(read) or CITATION.search(answered)):
+                continue
             # An earlier question may be a follow-up itself, which memory has in the user's words.
-            has_period = bool(asked.of(PERIOD))
-            whole = (await self._complete(asked, turns)).done if turns else Completed(asked.text)
-            if whole.text != asked.text and not whole.unresolved:
-                asked = select_names(await self.reader.read(whole.text)) or asked
-            turns.append(Turn.of(widen_period(asked, answered, has_period), answered))
+            made = await self._complete(read, turns, as_of)
+            whole = read if made.text == read.text else select_names(await self.reader.read(made.text, as_of))
+            turns.append(whole or read)
         return turns
 
     async def _ask_model(
         self, seen: ReadText, history: Sequence[Message], model: str, date: str, as_of: Any
-    ) -> tuple[str, ReadText] | None:
-        """Return the model's rewriting with its reading; None without a language model or in time, or when it loses
-        something.
+    ) -> tuple[ModelReading, ReadText] | None:
+        """Return what the model makes of the follow-up, with its reading.
+
+        A reply that is no question, loses something or has figures of its own is returned to the model once. None
+        without a language model or in time, or when its second reply is no better.
         """
         name = await find_language_model(self.clients, model)
         if not name:
             return None
         text = ask(REWRITE, {"history": format_history(history), "question": seen.text, "date": date})
+        system, then = self.prompt(language_of(seen.text)), list[Message]()
         try:
             async with asyncio.timeout(self.model_s):
-                system = self.prompt(language_of(seen.text))
-                said = await complete(self.clients, name, system, text, MAX_TOKENS)
+                for _ in range(MODEL_ROUNDS):
+                    said = await complete(self.clients, name, system, text, MAX_TOKENS, then)
+                    made = read_reply(said, seen.text)
+                    read = None if made.flaws else select_names(await self.reader.read(made.question, as_of))
+                    if not made.flaws and read is None:
+                        return None
+                    objection = object_to(made, seen, read, [message.content for message in history])
+                    if read is not None and not objection:
+                        return made, read
+                    then = [Message(Role.ASSISTANT, said[:MAX_QUESTION_CHARS]), Message(Role.USER, objection)]
         except (FathomError, TimeoutError):
             return None
-        written, flaws = read_question(said, seen.text, MAX_QUESTION_CHARS)
-        read = None if flaws else await self.reader.read(written, as_of)
-        names = select_names(read)
-        return None if read is None or names is None or find_lost(seen, names) else (written, read)
+        return None
 
 
-def list_doubts(done: Completed, seen: ReadText, asked: ReadProgram, chinese: bool) -> tuple[str, ...]:
-    """Return what a follow-up may ask where that is unlikely: as its slots complete it, and its program in words.
-
-    Where words of the last question are only exchanged, its sense is certain.
-    """
-    program = asked.program
-    is_added = done.text != seen.text and ("（" if chinese else "(") in done.text
-    if program is None or not is_added or program.confidence >= DOUBTED:
-        return ()
-    return tuple(dict.fromkeys(filter(None, (done.text, write_question(program, chinese)))))
-
-
-def widen_period(asked: ReadText, answered: ReadText, has_period: bool) -> ReadText:
-    """Return a question that took its period from earlier ones with that of its answer, which says what it meant."""
-    before, said = asked.of(PERIOD), answered.of(PERIOD)
-    if has_period or len(before) != 1 or len(said) != 1 or not contains(said[0].value, before[0].value):
-        return asked
-    found = replace_slots(asked, PERIOD, said[0].text, language_of(asked.text) == "zh")
-    at = before[0].start
-    made = replace(said[0], start=at, end=at + len(said[0].text))
-    return replace(found, slots=tuple(sorted([*found.slots, made], key=lambda slot: slot.start)))
+def read_model(made: ModelReading, read: ReadText, asked: ReadText | None, *, may_ask: bool) -> Reading:
+    """Return a model's reading of a follow-up; what is unclear is asked back where that may be, else noted."""
+    asks_back = may_ask and bool(made.unclear)
+    return Reading(
+        made.question,
+        MODEL,
+        made.unclear,
+        made.options,
+        asks_back=asks_back,
+        asked=asked,
+        read=None if asks_back else read,
+    )
 
 
 def list_turns(history: Sequence[Message]) -> list[tuple[str, str]]:
@@ -262,16 +215,6 @@ def has_asked(history: Sequence[Message]) -> bool:
     return any(
         message.role is Role.ASSISTANT and message.content.startswith(tuple(ASKS.values())) for message in history
     )
-
-
-def find_lost(original: ReadText, rewritten: ReadText) -> list[str]:
-    """Return the names, measures, periods and figures of a question that its rewriting no longer has."""
-    values = {slot.value for slot in rewritten.slots}
-    folded = rewritten.text.casefold()
-    slots = [slot for kind in (ENTITY, TOPIC, PERIOD) for slot in original.of(kind)]
-    lost = [slot.text for slot in slots if slot.value not in values and slot.text.casefold() not in folded]
-    figures = [match.group().strip() for match in FIGURE.finditer(original.text)]
-    return [*lost, *(figure for figure in figures if figure.casefold() not in folded)]
 
 
 def make_clarification(reading: Reading) -> Answer:

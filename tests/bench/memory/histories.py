@@ -20,8 +20,8 @@ from fathom.domain.intervals import bootstrap_mean
 from fathom.domain.text.language import language_of
 from fathom.services.planner.answering.rendering.material import estimate_tokens
 from fathom.services.planner.episode.llm import complete
-from fathom.services.planner.workflow.rewriting import MAX_QUESTION_CHARS, MAX_TOKENS, Reading
-from fathom.services.planner.workflow.stage_outputs import read_question
+from fathom.services.planner.workflow.model_rewriting import read_reply
+from fathom.services.planner.workflow.rewriting import MAX_TOKENS, Reading
 from fathom.trainers.data.instructions import instruction
 from tests.bench.planner.blind import make_models
 from tests.bench.planner.questions import local_stack
@@ -49,8 +49,7 @@ async def rewrite(clients: Clients, case: dict[str, Any], prompt: str) -> float:
     """Return 1.0 when the endpoint rewrites a case rightly, else 0.0."""
     system = instruction(REWRITE, language_of(case["follow_up"]))
     said = await complete(clients, "endpoint", system, prompt, MAX_TOKENS)
-    found, _ = read_question(said, case["follow_up"], MAX_QUESTION_CHARS)
-    return float(judge(case, Reading(found)) == "right")
+    return float(judge(case, Reading(read_reply(said, case["follow_up"]).question)) == "right")
 
 
 def describe(name: str, cases: Sequence[dict[str, Any]], right: Mapping[str, Sequence[float]]) -> str:

@@ -1,4 +1,4 @@
-"""Rewriting of follow-ups: right, wrong and asked back, without a language model.
+"""Rewriting of follow-ups by the planner's rewriter: right, wrong without a word, and asked back.
 
 ``python -m tests.bench rewriting FILE``. FILE is JSON Lines, one case per line; empty lines and lines that begin with
 "#" are skipped:
@@ -11,15 +11,25 @@
 and none of ``unexpected_mentions``, compared without case, width and spaces; with ``clarify`` it is right when the
 rewriter asks back. Without FILE the cases of ``tests/golden/workflow/rewriting.yaml`` run, which were written with an
 earlier rewriter, and the human rewritings of ``/work/shared/data/rewrite_zh`` where they are present. The data service
-runs in this process over the bundled tables (``make data``), with its encoder and reader of programs where present. The baseline is the follow-up as it stands.
+runs in this process over the bundled tables (``make data``), with its encoder and reader of programs where present. The
+baseline is the follow-up as it stands.
+
+No language model rewrites, unless ``FATHOM_BENCH_REWRITING_MODEL`` is the base URL of an OpenAI-compatible endpoint:
+then the planner's rewriter asks that, in the prompt of its stage, and the answers count that it takes. All cases are in
+flight at once, so that whoever plays the model by files (``tests.bench.planner.file_model``) sees all of them. The
+first run is recorded under ``FATHOM_BENCH_REWRITING_NAME``, "endpoint" without one; the data service is then that of a
+whole local stack. ``FATHOM_BENCH_REWRITING_OUT`` names a file for what was made of each case, a JSON object per line.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,23 +37,32 @@ import yaml
 
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
 from fathom.clients import Clients
-from fathom.core.call import Call
+from fathom.core.call import Call, calling
 from fathom.core.errors import FathomError
 from fathom.core.telemetry import Telemetry
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.text.language import language_of
+from fathom.services.planner.config import Config
 from fathom.services.planner.model.programs import ReadProgram
 from fathom.services.planner.model.slots import ReadText
-from fathom.services.planner.reader import make_program, make_program_request, make_text
+from fathom.services.planner.prompts.catalogue import load_catalogue
+from fathom.services.planner.prompts.selection import Prompts
+from fathom.services.planner.reader import DatafetchReader, make_program, make_program_request, make_text
 from fathom.services.planner.workflow.rewriting import Reading, Rewriter
 from tests.bench.datafetch.datafetch_gold import service
 from tests.bench.planner.first_runs import announce, record
+from tests.bench.planner.questions import local_stack
 from tests.bench.planner.router import HOME, make_classifier, read_lines
 
 GOLD = Path(__file__).parents[2] / "golden" / "workflow" / "rewriting.yaml"
 DIALOGUES = Path("/work/shared/data/rewrite_zh/dialogues.jsonl")
 SAMPLE = 400
-MODEL = "rules"
+MODEL, ENDPOINT = "rules", "endpoint"
+# Whoever plays the model takes their time, and readings of 60 cases at once wait for two processors.
+MODEL_S, READ_S = 3_600.0, 300.0
+# Cases have no dates of their own; without one a model asks what "last year" is.
+TODAY = "2026-11-28"
+OUTCOMES = ("right", "wrong without a word", "rightly asked back", "needlessly asked back")
 
 
 class LocalReader:
@@ -93,15 +112,15 @@ def fold(text: str) -> str:
 
 
 def judge(case: dict[str, Any], found: Reading) -> str:
-    """Return "right", "wrong" or "asked back"."""
-    if case.get("clarify"):
-        return "right" if found.asks_back else "wrong"
+    """Return one of ``OUTCOMES``."""
     if found.asks_back:
-        return "asked back"
+        return "rightly asked back" if case.get("clarify") else "needlessly asked back"
+    if case.get("clarify"):
+        return "wrong without a word"
     text = fold(found.question)
     has_all = all(any(fold(part) in text for part in one.split("|")) for one in case["expected_mentions"])
     has_none = not any(fold(part) in text for part in case.get("unexpected_mentions", ()))
-    return "right" if has_all and has_none else "wrong"
+    return "right" if has_all and has_none else "wrong without a word"
 
 
 def load_gold() -> list[dict[str, Any]]:
@@ -118,39 +137,87 @@ def load_gold() -> list[dict[str, Any]]:
 
 async def run(path: str = "") -> None:
     """Print the shares and the cases that are not right."""
-    async with service(HOME / "data" / "tables", models_dir=str(HOME / "models"), embedding="auto") as (servicer, _):
-        rewriter = make_rewriter(servicer)
+    url = os.environ.get("FATHOM_BENCH_REWRITING_MODEL", "")
+    name = os.environ.get("FATHOM_BENCH_REWRITING_NAME", ENDPOINT) if url else MODEL
+    async with open_rewriter(url) as rewriter:
         if not path:
-            await grade(load_gold(), rewriter)
-            await grade_dialogues(rewriter)
+            await grade(load_gold(), rewriter, url)
+            if not url:
+                await grade_dialogues(rewriter)
             return
-        first = announce(Path(path), MODEL)
-        figures = await grade(read_lines(Path(path)), rewriter)
+        first = announce(Path(path), name)
+        figures = await grade(read_lines(Path(path)), rewriter, url)
         if first:
-            record(Path(path), MODEL, figures)
+            record(Path(path), name, figures)
 
 
-async def grade(cases: Sequence[dict[str, Any]], rewriter: Rewriter) -> dict[str, str]:
-    """Print right, wrong and asked back in all, by kind and language; return the shares of right ones by group."""
+@asynccontextmanager
+async def open_rewriter(url: str) -> AsyncIterator[Rewriter]:
+    """Open the planner's rewriter, with the endpoint at ``url`` as its model unless that is empty."""
+    if not url:
+        tables, models = HOME / "data" / "tables", str(HOME / "models")
+        async with service(tables, models_dir=models, embedding="auto") as (servicer, _):
+            yield make_rewriter(servicer)
+        return
+    endpoint = {"engine": "openai", "base_url": url, "model": ENDPOINT, "timeout_s": MODEL_S, "api_key_env": ""}
+    prompts = Prompts.of(load_catalogue(), Config())
+    async with local_stack({ENDPOINT: endpoint, MODEL: {"engine": "rules"}}) as (clients, _store):
+        reader = DatafetchReader(clients, READ_S)
+        yield Rewriter(clients, reader, make_classifier(), prompts.render_rewriting, model_s=MODEL_S, may_ask=True)
+
+
+async def rewrite_all(cases: Sequence[dict[str, Any]], rewriter: Rewriter, url: str) -> list[Reading]:
+    """Return what is made of the cases, by the model all at once."""
+    model = ENDPOINT if url else ""
+    asking = (rewriter.rewrite(case["follow_up"], make_history(case["turns"]), model, TODAY) for case in cases)
+    if not url:
+        return [await one for one in asking]
+    with calling(Call.new(timeout_s=MODEL_S)):
+        return list(await asyncio.gather(*asking))
+
+
+async def grade(cases: Sequence[dict[str, Any]], rewriter: Rewriter, url: str = "") -> dict[str, str]:
+    """Print the outcomes in all, by kind and language, and the cases that are not right; return the figures."""
     groups: list[tuple[str, str]] = []
     lines, base = [], 0
-    for case in cases:
-        found = await rewriter.rewrite(case["follow_up"], make_history(case["turns"]))
-        outcome = judge(case, found)
-        base += judge(case, Reading(case["follow_up"])) == "right"
+    found = await rewrite_all(cases, rewriter, url)
+    for case, reading in zip(cases, found, strict=True):
+        outcome = judge(case, reading)
+        base += judge(case, Reading(case["follow_up"])) == OUTCOMES[0]
         names = ("all", "clarify" if case.get("clarify") else "rewrite", language_of(case["follow_up"]))
         groups += [(name, outcome) for name in names]
-        if outcome != "right":
-            lines.append(f"    {outcome}: {case['follow_up'][:80]} => {found.question[:160]} | {list(found.options)}")
+        if not outcome.startswith("right"):
+            options = list(reading.options)
+            lines.append(f"    {outcome}: {case['follow_up'][:80]} => {reading.question[:160]} | {options}")
+    write_outcomes(cases, found)
     figures: dict[str, str] = {}
     for name in dict.fromkeys(group for group, _ in groups):
         counts = Counter(outcome for group, outcome in groups if group == name)
-        total = sum(counts.values())
-        figures[name] = f"{counts['right']} of {total}"
-        print(f"{name:8} right {counts['right']} of {total} = {counts['right'] / total:.1%}, {dict(counts)}")
+        total, good = sum(counts.values()), counts[OUTCOMES[0]] + counts[OUTCOMES[2]]
+        figures[name] = f"{good} of {total}"
+        print(f"{name:8} right or rightly asked back {good} of {total} = {good / total:.1%}, {dict(counts)}")
+    for outcome in (OUTCOMES[1], OUTCOMES[3]):
+        figures[outcome] = str(sum(group == ("all", outcome) for group in groups))
     print(f"as it stands: {base / len(cases):.1%}")
     print(*lines, sep="\n")
     return figures
+
+
+def write_outcomes(cases: Sequence[dict[str, Any]], found: Sequence[Reading]) -> None:
+    """Write what was made of each case to the file that the environment names, if it names one."""
+    if out := os.environ.get("FATHOM_BENCH_REWRITING_OUT", ""):
+        rows = [
+            {
+                "follow_up": case["follow_up"],
+                "outcome": judge(case, one),
+                "question": one.question,
+                "method": one.method,
+                "unclear": one.reference,
+                "options": one.options,
+            }
+            for case, one in zip(cases, found, strict=True)
+        ]
+        Path(out).write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
 
 def load_dialogues() -> list[dict[str, Any]]:

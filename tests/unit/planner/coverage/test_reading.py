@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from fathom.api.datafetch.v1 import datafetch_pb2 as pb
 from fathom.core.errors import DependencyFailed, NotReady
@@ -91,6 +94,36 @@ async def test_a_question_that_was_read_before_the_run_is_not_read_again() -> No
     assert reading is not None
     assert [slot.text for slot in reading.slots] == ["Apple", "2019"]
     assert known.text not in datafetch.texts
+
+
+@pytest.mark.parametrize(
+    ("question", "guess", "line", "left"),
+    [
+        (
+            "Apple in 2019",
+            "how about that year?",
+            "Read as, by a guess: Apple",
+            "what else “how about that year?” may mean",
+        ),
+        ("Apple 在2019年", "它呢？", "推测理解为：Apple", "“它呢？”的其他含义"),
+        ("Apple in 2019", "x" * 500, "Read as, by a guess: Apple", f"what else “{'x' * 79}…” may mean"),
+    ],
+)
+async def test_a_guess_at_what_a_follow_up_means_is_shown_as_one(
+    question: str, guess: str, line: str, left: str
+) -> None:
+    clients: Any = Services(Datafetch())
+    ending = CoverageEnding(CheckedEnding(Evidence(None)), QuestionReader(clients), Evidence(None))
+    ending.begin(question, ReadText(question, (Slot(SlotKind.ENTITY, "Apple", "AAPL", 0, 5),)))
+    episode = make_episode(question)
+    episode.task = replace(episode.task, guess=guess)
+    reading = await ending.read(Answer("It rose."), episode)
+    assert reading is not None
+    assert reading.line.startswith(line)
+    assert reading.open_texts[0] == left
+    known = await ending.read(Answer("It rose."), make_episode(question))
+    assert known is not None
+    assert left not in known.open_texts
 
 
 async def test_a_number_that_the_reading_skipped_is_a_parameter() -> None:

