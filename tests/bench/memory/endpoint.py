@@ -37,7 +37,7 @@ async def serve_model(url: str = "") -> AsyncIterator[tuple[Clients, str]]:
     bus = await open_bus("memory://", store)
     endpoint = {"engine": "openai", "base_url": base, "model": NAME, "timeout_s": TIMEOUT_S, "api_key_env": ""}
     deps = Deps(Clients({}, telemetry), store, bus, telemetry)
-    config = Config.model_validate({"models": {NAME: endpoint}})
+    config = Config.model_validate({"models": {NAME: endpoint}, "default_model": NAME})
     async with hosting(server.build(config, deps), deps, Runtime()) as hosted:
         await hosted.warm
         clients = Clients({"policy": hosted.url}, telemetry)
