@@ -72,9 +72,11 @@ def split_measure(measure: str) -> tuple[str, Statistic]:
 def is_same_thing(left: View, right: View) -> bool:
     """Return whether two views are of one measure of one entity in one period, in comparable units."""
     # Another measure of the same company is another thing, however near the numbers.
-    if (left.entity, left.measure) != (right.entity, right.measure) or not is_same_window(left, right):
+    if (left.entity, left.measure) != (right.entity, right.measure):
         return False
-    return has_same_unit(left, right) or DIRECTION in (left.unit, right.unit)
+    if {left.unit, right.unit} <= TIMES.keys():
+        return all(is_time_within(*pair) for pair in ((left, right), (right, left)))
+    return is_same_window(left, right) and (has_same_unit(left, right) or DIRECTION in (left.unit, right.unit))
 
 
 def has_same_unit(left: View, right: View) -> bool:
@@ -117,6 +119,16 @@ def is_within(inner: View, outer: View) -> bool:
     is_after = begin is None or (first is not None and (begin - first).days <= WINDOW_DAYS)
     is_before = end is None or (last is not None and (last - end).days <= WINDOW_DAYS)
     return is_after and is_before
+
+
+def is_time_within(time: View, other: View) -> bool:
+    """Return whether the time of an event lies in the period of another view of it, whose open ends are far away.
+
+    An extreme of a longer period may lie outside of the shorter one; within both it is one day.
+    """
+    first, last = parse_day(other.first), parse_day(other.last)
+    is_after = first is None or time.value >= first.toordinal() - TIMES[time.unit]
+    return is_after and (last is None or time.value <= last.toordinal() + TIMES[time.unit])
 
 
 def is_same_window(left: View, right: View) -> bool:

@@ -94,11 +94,12 @@ class ViewTypist:
         return View(entity, measure, first, last, value, unit, text, statement.as_of, tolerance=tolerance)
 
     async def _identify(self, name: str) -> str:
-        """Return the id of an entity of the data, else the name in small letters."""
+        """Return the id of an entity of the data that has this name, else the name in small letters."""
         read = await self.reader.read(name)
-        found = [slot.value for slot in read.of(ENTITY) if slot.value] if read else []
+        # A pair of currencies has two of them in its name, and is neither.
+        found = [slot.value for slot in read.of(ENTITY) if slot.value and fold(slot.text) == fold(name)] if read else []
         # A comma parts the entities of a view.
-        return found[0] if len(found) == 1 else name.casefold().replace(",", " ")
+        return found[0] if found else name.casefold().replace(",", " ")
 
 
 def write_request(statements: Sequence[Statement], question: str, known: Sequence[View]) -> str:
@@ -113,7 +114,9 @@ def write_request(statements: Sequence[Statement], question: str, known: Sequenc
 def describe(view: View) -> str:
     """Return an earlier view on one line."""
     quantity, _, statistic = view.measure.partition("/")
-    shown = {"things": view.entity.split(","), "quantity": quantity, "statistic": statistic, "unit": view.unit}
+    # A direction is no unit that a number could have.
+    unit = "" if view.unit == DIRECTION else view.unit
+    shown = {"things": view.entity.split(","), "quantity": quantity, "statistic": statistic, "unit": unit}
     period = {"from": view.first, "to": view.last, "words": " ".join(view.text.split())[:MAX_TEXT_CHARS]}
     return json.dumps({**shown, **period}, ensure_ascii=False)
 

@@ -20,6 +20,8 @@ URL = "FATHOM_BENCH_MEMORY_MODEL"
 NAME = "endpoint"
 # Somebody may play the model by hand.
 TIMEOUT_S = 3_000.0
+# Whoever plays the model sees all that is asked; a real one is asked as much as its server takes.
+AT_ONCE = {"running": 256, "waiting": 512}
 
 
 @asynccontextmanager
@@ -35,7 +37,13 @@ async def serve_model(url: str = "") -> AsyncIterator[tuple[Clients, str]]:
         return
     store = open_store("memory://")
     bus = await open_bus("memory://", store)
-    endpoint = {"engine": "openai", "base_url": base, "model": NAME, "timeout_s": TIMEOUT_S, "api_key_env": ""}
+    endpoint = {
+        "engine": "openai",
+        "base_url": base,
+        "model": NAME,
+        "timeout_s": TIMEOUT_S,
+        "api_key_env": "",
+    } | AT_ONCE
     deps = Deps(Clients({}, telemetry), store, bus, telemetry)
     config = Config.model_validate({"models": {NAME: endpoint}, "default_model": NAME})
     async with hosting(server.build(config, deps), deps, Runtime()) as hosted:

@@ -124,9 +124,30 @@ async def test_a_gap_is_the_same_whichever_thing_is_named_first(monkeypatch: pyt
 async def test_dates_exclude_each_other_unless_one_contains_the_other(
     monkeypatch: pytest.MonkeyPatch, then: str, now: str, is_wrong: bool
 ) -> None:
-    told = {"statistic": "date", "number": "", "unit": "date", "quantity": "day of the low"}
+    told = {"statistic": "date", "number": "", "unit": "date", "quantity": "day of the low", "from": "", "to": ""}
     views = [(await type_views(monkeypatch, "The low.", write_view(value=day, **told)))[0] for day in (then, now)]
     assert bool(find_contradictions(views[1:], views[:1])) is is_wrong
+
+
+async def test_the_extreme_of_a_longer_period_may_lie_outside_of_a_shorter_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"statistic": "date", "number": "", "unit": "date", "quantity": "day of the low"}
+    (whole,) = await type_views(monkeypatch, "Low.", write_view(value="2020-03-23", to="2022-12-31", **told))
+    part = {"from": "2021-01-01", "to": "2021-12-31", **told}
+    (year,) = await type_views(monkeypatch, "Low.", write_view(value="2021-01-04", **part))
+    assert find_contradictions([year], [whole]) == []
+    (other,) = await type_views(monkeypatch, "Low.", write_view(value="2021-01-04", to="2022-12-31", **told))
+    assert len(find_contradictions([other], [whole])) == 1
+
+
+async def test_a_name_of_several_entities_is_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    class PairReader(NameReader):
+        async def read(self, text: str, as_of: Any = None) -> ReadText | None:
+            return ReadText(text, (Slot(SlotKind.ENTITY, "USD", "USD"),))
+
+    clients: Any = None
+    typist = ViewTypist(clients, PairReader(), "prompt")
+    assert await typist._identify("EUR/USD") == "eur/usd"
+    assert await typist._identify("usd") == "USD"
 
 
 async def test_the_model_is_shown_the_names_of_earlier_views(monkeypatch: pytest.MonkeyPatch) -> None:
