@@ -107,7 +107,7 @@ class Extractor:
         kind = kind_of(verdict.label)
         # For names of a watch-list, for the entity of a statement, for a currency in words.
         read = await self.reader.read(sentence)
-        learnt = make_fact(kind, read_value_of(kind, verdict.label, sentence, read), sentence, read)
+        learnt = make_known(kind, read_value_of(kind, verdict.label, sentence, read), sentence, read)
         return [] if learnt is None else [replace(learnt, confidence=verdict.probability)]
 
     async def _ask(self, text: str, model: str, known: Sequence[str]) -> Extracted | None:
@@ -137,8 +137,7 @@ class Extractor:
             return None
         read = await self.reader.read(said) if kind in (Kind.WATCH_LIST, Kind.STATEMENT) else None
         written = read_value_of(kind, "", said, read) if kind is Kind.WATCH_LIST else value
-        # A preference that no setting expresses, such as another language, is known by its words.
-        learnt = make_fact(kind, written, said, read) or make_fact(Kind.STATEMENT, "", said, read)
+        learnt = make_known(kind, written, said, read)
         return replace(learnt, confidence=MODEL_CONFIDENCE) if learnt else None
 
 
@@ -178,6 +177,11 @@ def split_clauses(sentence: str) -> list[str]:
 def read_value_of(kind: Kind, label: str, text: str, read: ReadText | None) -> str:
     """Return the value of a fact of a kind; "" for a statement, which has none."""
     return "" if kind is Kind.STATEMENT else read_value(kind, label, text, read)
+
+
+def make_known(kind: Kind, value: str, text: str, read: ReadText | None) -> Learnt | None:
+    """Return a fact; a preference that no setting expresses, such as another language, is known by its words."""
+    return make_fact(kind, value, text, read) or make_fact(Kind.STATEMENT, "", text, read)
 
 
 def make_fact(kind: Kind, value: str, text: str, read: ReadText | None) -> Learnt | None:

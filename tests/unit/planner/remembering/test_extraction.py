@@ -96,8 +96,9 @@ async def test_of_two_contradictory_wishes_the_last_holds_and_a_doubtful_one_is_
     assert [(one.kind, one.value) for one in found.facts] == [(Kind.CURRENCY, "JPY")]
 
 
-async def test_a_preference_without_a_value_is_no_fact() -> None:
-    assert await extractor({"always": "currency"}).extract("I always want my own money.") == Extracted()
+async def test_a_preference_that_no_setting_expresses_is_known_by_its_words() -> None:
+    found = await extractor({"Portuguese": "language"}).extract("Always answer in Portuguese.")
+    assert found.facts == (Learnt(Kind.STATEMENT, "", "Always answer in Portuguese.", "", 0.98),)
 
 
 def test_sentences_end_at_marks_and_lines_and_not_in_numbers() -> None:
