@@ -4,7 +4,7 @@
 memory gives a run, then without any. Two figures each: follow-ups of which the words that a person added to make them
 whole stand in what a model would read, and those to which the planner adds these words itself, without a language
 model. The sets are read where they lie (``shared/data``) and are no part of the package; the first follow-ups of the
-files are taken, ``FATHOM_BENCH_REWRITINGS`` of them are rewritten (60), ten times as many looked up.
+files are taken, ``FATHOM_BENCH_REWRITINGS`` of them are rewritten (60; 0 for none), ten times as many looked up.
 """
 
 from __future__ import annotations
@@ -91,28 +91,44 @@ async def remember(store: Store, case: FollowUp, conversation: str) -> list[Mess
 async def run() -> None:
     """Print both figures of both sets."""
     count = int(os.environ.get("FATHOM_BENCH_REWRITINGS", REWRITTEN))
+    windows = {}
+    for name, path in SETS.items():
+        if path.is_file():
+            windows[name] = await look_up(name, load_follow_ups(path, max(count, 1) * TIMES))
+        else:
+            print(f"{name}: {path} is not there")
+    # Nobody needs the data service to look up what stands in a window.
+    if not count or not windows:
+        return
     async with service(HOME / "data" / "tables", models_dir=str(HOME / "models"), embedding="auto") as (servicer, _):
         rewriter = make_rewriter(servicer)
-        for name, path in SETS.items():
-            if path.is_file():
-                await measure(name, load_follow_ups(path, count * TIMES), count, rewriter)
-            else:
-                print(f"{name}: {path} is not there")
+        for name, cases in windows.items():
+            await rewrite(name, cases[:count], rewriter)
 
 
-async def measure(name: str, cases: Sequence[FollowUp], count: int, rewriter: Rewriter) -> None:
-    """Print the figures of a set."""
-    held = written = bare = 0
+async def look_up(name: str, cases: Sequence[FollowUp]) -> list[tuple[FollowUp, list[Message]]]:
+    """Print how many follow-ups have their added words in memory's window; return each with its window."""
+    found: list[tuple[FollowUp, list[Message]]] = []
+    held = 0
     with tempfile.TemporaryDirectory() as folder:
         async with open_store(Path(folder) / "memory.sqlite3", NoVectors()) as store:
             for place, case in enumerate(cases):
                 window = await remember(store, case, f"c{place}")
+                found.append((case, window))
                 shown = "\n".join([*(message.content for message in window), case.question])
                 held += has_added(shown, case.added)
-                if place < count:
-                    written += has_added((await rewriter.rewrite(case.question, window)).question, case.added)
-                    bare += has_added((await rewriter.rewrite(case.question, [])).question, case.added)
-    tried = min(count, len(cases))
-    print(f"{name}: all words that a person added stand in memory's window for {held} of {len(cases)} follow-ups,")
-    print("  in the follow-up alone for 0 by the choice of the cases")
-    print(f"  added without a language model: with memory {written} of {tried}, without {bare} of {tried}")
+    print(
+        f"{name}: {held} of {len(cases)} follow-ups have all words that a person added in memory's window and their"
+        " own, 0 in their own alone (others are no such case)",
+        flush=True,
+    )
+    return found
+
+
+async def rewrite(name: str, cases: Sequence[tuple[FollowUp, list[Message]]], rewriter: Rewriter) -> None:
+    """Print to how many follow-ups the planner adds these words, with memory's window and without."""
+    counts = [0, 0]
+    for case, window in cases:
+        for place, history in enumerate((window, [])):
+            counts[place] += has_added((await rewriter.rewrite(case.question, history)).question, case.added)
+    print(f"{name}: added without a language model: with memory {counts[0]} of {len(cases)}, without {counts[1]}")
