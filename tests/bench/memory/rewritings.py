@@ -47,9 +47,8 @@ class FollowUp:
 
 def load_follow_ups(path: Path, count: int) -> list[FollowUp]:
     """Return the first follow-ups of a set to which a person added words."""
-    read = gzip.open if path.suffix == ".gz" else open
     found = []
-    with read(path, "rt", encoding="utf-8") as file:
+    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
         for line in file:
             row = json.loads(line)
             added = list_added(row["question"], row["rewrite"])
@@ -81,7 +80,7 @@ async def remember(store: Store, case: FollowUp, conversation: str) -> list[Mess
         answer = case.said[place + 1] if place + 1 < len(case.said) else "-"
         await store.say(conversation, case.said[place], answer, float(place))
     window, _ = await store.engine.get_window(conversation, FULL_TURNS, MAX_TURNS)
-    messages = []
+    messages: list[Message] = []
     for turn in window:
         answer = turn.answer or "\n".join(f"- {point}" for point in turn.bullets)
         messages += [Message(Role.USER, turn.question), Message(Role.ASSISTANT, answer or "-")]
@@ -91,7 +90,7 @@ async def remember(store: Store, case: FollowUp, conversation: str) -> list[Mess
 async def run() -> None:
     """Print both figures of both sets."""
     count = int(os.environ.get("FATHOM_BENCH_REWRITINGS", REWRITTEN))
-    windows = {}
+    windows: dict[str, list[tuple[FollowUp, list[Message]]]] = {}
     for name, path in SETS.items():
         if path.is_file():
             windows[name] = await look_up(name, load_follow_ups(path, max(count, 1) * TIMES))
