@@ -7,16 +7,19 @@ stored once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fathom.api.memory.v1 import memory_pb2 as pb
 from fathom.clients import Clients
 from fathom.core.call import Call, Lane, calling
-from fathom.core.errors import NON_RETRYABLE, FathomError
+from fathom.core.errors import NON_RETRYABLE, Conflict, FathomError, NotFound
+from fathom.services.planner.model.memory import View
 from fathom.services.planner.proto.memory import NAMES, view_to_proto
 from fathom.services.planner.remembering.extraction import Extractor, Learnt
 from fathom.services.planner.remembering.lessons import Lesson
+from fathom.services.planner.remembering.typed_views import ViewTypist
 from fathom.services.planner.runs.parking import PAUSES
 from fathom.services.planner.runs.queue import Consumer
 from fathom.services.planner.runs.repository import Header, RunRepository
@@ -25,6 +28,7 @@ from fathom.transport.bus.streams import LEARNERS
 
 # Nobody waits for it: questions come first.
 SLOTS, TIMEOUT_S = 2, 90.0
+MAX_FACTS = 200
 
 
 @dataclass
@@ -36,6 +40,7 @@ class Learner:
     record: RunRepository
     extractor: Extractor
     log: Any
+    typist: ViewTypist | None = None
     _consumer: Consumer = field(default_factory=Consumer)
 
     async def work(self) -> None:
@@ -65,17 +70,49 @@ class Learner:
 
     async def learn(self, lesson: Lesson, header: Header) -> None:
         """Store the views and facts of a run; raise ``FathomError``."""
-        for place, view in enumerate(lesson.views):
+        for place, view in enumerate(await self._list_views(lesson, header)):
             made = view_to_proto(replace(view, run=lesson.run_id, day="", tolerance=0.0))
             # When it was told: a lesson may be learnt much later.
             made.create_time.FromMicroseconds(int(header.start_time * 1e6))
             request_id = f"{lesson.run_id}-view-{place}"
-            await self.clients.memory.record_stance(pb.RecordStanceRequest(request_id=request_id, stance=made))
+            # A model may word a view otherwise when it is asked again: what was stored first stands.
+            with suppress(Conflict):
+                await self.clients.memory.record_stance(pb.RecordStanceRequest(request_id=request_id, stance=made))
+        await self._learn_facts(header)
+
+    async def _learn_facts(self, header: Header) -> None:
+        """Store the facts of a run's question, and delete those learnt ones that it takes back."""
+        known = await self._list_learnt(header)
         # From the user's own words: an answer or a document says nothing about its reader.
-        learnt = await self.extractor.extract(header.question, header.model)
-        for one, request in zip(learnt, make_requests(learnt, header), strict=True):
+        found = await self.extractor.extract(header.question, header.model, [one.text for one in known])
+        for place in found.withdrawn:
+            # Its user may have deleted it meanwhile.
+            with suppress(NotFound):
+                await self.clients.memory.delete_fact(pb.DeleteFactRequest(fact_id=known[place].id))
+            self.log.info("fact withdrawn", run_id=header.run_id)
+        for one, request in zip(found.facts, make_requests(found.facts, header), strict=True):
             await self.clients.memory.put_fact(request)
-            self.log.info("fact learnt", run_id=lesson.run_id, kind=one.kind.value)
+            self.log.info("fact learnt", run_id=header.run_id, kind=one.kind.value)
+
+    async def _list_learnt(self, header: Header) -> list[pb.Fact]:
+        """Return the statements that memory has learnt from earlier runs than this one, the newest first."""
+        listed = (await self.clients.memory.list_facts(pb.ListFactsRequest(page_size=MAX_FACTS))).facts
+        # What somebody has entered or edited is theirs to delete; of this run a lesson may have stored some already.
+        return [
+            one
+            for one in listed
+            if one.origin == pb.FACT_ORIGIN_LEARNT
+            and one.run_id != header.run_id
+            and one.kind in (pb.FACT_KIND_STATEMENT, pb.FACT_KIND_UNSPECIFIED)
+            and one.update_time.ToMicroseconds() <= int(header.start_time * 1e6)
+        ]
+
+    async def _list_views(self, lesson: Lesson, header: Header) -> Sequence[View]:
+        """Return the views of an answer by a language model, else those that were read with the answer."""
+        if self.typist is None or not lesson.statements:
+            return lesson.views
+        typed = await self.typist.read(lesson.statements, header.question, (), header.model)
+        return lesson.views if typed is None else typed
 
 
 def make_requests(learnt: Sequence[Learnt], header: Header) -> list[pb.PutFactRequest]:

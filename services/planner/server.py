@@ -32,6 +32,7 @@ from fathom.services.planner.recording.tape import Recordings
 from fathom.services.planner.recording.transport import RecordedTransport
 from fathom.services.planner.remembering.extraction import Extractor
 from fathom.services.planner.remembering.remembering import Remembering
+from fathom.services.planner.remembering.typed_views import ViewTypist
 from fathom.services.planner.remembering.views import ViewReader
 from fathom.services.planner.rollouts.leases import WatcherLeases
 from fathom.services.planner.rollouts.queue import RolloutQueue
@@ -81,7 +82,7 @@ def build(config: Config, deps: Deps) -> Service:
     )
     record = RunRepository(deps.store)
     summary = DataSummary(deps.clients)
-    remembering = make_remembering(config, deps, record, understanding)
+    remembering = make_remembering(config, deps, record, understanding, prompts.catalogue)
     rewriter = understanding.rewriter
     worker = Worker(config, engine, protocols, record, deps.clients, deps.bus, log, summary, rewriter, remembering)
     worker.recaller = Recaller(deps.clients, record, config.recall_tokens, config.recall_timeout_s, log)
@@ -130,22 +131,28 @@ def make_protocols(config: Config, deps: Deps, prompts: Prompts, classifier: Cla
 
 
 def make_remembering(
-    config: Config, deps: Deps, record: RunRepository, understanding: Understanding
+    config: Config, deps: Deps, record: RunRepository, understanding: Understanding, catalogue: Catalogue
 ) -> Remembering | None:
     """Return what runs get from memory; None where the settings leave it no tokens."""
     if not config.memory_tokens:
         return None
     reader = understanding.rewriter.reader
-    views = ViewReader(reader, understanding.measures)
-    log = deps.telemetry.log
-    return Remembering(deps.clients, record, reader, views, log, understanding.classifier, config.memory_tokens)
+    views, typist = ViewReader(reader, understanding.measures), make_typist(deps, understanding, catalogue)
+    log, classifier = deps.telemetry.log, understanding.classifier
+    return Remembering(deps.clients, record, reader, views, log, classifier, config.memory_tokens, typist)
 
 
 def make_learner(deps: Deps, record: RunRepository, understanding: Understanding, catalogue: Catalogue) -> Learner:
     """Return the consumer that learns facts and views behind the answers."""
     prompt = catalogue.find("facts", "en").render()
     facts = Extractor(deps.clients, understanding.rewriter.reader, understanding.facts, prompt)
-    return Learner(deps.bus, deps.clients, record, facts, deps.telemetry.log)
+    typist = make_typist(deps, understanding, catalogue)
+    return Learner(deps.bus, deps.clients, record, facts, deps.telemetry.log, typist)
+
+
+def make_typist(deps: Deps, understanding: Understanding, catalogue: Catalogue) -> ViewTypist:
+    """Return the reader of views by a run's language model."""
+    return ViewTypist(deps.clients, understanding.rewriter.reader, catalogue.find("views", "en").render())
 
 
 class PlannerServicer:

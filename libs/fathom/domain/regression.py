@@ -109,10 +109,16 @@ def find_temperature(logits: Matrix, targets: NDArray[np.int64]) -> float:
     return float(min(TEMPERATURES, key=loss))
 
 
-def find_threshold(confidence: Matrix, is_right: NDArray[np.bool_], precision: float) -> float:
-    """Return the lowest probability from which on held-out outcomes are right with this precision; 1.01 for none."""
+def find_threshold(
+    confidence: Matrix, is_right: NDArray[np.bool_], precision: float, counts: Matrix | None = None
+) -> float:
+    """Return the lowest probability from which on held-out outcomes are right with this precision; 1.01 for none.
+
+    ``counts`` says how much each of them counts, alike by default.
+    """
     order = np.argsort(-confidence, kind="stable")
-    share = np.cumsum(is_right[order]) / np.arange(1, len(order) + 1)
+    each = np.ones(len(order)) if counts is None else counts[order]
+    share = np.cumsum(is_right[order] * each) / np.cumsum(each)
     good = np.flatnonzero(share >= precision)
     return float(confidence[order][good[-1]]) if len(good) else 1.01
 

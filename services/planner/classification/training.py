@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 from fathom.domain.encoders.base import Encoder
 from fathom.domain.encoders.choose import Encoders
-from fathom.domain.regression import find_temperature, find_threshold, fit_linear, softmax
+from fathom.domain.regression import Matrix, find_temperature, find_threshold, fit_linear, softmax
 from fathom.services.planner.classification.examples import (
+    BY_AUTHOR,
     FILES,
+    IDLE,
     PRECISION,
     Example,
     hash_examples,
@@ -40,7 +42,8 @@ def train(examples: Sequence[Example], name: str, vectors: NDArray[Any]) -> tupl
     labels = tuple(sorted({one.label for one in examples}))
     targets = np.array([labels.index(one.label) for one in examples])
     words = hash_words([one.text for one in examples], WORDS if len(examples) >= FEWEST else 0)
-    logits = held_out_logits(vectors, words, targets, [one.source for one in examples], len(labels))
+    sources = [one.author if name in BY_AUTHOR else one.source for one in examples]
+    logits = held_out_logits(vectors, words, targets, sources, len(labels))
     temperature = find_temperature(logits, targets)
     unseen = softmax(logits / temperature)
     chinese = np.array([one.language == "zh" for one in examples])
@@ -49,8 +52,10 @@ def train(examples: Sequence[Example], name: str, vectors: NDArray[Any]) -> tupl
         names, summed = sum_groups(unseen, labels, groups)
         wanted = np.array([names.index(groups[one.label]) for one in examples])
         is_right = summed.argmax(axis=1) == wanted
-        threshold = find_threshold(summed.max(axis=1), is_right, PRECISION[grouping])
-        sure = summed.max(axis=1) >= threshold
+        confidence, said = summed.max(axis=1), summed.argmax(axis=1)
+        acts, counts = weigh_outcomes(wanted, said, names, grouping)
+        threshold = find_threshold(confidence[acts], is_right[acts], PRECISION[grouping], counts[acts])
+        sure = confidence >= threshold
         thresholds[grouping] = threshold
         figures[grouping] = {
             "examples": len(examples),
@@ -59,9 +64,35 @@ def train(examples: Sequence[Example], name: str, vectors: NDArray[Any]) -> tupl
             "sure": round(float(sure.mean()), 3),
             "accuracy_of_sure": round(float(is_right[sure].mean()), 3) if sure.any() else 0.0,
         }
+        if grouping in IDLE:
+            figures[grouping] |= measure_acts(counts, is_right, sure & acts, wanted != names.index(IDLE[grouping][0]))
     mean = vectors.astype(np.float64).mean(axis=0)
     weights, bias = fit_linear(join_features(vectors, words, mean), targets, len(labels))
     return Head(labels, mean, weights, bias, temperature, thresholds), figures
+
+
+def measure_acts(
+    counts: Matrix, is_right: NDArray[np.bool_], done: NDArray[np.bool_], due: NDArray[np.bool_]
+) -> dict[str, float]:
+    """Return precision and recall of the outcomes after which something is done."""
+    right = float(counts[done & is_right].sum())
+    return {
+        "precision": round(right / max(float(counts[done].sum()), 1e-9), 3),
+        "recall": round(right / float(counts[due].sum()), 3),
+    }
+
+
+def weigh_outcomes(
+    wanted: NDArray[np.int64], said: NDArray[np.int64], names: Sequence[str], grouping: str
+) -> tuple[NDArray[np.bool_], Matrix]:
+    """Return which outcomes must be right, and how much each example counts: as often as such texts are read."""
+    counts = np.ones(len(wanted))
+    if grouping not in IDLE:
+        return np.ones(len(wanted), bool), counts
+    idle, share = names.index(IDLE[grouping][0]), IDLE[grouping][1]
+    is_idle = wanted == idle
+    counts[is_idle], counts[~is_idle] = share / is_idle.sum(), (1 - share) / (~is_idle).sum()
+    return said != idle, counts
 
 
 def make_file(encoder: Encoder, names: Sequence[str]) -> tuple[str, dict[str, Any]]:

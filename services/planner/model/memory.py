@@ -51,6 +51,14 @@ class View:
 
 
 @dataclass(frozen=True)
+class Statement:
+    """A sentence of an answer; ``as_of`` is the last day of the data that it cites, "" when unknown."""
+
+    text: str
+    as_of: str = ""
+
+
+@dataclass(frozen=True)
 class Memory:
     """Facts and earlier views that an episode is given, and ids of the facts that have changed how it is played.
 

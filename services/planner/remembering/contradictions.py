@@ -7,16 +7,9 @@ from dataclasses import dataclass
 from datetime import date
 
 from fathom.services.planner.model.memory import View
-from fathom.services.planner.model.slots import parse_day
-from fathom.services.planner.remembering.views import DIRECTION
+from fathom.services.planner.remembering.comparing import DIRECTION, TIMES, excludes, is_same_thing
 from fathom.services.planner.remembering.watching import load_wording
 
-# A year may be told from its first day or its first trading day, up to a week later.
-WINDOW_DAYS = 7
-# Two roundings of one value, or two ways to annualise it, differ by less.
-RELATIVE = 0.02
-# Changes that are next to nothing have no direction.
-FLAT = 0.5
 MAX_NOTES = 3
 
 
@@ -29,43 +22,18 @@ class Contradiction:
 
 
 def find_contradictions(now: Sequence[View], earlier: Sequence[View]) -> list[Contradiction]:
-    """Return the views that say otherwise than the newest earlier one of the same thing, those newest first."""
+    """Return the views that cannot be true beside an earlier one, each with the newest of these; newest come first."""
+    latest: list[View] = []
+    for one in earlier:
+        # The newest of each thing: what it corrected is settled.
+        if not any(is_same_thing(one, newer) for newer in latest):
+            latest.append(one)
     found = []
     for view in now:
-        # The newest: what it corrected is settled.
-        same = next((one for one in earlier if is_same_thing(view, one)), None)
-        if same is not None and differs(view, same):
-            found.append(Contradiction(view, same))
+        wrong = next((one for one in latest if excludes(view, one)), None)
+        if wrong is not None:
+            found.append(Contradiction(view, wrong))
     return found
-
-
-def is_same_thing(left: View, right: View) -> bool:
-    """Return whether two views are of one measure of one entity in one period, in comparable units."""
-    # Another measure of the same company is another thing, however near the numbers.
-    if (left.entity, left.measure) != (right.entity, right.measure):
-        return False
-    if not all(is_near(*pair) for pair in ((left.first, right.first), (left.last, right.last))):
-        return False
-    # Amounts in two currencies cannot be compared without a rate and a day.
-    return left.unit == right.unit or DIRECTION in (left.unit, right.unit)
-
-
-def is_near(left: str, right: str) -> bool:
-    first, second = parse_day(left), parse_day(right)
-    # An open end equals only an open end: "so far" moves on with the data.
-    if first is None or second is None:
-        return first is second
-    return abs((first - second).days) <= WINDOW_DAYS
-
-
-def differs(left: View, right: View) -> bool:
-    """Return whether two values of one thing exclude each other: by their signs, or beyond their roundings."""
-    # Of a direction and a value only the signs can exclude each other.
-    if DIRECTION in (left.unit, right.unit):
-        values = [0.0 if abs(view.value) < FLAT and view.unit != DIRECTION else view.value for view in (left, right)]
-        return values[0] * values[1] < 0
-    largest = max(abs(left.value), abs(right.value))
-    return abs(left.value - right.value) > RELATIVE * largest + left.tolerance + right.tolerance
 
 
 def write_notes(found: Sequence[Contradiction], language: str) -> str:
@@ -78,8 +46,11 @@ def write_note(one: Contradiction, words: dict[str, object]) -> str:
     if one.now.as_of and one.then.as_of and one.now.as_of != one.then.as_of:
         why = str(words["data"]).format(now=one.now.as_of, then=one.then.as_of)
     else:
-        why = str(words["same"])
-    if one.now.unit == DIRECTION:
+        why = str(words["same" if is_same_thing(one.now, one.then) else "both"])
+    if not is_same_thing(one.now, one.then) or one.now.unit in TIMES:
+        # A bare value would not say which of two things it is of.
+        now = str(words["said"]).format(text=one.now.text)
+    elif one.now.unit == DIRECTION:
         now = str(words["up" if one.now.value > 0 else "down"])
     else:
         now = str(words["now"]).format(value=show(one.now))

@@ -14,6 +14,7 @@ from fathom.domain.chat.quoting import quote
 from fathom.domain.chat.tolerant import read_object
 from fathom.domain.profile.kinds import Kind, check_value
 from fathom.domain.text.scripts import HAN
+from fathom.services.planner.answering.verification.typed.judge import fold
 from fathom.services.planner.classification.classifier import Classifier, Verdict
 from fathom.services.planner.classification.examples import FACT, LASTING, NO_FACT, REQUEST
 from fathom.services.planner.classification.vectors import MAX_TEXTS
@@ -32,6 +33,8 @@ CLAUSE_WORDS, CLAUSE_SIGNS = 3, 4
 MAX_SENTENCES, MAX_CHARS, MAX_TOKENS = 24, 400, 800
 # A model states no probability of its own.
 MODEL_CONFIDENCE = 0.9
+# Facts that a message may take back: the newest ones, as more of them would hide the message.
+MAX_KNOWN = 40
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,14 @@ class Learnt:
 
 
 @dataclass(frozen=True)
+class Extracted:
+    """Facts of a message, and the places of those known facts that it takes back."""
+
+    facts: tuple[Learnt, ...] = ()
+    withdrawn: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Extractor:
     """Extracts facts from the words of users, never from answers or documents."""
 
@@ -56,15 +67,17 @@ class Extractor:
     """System prompt for a language model; "" asks none."""
     timeout_s: float = 60.0
 
-    async def extract(self, text: str, model: str = "") -> list[Learnt]:
-        """Return the facts of a message in its order; of each preference the last one."""
+    async def extract(self, text: str, model: str = "", known: Sequence[str] = ()) -> Extracted:
+        """Return the facts of a message in its order, of each preference the last one, and what it takes back.
+
+        ``known`` are texts of facts that memory holds; only a language model can tell which of them a message ends.
+        """
         # A language model reads context that single sentences lack.
-        found = await self._ask(text, model)
-        if found is None:
-            found = await self._classify(split_sentences(text))
+        asked = await self._ask(text, model, known[:MAX_KNOWN])
+        found = await self._classify(split_sentences(text)) if asked is None else list(asked.facts)
         # What is said last holds.
         last = {(one.kind, one.text if one.kind is Kind.STATEMENT else ""): one for one in found}
-        return list(last.values())
+        return Extracted(tuple(last.values()), asked.withdrawn if asked else ())
 
     async def _classify(self, sentences: Sequence[str]) -> list[Learnt]:
         found = []
@@ -94,38 +107,51 @@ class Extractor:
         kind = kind_of(verdict.label)
         # For names of a watch-list, for the entity of a statement, for a currency in words.
         read = await self.reader.read(sentence)
-        learnt = make_fact(kind, read_value_of(kind, verdict.label, sentence, read), sentence, read)
+        learnt = make_known(kind, read_value_of(kind, verdict.label, sentence, read), sentence, read)
         return [] if learnt is None else [replace(learnt, confidence=verdict.probability)]
 
-    async def _ask(self, text: str, model: str) -> list[Learnt] | None:
+    async def _ask(self, text: str, model: str, known: Sequence[str]) -> Extracted | None:
         """Return what a language model finds; None where none answers in time or in form."""
         name = await find_language_model(self.clients, model) if self.prompt and model else ""
         if not name:
             return None
         try:
             async with asyncio.timeout(self.timeout_s):
-                said = read_object(await complete(self.clients, name, self.prompt, quote(text), MAX_TOKENS))
+                said = read_object(await complete(self.clients, name, self.prompt, ask_about(text, known), MAX_TOKENS))
         except (FathomError, TimeoutError):
             return None
         # A reply in another form counts as none, and the classifier is asked.
         listed = said.get("facts") if said else None
-        return (
-            None if not isinstance(listed, list) else [one for item in listed if (one := await self._check(item, text))]
-        )
+        if said is None or not isinstance(listed, list):
+            return None
+        facts = [one for item in listed if (one := await self._check(item, text))]
+        return Extracted(tuple(facts), read_places(said.get("withdrawn"), len(known)))
 
     async def _check(self, item: Any, text: str) -> Learnt | None:
         """Return a fact as a model writes it, if its sentence stands in the message and its value is one."""
         if not isinstance(item, dict) or item.get("kind") not in [*Kind]:
             return None
         kind, value, said = Kind(item["kind"]), str(item.get("value", "")), " ".join(str(item.get("text", "")).split())
-        # A sentence of the model's own is nothing that the user said.
-        if not said or said.casefold() not in " ".join(text.split()).casefold() or kind is Kind.MEMORY:
+        # A sentence of the model's own is nothing that the user said; marks and case may differ.
+        if not fold(said) or fold(said) not in fold(text) or kind is Kind.MEMORY:
             return None
         read = await self.reader.read(said) if kind in (Kind.WATCH_LIST, Kind.STATEMENT) else None
-        learnt = make_fact(kind, read_value_of(kind, "", said, read) if kind is Kind.WATCH_LIST else value, said, read)
-        if learnt is None:
-            return None
-        return replace(learnt, confidence=MODEL_CONFIDENCE)
+        written = read_value_of(kind, "", said, read) if kind is Kind.WATCH_LIST else value
+        learnt = make_known(kind, written, said, read)
+        return replace(learnt, confidence=MODEL_CONFIDENCE) if learnt else None
+
+
+def ask_about(text: str, known: Sequence[str]) -> str:
+    """Return a message as a language model gets it, below the numbered facts that memory holds."""
+    lines = "\n".join(f"{place}. {' '.join(one.split())}" for place, one in enumerate(known, 1))
+    return "\n\n".join([*([f"# Known facts\n{quote(lines)}"] if known else []), f"# Message\n{quote(text)}"])
+
+
+def read_places(said: Any, count: int) -> tuple[int, ...]:
+    """Return the places from 0 of numbers from 1 to ``count`` that a model names; others are none."""
+    listed = said if isinstance(said, list) else []
+    numbers = [one for one in listed if isinstance(one, int) and not isinstance(one, bool) and 1 <= one <= count]
+    return tuple(sorted({one - 1 for one in numbers}))
 
 
 def kind_of(label: str) -> Kind:
@@ -151,6 +177,11 @@ def split_clauses(sentence: str) -> list[str]:
 def read_value_of(kind: Kind, label: str, text: str, read: ReadText | None) -> str:
     """Return the value of a fact of a kind; "" for a statement, which has none."""
     return "" if kind is Kind.STATEMENT else read_value(kind, label, text, read)
+
+
+def make_known(kind: Kind, value: str, text: str, read: ReadText | None) -> Learnt | None:
+    """Return a fact; a preference that no setting expresses, such as another language, is known by its words."""
+    return make_fact(kind, value, text, read) or make_fact(Kind.STATEMENT, "", text, read)
 
 
 def make_fact(kind: Kind, value: str, text: str, read: ReadText | None) -> Learnt | None:

@@ -6,23 +6,34 @@ import json
 from dataclasses import asdict, dataclass
 
 from fathom.core.call import Call, bind
-from fathom.services.planner.model.memory import View
+from fathom.services.planner.model.memory import Statement, View
 from fathom.transport.bus.base import Bus
 from fathom.transport.bus.streams import LESSON_SUBJECT
 
 
 @dataclass(frozen=True)
+class Stated:
+    """What an answer states: its views, and the sentences in which a language model may still find more."""
+
+    views: tuple[View, ...] = ()
+    statements: tuple[Statement, ...] = ()
+
+
+@dataclass(frozen=True)
 class Lesson:
-    """A run that has ended with an answer, and the views that the answer takes."""
+    """A run that has ended with an answer, and what the answer states."""
 
     run_id: str
     views: tuple[View, ...] = ()
+    statements: tuple[Statement, ...] = ()
 
     @classmethod
     def parse(cls, payload: bytes) -> Lesson:
         """Return the lesson of a message of the queue."""
         data = json.loads(payload)
-        return cls(data["run_id"], tuple(View(**one) for one in data["views"]))
+        # A planner of an earlier version has queued no statements.
+        statements = tuple(Statement(**one) for one in data.get("statements", ()))
+        return cls(data["run_id"], tuple(View(**one) for one in data["views"]), statements)
 
 
 async def submit_lesson(bus: Bus, lesson: Lesson, tenant: str, traceparent: str) -> None:

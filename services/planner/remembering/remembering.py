@@ -15,14 +15,16 @@ from fathom.core.errors import FathomError
 from fathom.domain.profile.kinds import Kind
 from fathom.domain.text.language import language_of
 from fathom.services.planner.classification.classifier import Classifier
-from fathom.services.planner.model.episode import Answer, Episode
-from fathom.services.planner.model.memory import Fact, Memory, View
-from fathom.services.planner.model.slots import ENTITY
+from fathom.services.planner.model.episode import Answer, Episode, Material, Task
+from fathom.services.planner.model.memory import Fact, Memory, Statement, View
+from fathom.services.planner.model.slots import ENTITY, ReadText
 from fathom.services.planner.proto.memory import fact_from_proto, memory_from_proto, memory_to_proto, view_from_proto
 from fathom.services.planner.reader import Reader
 from fathom.services.planner.remembering.choosing import fit, is_on, rank_statements
 from fathom.services.planner.remembering.contradictions import find_contradictions, write_notes
-from fathom.services.planner.remembering.views import ViewReader
+from fathom.services.planner.remembering.lessons import Stated
+from fathom.services.planner.remembering.typed_views import ViewTypist, restore_tolerance
+from fathom.services.planner.remembering.views import ViewReader, choose_sentences, find_date
 from fathom.services.planner.remembering.watching import name_watched
 from fathom.services.planner.workflow.rewriting import Reading
 
@@ -32,7 +34,7 @@ TIMEOUT_S = 5.0
 COMPARE_S = 8.0
 MAX_FACTS, MAX_VIEWS = 200, 50
 # Entities of a question that earlier views are looked for by.
-MAX_ENTITIES = 16
+MAX_ENTITIES, MAX_STATEMENT_CHARS = 16, 400
 REMEMBERED = "memory"
 """Method of a reading that memory has completed."""
 
@@ -60,6 +62,8 @@ class Remembering:
     log: Any
     classifier: Classifier | None = None
     tokens: int = 500
+    typist: ViewTypist | None = None
+    """Reads views by a language model, where the run has one."""
 
     async def recall(self, run_id: str) -> Memory:
         """Return what the run was given when it began, else all facts that its user's memory holds."""
@@ -103,8 +107,8 @@ class Remembering:
         applied = [fact.id for fact in (depth, watched if named else None) if fact is not None]
         return replace(held, applied=tuple(applied), question=named)
 
-    async def note(self, answer: Answer, episode: Episode) -> tuple[Answer, list[View]]:
-        """Return the answer with a note where it contradicts earlier ones, and the views that it takes."""
+    async def note(self, answer: Answer, episode: Episode) -> tuple[Answer, Stated]:
+        """Return the answer with a note where it contradicts earlier ones, and what it states."""
         task = episode.task
         question = task.read or await self.reader.read(task.question, task.as_of)
         material = [*episode.material, *answer.material]
@@ -114,14 +118,24 @@ class Remembering:
         # Whoever asked has waited for the answer, not for what it says of others.
         except (FathomError, TimeoutError) as error:
             self.log.warning("answer was not compared with earlier ones", run_id=task.run_id, error=repr(error))
-            return answer, []
+            return answer, Stated()
         # Asked anew, and of what the answer says: the prompt had room for the question's own.
-        earlier = [one for one in await self._list_views(list_entities(found)) if one.run != task.run_id]
-        wrong = find_contradictions(found, earlier)
+        listed = await self._list_views([*list_entities(found), *list_asked(question)][:MAX_ENTITIES])
+        earlier = [restore_tolerance(one) for one in listed if one.run != task.run_id]
+        statements = list_statements(answer.markdown, material)
+        # Nobody waits for a model where there is nothing to contradict: then views are typed behind the answer.
+        typed = await self._type(statements, task, earlier) if earlier else None
+        stated = Stated(tuple(found), statements) if typed is None else Stated(tuple(typed))
+        wrong = find_contradictions(stated.views, earlier)
         if not wrong:
-            return answer, found
+            return answer, stated
         text = write_notes(wrong, language_of(task.question))
-        return replace(answer, markdown=f"{answer.markdown.rstrip()}\n\n{text}"), found
+        return replace(answer, markdown=f"{answer.markdown.rstrip()}\n\n{text}"), stated
+
+    async def _type(self, statements: Sequence[Statement], task: Task, earlier: Sequence[View]) -> list[View] | None:
+        if self.typist is None:
+            return None
+        return await self.typist.read(statements, task.question, earlier, task.model)
 
     async def _list_facts(self) -> tuple[Fact, ...]:
         try:
@@ -165,3 +179,17 @@ def complete(reading: Reading, held: Memory) -> Reading:
 
 def list_entities(views: Sequence[View]) -> list[str]:
     return list(dict.fromkeys(view.entity for view in views))[:MAX_ENTITIES]
+
+
+def list_asked(question: ReadText | None) -> list[str]:
+    """Return the entities of a question, and all of them as one: a view that compares them has this name."""
+    named = [slot.value for slot in question.of(ENTITY) if slot.value] if question else []
+    return [*named, ",".join(sorted(named))] if len(named) > 1 else named
+
+
+def list_statements(markdown: str, material: Sequence[Material]) -> tuple[Statement, ...]:
+    """Return the sentences of an answer that may state a view, each with the last day of its data."""
+    return tuple(
+        Statement(" ".join(one.text.split())[:MAX_STATEMENT_CHARS], find_date(one.cited, material))
+        for one in choose_sentences(markdown)
+    )

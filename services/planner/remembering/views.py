@@ -15,10 +15,10 @@ from fathom.services.planner.model.episode import Material, MaterialKind
 from fathom.services.planner.model.memory import View
 from fathom.services.planner.model.slots import ENTITY, PERIOD, ReadText, Slot, SlotKind, parse_interval
 from fathom.services.planner.reader import IMPLIED, Reader
+from fathom.services.planner.remembering.comparing import DIRECTION
 
 # A report states its main figures early; each sentence costs a reading.
 MAX_SENTENCES, MAX_TEXT_CHARS, AT_ONCE = 16, 400, 4
-DIRECTION = "direction"
 SIGNS = {"rise": 1.0, "fall": -1.0}
 # Computations whose result is a change, which a verb gives its sign.
 CHANGES = frozenset({"return", "change", "growth", "cagr"})
@@ -55,10 +55,7 @@ class ViewReader:
 
         ``cited_only`` leaves out sentences that cite nothing.
         """
-        # Cells of a table are many values of one thing, and a heading claims nothing.
-        sentences = [one for one in parse_sentences(markdown) if not one.row and not one.heading]
-        # What cites nothing was not checked against anything, so it must not contradict anything later.
-        chosen = [one for one in sentences if one.cited or not cited_only][:MAX_SENTENCES]
+        chosen = choose_sentences(markdown, cited_only=cited_only)
         gate = asyncio.Semaphore(AT_ONCE)
 
         async def read_one(sentence: Sentence) -> list[View]:
@@ -120,6 +117,14 @@ class ViewReader:
             return 0.0
         verdict = await self.measures.classify_one(MEASURE, text, PREMISE)
         return SIGNS.get(verdict.label, 0.0)
+
+
+def choose_sentences(markdown: str, *, cited_only: bool = True) -> list[Sentence]:
+    """Return the sentences of an answer that may say a view, as many as are looked at."""
+    # Cells of a table are many values of one thing, and a heading claims nothing.
+    sentences = [one for one in parse_sentences(markdown) if not one.row and not one.heading]
+    # What cites nothing was not checked against anything, so it must not contradict anything later.
+    return [one for one in sentences if one.cited or not cited_only][:MAX_SENTENCES]
 
 
 def list_values(read: ReadText, kinds: tuple[SlotKind, ...]) -> list[str]:

@@ -28,7 +28,7 @@ from fathom.services.planner.episode.fence import LeaseLost
 from fathom.services.planner.episode.limits import cap_cost, make_limits
 from fathom.services.planner.model.effort import Granted
 from fathom.services.planner.model.episode import Outcome, Step, StopReason, Task, rebuild_episode
-from fathom.services.planner.model.memory import Memory, View
+from fathom.services.planner.model.memory import Memory
 from fathom.services.planner.model.slots import restore_text
 from fathom.services.planner.prompts.data_summary import DataSummary
 from fathom.services.planner.proto.effort import EFFORTS_BACK, asked_from_proto
@@ -37,7 +37,7 @@ from fathom.services.planner.proto.memory import memory_to_proto
 from fathom.services.planner.proto.recording import recording_from_proto
 from fathom.services.planner.questions.routing import Form
 from fathom.services.planner.remembering.choosing import is_on
-from fathom.services.planner.remembering.lessons import Lesson, submit_lesson
+from fathom.services.planner.remembering.lessons import Lesson, Stated, submit_lesson
 from fathom.services.planner.remembering.remembering import Remembering, choose_effort
 from fathom.services.planner.runs.consent import note_asker
 from fathom.services.planner.runs.control import RunControl, request_stop
@@ -425,12 +425,12 @@ class Worker:
     ) -> None:
         """Record turn and trajectory, publish the end, stop sub-runs; in this order, each step idempotent."""
         episode, outcome = played.play.episode, played.play.outcome
-        views: Sequence[View] = ()
+        stated = Stated()
         if outcome.answer is not None:
             # Here and not in the ending: graders of rollouts read the answer as the model wrote it.
             answer = open_with_notice(outcome.answer)
             if self.remembering is not None and self._may_learn(header, is_on=is_learning):
-                answer, views = await self.remembering.note(answer, episode)
+                answer, stated = await self.remembering.note(answer, episode)
             outcome = replace(outcome, answer=answer)
         await events.confirm()  # raises when another planner has acquired the run, which then ends it
         await self._remember(header, replace(played.play, outcome=outcome), events, fold)
@@ -446,7 +446,9 @@ class Worker:
         stored = await self.record.put_trajectory(trajectory, epoch=events.epoch)
         if self._may_learn(header, is_on=is_learning) and outcome.stop is StopReason.FINISHED:
             # Before the end is published: a planner that is lost behind it would have left nothing to learn from.
-            await submit_lesson(self.bus, Lesson(header.run_id, tuple(views)), header.tenant, header.traceparent)
+            await submit_lesson(
+                self.bus, Lesson(header.run_id, stated.views, stated.statements), header.tenant, header.traceparent
+            )
         await publish_end(events, trajectory, to_ref(stored))
         await self.record.put_entry(header, Entry.of(trajectory))
         await self._stop_children(header.run_id)

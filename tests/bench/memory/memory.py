@@ -1,8 +1,7 @@
 """``python -m tests.bench memory``: what memory recalls, how fast a window is, and what kills of replicas lose.
 
 Figures of time are ratios within the run. ``python -m tests.bench memory FILE`` takes other planted turns
-(``tests/golden/memory/README.md`` says their form). The rewriting sets CANARD and rewrite_zh have dialogues of at most a
-few turns, which the window holds whole: recall from beyond it cannot change them, so they are not run here.
+(``tests/golden/memory/README.md`` says their form). The rewriting sets CANARD and rewrite_zh are read by ``rewritings``.
 """
 
 from __future__ import annotations

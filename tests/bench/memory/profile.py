@@ -1,43 +1,45 @@
-"""Long-term memory: facts read from users' words, and contradictions of earlier views, without a language model.
+"""Long-term memory: facts read from users' words, and contradictions of earlier views.
 
 ``python -m tests.bench profile FOLDER/``. FOLDER has ``facts.jsonl`` and ``contradictions.jsonl`` in the form that
 ``tests/golden/memory/README.md`` describes; that folder is taken without one. A fact counts as found when a sentence
-with its words was taken for one of its kind; ``role``, ``holdings``, ``risk`` and ``standing_request`` are statements.
-Of a conversation whatever was learnt last of a preference counts. The pairs are read twice: from their sentences, as from an answer whose
-question their fields stand for, and from their fields.
+with its words was taken for one of its kind, or for a statement; how many were of the kind itself is told beside it.
+``role``, ``holdings``, ``risk`` and ``standing_request`` are statements. Of a conversation whatever memory holds at its
+end counts. The pairs are read twice: from their sentences, as from an answer whose question their fields stand for, and
+from their fields.
+
+``FATHOM_BENCH_MEMORY_MODEL`` is the root of an OpenAI-compatible endpoint, ``tests.bench.planner.file_model`` for one:
+then its model reads facts and sentences, as a run's own model does, all conversations and pairs at once, those within
+one in turn. ``FATHOM_BENCH_MEMORY_FAULTS`` set to anything prints what is not right.
 """
 
 from __future__ import annotations
 
+import asyncio
+import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fathom.clients import Clients
-from fathom.core.telemetry import Telemetry
 from fathom.domain.profile.kinds import Kind
 from fathom.services.planner.answering.verification.numbers import Number, find_numbers
 from fathom.services.planner.classification.classifier import FACT_FILE, MEASURE_FILE
-from fathom.services.planner.model.memory import View
+from fathom.services.planner.model.memory import Statement, View
 from fathom.services.planner.model.slots import ENTITY, ReadText
+from fathom.services.planner.prompts.catalogue import load_catalogue
+from fathom.services.planner.remembering.comparing import DIRECTION
 from fathom.services.planner.remembering.contradictions import find_contradictions
 from fathom.services.planner.remembering.extraction import Extractor, Learnt
-from fathom.services.planner.remembering.views import (
-    DIRECTION,
-    ViewReader,
-    find_window,
-    name_basis,
-    name_measure,
-    unit_of,
-)
+from fathom.services.planner.remembering.typed_views import ViewTypist
+from fathom.services.planner.remembering.views import ViewReader, find_window, name_basis, name_measure, unit_of
 from tests.bench.datafetch.datafetch_gold import service
+from tests.bench.memory.endpoint import TIMEOUT_S, serve_model
 from tests.bench.planner.rewriting import LocalReader
 from tests.bench.planner.router import HOME, make_classifier, read_lines
 
 GOLD = Path(__file__).parents[2] / "golden" / "memory"
-Read = Callable[[ViewReader, dict[str, Any]], Awaitable[list[View]]]
+ReadPair = Callable[[dict[str, Any]], Awaitable[tuple[list[View], list[View]]]]
 # Words of the field "direction" that say a sign; comparisons of two things have none.
 SIGNS = {
     **dict.fromkeys(("up", "positive", "上涨", "盈利"), 1.0),
@@ -52,60 +54,126 @@ KINDS = {
 async def run(path: str = "") -> None:
     """Print precision and recall of facts, and how many contradictions are found and falsely alarmed."""
     folder = Path(path) if path else GOLD
-    clients = Clients({}, Telemetry("bench", log_level="critical"))
-    async with service(HOME / "data" / "tables", models_dir=str(HOME / "models"), embedding="auto") as (servicer, _):
-        reader = LocalReader(servicer)
-        extractor = Extractor(clients, reader, make_classifier(FACT_FILE))
+    catalogue = load_catalogue()
+    async with (
+        serve_model() as (clients, model),
+        service(HOME / "data" / "tables", models_dir=str(HOME / "models"), embedding="auto") as (servicer, _),
+    ):
+        print(f"model: {model or 'none, the classifier and the reader of questions alone'}")
+        reader, facts = LocalReader(servicer), catalogue.find("facts", "en").render()
+        extractor = Extractor(clients, reader, make_classifier(FACT_FILE), facts, TIMEOUT_S)
         views = ViewReader(reader, make_classifier(MEASURE_FILE))
-        await measure_facts(extractor, read_lines(folder / "facts.jsonl"))
-        await measure_contradictions(views, read_lines(folder / "contradictions.jsonl"))
+        typist = ViewTypist(clients, reader, catalogue.find("views", "en").render(), TIMEOUT_S)
+        await measure_facts(extractor, read_lines(folder / "facts.jsonl"), model)
+        pairs = read_lines(folder / "contradictions.jsonl")
+        await compare_sides(pairs, "sentences", SentenceReader(views, typist, model).read_pair)
+        await compare_sides(pairs, "fields", FieldReader(views).read_pair)
 
 
-async def measure_facts(extractor: Extractor, cases: Sequence[dict[str, Any]]) -> None:
+async def measure_facts(extractor: Extractor, cases: Sequence[dict[str, Any]], model: str) -> None:
     """Print precision and recall over all conversations."""
     counts: Counter[str] = Counter()
-    for case in cases:
-        said = [turn["content"] for turn in case["turns"] if turn["role"] == "user"]
-        # What memory holds at the end: a later message replaces what an earlier one said.
-        learnt = keep_last([one for text in said for one in await extractor.extract(text)])
+    held = await asyncio.gather(*(learn(extractor, case, model) for case in cases))
+    for case, learnt in zip(cases, held, strict=True):
         wanted = list(case["facts"])
         for one in learnt:
             # Each expected fact counts once, however often it was learnt.
             hit = next((fact for fact in wanted if is_same(one, fact)), None)
             counts["right" if hit else "wrong"] += 1
             if hit:
+                counts["of its kind"] += one.kind is kind_of(hit)
                 wanted.remove(hit)
+            else:
+                print_fault(f"  {case['id']} nobody said so: {one.kind} {one.text!r}")
+        for fact in wanted:
+            print_fault(f"  {case['id']} missed: {fact['kind']} {fact['text']!r}")
         counts["missed"] += len(wanted)
     if cases:
         taken, there = counts["right"] + counts["wrong"], counts["right"] + counts["missed"]
-        print(f"facts: {len(cases)} conversations, {there} facts; {taken} learnt, {counts['right']} of them right")
+        print(
+            f"facts: {len(cases)} conversations, {there} facts; {taken} learnt, {counts['right']} of them right"
+            f" ({counts['of its kind']} of its kind)"
+        )
         print(f"facts: precision {counts['right'] / max(1, taken):.3f}, recall {counts['right'] / max(1, there):.3f}")
 
 
+async def learn(extractor: Extractor, case: dict[str, Any], model: str) -> list[Learnt]:
+    """Return what memory holds after a conversation: a later message replaces or takes back what an earlier one said."""
+    held: list[Learnt] = []
+    for turn in case["turns"]:
+        if turn["role"] != "user":
+            continue
+        known = [one for one in held if one.kind is Kind.STATEMENT]
+        found = await extractor.extract(turn["content"], model, [one.text for one in known])
+        gone = [known[place] for place in found.withdrawn]
+        held = keep_last([*(one for one in held if one not in gone), *found.facts])
+    return held
+
+
 def keep_last(learnt: Sequence[Learnt]) -> list[Learnt]:
-    """Return what memory holds after a conversation."""
+    """Return facts as memory holds them: the last one of each preference, each statement once."""
     last = {(one.kind, one.text if one.kind is Kind.STATEMENT else ""): one for one in learnt}
     return list(last.values())
 
 
+def kind_of(fact: dict[str, Any]) -> Kind:
+    """Return the product's kind of a fact of a case."""
+    return KINDS.get(fact["kind"]) or Kind(fact["kind"])
+
+
 def is_same(one: Learnt, fact: dict[str, Any]) -> bool:
-    """Return whether a learnt fact is one of a case: of its kind, with its words."""
-    kind = KINDS.get(fact["kind"]) or Kind(fact["kind"])
+    """Return whether a learnt fact is one of a case: its words, as one of its kind or as a statement."""
     # The words of a case may be a part of the sentence that was learnt, or the other way round.
     said, wanted = (" ".join(text.casefold().split()) for text in (one.text, fact["text"]))
-    return one.kind is kind and (said in wanted or wanted in said)
+    return one.kind in (kind_of(fact), Kind.STATEMENT) and (said in wanted or wanted in said)
 
 
-async def read_side(views: ViewReader, side: dict[str, Any]) -> list[View]:
-    """Return the views of a sentence; what it leaves out is that of its question, which its fields stand for."""
-    asked = " ".join(str(side.get(name) or "") for name in ("measure", "entity", "window"))
-    question = await views.reader.read(asked)
-    return await views.read(side["text"], question, cited_only=False)
+def print_fault(text: str) -> None:
+    """Print what is not right, if that is asked for."""
+    if os.environ.get("FATHOM_BENCH_MEMORY_FAULTS"):
+        print(text)
+
+
+def write_question(side: dict[str, Any]) -> str:
+    """Return the fields of a side as the question that it answers."""
+    return " ".join(str(side.get(name) or "") for name in ("measure", "entity", "window"))
+
+
+@dataclass(frozen=True)
+class SentenceReader:
+    """Reads the sentences of a pair as a run reads its answer, by the model where there is one."""
+
+    views: ViewReader
+    typist: ViewTypist
+    model: str
+
+    async def read_pair(self, case: dict[str, Any]) -> tuple[list[View], list[View]]:
+        """Return the views of both sides; what a sentence leaves out is that of its question."""
+        earlier = await self._read(case["earlier"], ())
+        return earlier, await self._read(case["later"], earlier)
+
+    async def _read(self, side: dict[str, Any], known: Sequence[View]) -> list[View]:
+        asked = write_question(side)
+        typed = await self.typist.read([Statement(side["text"])], asked, known, self.model)
+        if typed is not None:
+            return typed
+        return await self.views.read(side["text"], await self.views.reader.read(asked), cited_only=False)
+
+
+@dataclass(frozen=True)
+class FieldReader:
+    """Reads the fields of a pair: entity, measure and period as datafetch reads them, value and direction."""
+
+    views: ViewReader
+
+    async def read_pair(self, case: dict[str, Any]) -> tuple[list[View], list[View]]:
+        """Return the views of both sides."""
+        return await read_fields(self.views, case["earlier"]), await read_fields(self.views, case["later"])
 
 
 async def read_fields(views: ViewReader, side: dict[str, Any]) -> list[View]:
     """Return the view of a side's fields: entity, measure and period as datafetch reads them, value and direction."""
-    asked = " ".join(str(side.get(name) or "") for name in ("measure", "entity", "window"))
+    asked = write_question(side)
     read = await views.reader.read(asked)
     if read is None:
         return []
@@ -131,27 +199,22 @@ def scale_of(said: Sequence[Number], side: dict[str, Any]) -> float:
     return abs(said[0].value / side["value"]) if said and side["value"] else 1.0
 
 
-async def measure_contradictions(views: ViewReader, cases: Sequence[dict[str, Any]]) -> None:
+async def compare_sides(cases: Sequence[dict[str, Any]], name: str, read: ReadPair) -> None:
     """Print the share of contradictions that are found, and of the other pairs that raise an alarm."""
-    for name, read in (("sentences", read_side), ("fields", read_fields)):
-        await compare_sides(views, cases, name, read)
-
-
-async def compare_sides(views: ViewReader, cases: Sequence[dict[str, Any]], name: str, read: Read) -> None:
-    """Print the figures of one way to read the sides of a pair."""
     counts: Counter[tuple[bool, bool]] = Counter()
     unread = 0
-    for case in cases:
-        earlier, later = [await read(views, case[side]) for side in ("earlier", "later")]
+    # All at once: a model answers many, and whoever plays one sees all that it is asked.
+    pairs = await asyncio.gather(*map(read, cases))
+    for case, (earlier, later) in zip(cases, pairs, strict=True):
         # A side without a view can neither contradict nor alarm.
         unread += (not earlier) + (not later)
-        counts[bool(case["contradicts"]), bool(find_contradictions(later, earlier))] += 1
+        is_found = bool(find_contradictions(later, earlier))
+        counts[bool(case["contradicts"]), is_found] += 1
+        if is_found is not bool(case["contradicts"]):
+            print_fault(f"  {case['id']} {'alarm' if is_found else 'missed'}: {earlier} {later}")
     if cases:
         print(f"contradictions from {name}: {unread} of {2 * len(cases)} sides give no view")
         true, false = (sum(count for key, count in counts.items() if key[0] is side) for side in (True, False))
-        print(
-            f"contradictions from {name}: {counts[True, True]} of {true} found ({counts[True, True] / max(1, true):.3f})"
-        )
-        print(
-            f"contradictions: {counts[False, True]} of {false} false alarms ({counts[False, True] / max(1, false):.3f})"
-        )
+        found, alarms = counts[True, True], counts[False, True]
+        print(f"contradictions from {name}: {found} of {true} found ({found / max(1, true):.3f})")
+        print(f"contradictions from {name}: {alarms} of {false} false alarms ({alarms / max(1, false):.3f})")

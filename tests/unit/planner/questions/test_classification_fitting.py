@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fathom.domain.regression import Matrix, fit_linear, minimize, softmax
+from fathom.domain.regression import Matrix, find_threshold, fit_linear, minimize, softmax
+from fathom.services.planner.classification.examples import LASTING, NO_FACT
+from fathom.services.planner.classification.training import weigh_outcomes
 from fathom.services.planner.classification.wording import hash_words
 
 
@@ -43,3 +45,23 @@ def test_a_fit_tells_the_labels_apart_and_is_the_same_again() -> None:
     assert (found.argmax(axis=1) == targets).all()
     again, _ = fit_linear(features, targets, 3)
     assert np.array_equal(weights, again)
+
+
+def test_a_threshold_holds_for_texts_as_they_are_read_and_not_as_the_examples_are_mixed() -> None:
+    # Four facts and one sentence that says none, all taken for facts; most of what is read says none.
+    names = [NO_FACT, "statement"]
+    wanted, said = np.array([1, 1, 0, 1, 1]), np.ones(5, int)
+    confidence, is_right = np.array([0.95, 0.9, 0.8, 0.7, 0.6]), wanted == said
+    acts, counts = weigh_outcomes(wanted, said, names, LASTING)
+    assert acts.all()
+    assert counts[wanted == 0].sum() == pytest.approx(0.8)
+    assert find_threshold(confidence, is_right, 0.8) == 0.6
+    assert find_threshold(confidence, is_right, 0.8, counts) == 0.9
+
+
+def test_outcomes_after_which_nothing_is_done_set_no_threshold() -> None:
+    acts, _ = weigh_outcomes(np.array([0, 1]), np.array([0, 0]), [NO_FACT, "statement"], LASTING)
+    assert not acts.any()
+    others, counts = weigh_outcomes(np.array([0, 1]), np.array([0, 0]), ["a", "b"], "kind")
+    assert others.all()
+    assert (counts == 1).all()

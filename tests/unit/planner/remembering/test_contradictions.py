@@ -11,8 +11,9 @@ import pytest
 from fathom.services.planner.model.memory import View
 from fathom.services.planner.model.programs import ReadProgram
 from fathom.services.planner.model.slots import ReadText, Slot, SlotKind
+from fathom.services.planner.remembering.comparing import DIRECTION
 from fathom.services.planner.remembering.contradictions import find_contradictions, write_notes
-from fathom.services.planner.remembering.views import DIRECTION, ViewReader
+from fathom.services.planner.remembering.views import ViewReader
 
 THEN = View(
     "AAPL", "close_adj/return", "2020-01-01", "2020-12-31", 82.31, "%", "Apple returned 82.31% in 2020.", "2022-12-28",

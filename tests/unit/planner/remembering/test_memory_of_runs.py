@@ -25,7 +25,7 @@ from fathom.services.planner.model.slots import ReadText, Slot, SlotKind
 from fathom.services.planner.prompts.catalogue import load_catalogue
 from fathom.services.planner.prompts.selection import Prompts
 from fathom.services.planner.proto.memory import fact_to_proto, view_to_proto
-from fathom.services.planner.remembering.extraction import Learnt
+from fathom.services.planner.remembering.extraction import Extracted, Learnt
 from fathom.services.planner.remembering.lessons import Lesson, submit_lesson
 from fathom.services.planner.remembering.remembering import Remembering, choose_effort
 from fathom.services.planner.remembering.views import ViewReader
@@ -213,8 +213,9 @@ def test_both_modes_show_the_memory() -> None:
 class FixedExtractor:
     """Finds the same fact in every question."""
 
-    async def extract(self, text: str, model: str = "") -> list[Learnt]:
-        return [Learnt(Kind.STATEMENT, "", text, "", 0.9)]
+    async def extract(self, text: str, model: str = "", known: Sequence[str] = ()) -> Extracted:
+        withdrawn = tuple(place for place, one in enumerate(known) if one in text)
+        return Extracted((Learnt(Kind.STATEMENT, "", text, "", 0.9),), withdrawn)
 
 
 async def test_a_lesson_that_is_delivered_again_is_learnt_once_and_a_failure_is_repeated() -> None:

@@ -56,6 +56,22 @@ class TwoCorpora:
         return pb.FetchResponse(results=[pb.FetchResult(status=OK, document=document)])
 
 
+class OneHit:
+    """Retrieval whose hit has all that a hit can have."""
+
+    async def search(self, request: pb.SearchRequest, timeout_s: float) -> pb.SearchResponse:
+        hit = pb.SearchHit(id="d1", title="Rates", summary="They fell.", score=0.7, source="wire")
+        return pb.SearchResponse(results=[pb.SearchResult(status=OK, hits=[hit])])
+
+
+async def test_a_hit_shows_a_model_id_time_title_and_summary_alone() -> None:
+    clients: Any = SimpleNamespace(retrieval=OneHit())
+    tools = Registry([Search(clients, ("",), None, 1.0, ShownDocuments("run_1"))], 4)
+    found = await tools.call("id", ToolCall("c", "search", '{"intent": "look", "query": "rates"}'))
+    [hit] = json.loads(found.content)["hits"]
+    assert hit == {"id": "d1", "time": "", "title": "Rates", "summary": "They fell."}
+
+
 async def test_several_corpora_give_their_best_in_turn_and_citations_name_file_and_page() -> None:
     clients: Any = SimpleNamespace(retrieval=TwoCorpora())
     shown, corpora = ShownDocuments("run_1"), ("docs_1", "docs_2")
