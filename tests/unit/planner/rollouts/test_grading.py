@@ -9,7 +9,7 @@ from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1.trajectory_pb2 import Trajectory
 from fathom.api.reward.v1 import reward_pb2 as reward
 from fathom.clients.client import UNARY_TIMEOUT_S
-from fathom.domain.chat.messages import Completion, Message, Role, Sampling
+from fathom.domain.chat.messages import Completion, FinishReason, Message, Role, Sampling, Usage
 from fathom.services.planner.engine import Play
 from fathom.services.planner.model.episode import Answer, Episode, Limits, Outcome, Step, StopReason, Task
 from fathom.services.planner.rollouts.grading import TOGETHER_BYTES, grade_episodes
@@ -36,7 +36,8 @@ class Grader:
 
 def play(number: int, text: str = "said", stop: StopReason = StopReason.FINISHED, *, task: int = 0) -> Any:
     episode = Episode(Task("run", "q", "m", Sampling(), Limits(1, 1, 0.0)), (Message(Role.USER, "q"),))
-    episode.append(Step(0, episode.opening, Completion((), (), (), text)))
+    completion = Completion((), (), (), text, (), FinishReason.STOP, 1, 1, Usage(), True, "m")
+    episode.append(Step(0, episode.opening, completion))
     return Trajectory(task_index=task), Play(episode, Outcome(stop, Answer(f"{number} [1]")))
 
 
