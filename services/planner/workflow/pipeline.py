@@ -236,9 +236,8 @@ class Pipeline:
 
         self._sampling = True
         sampling = self._protocol.sampling(task)
-        completion = await self._policy.generate(
-            f"{task.run_id}-{index}", task, view, (), sampling, hear if is_shown else None
-        )
+        request_id = f"{task.run_id}-{index}"
+        completion = await self._policy.generate(request_id, task, view, (), sampling, hear if is_shown else None)
         self._sampling = False
         if draft is not None:
             if rest := draft.end():

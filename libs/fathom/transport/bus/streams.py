@@ -167,7 +167,7 @@ class Topology:
 
     @cached_property
     def _by_kind(self) -> Mapping[str, tuple[tuple[str, Stream], ...]]:
-        """The patterns by their first two tokens, of the kinds that no pattern with a wildcard there could match."""
+        """Return the patterns by their first two tokens; none where a pattern has a wildcard among these."""
         kinds = {pattern: ".".join(pattern.split(".", 2)[:2]) for pattern, _ in self._patterns}
         if any(WILDCARDS & set(kind.split(".")) for kind in kinds.values()):
             return {}
