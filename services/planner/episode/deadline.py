@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Any
 
 from fathom.core.errors import NON_RETRYABLE, FathomError, is_retryable
 from fathom.services.planner.episode.fence import LeaseLost
@@ -83,7 +84,8 @@ class Lifetime:
         if self._is_stopped:
             self._stopping.set_result(None)
         try:
-            await asyncio.wait({running, self._stopping}, return_when=asyncio.FIRST_COMPLETED)
+            either: set[asyncio.Future[Any]] = {running, self._stopping}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             return running.result() if running.done() else Outcome(StopReason.STOPPED)
         finally:
             # Awaited after cancelling: calls in flight close their streams before the resources go.
