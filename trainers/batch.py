@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -98,9 +99,8 @@ class DataProto:
         return cls.from_dict(tensors, {k: v for k, v in data.items() if k not in tensors}, meta_info)
 
     def columns(self) -> Iterator[tuple[str, Any]]:
-        """Yield every field as (name, value)."""
-        yield from self.batch.items()
-        yield from self.non_tensor_batch.items()
+        """Return every field as (name, value)."""
+        return chain(self.batch.items(), self.non_tensor_batch.items())
 
     def __len__(self) -> int:
         return next((len(value) for _, value in self.columns()), 0)

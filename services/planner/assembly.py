@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 from fathom.core.errors import InvalidField
 from fathom.domain.chat.guidance import question_of
@@ -110,6 +110,20 @@ class ResourcesFactory:
         )
         return cls(config, deps, metrics, windows, mounts, gates, catalogue, classifier, measures)
 
+    # Once: none of them draws examples.
+    @cached_property
+    def _mend_prompt(self) -> str:
+        return self.catalogue.find("mend", "en").render()
+
+    @cached_property
+    def _judge_prompt(self) -> str:
+        return self.catalogue.find("judge", "en").render()
+
+    # Once: the longest run of all efforts and models is among them.
+    @cached_property
+    def _deadlines(self) -> Mapping[str, float]:
+        return make_deadlines(self.config)
+
     def __call__(self, task: Task, steps: Sequence[Step], cut_short: Step | None = None) -> EpisodeResources:
         """Create the resources of one episode; a resumed one gets back its sheets, figures, numbers and todo list.
 
@@ -125,9 +139,12 @@ class ResourcesFactory:
             deps.clients, task.run_id, config.tool_timeout_s, material, task.sheets, carrying
         )
         # A resumed run goes on counting: fig_3 must not name another figure than the one that the model has seen.
-        figures = sum(len(item.item.figures) for item in material if item.kind == "code")
+        figures = computed = last = 0
+        for item in material:
+            figures += len(item.item.figures) if item.kind == "code" else 0
+            computed += bool(item.computed_by)
+            last = max(last, item.number)
         results = ResultTables(deps.clients, deps.store, task.run_id, config.tool_timeout_s)
-        computed = sum(1 for item in material if item.computed_by)
         stored = FigureStore(deps.store, task.run_id, figures)
         python = Python(session, stored, self.metrics.styles, results, computed, task.is_rollout)
         todo, window = Todo.from_steps(known), self.windows.of(task)
@@ -144,9 +161,7 @@ class ResourcesFactory:
             await session.close()
 
         return EpisodeResources(
-            self._make_registry(
-                task, select_tools(task, tools), max((item.number for item in material), default=0), cut_short
-            ),
+            self._make_registry(task, select_tools(task, tools), last, cut_short),
             window,
             ending,
             close,
@@ -205,7 +220,7 @@ class ResourcesFactory:
         return Registry(
             tools,
             material,
-            make_bounds(self.config, self.gates, task),
+            make_bounds(self.config, self._deadlines, self.gates, task),
             # Called for bugs only: an expected failure of a tool is a result for the model, not a line of the log.
             lambda tool, error: log.error("tool broke", run_id=task.run_id, tool=tool, error=repr(error)),
             cut_short.results if cut_short else (),
@@ -217,10 +232,8 @@ class ResourcesFactory:
         evidence = Evidence(self.deps.store)
         checked = CheckedEnding(
             evidence,
-            Figures(python, PolicyCoder(policy, self.catalogue.find("mend", "en").render())),
-            PolicyJudge(policy, self.catalogue.find("judge", "en").render(), config.answer_material_tokens)
-            if config.judge_claims
-            else None,
+            Figures(python, PolicyCoder(policy, self._mend_prompt)),
+            PolicyJudge(policy, self._judge_prompt, config.answer_material_tokens) if config.judge_claims else None,
             config.correct_answers,
             config.answer_material_tokens,
             self.classifier,
@@ -233,16 +246,18 @@ class ResourcesFactory:
 
 def select_tools(task: Task, tools: Sequence[Tool]) -> list[Tool]:
     """Return the tools that the task allows, plus ``finish``; raise ``InvalidField`` for an unknown one."""
+    if not task.tools:
+        return list(tools)
     names = sorted(tool.name for tool in tools)
     for place, name in enumerate(task.tools):
         if name not in names:
             raise InvalidField(f"tools[{place}]", f"{name!r} is not one of {', '.join(names)}")
     # Without `finish` an episode could only end by exhausting its budget.
-    return [tool for tool in tools if not task.tools or tool.name in (*task.tools, Finish.name)]
+    return [tool for tool in tools if tool.name in (*task.tools, Finish.name)]
 
 
-def make_bounds(config: Config, gates: Gates, task: Task) -> CallLimits:
-    """Return the deadlines and concurrency limits of a task's tools, and its patience with them."""
+def make_deadlines(config: Config) -> dict[str, float]:
+    """Return the deadlines of tools that do not have the usual one, in seconds by name."""
     usual = config.tool_timeout_s
     deadlines = {
         # A cell may wait for its session to be rebuilt, sheets and earlier cells included.
@@ -251,9 +266,14 @@ def make_bounds(config: Config, gates: Gates, task: Task) -> CallLimits:
         "delegate": config.longest_run_ms / 1000,
         **{f"{one.name}_{tool}": one.timeout_s + GRACE_S for one in config.mcp_servers for tool in one.tools},
     }
+    return {**deadlines, **config.tool_deadlines_s}
+
+
+def make_bounds(config: Config, deadlines: Mapping[str, float], gates: Gates, task: Task) -> CallLimits:
+    """Return the deadlines and concurrency limits of a task's tools, and its patience with them."""
     return CallLimits(
-        usual + GRACE_S,
-        {**deadlines, **config.tool_deadlines_s},
+        config.tool_timeout_s + GRACE_S,
+        deadlines,
         gates,
         config.rollout_patience_s if task.is_rollout else config.tool_patience_s,
         # Trainers would learn from a failure that no model caused.

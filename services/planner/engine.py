@@ -20,6 +20,9 @@ from fathom.services.planner.recording.tape import RecordingMismatch, Recordings
 from fathom.services.planner.workflow.pipeline import Pipeline
 from fathom.services.planner.workflow.protocol import Workflow
 
+# Episodes of a group that are handed on at once: enough to share a request to the grader, few enough that none waits
+# long for the others.
+TOGETHER = 16
 AnyProtocol = EpisodeProtocol | Workflow
 Player = AgentLoop | Pipeline
 
@@ -155,8 +158,10 @@ class Engine:
         observer: Observer,
         places: Sequence[tuple[int, int]],
         lane: Lane = Lane.TRAINING,
-    ) -> AsyncIterator[tuple[int, int, Play]]:
+    ) -> AsyncIterator[list[tuple[int, int, Play]]]:
         """Yield the episodes at ``places`` (task, sample) with their places as they end, played in ``lane``.
+
+        Those that ended while the last ones were worked on come together, at most ``TOGETHER``.
 
         ``tasks`` are those of the places by index, each with its protocol.
 
@@ -180,9 +185,17 @@ class Engine:
                     return index, sample, await self.play(varied, protocol, observer)
 
         running = [asyncio.create_task(one(*place)) for place in places]
+        ended: asyncio.Queue[asyncio.Task[tuple[int, int, Play]]] = asyncio.Queue()
+        for task in running:
+            task.add_done_callback(ended.put_nowait)
+        left = len(running)
         try:
-            for ended in asyncio.as_completed(running):
-                yield await ended
+            while left:
+                together = [await ended.get()]
+                while not ended.empty() and len(together) < TOGETHER:
+                    together.append(ended.get_nowait())
+                left -= len(together)
+                yield [task.result() for task in together]
         finally:
             for episode in running:
                 episode.cancel()

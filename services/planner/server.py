@@ -93,7 +93,6 @@ def build(config: Config, deps: Deps) -> Service:
         protocols,
         record,
         deps.clients,
-        deps.bus,
         log,
         summary,
         understanding.rewriter,

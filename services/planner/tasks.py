@@ -95,6 +95,7 @@ class TaskMaker:
             prompts=protocol.prompts(wanted.question, choose_prompts(wanted, tokens), tokens),
             date=resolve_today(wanted.as_of, wanted.start_time),
             window=window,
+            model_window=model.window_tokens,
             tools=wanted.tools or (SHORT_TOOLS if is_small else ()),
             read=wanted.reading.read,
             memory=wanted.memory,

@@ -56,10 +56,12 @@ class PolicyServicer:
             async for item in items:
                 if isinstance(item, Completion):
                     yield pb.GenerateResponse(completion=completion_to_proto(item))
-                elif isinstance(item, ThoughtDelta):
-                    yield pb.GenerateResponse(delta=pb.GenerateDelta(reasoning=item.text))
                 elif isinstance(item, WaitChange):
                     yield pb.GenerateResponse(wait=pb.GenerationWait(is_over=item.is_over))
+                elif request.without_deltas:
+                    continue
+                elif isinstance(item, ThoughtDelta):
+                    yield pb.GenerateResponse(delta=pb.GenerateDelta(reasoning=item.text))
                 else:
                     yield pb.GenerateResponse(delta=pb.GenerateDelta(text=item))
 

@@ -76,7 +76,7 @@ class RewardServicer:
 
 
 def parse_item(item: pb.ScoreItem) -> GradingRequest:
-    steps = tuple(ToolStep(step.tool, step.ok, step.repeated_call) for step in item.steps)
+    steps = tuple([ToolStep(step.tool, step.ok, step.repeated_call) for step in item.steps])
     frames = tuple(
         Frame(frame.name, from_ref(frame.ref) if frame.HasField("ref") else frame.arrow) for frame in item.frames
     )

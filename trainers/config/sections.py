@@ -115,6 +115,9 @@ class RolloutConfig(Settings):
     """One stream per request, or the planner's durable queue, whose tasks any planner replica can play to the end."""
     staleness: int = Field(default=0, ge=0)
     """Maximum age of a trained sample in policy versions; 0 is on-policy."""
+    ahead: int = Field(default=0, ge=0)
+    """Async: batches of prompts under way before their step; 0 takes ``staleness``. One more keeps the places busy
+    while long groups end, at the price of more groups begun anew."""
     temperature: float = Field(default=1.0, gt=0)
     """Sampling temperature; log-probabilities use the same."""
     top_p: float = Field(default=1.0, gt=0, le=1)

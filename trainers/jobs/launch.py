@@ -50,6 +50,7 @@ from fathom.trainers.rollouts.loop_thread import LoopThread
 from fathom.trainers.rollouts.publisher import Publisher
 from fathom.trainers.rollouts.recording import Recording
 from fathom.trainers.rollouts.replayed import ReplayedRollouts
+from fathom.trainers.rollouts.source import count_ahead
 from fathom.trainers.search_r1.generation_config import GenerationConfig
 from fathom.trainers.search_r1.rollouts import SearchR1Rollouts
 from fathom.trainers.search_r1.sampler import ModelSampler
@@ -286,7 +287,7 @@ class Run:
             return ReplayedRollouts(
                 recording,
                 loop,
-                rollout.staleness if rollout.mode == "async" else 0,
+                count_ahead(rollout),
                 pad,
                 config.reward.manager == "service",
             )

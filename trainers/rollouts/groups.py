@@ -38,11 +38,11 @@ class Group:
     @property
     def oldest(self) -> int:
         """Return the policy version of the oldest token."""
-        return min(item.version_min for item in self.episodes)
+        return min([item.version_min for item in self.episodes])
 
     @property
     def newest(self) -> int:
-        return max(item.version_max for item in self.episodes)
+        return max([item.version_max for item in self.episodes])
 
     @property
     def single(self) -> bool:
@@ -101,7 +101,7 @@ def check_content(item: Trajectory) -> None:
             raise InvalidField("trajectory.mask", f"{name} has {lengths} ids, mask and log-probabilities")
         if set(part.mask) - {0, 1} or not any(part.mask):
             raise InvalidField("trajectory.mask", f"{name} must be 0 or 1, and 1 somewhere")
-        if not all(math.isfinite(value) for value in part.log_probs):
+        if not all(map(math.isfinite, part.log_probs)):
             raise InvalidField("trajectory.log_probs", f"{name} has a value that is not finite")
     if item.segments and len(item.steps):
         # A sampled id that two segments trained, or none, would weigh double or not at all, and nothing else would show
@@ -124,8 +124,8 @@ def to_data(groups: Sequence[Group], meta_info: Mapping[str, Any] | None = None,
     if not rows:
         raise InvalidField("groups", "is empty")
     # The prompt's width is that of the longest one here, not a setting: no prompt is ever cut.
-    prompt = max(part.start for part in rows)
-    width = max(len(part.ids.token_ids) - part.start for part in rows)
+    prompt = max([part.start for part in rows])
+    width = max([len(part.ids.token_ids) - part.start for part in rows])
     tensors = {
         "prompts": torch.full((len(rows), prompt), pad, dtype=torch.int64),
         "responses": torch.full((len(rows), width), pad, dtype=torch.int64),
@@ -162,8 +162,10 @@ def fill(tensors: dict[str, torch.Tensor], index: int, part: Part, prompt: int) 
 
 def outcome(episode: Trajectory) -> float:
     """Return whether the answer is correct (1 or 0), else the reward."""
-    found = (episode.reward_components[name] for name in OUTCOMES if name in episode.reward_components)
-    return float(next(found, episode.reward))
+    for name in OUTCOMES:
+        if name in episode.reward_components:
+            return float(episode.reward_components[name])
+    return float(episode.reward)
 
 
 def arrays(rows: Sequence[Part]) -> dict[str, np.ndarray[Any, Any]]:

@@ -1,7 +1,7 @@
 """Rollout source of the training loops (``fathom.trainers.interfaces.RolloutSource``), backed by the planner service.
 
 With ``rollout.mode: sync`` a batch is one synchronous request, pinned to the last published version. With ``async``
-every prompt's group is its own request, started up to ``rollout.staleness`` batches ahead;
+every prompt's group is its own request, started up to ``rollout.ahead`` batches ahead;
 ``fathom.trainers.rollouts.pool`` enforces the staleness bound.
 """
 
@@ -18,6 +18,7 @@ from fathom.core.config import ConfigError
 from fathom.core.errors import InvalidField
 from fathom.trainers.batch import DataProto
 from fathom.trainers.config import TrainConfig
+from fathom.trainers.config.sections import RolloutConfig
 from fathom.trainers.interfaces import Metrics
 from fathom.trainers.rollouts.client import Patience, ProgressCallback, collect, ignore_progress
 from fathom.trainers.rollouts.groups import Grade, Group, Row, drop_scores, to_data
@@ -86,7 +87,7 @@ class PlannerRollouts:
     @property
     def ahead(self) -> int:
         """Return the number of batches started ahead of time."""
-        return self.config.rollout.staleness if self.config.rollout.mode == "async" else 0
+        return count_ahead(self.config.rollout)
 
     def submit(self, prompts: DataProto) -> None:
         """Start the episodes of these prompts."""
@@ -182,6 +183,12 @@ class PlannerRollouts:
         self.loop.call(self.recording.write(key, groups, self.publisher.version))
 
 
+def count_ahead(rollout: RolloutConfig) -> int:
+    """Return the number of batches of prompts that are under way before their step."""
+    # On-policy samples cannot be begun before the step's weights are there.
+    return (rollout.ahead or rollout.staleness) if rollout.mode == "async" and rollout.staleness else 0
+
+
 def episode_metrics(groups: list[Group], version: int, counts: Counts) -> Metrics:
     """Compute metrics of episode age (in policy versions), length and validity."""
     episodes = [item for one in groups for item in one.episodes]
@@ -189,10 +196,10 @@ def episode_metrics(groups: list[Group], version: int, counts: Counts) -> Metric
     return {
         "rollout/age/mean": sum(ages) / len(ages),
         "rollout/age/max": float(max(ages)),
-        "rollout/mixed_groups": sum(not one.single for one in groups) / len(groups),
+        "rollout/mixed_groups": sum([not one.single for one in groups]) / len(groups),
         "rollout/begun_anew": float(counts.stale + counts.mixed + counts.cancelled),
-        "rollout/turns/mean": sum(len(item.steps) for item in episodes) / len(episodes),
-        "rollout/tool_calls/mean": sum(len(s.tool_results) for e in episodes for s in e.steps) / len(episodes),
+        "rollout/turns/mean": sum([len(item.steps) for item in episodes]) / len(episodes),
+        "rollout/tool_calls/mean": sum([len(s.tool_results) for e in episodes for s in e.steps]) / len(episodes),
         "rollout/invalid_action_ratio": invalid_share(episodes),
     }
 

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from google.protobuf.message import Message
@@ -59,7 +60,7 @@ class Client:
         """Return when the service says that it is ready, without a retry; raises ``FathomError`` only."""
         await self.transport.ready(self.service, timeout_s)
 
-    async def unary(self, method: Method, request: Message, timeout_s: float) -> Message:
+    async def unary(self, method: Method, request: Message, timeout_s: float = UNARY_TIMEOUT_S) -> Message:
         """Call a unary method and retry transient errors; raise ``FathomError`` only."""
         request = with_request_id(method, request)
         span, call = self._begin(method, timeout_s)
@@ -80,7 +81,7 @@ class Client:
         self,
         method: Method,
         requests: AsyncIterator[Message] | Message,
-        timeout_s: float,
+        timeout_s: float = STREAM_TIMEOUT_S,
         is_notice: Callable[[Message], bool] = lambda response: False,
     ) -> AsyncGenerator[Message, None]:
         """Yield the responses of a streaming method; retry only until the first response.
@@ -193,10 +194,7 @@ class Unary(Declared[Q, R]):
     """Declares a unary method: ``search = Unary[SearchRequest, SearchResponse]()``."""
 
     def __get__(self, client: Client, owner: type) -> OneAnswer[Q, R]:
-        async def call(request: Q, *, timeout_s: float = UNARY_TIMEOUT_S) -> R:
-            return cast(R, await client.unary(client.method(self.rpc), request, timeout_s))
-
-        return call
+        return cast(OneAnswer[Q, R], partial(client.unary, client.method(self.rpc)))
 
 
 class ServerStream(Declared[Q, R]):
@@ -206,11 +204,9 @@ class ServerStream(Declared[Q, R]):
         self._is_notice = is_notice
 
     def __get__(self, client: Client, owner: type) -> ManyAnswers[Q, R]:
-        def call(request: Q, *, timeout_s: float = STREAM_TIMEOUT_S) -> AsyncGenerator[R, None]:
-            responses = client.stream(client.method(self.rpc), request, timeout_s, self._is_notice)
-            return cast(AsyncGenerator[R, None], responses)
-
-        return call
+        # No function of its own, which each call would pass.
+        call = partial(client.stream, client.method(self.rpc), is_notice=self._is_notice)
+        return cast(ManyAnswers[Q, R], call)
 
 
 class ClientStream(Declared[Q, R]):

@@ -159,7 +159,7 @@ def current_call() -> Call | None:
 
 def current_tenant() -> str:
     """Return the tenant of the call being handled, the default one outside a handler."""
-    call = current_call()
+    call = _current.get()
     return DEFAULT_TENANT if call is None else call.tenant
 
 

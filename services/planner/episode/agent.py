@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from fathom.core.errors import ContextTooLong, FathomError
 from fathom.domain.chat.messages import Completion, Message, Role, ToolCall, ToolSpec
@@ -68,6 +69,8 @@ class AgentLoop:
         """Create the executor; ``cut_short`` is a step that a previous worker sampled but did not finish."""
         self.episode, self._cut_short = episode, cut_short
         self._protocol, self._policy, self._resources, self._observer = protocol, policy, resources, observer
+        # What the model says is then taken word for word, as trainers expect it.
+        self._is_strict = protocol.tags or episode.task.is_rollout
         # Tag protocols are published training environments: none of our guards may intervene.
         repeats = None if protocol.tags else RepeatDetector.from_steps(episode.steps)
         self._calls = CallExecutor(episode.task.run_id, resources.tools, observer, resources.metrics, repeats)
@@ -98,11 +101,6 @@ class AgentLoop:
         if outcome.answer is not None or outcome.shortfall is None or self._is_strict:
             return outcome
         return replace(outcome, answer=await self._give_available(outcome.shortfall))
-
-    @property
-    def _is_strict(self) -> bool:
-        """Return whether what the model says is taken word for word, as trainers expect it."""
-        return self._protocol.tags or self.episode.task.is_rollout
 
     async def _play_rounds(self) -> Outcome:
         decision, pending = self._resume()
@@ -178,6 +176,8 @@ class AgentLoop:
 
     def _find_announced_stall(self) -> Shortfall | None:
         """Return why the last recorded round was to be the last one, when that was for a lack of progress."""
+        if self._is_strict:
+            return None
         said = [new.content for step in self._own_steps[-1:] for new in step.new_messages]
         return next((why for why, text in STALLED.items() if any(text in content for content in said)), None)
 
@@ -277,7 +277,8 @@ class AgentLoop:
     async def _play_round(self, new_messages: tuple[Message, ...], last: bool) -> tuple[Decision, tuple[Message, ...]]:
         episode = self.episode
         index = len(episode.steps)
-        if not self._protocol.tags:
+        # Drafts are for readers, whom a trainer's episode does not have.
+        if not self._is_strict:
             prose = last or self._was_corrected() or any(CUT_OFF in message.content for message in new_messages)
             self._draft = Draft.of({item.number for item in episode.material}, prose=prose)
         sampled = await self._sample(index, new_messages, last)
@@ -330,19 +331,21 @@ class AgentLoop:
             view,
             tools,
             self._protocol.sampling(task),
-            lambda piece: self._hear(index, piece),
+            None if self._draft is None else partial(self._hear, index, self._draft),
         )
 
     def _offer_tools(self, last: bool) -> tuple[ToolSpec, ...]:
         """Return the tools of a request; in a last round ``finish`` alone."""
+        if self._protocol.tags:
+            return ()
         tools = self._protocol.tools(self._resources.tools.specs)
         # Token ids that were rendered before hold the list of tools, so it stays as it is for an engine that has them.
         if not last or self._is_strict or self.episode.covered or not self.episode.steps:
             return tools
         return tuple(tool for tool in tools if tool.name == FINISH) or tools
 
-    def _hear(self, index: int, piece: str) -> None:
-        if self._draft is not None and (text := self._draft.feed(piece)):
+    def _hear(self, index: int, draft: Draft, piece: str) -> None:
+        if text := draft.feed(piece):
             self._observer.on_drafted(index, text)
 
     def _render_results(self, decision: Decision, results: Sequence[ToolResult]) -> tuple[Message, ...]:

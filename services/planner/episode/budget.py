@@ -43,7 +43,8 @@ class BudgetState:
     @property
     def is_over(self) -> bool:
         """Return whether no further round may begin. Time is not considered, because the deadline enforces it."""
-        return self.rounds_left <= 0 or any(item.share >= 1 for item in self.spent if item.name in ("tokens", "cost"))
+        spent = [item.share >= 1 for item in self.spent if item.name in ("tokens", "cost")]
+        return self.rounds_left <= 0 or any(spent)
 
     @property
     def is_last(self) -> bool:
@@ -60,7 +61,7 @@ class BudgetState:
         return f"{WARNED}{', '.join(near)}. Collect only what the answer cannot do without." if near else ""
 
     def __str__(self) -> str:
-        return ", ".join(str(item) for item in self.spent if item.limit)
+        return ", ".join([str(item) for item in self.spent if item.limit])
 
 
 def measure_budget(episode: Episode, limits: Limits, prices: Prices, now: float) -> BudgetState:

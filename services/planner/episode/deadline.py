@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Any
 
 from fathom.core.errors import NON_RETRYABLE, FathomError, is_retryable
 from fathom.services.planner.episode.fence import LeaseLost
@@ -21,12 +22,15 @@ class Lifetime:
 
     def __init__(self, waits: Waits | None = None, extend: Callable[[float], None] = lambda seconds: None) -> None:
         """Create the lifetime; ``extend`` is called with the seconds by which ``waits`` have moved the deadline."""
-        self._stopped = asyncio.Event()
+        self._is_stopped = False
+        self._stopping: asyncio.Future[None] | None = None
         self._waits, self._extend = waits or Waits(), extend
 
     def stop(self) -> None:
         """Request the end of the episode and cancel the call in flight."""
-        self._stopped.set()
+        self._is_stopped = True
+        if self._stopping is not None and not self._stopping.done():
+            self._stopping.set_result(None)
 
     async def run(
         self, work: Callable[[], Awaitable[Outcome]], deadline: float, waiting_for: Callable[[], str]
@@ -75,14 +79,16 @@ class Lifetime:
 
     async def _run_until_stopped(self, work: Callable[[], Awaitable[Outcome]]) -> Outcome:
         running = asyncio.ensure_future(work())
-        stopped = asyncio.ensure_future(self._stopped.wait())
+        # A future and no task that waits: almost every episode ends without a stop.
+        self._stopping = asyncio.get_running_loop().create_future()
+        if self._is_stopped:
+            self._stopping.set_result(None)
         try:
-            await asyncio.wait({running, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            if running.done():
-                return await running
-            return Outcome(StopReason.STOPPED)
+            either: set[asyncio.Future[Any]] = {running, self._stopping}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            return running.result() if running.done() else Outcome(StopReason.STOPPED)
         finally:
             # Awaited after cancelling: calls in flight close their streams before the resources go.
-            for pending in (running, stopped):
-                pending.cancel()
-            await asyncio.gather(running, stopped, return_exceptions=True)
+            if not running.done():
+                running.cancel()
+                await asyncio.gather(running, return_exceptions=True)

@@ -33,22 +33,24 @@ class PolicyService:
         sampling: Sampling,
         hear: Callable[[str], None] | None = None,
     ) -> Completion:
-        """Return a completion; ``hear`` is called with its text as it streams.
+        """Return a completion; ``hear`` is called with its text as it streams, which it does not without.
 
         Raises ``DependencyFailed("policy")`` when the stream ends without one.
         """
         request = pb.GenerateRequest(
             request_id=request_id,
             model=task.model,
-            messages=[message_to_proto(message) for message in view.messages],
+            messages=map(message_to_proto, view.messages),
             # Earlier ids go back verbatim: decoding and tokenizing them again may give other ids than were sampled, and
             # a trainer would learn from those.
             context_token_ids=view.token_ids,
             context_messages=view.covered,
-            tools=[tool_spec_to_proto(tool) for tool in tools],
+            tools=map(tool_spec_to_proto, tools),
             tool_format=self._format,
             sampling=sampling_to_proto(sampling),
             policy_version=task.policy_version,
+            # A delta costs every layer between the two services a call.
+            without_deltas=hear is None,
         )
         waiting = current_waits().waiting
         return completion_from_proto(await read_completion(self._clients, request, hear, waiting=waiting))
@@ -67,8 +69,8 @@ class PolicyTokens:
         """
         request = pb.TokenizeRequest(
             model=model,
-            messages=[message_to_proto(message) for message in messages],
-            tools=[tool_spec_to_proto(tool) for tool in tools],
+            messages=map(message_to_proto, messages),
+            tools=map(tool_spec_to_proto, tools),
             add_generation_prompt=prompt,
         )
         return len((await self._clients.policy.tokenize(request)).token_ids)
@@ -96,8 +98,9 @@ class PolicyWriter:
             request_id=request_id,
             # The role, not a model: policy's settings say which model writes.
             model=WRITER,
-            messages=[message_to_proto(message) for message in messages],
+            messages=map(message_to_proto, messages),
             sampling=pb.Sampling(max_tokens=self._max_tokens),
+            without_deltas=True,
         )
         return completion_from_proto(await read_completion(self._clients, request))
 
@@ -118,5 +121,6 @@ async def complete(
             *map(message_to_proto, then),
         ],
         sampling=sampling_to_proto(Sampling(max_tokens=max_tokens)),
+        without_deltas=True,
     )
     return (await read_completion(clients, request)).text

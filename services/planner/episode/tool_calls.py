@@ -49,6 +49,8 @@ class CallExecutor:
         self, index: int, calls: Sequence[ToolCall], refused: Mapping[str, str] = MappingProxyType({})
     ) -> tuple[ToolResult, ...]:
         """Return the results in the order of the calls; ``refused`` has the reason by id of calls not to make."""
+        if not calls:
+            return ()
         # Material is numbered in the order of the read-only calls, then of the others, however they overlap in time.
         reads = [
             place

@@ -132,6 +132,8 @@ class Task:
     """Point in time as of which data are read, in the tools' own type; None reads everything."""
     window: WindowSettings | None = None
     """Window settings of its requests; None uses the planner's."""
+    model_window: int = 0
+    """The model's own window in tokens; 0 for one that is not known, of which policy is asked."""
     prompts: Mapping[str, str] = field(default_factory=dict)
     """Prompt ids by stage; empty uses the planner's choice."""
     date: str = ""
@@ -328,7 +330,7 @@ class Episode:
     @property
     def visible(self) -> tuple[Message, ...]:
         """Return the messages that the model still sees."""
-        return tuple(item.text(self.messages) for item in self.shown)
+        return tuple([item.text(self.messages) for item in self.shown])
 
     @property
     def token_ids(self) -> list[int]:
@@ -349,7 +351,7 @@ class Episode:
     def max_context_tokens(self) -> int:
         """Return the tokens of the longest request as counted by the engine, or else as measured before sending."""
         # Endpoints without usage report 0.
-        return max((step.completion.usage.prompt_tokens or step.context_tokens for step in self.steps), default=0)
+        return max([step.completion.usage.prompt_tokens or step.context_tokens for step in self.steps], default=0)
 
     @property
     def material(self) -> list[Material]:
@@ -359,7 +361,7 @@ class Episode:
     @property
     def exact(self) -> bool:
         """Return whether all token ids and log-probabilities come from the engine."""
-        return all(step.completion.exact for step in self.steps)
+        return all([step.completion.exact for step in self.steps])
 
     @property
     def usage(self) -> Usage:
@@ -367,25 +369,35 @@ class Episode:
 
     def usage_since(self, index: int) -> Usage:
         """Return the token usage from step ``index`` on."""
-        steps = self.steps[index:]
-        used = [step.completion.usage for step in steps]
-        # Summaries are written for the episode, so they count towards its budget.
-        used += [step.compaction.usage for step in steps if step.compaction is not None]
-        return sum(used, Usage())
+        used = Usage()
+        for step in self.steps[index:]:
+            used += step.completion.usage
+            # Summaries are written for the episode, so they count towards its budget.
+            if step.compaction is not None:
+                used += step.compaction.usage
+        return used
 
     @property
     def versions(self) -> tuple[int, int]:
         """Return the oldest and newest policy version that sampled; (0, 0) without steps."""
-        low = [step.completion.version_min for step in self.steps]
-        high = [step.completion.version_max for step in self.steps]
-        return (min(low), max(high)) if low else (0, 0)
+        sampled = [step.completion for step in self.steps]
+        if not sampled:
+            return 0, 0
+        low, high = sampled[0].version_min, sampled[0].version_max
+        for completion in sampled:
+            low, high = min(low, completion.version_min), max(high, completion.version_max)
+        return low, high
 
     def hash(self) -> str:
         """Return a hash over ids, mask and tool results, equal for bit-identical replays."""
         # Durations and times differ between two plays of the same steps and are left out.
         contents = [[result.content for result in step.results] for step in self.steps]
-        ids = [id for part in self.segments for id in part.token_ids]
-        return content_hash([ids, [bit for part in self.segments for bit in part.mask], contents])
+        ids: list[int] = []
+        mask: list[int] = []
+        for part in self.segments:
+            ids += part.token_ids
+            mask += part.mask
+        return content_hash([ids, mask, contents])
 
 
 def rebuild_episode(task: Task, opening: tuple[Message, ...], steps: Sequence[Step]) -> Episode:

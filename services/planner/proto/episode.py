@@ -103,9 +103,9 @@ def call_to_proto(call: ToolCall) -> policy.ToolCall:
 def step_to_proto(step: model.Step, prompt_hash: str) -> pb.Step:
     message = pb.Step(
         index=step.index,
-        new_messages=[message_to_proto(new) for new in step.new_messages],
+        new_messages=map(message_to_proto, step.new_messages),
         completion=completion_to_proto(step.completion),
-        tool_results=[result_to_proto(result) for result in step.results],
+        tool_results=map(result_to_proto, step.results),
         material=[material_to_proto(item) for result in step.results for item in result.material],
         versions=common.VersionStamp(
             fathom=__version__,
@@ -180,7 +180,7 @@ def answer_to_proto(answer: model.Answer) -> pb.Answer:
 def segments_to_proto(episode: model.Episode) -> list[pb.Segment]:
     """Return the segments of an episode with compactions or stages; [] for any other, whose flat ids are complete."""
     # Readers of trajectories that know no segments find everything in the flat ids, as long as there is one segment.
-    if not any(step.compaction is not None or step.stage is not None for step in episode.steps):
+    if not any([step.compaction is not None or step.stage is not None for step in episode.steps]):
         return []
     # A segment ends where the next one begins; only the first steps are stored.
     lasts = [*(part.first_step - 1 for part in episode.segments[1:]), episode.steps[-1].index]
@@ -221,7 +221,7 @@ def trajectory_to_proto(
         hash=episode.hash(),
         segments=segments_to_proto(episode),
         max_context_tokens=episode.max_context_tokens,
-        given=[material_to_proto(item) for item in episode.task.given],
+        given=map(material_to_proto, episode.task.given),
         prompts=list_prompts(episode.task),
     )
     if episode.task.memory != Memory():

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
 from contextlib import aclosing
+from typing import Any
 
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
 from fathom.clients.transport import Transport
 from fathom.core.call import Call
-from fathom.services.planner.recording.tape import current_tape
+from fathom.services.planner.recording.tape import Tape, current_tape
 from fathom.transport.rpc.contract import Method, once
 
 # What a request says about the play and not about what is asked.
-PERSONAL = frozenset({"request_id", "run", "enforce_seen_by_run"})
+PERSONAL = frozenset({"request_id", "run", "enforce_seen_by_run", "without_deltas"})
 # Methods that only measure or describe: their results are cached across episodes, so that an episode makes them or not.
 UNRECORDED = frozenset({"Tokenize", "Detokenize", "GetModel", "ListModels", "EncodeTexts", "CloseSession"})
 
@@ -26,27 +27,30 @@ class RecordedTransport:
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
 
-    async def unary(self, method: Method, request: Message, call: Call) -> Message:
+    # Without a tape the inner transport's own coroutine or generator: no call pays for a recording that is not made.
+    def unary(self, method: Method, request: Message, call: Call) -> Coroutine[Any, Any, Message]:
         tape = current_tape()
         if tape is None or method.name in UNRECORDED:
-            return await self._inner.unary(method, request, call)
+            return self._inner.unary(method, request, call)
+        return self._play_unary(tape, method, request, call)
 
+    async def _play_unary(self, tape: Tape, method: Method, request: Message, call: Call) -> Message:
         async def ask() -> Sequence[bytes]:
             return [(await self._inner.unary(method, request, call)).SerializeToString()]
 
         [result] = await tape.play(method.service, method.name, describe_request(request), ask)
         return method.response_type.FromString(result)
 
-    async def stream(
-        self, method: Method, requests: AsyncIterator[Message], call: Call
-    ) -> AsyncGenerator[Message, None]:
+    def stream(self, method: Method, requests: AsyncIterator[Message], call: Call) -> AsyncGenerator[Message, None]:
         """Yield the responses; inside a recorded episode once all have come, since a recording holds whole results."""
         tape = current_tape()
         if tape is None or method.client_streaming or method.name in UNRECORDED:
-            async with aclosing(self._inner.stream(method, requests, call)) as responses:
-                async for response in responses:
-                    yield response
-            return
+            return self._inner.stream(method, requests, call)
+        return self._play_stream(tape, method, requests, call)
+
+    async def _play_stream(
+        self, tape: Tape, method: Method, requests: AsyncIterator[Message], call: Call
+    ) -> AsyncGenerator[Message, None]:
         request = await anext(requests)
 
         async def ask() -> Sequence[bytes]:

@@ -224,8 +224,8 @@ class RolloutQueue:
     ) -> bool:
         """Play and store episodes; return False when some failed and a retry may succeed."""
         whole = True
-        async with aclosing(self.rollouts.play(request, rollout_id, missing, lane)) as messages:
-            async for message in messages:
+        async with aclosing(self.rollouts.play(request, rollout_id, missing, lane)) as ended:
+            async for message in (message async for messages in ended for message in messages):
                 if message.stop_reason == STOP_REASON_FAILED and not (final or message.error_code):
                     whole = False
                     self.log.warning("queued episode failed", rollout_id=rollout_id, error=message.error)

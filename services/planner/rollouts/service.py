@@ -12,15 +12,12 @@ from typing import Any
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
 from fathom.api.policy.v1.policy_pb2 import Model
-from fathom.api.reward.v1 import reward_pb2 as reward
 from fathom.clients import Clients
-from fathom.core.call import Call, Lane, bind
+from fathom.core.call import Call, Lane
 from fathom.core.errors import InvalidField
 from fathom.core.ids import checked_id, new_id
 from fathom.domain.chat.messages import Message, ToolCall
 from fathom.domain.chat.proto import sampling_from_proto
-from fathom.domain.grading.episodes import tool_steps
-from fathom.services.planner.answering.rendering.citations import resolve_citations
 from fathom.services.planner.config import Config
 from fathom.services.planner.engine import AnyProtocol, Engine, Play
 from fathom.services.planner.episode.dialogue import SearchR1, TagTexts
@@ -34,7 +31,7 @@ from fathom.services.planner.episode.limits import (
 )
 from fathom.services.planner.model.compaction import Compaction
 from fathom.services.planner.model.effort import Granted
-from fathom.services.planner.model.episode import Step, StopReason, Task, ToolResult
+from fathom.services.planner.model.episode import Step, Task, ToolResult
 from fathom.services.planner.prompts.data_summary import DataSummary
 from fathom.services.planner.proto.effort import asked_from_proto
 from fathom.services.planner.proto.episode import step_to_proto, trajectory_to_proto
@@ -43,16 +40,14 @@ from fathom.services.planner.proto.recording import recording_from_proto
 from fathom.services.planner.proto.window import settings_from_proto
 from fathom.services.planner.questions.routing import Form, Route
 from fathom.services.planner.remembering.remembering import complete
-from fathom.services.planner.rollouts.storage import Place, format_key, format_trajectory_key, load_stored
+from fathom.services.planner.rollouts.grading import grade_episodes
+from fathom.services.planner.rollouts.storage import Place, format_trajectory_key, load_stored
 from fathom.services.planner.runs.conversation import load_trained_conversation, read_history
 from fathom.services.planner.runs.repository import RunRepository
 from fathom.services.planner.runs.worker import LANES
 from fathom.services.planner.tasks import TaskMaker, Wanted, read_follow_up
 from fathom.services.planner.workflow.convert import PLAYED_BY
 from fathom.services.planner.workflow.rewriting import STAGE, Reading, Rewriter
-from fathom.transport.bus.base import Bus
-from fathom.transport.bus.streams import trajectory_subject
-from fathom.transport.store.refs import to_ref
 
 # Fields of a request that are texts of a protocol with tags.
 TAG_TEXTS = ("system_prompt", "instruction", "invalid_action")
@@ -99,7 +94,6 @@ class Rollouts:
     protocols: Mapping[int, AnyProtocol]
     record: RunRepository
     clients: Clients
-    bus: Bus
     log: Any
     summary: DataSummary | None = None
     """Summary of the data for the system prompt; None leaves it out."""
@@ -128,10 +122,11 @@ class Rollouts:
             yield message
         every = [(index, sample) for index in range(len(request.tasks)) for sample in range(request.group_size)]
         missing = [place for place in every if place not in kept]
-        async with aclosing(self.play(request, rollout_id, missing, choose_lane(call.lane))) as messages:
-            async for message in messages:
-                await self._store(message, rollout_id)
-                yield message
+        async with aclosing(self.play(request, rollout_id, missing, choose_lane(call.lane))) as ended:
+            async for messages in ended:
+                await asyncio.gather(*(self._store(message, rollout_id) for message in messages))
+                for message in messages:
+                    yield message
 
     def check(self, request: pb.RolloutRequest) -> None:
         """Raise ``InvalidField`` for an invalid request."""
@@ -167,19 +162,20 @@ class Rollouts:
 
     async def play(
         self, request: pb.RolloutRequest, rollout_id: str, places: Sequence[Place], lane: Lane
-    ) -> AsyncGenerator[trajectory.Trajectory, None]:
-        """Yield the episodes at these places as they end, graded but not stored."""
+    ) -> AsyncGenerator[list[trajectory.Trajectory], None]:
+        """Yield the episodes at these places as they end, some at once, graded but not stored."""
         # One task for the whole group: what differs between siblings is what they sampled.
         planned = await self._plan(request, rollout_id, sorted({index for index, _ in places}))
         tasks = {index: (one.task, one.protocol) for index, one in planned.items()}
         concurrency = cap_limit(request.concurrency, self.config.concurrent_rollouts, "concurrency")
-        async for index, sample, play in self.engine.play_group(
-            tasks, request.group_size, concurrency, NullObserver(), places, lane
-        ):
-            message = self._make_trajectory(play, planned[index], lane)
-            message.task_index, message.sample_index = index, sample
-            await self._grade(message, play, request, index)
-            yield message
+        async for ended in self.engine.play_group(tasks, request.group_size, concurrency, NullObserver(), places, lane):
+            played = []
+            for index, sample, play in ended:
+                message = self._make_trajectory(play, planned[index], lane)
+                message.task_index, message.sample_index = index, sample
+                played.append((message, play))
+            await grade_episodes(self.clients, request, played)
+            yield [message for message, _ in played]
 
     def _choose_protocol(self, request: pb.RolloutRequest) -> AnyProtocol:
         """Return the protocol of a request; of one that is routed, that of the agent."""
@@ -283,35 +279,10 @@ class Rollouts:
         steps = [step_to_proto(step, prompt_hash) for step in play.episode.steps]
         return trajectory_to_proto(play.episode, play.outcome, planned.protocol_value, LANES[lane], steps)
 
-    async def _grade(self, message: trajectory.Trajectory, play: Play, request: pb.RolloutRequest, index: int) -> None:
-        """Grade the answer and the response; without a grader the reward stays 0."""
-        task = request.tasks[index]
-        judge = task if task.grader else request
-        # An episode without a step has nothing to grade, and one that failed is no sample: its error says why.
-        if not judge.grader or not play.episode.steps or play.outcome.stop is StopReason.FAILED:
-            return
-        item = reward.ScoreItem(
-            grader=judge.grader,
-            answer=strip_citations(play.outcome.answer.markdown) if play.outcome.answer else "",
-            references=task.references,
-            parameters=judge.grader_parameters,
-            # What was said after the opening, information included: form is judged on the whole exchange.
-            response="".join(message.content for message in play.episode.messages[len(play.episode.opening) :]),
-            steps=tool_steps(message.steps),
-            expected_tools=task.expected_tools,
-        )
-        response = await self.clients.reward.score(reward.ScoreRequest(items=[item]))
-        score = response.scores[0]
-        message.reward = score.value
-        message.reward_components.update(score.components)
-
     async def _store(self, message: trajectory.Trajectory, rollout_id: str) -> None:
         key = format_trajectory_key(rollout_id, message.task_index, message.sample_index)
-        stored = await self.record.put_trajectory(message, key)
-        subject = trajectory_subject(rollout_id, format_key(message.task_index, message.sample_index))
-        await self.bus.publish(
-            subject, to_ref(stored).SerializeToString(), message_id=f"{bind(key)}:{stored.sha256[:32]}"
-        )
+        # Nobody follows it on the bus: whoever called has the stream, and a repeated call what is stored.
+        await self.record.put_trajectory(message, key)
 
 
 def find_instant(request: pb.RolloutRequest, task: pb.RolloutTask) -> Any:
@@ -325,11 +296,6 @@ def find_instant(request: pb.RolloutRequest, task: pb.RolloutTask) -> Any:
 def choose_lane(asked: Lane) -> Lane:
     """Return the lane of a rollout, never the interactive one."""
     return asked if asked is not Lane.INTERACTIVE else Lane.TRAINING
-
-
-def strip_citations(markdown: str) -> str:
-    """Return the answer without citations, so that a parser of its last number reads "25.21 [2]" as 25.21."""
-    return resolve_citations(markdown, ()).markdown.strip()
 
 
 def check_conversation(task: pb.RolloutTask, field: str) -> None:

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from fathom.core.errors import DeadlineExceeded, FathomError, Internal, InvalidField, NotFound, is_retryable
 from fathom.core.retry import RetryPolicy
@@ -93,19 +94,21 @@ class Registry:
         """
         self._known = {result.call.id: result for result in known}
         self._tools = {tool.name: tool for tool in tools}
-        self._checkers = {tool.name: make_validator(tool.name, tool.parameters) for tool in tools}
         # Asked once: to look at a protocol's methods takes longer than to pass the gates.
         self._sharing = {tool.name: tool for tool in tools if isinstance(tool, SharingTool)}
         self._material = material
         self._bounds, self._report = bounds or CallLimits(), report
         self.waits = Waits()
         """Time that the calls have waited for services that were away or full."""
-        self._specs = tuple(specify(tool) for tool in sorted(tools, key=lambda tool: tool.name))
 
-    @property
+    # Only when they are asked for, which a protocol of tags never does.
+    @cached_property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """Return the specifications sorted by name, so that the prompt's prefix is always identical."""
-        return self._specs
+        """Return the specifications sorted by name, so that the prompt's prefix is always identical.
+
+        Raises ``jsonschema.SchemaError`` for a tool with an invalid schema.
+        """
+        return tuple(specify(self._tools[name]) for name in sorted(self._tools))
 
     @property
     def names(self) -> frozenset[str]:
@@ -164,7 +167,7 @@ class Registry:
         tool = self._tools.get(call.name)
         if tool is None:
             raise NotFound("tool", call.name[:80], sorted(self._tools))
-        return tool, self._checkers[call.name].validate(read_arguments(call))
+        return tool, make_validator(tool.name, tool.parameters).validate(read_arguments(call))
 
     async def _run_patiently(self, call_id: str, tool: Tool, arguments: Mapping[str, object]) -> Reply | NumberedReply:
         """Return the tool's reply; repeat the call while its service is away or full and patience is left.
@@ -283,6 +286,8 @@ def limit_size(call: ToolCall, reply: Reply) -> Reply:
 def specify(tool: Tool) -> ToolSpec:
     """Return the tool's specification with the required argument ``intent`` in front."""
     parameters = dict(tool.parameters)
+    # A tool is offered only when its calls can be checked.
+    make_validator(tool.name, parameters)
     # In front, since models write arguments in the order of the schema: the intent then steers the others.
     parameters["properties"] = {"intent": INTENT, **parameters.get("properties", {})}
     parameters["required"] = ["intent", *parameters.get("required", [])]

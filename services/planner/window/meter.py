@@ -129,17 +129,21 @@ class Meter:
         """Return the tokens of each message, including its turn's delimiters."""
         if self._blind:
             return [self._guess(message) for message in messages]
-        unknown = [message for message in dict.fromkeys(messages) if message not in self._own]
-        counts = await asyncio.gather(*(self._cost(message) for message in unknown))
-        self._own.update(zip(unknown, counts, strict=True))
-        return [self._own[message] for message in messages]
-
-    async def _cost(self, message: Message) -> int:
-        known = self._counted.get(self._model, message)
-        if known is None:
-            known = await self._count(message)
-            self._counted.put(self._model, message, known)
-        return known
+        unknown = []
+        for message in dict.fromkeys(messages):
+            known = self._own.get(message)
+            if known is None:
+                known = self._counted.get(self._model, message)
+            if known is None:
+                unknown.append(message)
+            else:
+                self._own[message] = known
+        if unknown:
+            counts = await asyncio.gather(*map(self._count, unknown))
+            for message, tokens in zip(unknown, counts, strict=True):
+                self._own[message] = tokens
+                self._counted.put(self._model, message, tokens)
+        return list(map(self._own.__getitem__, messages))
 
     async def _count(self, message: Message) -> int:
         try:

@@ -29,11 +29,13 @@ class CompactingWindow:
         model: str,
         metrics: WindowMetrics,
         counted: TokenCache | None = None,
+        model_window: int = 0,
     ) -> None:
+        """Create the window; ``model_window`` is the model's own in tokens, 0 asks policy for it."""
         self._settings, self._tokens, self._model, self._metrics = settings, tokens, model, metrics
         self._summariser = summariser
         self._meter = Meter(tokens, model, counted)
-        self._fitted: WindowSettings | None = None
+        self._fitted = settings.within(model_window) if model_window else None
         self._longest = 0
 
     async def view(self, episode: Episode, new: Sequence[Message], tools: Sequence[ToolSpec]) -> View:
@@ -152,7 +154,13 @@ class WindowFactory:
     def of(self, task: Task) -> CompactingWindow:
         """Return the window of one episode."""
         return CompactingWindow(
-            task.window or self.settings, self.tokens, self.summariser, task.model, self.metrics, self.counted
+            task.window or self.settings,
+            self.tokens,
+            self.summariser,
+            task.model,
+            self.metrics,
+            self.counted,
+            task.model_window,
         )
 
 

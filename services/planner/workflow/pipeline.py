@@ -225,8 +225,9 @@ class Pipeline:
             raise BudgetSpent(str(budget))
         going_on = len(messages) == 1  # a correction continues the stage's own conversation
         view = View((*episode.visible, *messages), episode.token_ids, episode.covered) if going_on else View(messages)
-        # Only the last stage's text is an answer that readers may see as it streams.
-        draft = Draft.of({item.number for item in episode.material}, prose=True) if read is note_composed else None
+        # Only the last stage's text is an answer that readers may see as it streams; a trainer's episode has none.
+        is_shown = read is note_composed and not task.is_rollout
+        draft = Draft.of({item.number for item in episode.material}, prose=True) if is_shown else None
 
         def hear(piece: str) -> None:
             if draft is not None and (text := draft.feed(piece)):
@@ -234,7 +235,8 @@ class Pipeline:
 
         self._sampling = True
         sampling = self._protocol.sampling(task)
-        completion = await self._policy.generate(f"{task.run_id}-{index}", task, view, (), sampling, hear)
+        request_id = f"{task.run_id}-{index}"
+        completion = await self._policy.generate(request_id, task, view, (), sampling, hear if is_shown else None)
         self._sampling = False
         if draft is not None:
             if rest := draft.end():

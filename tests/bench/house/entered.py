@@ -3,7 +3,8 @@
 Profiles (``sys.setprofile``, in all threads) of a local stack with its services in one process; policy, the sandbox's
 supervisor and the kernels are processes of their own and not counted. A coroutine counts as a call each time that it is
 resumed. Tasks of the idle stack that happen to run meanwhile are in the figures: they vary by a few percent. The step is
-one of GRPO on a tiny model, with its rollouts and its publication.
+one of GRPO on a tiny model, with its publication and its rollouts: 128 episodes of one turn and six of a validation. Its
+calls are given by layer, too.
 """
 
 from __future__ import annotations

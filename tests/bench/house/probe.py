@@ -35,6 +35,7 @@ class Profile:
     """Counts calls of functions below the product's folders while it is ``on``."""
 
     def __init__(self, root: Path) -> None:
+        self._root = root
         # services and trainers may be entered by way of links below libs
         self._folders = tuple(f"{root / room}/" for room in ("libs/fathom", "services", "trainers"))
         self._generated = f"{root}/libs/fathom/api/"
@@ -73,6 +74,14 @@ class Profile:
             return method(*arguments, **named)
 
         return call_counting
+
+    def count_by_layer(self, whole: str) -> dict[str, int]:
+        """Return the calls by layer: a service, the trainers, or a folder of what they share."""
+        found: Counter[str] = Counter()
+        for (file, _), count in self.calls.items():
+            room, *path = Path(file).resolve().relative_to(self._root.resolve()).parts
+            found[path[1] if room == "libs" else f"{room}/{path[0]}" if room == "services" else room] += count
+        return {f"calls entered by {whole} in {layer}": count for layer, count in found.most_common()}
 
     def figures(self, whole: str) -> dict[str, int]:
         """Return how much of the product ``whole`` entered."""
@@ -134,7 +143,7 @@ def profile_step(root: Path, home: Path, *arguments: str) -> dict[str, int]:
     sys.setprofile(None)
     if not profile.calls:
         raise SystemExit("no step was run")
-    return profile.figures("one training step")
+    return profile.figures("one training step") | profile.count_by_layer("one training step")
 
 
 def main(what: str, root: str, home: str, *arguments: str) -> None:

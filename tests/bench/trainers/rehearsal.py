@@ -122,7 +122,7 @@ class Rehearsal:
             for strike in strikes:
                 await self.strike(strike)
         lines = {name: {int(one["step"]): one for one in driver.read_lines()} for name, driver in self.drivers.items()}
-        weights = {name: await self.read_weights(f"{run}-{name}") for name in self.drivers}
+        weights = {name: await read_weights(self.store, f"{run}-{name}") for name in self.drivers}
         attempts = {name: driver.attempts for name, driver in self.drivers.items()}
         return Result(weights, lines, time.monotonic() - started, attempts)
 
@@ -157,13 +157,14 @@ class Rehearsal:
                 " (driver)" if driver.attempts > attempts else " (learners)"))  # fmt: skip
         strike.seconds = time.monotonic() - started
 
-    async def read_weights(self, model: str) -> str:
-        """Return the names of the newest version's files with the checksums of their contents."""
-        keys = [key.split("/") for key in await self.store.keys(f"weights/{model}/")]
-        newest = max(int(parts[2]) for parts in keys)
-        # Names begin with checksums; manifests have dates.
-        files = [parts[3] for parts in keys if int(parts[2]) == newest and parts[3] != CLAIM]
-        return ", ".join(sorted(name for name in files if not name.startswith("manifest-")))
+
+async def read_weights(store: ObjectStore, model: str) -> str:
+    """Return the names of the newest version's files with the checksums of their contents."""
+    keys = [key.split("/") for key in await store.keys(f"weights/{model}/")]
+    newest = max(int(parts[2]) for parts in keys)
+    # Names begin with checksums; manifests have dates.
+    files = [parts[3] for parts in keys if int(parts[2]) == newest and parts[3] != CLAIM]
+    return ", ".join(sorted(name for name in files if not name.startswith("manifest-")))
 
 
 async def kill_rank(rehearsal: Rehearsal) -> None:

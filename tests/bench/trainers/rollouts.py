@@ -72,12 +72,15 @@ def prompts(batch: int) -> DataProto:
     return DataProto.from_dict({}, arrays, {"n": SAMPLES, "seed": 1, "step": batch + 1})
 
 
-def measure(seed: int, staleness: int, learn_s: float, steps: int = STEPS) -> Measured:
-    """One training of ``steps`` steps after those in which it fills up; staleness 0 is the barrier."""
+def measure(seed: int, staleness: int, learn_s: float, steps: int = STEPS, ahead: int = 0) -> Measured:
+    """One training of ``steps`` steps after those in which it fills up; staleness 0 is the barrier.
+
+    ``ahead`` is the number of batches under way before their step; 0 takes ``staleness``.
+    """
     overrides = [f"rollout.n={SAMPLES}", "rollout.timeout_s=600", f"rollout.concurrency={PLACES}"]
     if staleness:
         overrides += ["rollout.mode=async", f"rollout.staleness={staleness}", "rollout.group_versions=weighted"]
-        overrides += ["rollout.importance_cap=2.0"]
+        overrides += ["rollout.importance_cap=2.0", f"rollout.ahead={ahead}"]
     planner = ScriptedPlanner(Tools(seed), PLACES)
     with SimulatedLoopThread() as bridge:
         publisher = Publisher(
@@ -137,11 +140,17 @@ async def overlap() -> None:
     """How near a step comes to the slower of sampling and learning, which is the least that it can take."""
     sampling = sampling_alone_s()
     print(f"  sampling alone {sampling * 1e3:.0f} ms/step; of the ideal step, by staleness and seed:")
-    for share in (0.5, 1.0, 2.0):
-        ideal = max(1.0, share) * sampling
-        shown = []
-        for staleness in (1, 2, 4, 8):
-            found = [await asyncio.to_thread(measure, seed, staleness, share * sampling) for seed in SEEDS]
-            each = [ideal / one.step_s for one in found]
-            shown.append(f"{staleness}: {statistics.fmean(each):.2f} (least {min(each):.2f})")
-        print(f"    learning {share:g} of sampling   {'   '.join(shown)}")
+    for more in (0, 1):
+        for share in (0.5, 1.0, 2.0):
+            ideal, learn_s = max(1.0, share) * sampling, share * sampling
+            shown = []
+            for staleness in (1, 2, 4):
+                found = [
+                    await asyncio.to_thread(measure, seed, staleness, learn_s, STEPS, staleness + more)
+                    for seed in SEEDS
+                ]
+                each = [ideal / one.step_s for one in found]
+                anew = statistics.fmean(one.begun_anew for one in found)
+                shown.append(f"{staleness}: {statistics.fmean(each):.2f} (least {min(each):.2f}; {anew:.1f} anew)")
+            ahead = "as many batches ahead" if not more else "one more batch ahead "
+            print(f"    {ahead}, learning {share:g} of sampling   {'   '.join(shown)}")

@@ -144,3 +144,24 @@ async def test_a_pause_drains_keeps_waiting_calls_to_their_deadlines_and_ends(tm
         resumed = await person.policy.resume_generation(pb.ResumeGenerationRequest(model="tiny"))
         assert resumed.model.state == pb.MODEL_STATE_READY
         assert await version(person) == 1
+
+
+async def test_a_caller_that_shows_no_draft_is_sent_the_completion_alone(tmp_path: Path) -> None:
+    store = open_store(f"file://{tmp_path / 'store'}")
+    ref = to_ref(await publish(store, await asyncio.to_thread(tiny_model, tmp_path / "1", 1), "tiny", 1))
+    async with door(tmp_path, "memory://") as (clients, _):
+        policy = clients[Lane.TRAINING].policy
+        await policy.load_weights(pb.LoadWeightsRequest(model="tiny", manifest=ref, policy_version=1))
+        request = pb.GenerateRequest(
+            request_id="one",
+            model="tiny",
+            messages=[pb.Message(role=pb.ROLE_USER, content="hello")],
+            sampling=pb.Sampling(temperature=1.0, max_tokens=8, seed=3),
+        )
+        streamed = [event async for event in policy.generate(request, timeout_s=30)]
+        assert "".join(event.delta.text for event in streamed) == streamed[-1].completion.text
+        assert any(event.HasField("delta") for event in streamed)
+        # Of the same request: what is sent of it is not what is asked.
+        request.without_deltas = True
+        [alone] = [event async for event in policy.generate(request, timeout_s=30)]
+        assert alone == streamed[-1]

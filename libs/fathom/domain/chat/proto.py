@@ -46,7 +46,7 @@ def message_to_proto(message: Message) -> pb.Message:
     return pb.Message(
         role=ROLES[message.role],
         content=message.content,
-        tool_calls=[tool_call_to_proto(call) for call in message.tool_calls],
+        tool_calls=map(tool_call_to_proto, message.tool_calls),
         tool_call_id=message.tool_call_id,
         opaque_json=message.opaque_json,
     )
@@ -56,7 +56,7 @@ def message_from_proto(message: pb.Message) -> Message:
     """Convert a message; raise ``InvalidField("messages.role")`` for an unspecified role."""
     if message.role not in ROLES_BACK:
         raise InvalidField("messages.role", "must be system, user, assistant or tool")
-    calls = tuple(tool_call_from_proto(call) for call in message.tool_calls)
+    calls = tuple(map(tool_call_from_proto, message.tool_calls))
     return Message(ROLES_BACK[message.role], message.content, calls, message.tool_call_id, message.opaque_json)
 
 
@@ -128,7 +128,7 @@ def completion_to_proto(completion: Completion) -> pb.Completion:
         sampled_token_ids=completion.sampled_token_ids,
         log_probs=completion.log_probs,
         text=completion.text,
-        tool_calls=[tool_call_to_proto(call) for call in completion.tool_calls],
+        tool_calls=map(tool_call_to_proto, completion.tool_calls),
         finish_reason=REASONS[completion.finish_reason],
         version_min=completion.version_min,
         version_max=completion.version_max,
@@ -147,7 +147,7 @@ def completion_from_proto(completion: pb.Completion) -> Completion:
         tuple(completion.sampled_token_ids),
         tuple(completion.log_probs),
         completion.text,
-        tuple(tool_call_from_proto(call) for call in completion.tool_calls),
+        tuple(map(tool_call_from_proto, completion.tool_calls)),
         REASONS_BACK[completion.finish_reason],
         completion.version_min,
         completion.version_max,

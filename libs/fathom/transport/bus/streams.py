@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 from urllib.parse import quote
 
 from fathom.core.call import Lane, bind, unbind
@@ -69,6 +71,7 @@ KEPT_REVISIONS = 16
 MAX_SEEN_RUNS = 50_000
 # A key is a part of a subject on the server, so that its dots separate tokens and wildcards are not allowed.
 KEY_PATTERN = re.compile(r"[A-Za-z0-9_=/-]+(?:\.[A-Za-z0-9_=/-]+)*")
+WILDCARDS = frozenset("*>")
 # Concrete subjects: no wildcards, no spaces, no empty tokens. $ begins NATS' own (such as $KV), % the escapes of
 # weights_subject; = ends the tenant of a bound id.
 SUBJECT_PATTERN = re.compile(r"[A-Za-z0-9_$%~=-]+(?:\.[A-Za-z0-9_$%~=-]+)*")
@@ -158,13 +161,30 @@ class Topology:
     streams: tuple[Stream, ...]
     buckets: tuple[Bucket, ...] = ()
 
+    @cached_property
+    def _patterns(self) -> tuple[tuple[str, Stream], ...]:
+        return tuple((pattern, stream) for stream in self.streams for pattern in stream.subjects)
+
+    @cached_property
+    def _by_kind(self) -> Mapping[str, tuple[tuple[str, Stream], ...]]:
+        """Return the patterns by their first two tokens; none where a pattern has a wildcard among these."""
+        kinds = {pattern: ".".join(pattern.split(".", 2)[:2]) for pattern, _ in self._patterns}
+        if any(WILDCARDS & set(kind.split(".")) for kind in kinds.values()):
+            return {}
+        found: dict[str, tuple[tuple[str, Stream], ...]] = {}
+        for pattern, stream in self._patterns:
+            found[kinds[pattern]] = (*found.get(kinds[pattern], ()), (pattern, stream))
+        return found
+
     def stream_of(self, subject: str) -> Stream:
         """Return the stream that stores ``subject`` (concrete, or a wildcard within it).
 
         Raises ``InvalidField("subject")`` when no stream does.
         """
-        for stream in self.streams:
-            if any(matches(pattern, subject) for pattern in stream.subjects):
+        # By the first two tokens: every message passes here, and none needs a look at all patterns.
+        kind = ".".join(subject.split(".", 2)[:2])
+        for pattern, stream in self._by_kind.get(kind, self._patterns):
+            if matches(pattern, subject):
                 return stream
         raise InvalidField("subject", f"no stream stores {subject!r}")
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fathom.services.planner.answering.rendering.citations import resolve_citations
-from fathom.services.planner.rollouts.service import strip_citations
+from fathom.services.planner.rollouts.grading import strip_citations
 from fathom.services.planner.runs.log.events import split_deltas
 
 

@@ -52,7 +52,7 @@ class Planner:
         config = Config(**{"heartbeat_s": 0.05, **settings})
         engine = Engine(lambda protocol: self.policy, house.stage)
         log = house.telemetry.log
-        rollouts = Rollouts(config, engine, house.protocols(), house.record, house.clients, house.bus, log)
+        rollouts = Rollouts(config, engine, house.protocols(), house.record, house.clients, log)
         waiting = WatcherLeases(house.store, house.bus, log, RENEW_S)
         self.queue = RolloutQueue(config, rollouts, house.store, house.bus, log, waiting)
 
@@ -221,7 +221,7 @@ async def test_a_contract_error_is_told_for_each_episode_with_its_code(monkeypat
         raise InvalidField("items[0].grader", "no grader is called 'nope'")
 
     # As the reward service refuses an unknown grader: no attempt would help.
-    monkeypatch.setattr(Rollouts, "_grade", refuse)
+    monkeypatch.setattr("fathom.services.planner.rollouts.service.grade_episodes", refuse)
     await planner.queue.submit(request(tasks=1), Lane.TRAINING)
     async with planner.working():
         found = await watch_queue(planner)
@@ -264,7 +264,7 @@ async def test_a_grader_that_answers_too_late_is_an_outage_and_asked_again(monke
             late -= 1
             raise DeadlineExceeded("reward did not answer in time", metadata={"culprit": "reward"})
 
-    monkeypatch.setattr(planner.queue.rollouts, "_grade", grade)
+    monkeypatch.setattr("fathom.services.planner.rollouts.service.grade_episodes", grade)
     await planner.queue.submit(request(tasks=1, group_size=1), Lane.TRAINING)
     async with planner.working():
         [(_, item)] = await watch_queue(planner)

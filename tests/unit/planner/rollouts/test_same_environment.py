@@ -74,6 +74,7 @@ class Recorder(FakePolicy):
         )
         limits = replace(task.limits, deadline=0.0)
         prompt = TOKENIZER.render(view.messages, tools, True).encode()
+        assert hear is None or not task.is_rollout, "drafts are for a run's readers"
         self.requests.append((prompt, sent.SerializeToString(deterministic=True), limits, task.as_of, task.window))
         return await super().generate(request_id, task, view, tools, sampling, hear)
 
@@ -108,7 +109,7 @@ class Both(House):
         engine = Engine(lambda protocol: self.policy, self.stage)
         clients: Clients = self.clients
         self.rollouts = Rollouts(
-            self.config, engine, self.protocols(), self.record, clients, self.bus, self.telemetry.log,
+            self.config, engine, self.protocols(), self.record, clients, self.telemetry.log,
             Summary(), Follow(), choose_route, choose_form,  # type: ignore[arg-type]
         )  # fmt: skip
 

@@ -38,15 +38,15 @@ def test_a_schema_is_checked_once_for_all_episodes(monkeypatch: pytest.MonkeyPat
     first = Strange(parameters={"type": "object", "title": "of this test alone"})
     other = Strange(parameters={"type": "object", "title": "another one"})
     for _ in range(3):
-        Registry([first])
-    Registry([other])
+        assert Registry([first]).specs
+    assert Registry([other]).specs
     assert checked == ["of this test alone", "another one"]
 
 
 def test_a_schema_that_is_none_is_refused_each_time() -> None:
     for _ in range(2):
         with pytest.raises(SchemaError):
-            Registry([Strange(parameters={"type": "no type"})])
+            _ = Registry([Strange(parameters={"type": "no type"})]).specs
 
 
 @dataclass

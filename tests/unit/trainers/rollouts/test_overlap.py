@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from fathom.trainers.config import load_config
+from fathom.trainers.rollouts.source import count_ahead
 from tests.bench.trainers.rollouts import LEARN_S, measure, sampling_alone_s
 from tests.support.clock import SimulatedLoopThread
 from tests.unit.trainers.rollouts.scripted_planner import ScriptedPlanner
@@ -29,6 +30,26 @@ def test_sampling_and_learning_overlap_to_nine_tenths_of_the_ideal(share: float)
     sampling = sampling_alone_s()
     found = measure(1, STALENESS, share * sampling, STEPS)
     assert max(1.0, share) * sampling / found.step_s >= 0.9
+
+
+def test_with_a_bound_of_one_another_batch_keeps_the_places_busy_while_long_groups_end() -> None:
+    sampling = sampling_alone_s()
+    usual, more = (measure(1, 1, sampling, STEPS, ahead) for ahead in (0, 2))
+    assert 0 < more.age <= 1, "strictly, for each sample"
+    assert more.step_s * 1.15 < usual.step_s
+
+
+@pytest.mark.parametrize(
+    ("overrides", "batches"),
+    [
+        (("rollout.mode=async", "rollout.staleness=2"), 2),
+        (("rollout.mode=async", "rollout.staleness=2", "rollout.ahead=3"), 3),
+        (("rollout.mode=async", "rollout.ahead=3"), 0),
+        (("rollout.ahead=3",), 0),
+    ],
+)
+def test_batches_ahead_are_those_that_old_weights_may_sample(overrides: tuple[str, ...], batches: int) -> None:
+    assert count_ahead(load_config(overrides=list(overrides)).rollout) == batches
 
 
 def test_a_straggler_holds_one_place_and_not_its_groups() -> None:

@@ -113,7 +113,7 @@ class Sampling(_message.Message):
     def __init__(self, temperature: _Optional[float] = ..., top_p: _Optional[float] = ..., top_k: _Optional[int] = ..., max_tokens: _Optional[int] = ..., stop: _Optional[_Iterable[str]] = ..., seed: _Optional[int] = ..., reasoning_effort: _Optional[str] = ...) -> None: ...
 
 class GenerateRequest(_message.Message):
-    __slots__ = ("request_id", "model", "messages", "context_token_ids", "context_messages", "tools", "tool_format", "sampling", "policy_version", "response_schema_json")
+    __slots__ = ("request_id", "model", "messages", "context_token_ids", "context_messages", "tools", "tool_format", "sampling", "policy_version", "response_schema_json", "without_deltas")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
@@ -124,6 +124,7 @@ class GenerateRequest(_message.Message):
     SAMPLING_FIELD_NUMBER: _ClassVar[int]
     POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
     RESPONSE_SCHEMA_JSON_FIELD_NUMBER: _ClassVar[int]
+    WITHOUT_DELTAS_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     model: str
     messages: _containers.RepeatedCompositeFieldContainer[Message]
@@ -134,7 +135,8 @@ class GenerateRequest(_message.Message):
     sampling: Sampling
     policy_version: int
     response_schema_json: str
-    def __init__(self, request_id: _Optional[str] = ..., model: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., context_token_ids: _Optional[_Iterable[int]] = ..., context_messages: _Optional[int] = ..., tools: _Optional[_Iterable[_Union[ToolSpec, _Mapping]]] = ..., tool_format: _Optional[_Union[ToolFormat, str]] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., policy_version: _Optional[int] = ..., response_schema_json: _Optional[str] = ...) -> None: ...
+    without_deltas: bool
+    def __init__(self, request_id: _Optional[str] = ..., model: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ..., context_token_ids: _Optional[_Iterable[int]] = ..., context_messages: _Optional[int] = ..., tools: _Optional[_Iterable[_Union[ToolSpec, _Mapping]]] = ..., tool_format: _Optional[_Union[ToolFormat, str]] = ..., sampling: _Optional[_Union[Sampling, _Mapping]] = ..., policy_version: _Optional[int] = ..., response_schema_json: _Optional[str] = ..., without_deltas: bool = ...) -> None: ...
 
 class GenerateDelta(_message.Message):
     __slots__ = ("text", "reasoning")
