@@ -15,6 +15,7 @@ import os
 import re
 import subprocess
 import sys
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -47,8 +48,11 @@ def main(arguments: Sequence[str]) -> int:
         print(f"{sys.executable} has no {', '.join(lacking)}: name a Python that has (make PYTHON=… {wanted.what}-gpu)")
         return MISSING
     if lacking := find_lacking(PACKAGES, place):
-        names = ", ".join(PACKAGES[module] for module in lacking)
-        print(f"{sys.executable} has no {names}, nor has {WHEELS}: run 'make gpu-wheels' where there is a network")
+        names, version = ", ".join(PACKAGES[module] for module in lacking), f"3.{sys.version_info.minor}"
+        print(
+            f"{sys.executable} has no {names}, nor has {WHEELS} in a form for Python {version}: run"
+            f" 'make gpu-wheels GPU_PYTHON={version}' where there is a network, and carry it"
+        )
         return MISSING
     paths = [ROOT, ROOT / "libs", place]
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), "PYTHONUNBUFFERED": "1"}
@@ -78,23 +82,32 @@ def download(python: str) -> int:
 
 
 def unpack() -> Path:
-    """Unpack the wheels that this Python lacks into a folder of its own, once, and return that folder."""
+    """Unpack the wheels that this Python lacks into a folder of its own, once, and return that folder.
+
+    Without pip, which a machine's Python or its environment may not have: a wheel is an archive of what is imported.
+    """
     place = WHEELS / str(sys.implementation.cache_tag)
-    lacking = [PACKAGES[module] for module in find_lacking(PACKAGES, place)]
-    if lacking and any(WHEELS.glob("*.whl")):
-        pip = [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "--no-index",
-            "--no-deps",
-            "--quiet",
-            "--find-links",
-            str(WHEELS),
-        ]
-        subprocess.run([*pip, "--target", str(place), *lacking], check=False)
+    lacking = {normalise(PACKAGES[module]) for module in find_lacking(PACKAGES, place)}
+    for wheel in sorted(WHEELS.glob("*.whl")):
+        name, _, rest = wheel.name.partition("-")
+        if normalise(name) in lacking and fits(rest):
+            with zipfile.ZipFile(wheel) as archive:
+                archive.extractall(place)
     return place
+
+
+def normalise(name: str) -> str:
+    """Return a package's name as wheels and requirements both can be compared by."""
+    return re.sub(r"[-_.]+", "_", name).lower()
+
+
+def fits(rest: str) -> bool:
+    """Return whether a wheel is for this Python, by its file name behind the package's name."""
+    python, abi, _ = rest.removesuffix(".whl").split("-")[-3:]
+    minor, tags = sys.version_info.minor, python.split(".")
+    # A stable interface serves its Python and all later ones.
+    stable = abi == "abi3" and any(tag.startswith("cp3") and int(tag[3:] or 0) <= minor for tag in tags)
+    return "py3" in tags or f"cp3{minor}" in tags or stable
 
 
 def find_lacking(modules: Sequence[str] | dict[str, str], place: Path) -> list[str]:

@@ -119,6 +119,10 @@ class Learner(Protocol):
         """Call a method of every rank's worker that writes a folder, such as ``export``, and upload the files."""
         ...
 
+    def settle(self) -> None:
+        """Wait until the store has all that was uploaded."""
+        ...
+
     def restore(self, source: StoredFolder) -> None:
         """Load on every rank what ``upload("save_checkpoint", …)`` stored, on any number of ranks."""
         ...

@@ -7,11 +7,10 @@ the driver gets keys and checksums, which it lists in a manifest. Everything her
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from fathom.core.errors import CorruptData, InvalidField
 from fathom.core.ids import sha256
@@ -23,9 +22,27 @@ R = TypeVar("R")
 class StoredFiles(dict[str, StoredObject]):
     """Stored objects by file name, relative to the folder that was uploaded."""
 
+    carrier: str = ""
+    """How new weights travel to policy, in words; empty where nothing was to be chosen."""
+    is_ahead: bool = False
+    """True while the store does not have the files yet: they are being uploaded."""
+
     def below(self, folder: str) -> StoredFiles:
         """Return the files with ``folder`` in front of their names."""
         return StoredFiles({f"{folder}/{name}": stored for name, stored in self.items()})
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """Passing new weights to a policy on the machine of the first rank, in memory of at most ``max_bytes``."""
+
+    folder: Path
+    """Where processes of this machine meet (``fathom.transport.sealed_memory``)."""
+    max_bytes: int
+    is_required: bool = False
+    """Fail where memory cannot be shared, instead of leaving it to the store."""
+    is_ahead: bool = False
+    """Let policy have weights before the store does; the next upload waits for the one before."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +56,18 @@ class StoreFolder:
     """Not shown: the URL of a store may hold a password."""
     prefix: str
     by_content: bool = False
+    sharing: Sharing | None = None
+    """Of what is uploaded; None leaves it to the store."""
 
     def part(self, name: str) -> StoreFolder:
         """Return a folder in this folder."""
-        return StoreFolder(self.url, f"{self.prefix}/{name}", self.by_content)
+        return replace(self, prefix=f"{self.prefix}/{name}")
+
+    def key_of(self, name: str, digest: str) -> str:
+        """Return the key of a file with this checksum."""
+        start = f"{digest[:16]}-" if self.by_content else ""
+        # A key has no name that begins with a dot, as torch's index of a checkpoint does.
+        return f"{self.prefix}/{start}{name.removeprefix('.')}"
 
     def upload(self, folder: Path) -> StoredFiles:
         """Upload all files of a local folder; call outside any event loop."""
@@ -53,9 +78,7 @@ class StoreFolder:
             # One at a time: all files of a large model together need not fit into memory.
             for path in paths:
                 name, data = path.relative_to(folder).as_posix(), await asyncio.to_thread(path.read_bytes)
-                start = f"{sha256(data)[:16]}-" if self.by_content else ""
-                # A key has no name that begins with a dot, as torch's index of a checkpoint does.
-                found[name] = await store.put(f"{self.prefix}/{start}{name.removeprefix('.')}", data)
+                found[name] = await store.put(self.key_of(name, sha256(data) if self.by_content else ""), data)
             return found
 
         return asyncio.run(with_store(self.url, put))
@@ -97,23 +120,6 @@ class StoredFolder:
         """Download every file."""
         for name in self.files:
             self.fetch(name, folder)
-
-
-class StoreTransfer:
-    """Uploads and restores of one learner in this process; ``worker`` writes and reads local folders."""
-
-    worker: Any
-
-    def upload(self, method: str, target: StoreFolder) -> StoredFiles:
-        """Call ``method`` of the worker with an empty folder, and upload what it has written there."""
-        with tempfile.TemporaryDirectory() as name:
-            getattr(self.worker, method)(Path(name))
-            return target.upload(Path(name))
-
-    def restore(self, source: StoredFolder) -> None:
-        """Let the worker load a checkpoint, fetching the files that it asks for."""
-        with tempfile.TemporaryDirectory() as name:
-            self.worker.load_checkpoint(Path(name), lambda file: source.fetch(file, Path(name)))
 
 
 async def check_uploaded(store: ObjectStore, files: StoredFiles) -> None:

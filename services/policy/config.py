@@ -109,6 +109,10 @@ class VllmModel(ModelSettings):
     """GPUs per model."""
     eager: bool | None = None
     """True disables compilation and CUDA graphs; None is True on a CPU, where compiling takes minutes."""
+    lora_rank: int = Field(default=0, ge=0, le=512)
+    """Largest rank of adapters that the engine adds to its weights while it computes; 0 refuses adapters. Costs memory
+    and some speed.
+    """
     # Trainers that correct for mixed versions (importance sampling) may choose "keep"; all others need completions of
     # one version, hence the default.
     swap: Literal["wait", "keep"] = "wait"
@@ -226,6 +230,10 @@ class Config(Settings):
     # A trainer publishes first and activates later; deleting between the two would lose the version.
     retire_after_s: float = Field(default=600.0, ge=0)
     """Age in seconds below which a published version is kept in any case."""
+    shared_memory: bool = True
+    """Take weights from the memory of a learner on this machine that offers them, in place of a download."""
+    shared_memory_dir: Path | None = None
+    """Folder where learners offer them; None is ``fathom-<user id>`` in the temporary folder."""
     fetch_budget_s: float = Field(default=20.0, ge=0)
     """Longest time in seconds for which an activation retries an unreachable store."""
     ready_wait_s: float = Field(default=30.0, ge=0)

@@ -29,10 +29,12 @@ from fathom.services.policy.serving.loaded_model import LoadedModel, create_admi
 from fathom.services.policy.serving.model_versions import RETRY_WHILE_LOADING_S, ModelVersions
 from fathom.services.policy.serving.reconciler import ServingReconciler
 from fathom.services.policy.serving.roles import ModelRole, Roles
+from fathom.services.policy.serving.shared_versions import SharedVersions
 from fathom.transport.bus.base import Bus
 from fathom.transport.bus.memory import MemoryBus
 from fathom.transport.bus.quotas import Quotas
 from fathom.transport.bus.streams import topology
+from fathom.transport.sealed_memory import default_folder
 from fathom.transport.store.base import ObjectStore, StoredObject
 
 # Scoring is one forward pass per sequence: the bound keeps a single call from occupying the engine for minutes.
@@ -73,10 +75,12 @@ class Engine:
         self._models = {name: self._create_versions(name) for name in config.models}
         self._generations = Generations(self._sample, config.kept_completions, config.kept_completion_bytes)
         self._loading = BackgroundLoads()
+        shared = SharedVersions((config.shared_memory_dir or default_folder()) if config.shared_memory else None, log)
+        self._downloads = Downloads(store, config.cache_dir / "weights", shared)
         self._reconciler = ServingReconciler(
             self._models,
             self._create_versions,
-            Downloads(store, config.cache_dir / "weights"),
+            self._downloads,
             bus,
             log,
             self._metrics,
@@ -124,6 +128,8 @@ class Engine:
         await self._quotas.close()
         await self._reconciler.close()
         await asyncio.gather(*(versions.close() for versions in self._models.values()))
+        # Last: an engine in a child process reads its files when it is started again.
+        await self._downloads.close()
 
     def _get_versions(self, name: str) -> ModelVersions:
         wanted = self._roles.model(name, get_current_lane(), self._models)

@@ -148,6 +148,8 @@ class RayPPOTrainer:
             while self.step < self.total_steps:
                 metrics = self.run_step()
                 self.context.on_step(self.step, metrics)
+            # A training that ends well leaves nothing behind that the store does not have.
+            self.actor.settle()
             return metrics
         finally:
             # However it ends: episodes in flight would otherwise be played on by the planner for nobody.

@@ -30,7 +30,7 @@ from fathom.trainers.learners.models import export, export_adapter, load_model, 
 from fathom.trainers.learners.networks import Placement, PolicyNetwork, device_of
 from fathom.trainers.learners.stepping import Stepper
 from fathom.trainers.objectives.preference_loss import sft_loss
-from fathom.trainers.store_files import StoreTransfer
+from fathom.trainers.transfers import StoreTransfer
 
 
 class Named(Protocol):

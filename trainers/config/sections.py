@@ -88,7 +88,7 @@ class ModelConfig(Settings):
     """Modules that get an adapter."""
     lora_publish: Literal["merged", "adapter"] = "merged"
     """Publish whole weights with the adapter merged, or after the first time the adapter alone, which is a version of
-    its own; policy's engine ``transformers`` adds it to the weights that it has.
+    its own; policy's engine adds it to the weights that it has (vLLM where its ``lora_rank`` allows it).
     """
 
 
@@ -170,6 +170,16 @@ class RolloutConfig(Settings):
     """Lanes that new weights serve; empty means all."""
     publish_timeout_s: float = Field(default=600.0, gt=0)
     """Time limit for the policy service to serve new weights, in seconds."""
+    weights_transport: Literal["auto", "shared_memory", "store"] = "auto"
+    """How new weights reach policy: from memory that its machine shares with the first rank, where it takes them from
+    there, and by the object store otherwise; always from memory, or else fail; or by the store alone.
+    """
+    shared_memory_gb: float = Field(default=8.0, gt=0, allow_inf_nan=False)
+    """Memory for these weights, in GiB: the version that serves and the one being published."""
+    shared_memory_dir: Path | None = None
+    """Folder where policy looks for them, its ``shared_memory_dir``; None is ``fathom-<user id>`` in the temporary
+    folder.
+    """
     record: bool = True
     """Record each batch in the output folder, for replay."""
     replay: Path | None = None

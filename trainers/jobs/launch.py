@@ -29,7 +29,7 @@ from fathom.trainers.algorithms.context import TrainingContext
 from fathom.trainers.batch import DataProto
 from fathom.trainers.checkpoints import StoreCheckpoints
 from fathom.trainers.config import TrainConfig
-from fathom.trainers.config.sections import DataConfig
+from fathom.trainers.config.sections import DataConfig, RolloutConfig
 from fathom.trainers.data.comparison import comparison_tasks, records, split, vocabulary
 from fathom.trainers.data.prompt_sampler import Prompts
 from fathom.trainers.data.records import read_all
@@ -54,11 +54,13 @@ from fathom.trainers.rollouts.source import count_ahead
 from fathom.trainers.search_r1.generation_config import GenerationConfig
 from fathom.trainers.search_r1.rollouts import SearchR1Rollouts
 from fathom.trainers.search_r1.sampler import ModelSampler
-from fathom.trainers.store_files import StoreFolder, with_store
+from fathom.trainers.store_files import Sharing, StoreFolder, with_store
+from fathom.transport.sealed_memory import default_folder
 from fathom.transport.store import OUTAGE, ObjectStore, open_store
 
 Row = Mapping[str, Any]
 COMPARISON = "comparison"
+GIB = 1 << 30
 LOG = logging.getLogger(__name__)
 Show = Callable[[int, int, Metrics], None]
 """Progress callback: receives the step, the total number of steps, and metrics."""
@@ -299,6 +301,8 @@ class Run:
             rollout.publish_lanes,
             rollout.publish_timeout_s,
             lease=self._hold_name(stack, loop, store),
+            sharing=choose_sharing(rollout),
+            warn=LOG.info,
         )
         return PlannerRollouts(
             config,
@@ -338,6 +342,20 @@ def read_prompts(data: DataConfig) -> tuple[list[Row], list[Row]]:
         return [record.row() for record in train], [record.row() for record in validation]
     some, others = split(comparison_tasks(), 0.2, data.seed)
     return list(records(some, COMPARISON)), list(records(others, COMPARISON))
+
+
+def choose_sharing(rollout: RolloutConfig) -> Sharing | None:
+    """Return how new weights are shared with a policy on the learners' machine; None for the store alone."""
+    if rollout.weights_transport == "store":
+        return None
+    return Sharing(
+        rollout.shared_memory_dir or default_folder(),
+        int(rollout.shared_memory_gb * GIB),
+        is_required=rollout.weights_transport == "shared_memory",
+        # What users are served by has to outlive this machine from its first answer on; a training starts again from
+        # its checkpoint and publishes anew.
+        is_ahead=rollout.publish_lanes == ("training",),
+    )
 
 
 def open_checkpoints(config: TrainConfig, store: ObjectStore, url: str, loop: LoopThread) -> StoreCheckpoints:

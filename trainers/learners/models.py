@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from fathom.trainers.learners.lora import adapt, merge_adapters, save_adapter
 from fathom.trainers.learners.ranks.fsdp import rank, whole_state
 
 PREFIX = "language_model."
+SaveWeights = Callable[[dict[str, torch.Tensor], Path], None]
 
 
 def load_tokenizer(config: ModelConfig) -> Any:
@@ -82,12 +84,24 @@ def check_output(model: Any) -> None:
         raise InvalidField("model.path", f"logits of {type(model).__name__} need {more or 'a bias'}: not supported")
 
 
+def save_weights(tensors: dict[str, torch.Tensor], path: Path) -> None:
+    """Save contiguous tensors to a file."""
+    save_file(tensors, path, metadata={"format": "pt"})
+
+
 def export(
-    network: Any, model: Any, tokenizer: Any, config: ModelConfig, folder: Path, *, with_adapter: bool = True
+    network: Any,
+    model: Any,
+    tokenizer: Any,
+    config: ModelConfig,
+    folder: Path,
+    *,
+    with_adapter: bool = True,
+    save: SaveWeights = save_weights,
 ) -> None:
     """Save weights, config and tokenizer for an inference engine, with adapters merged into the weights, or without.
 
-    Call on all ranks; rank 0 writes. ``model`` is the language model inside ``network``.
+    Call on all ranks; rank 0 writes, the weights by ``save``. ``model`` is the language model inside ``network``.
     """
     state = language_state(network)
     if rank():
@@ -100,7 +114,7 @@ def export(
     scale = config.lora_alpha / config.lora_rank if config.lora_rank and with_adapter else 0.0
     weights = merge_adapters(state, scale) if config.lora_rank else state
     tensors = {name: value.contiguous() for name, value in weights.items() if name not in tied}
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    save(tensors, folder / "model.safetensors")
     tokenizer.save_pretrained(folder)
 
 

@@ -12,7 +12,14 @@ from fathom.trainers.learners import checkpoint
 from fathom.trainers.learners.actor import Actor
 from fathom.trainers.learners.checkpoint import Fetch
 from fathom.trainers.learners.critic import Critic
-from fathom.trainers.learners.models import export, export_adapter, load_model, load_tokenizer
+from fathom.trainers.learners.models import (
+    SaveWeights,
+    export,
+    export_adapter,
+    load_model,
+    load_tokenizer,
+    save_weights,
+)
 from fathom.trainers.learners.networks import Placement
 from fathom.trainers.learners.reference import Reference
 from fathom.trainers.objectives.terms import LossTerm
@@ -42,8 +49,8 @@ class ActorWorker:
     def update_policy(self, data: DataProto) -> dict[str, float]:
         return self.learner.update_policy(data)
 
-    def export(self, folder: Path) -> None:
-        export(self.learner.network, self.learner.model, self.tokenizer, self.config, folder)
+    def export(self, folder: Path, save: SaveWeights = save_weights) -> None:
+        export(self.learner.network, self.learner.model, self.tokenizer, self.config, folder, save=save)
 
     def export_base(self, folder: Path) -> None:
         export(self.learner.network, self.learner.model, self.tokenizer, self.config, folder, with_adapter=False)

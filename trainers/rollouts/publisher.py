@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -15,7 +16,7 @@ from fathom.core.ids import new_id
 from fathom.core.retry import RetryPolicy, retry
 from fathom.domain.weights.manifest import WeightFile, write_manifest
 from fathom.trainers.rollouts.lease import Lease
-from fathom.trainers.store_files import StoredFiles, StoreFolder, check_uploaded
+from fathom.trainers.store_files import Sharing, StoredFiles, StoreFolder, check_uploaded
 from fathom.transport.store import ObjectStore, StoredObject
 from fathom.transport.store.refs import to_ref
 
@@ -32,6 +33,7 @@ ASK_AGAIN = RetryPolicy(attempts=None, first_delay_s=ASK_AGAIN_S, max_delay_s=AS
 # A call returns well before its own limit, however slow the machine: by then loading is known to be under way.
 WAIT_S, CALL_S = 5.0, 60.0
 CLAIM = "claim.json"
+LOG = logging.getLogger(__name__)
 Write = Callable[[StoreFolder], StoredFiles]
 """Uploads the files of a version into a folder of the store."""
 
@@ -57,7 +59,14 @@ class Publisher:
     process: str = field(default_factory=lambda: new_id("publisher"))
     base: StoredObject | None = None
     """Manifest of the weights to which adapters are added; None before the first adapter."""
+    sharing: Sharing | None = None
+    """How versions reach a policy on the learners' machine; None leaves them to the store."""
+    warn: Callable[[str], None] = LOG.warning
+    """Says how weights travel, when that changes."""
     _base_version: int = 0
+    _carrier: str = ""
+    _uploading: StoredFiles = field(default_factory=StoredFiles)
+    """Files of the last version that the store did not have yet when policy got it."""
 
     async def publish(self, write: Write, write_base: Write | None = None) -> int:
         """Publish the files that ``write`` uploads as the next version, and wait until it is served.
@@ -77,7 +86,7 @@ class Publisher:
             self._base_version = self.version + 1
             self.base = await self.upload(self._base_version, write_base)
         version = max(self.version, self._base_version) + 1
-        manifest = await self.upload(version, write, None if write_base is None else self.base)
+        manifest = await self.upload(version, write, None if write_base is None else self.base, self.sharing)
         request = LoadWeightsRequest(
             # Derived from the content: a repeated request for the same weights is the same request to the service.
             request_id=f"weights-{manifest.sha256[:32]}",
@@ -93,14 +102,23 @@ class Publisher:
         self.version = version
         return version
 
-    async def upload(self, version: int, write: Write, base: StoredObject | None = None) -> StoredObject:
+    async def upload(
+        self, version: int, write: Write, base: StoredObject | None = None, sharing: Sharing | None = None
+    ) -> StoredObject:
         """Claim a version's number, let ``write`` upload its files, and return its manifest in the store."""
         await self.claim(version)
         # Keys begin with checksums: another attempt at this number never changes what an earlier manifest lists.
-        target = StoreFolder(self.url, f"weights/{self.model}/{version}", by_content=True)
+        target = StoreFolder(self.url, f"weights/{self.model}/{version}", by_content=True, sharing=sharing)
         # Gathering and writing take seconds; episodes in flight are read on this event loop meanwhile.
         files = await asyncio.to_thread(write, target)
-        await check_uploaded(self.store, files)
+        # Those of the version before are there now: ``write`` has waited for them.
+        await check_uploaded(self.store, self._uploading)
+        self._uploading = files if files.is_ahead else StoredFiles()
+        if not files.is_ahead:
+            await check_uploaded(self.store, files)
+        if files.carrier != self._carrier:
+            self._carrier = files.carrier
+            self.warn(f"weights of {self.model} travel by {files.carrier}")
         listed = [WeightFile(name, one.key, one.size_bytes, one.sha256) for name, one in files.items()]
         # The manifest is written after its files: who sees it can read all of them.
         return await write_manifest(self.store, self.model, version, listed, base)
@@ -133,7 +151,8 @@ class Publisher:
 
         def may_succeed(error: FathomError) -> bool:
             failed[:] = [error]
-            return is_retryable(error)
+            # A policy on another machine takes the files from the store, which may be getting them still.
+            return is_retryable(error) or (bool(self._uploading) and isinstance(error, NotFound))
 
         async def ask() -> None:
             await self.clients.policy.load_weights(request, timeout_s=CALL_S)

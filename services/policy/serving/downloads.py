@@ -13,8 +13,9 @@ from pathlib import Path
 
 from fathom.core.errors import CorruptData, InvalidField, NotFound
 from fathom.core.retry import RetryPolicy, retry
-from fathom.domain.weights.manifest import WeightManifest, fetch, read_manifest
+from fathom.domain.weights.manifest import WeightManifest, fetch, holds, read_manifest
 from fathom.domain.weights.serving import Share
+from fathom.services.policy.serving.shared_versions import SharedVersions
 from fathom.transport.store.base import ObjectStore, StoredObject
 
 # Newest downloads kept besides served ones: enough for a rollback without another download.
@@ -27,10 +28,10 @@ RETRY = RetryPolicy(attempts=None, first_delay_s=0.1, max_delay_s=2.0)
 
 
 class Downloads:
-    """Downloaded versions in folders ``folder/<model>/<version>-<checksum>``."""
+    """Downloaded versions in folders ``folder/<model>/<version>-<checksum>``, and those in ``shared`` memory."""
 
-    def __init__(self, store: ObjectStore, folder: Path) -> None:
-        self.store, self._folder = store, folder
+    def __init__(self, store: ObjectStore, folder: Path, shared: SharedVersions) -> None:
+        self.store, self._folder, self._shared = store, folder, shared
         self._fetching: dict[Path, asyncio.Lock] = {}
 
     async def share(self, model: str, version: int, ref: StoredObject, percent: int = 100) -> Share:
@@ -80,6 +81,7 @@ class Downloads:
     async def fetch(self, model: str, share: Share, budget_s: float = 0.0) -> Path:
         """Download a version completely and return its folder; a version downloaded before is not downloaded again.
 
+        What a learner on this machine shares is not downloaded at all.
         The base weights of an adapter are downloaded too: its file ``BASE_POINTER`` holds the path of their folder, and
         is absent when the base is the model as configured. While the store is unreachable, the download is retried for
         ``budget_s`` seconds. Raises ``InvalidField`` for version 0, ``NotFound``, ``CorruptData`` or the store's error.
@@ -89,13 +91,19 @@ class Downloads:
         folder = self._folder / model / share.ident
         # An activation and a prefetch of one version would otherwise write into the same folder.
         async with self._fetching.setdefault(folder, asyncio.Lock()):
-            await retry(partial(self._fetch_once, share.manifest, folder), RETRY, time.monotonic() + budget_s)
-        return folder
+            deadline = time.monotonic() + budget_s
+            return await retry(partial(self._fetch_once, model, share.ident, share.manifest, folder), RETRY, deadline)
 
-    async def _fetch_once(self, ref: StoredObject, folder: Path) -> None:
-        manifest = await fetch(self.store, ref, folder)
+    async def _fetch_once(self, model: str, ident: str, ref: StoredObject, folder: Path) -> Path:
+        manifest = await read_manifest(self.store, ref)
+        is_here = await asyncio.to_thread(holds, folder, manifest)
+        if not is_here and (shared := await asyncio.to_thread(self._shared.take, model, ident, manifest)) is not None:
+            folder = shared
+        else:
+            await fetch(self.store, ref, folder)
         if manifest.adapter and manifest.base is not None:
             await self._fetch_base(manifest.base, folder)
+        return folder
 
     async def _fetch_base(self, ref: StoredObject, adapter: Path) -> None:
         """Download the base weights of an adapter and write the path of their folder into the adapter's folder."""
@@ -116,9 +124,14 @@ class Downloads:
     async def prune(self, model: str, served: Collection[str]) -> None:
         """Delete a model's downloaded versions except the newest ones and those in ``served`` (by ``Share.ident``)."""
         await asyncio.to_thread(prune, self._folder / model, served)
+        await asyncio.to_thread(self._shared.release, model, served)
         # Locks of removed folders go too, or the mapping would grow with every version ever served.
         for folder in [path for path, lock in self._fetching.items() if not (lock.locked() or path.is_dir())]:
             del self._fetching[folder]
+
+    async def close(self) -> None:
+        """Give the memory back that learners have shared."""
+        await asyncio.to_thread(self._shared.close)
 
 
 def prune(folder: Path, served: Collection[str]) -> None:

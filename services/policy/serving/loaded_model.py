@@ -10,7 +10,7 @@ from pathlib import Path
 from fathom.core.admission import Admission, AdmissionObserver, Claimant, Limits
 from fathom.core.errors import FailedPrecondition, FathomError, Internal, NotReady, VersionMismatch
 from fathom.domain.weights.manifest import ADAPTER_CONFIG
-from fathom.services.policy.config import ModelConfig
+from fathom.services.policy.config import ModelConfig, VllmModel
 from fathom.services.policy.model import Backend, Item, ModelInfo, Request, State, WaitChange
 
 # Loading takes seconds to minutes: clients should ask again, but not busily.
@@ -58,7 +58,7 @@ class LoadedModel:
         # The start of the service must not fail because of one model of many, hence no exception.
         self._error, self.is_loading = None, True
         try:
-            self._check_kind(folder)
+            self.check_kind(folder)
             backend = self._open()
             await (backend.load() if folder is None else backend.load_weights(folder, version))
         except FathomError as error:
@@ -159,7 +159,7 @@ class LoadedModel:
         Engines that can load beside the served version do all the work here; for others the returned call does it.
         """
         backend = self.backend
-        self._check_kind(folder)
+        self.check_kind(folder)
         # Optional in ``Backend``: vLLM replaces weights in place and cannot hold two versions.
         stage = getattr(backend, "stage_weights", None)
         if stage is None:
@@ -171,11 +171,19 @@ class LoadedModel:
 
         return commit
 
-    def _check_kind(self, folder: Path | None) -> None:
-        if folder is not None and (folder / ADAPTER_CONFIG).is_file() and self.config.engine != "transformers":
+    def check_kind(self, folder: Path | None) -> None:
+        """Raise ``FailedPrecondition`` for an adapter that the engine does not take."""
+        if folder is None or not (folder / ADAPTER_CONFIG).is_file() or self.config.engine == "transformers":
+            return
+        if not isinstance(self.config, VllmModel):
             raise FailedPrecondition(
                 f"model {self.name!r}: engine {self.config.engine!r} takes whole versions, no adapters",
                 metadata={"model": self.name, "field": "manifest"},
+            )
+        if not self.config.lora_rank:
+            raise FailedPrecondition(
+                f"model {self.name!r}: engine 'vllm' takes adapters when lora_rank, their largest rank, is set",
+                metadata={"model": self.name, "field": "lora_rank"},
             )
 
     async def _load_weights(self, folder: Path, version: int) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from fathom.core.errors import CorruptData
+from fathom.core.errors import CorruptData, FailedPrecondition
 from fathom.core.ids import new_id
 from fathom.domain.chat.messages import Completion, Message, Role, Sampling
 from fathom.services.policy.backends import open_backend
@@ -104,3 +104,64 @@ async def test_what_does_not_fit_changes_nothing(backend: Backend, folders: dict
         await backend.load_weights(folders[name], 9)
     assert backend.version == 1
     assert (await ask(backend, "short")).text == "Yes, the fox is red."
+
+
+def make_adapter(base: Path, folder: Path, rank: int, seed: int) -> Path:
+    """Save an adapter on the linear layers that changes what the model says."""
+    import peft
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    network = AutoModelForCausalLM.from_pretrained(str(base), dtype=torch.float32)
+    targets = ["q_proj", "v_proj", "o_proj"]
+    made = peft.get_peft_model(network, peft.LoraConfig(r=rank, target_modules=targets, task_type="CAUSAL_LM"))
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in made.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_(std=0.05)
+    made.save_pretrained(str(folder))
+    return folder
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def lora_backend(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Backend]:
+    config = VllmModel(engine="vllm", folder=folders["first"], threads=1, kv_cache_gb=0.25, lora_rank=8)
+    made = open_backend("m", config, tmp_path_factory.mktemp("cache"))
+    await made.load()
+    yield made
+    await made.close()
+
+
+async def test_an_adapter_is_added_as_if_it_were_merged(
+    lora_backend: Backend, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    """What transformers computes with the sum of both, vLLM computes with both, and tells versions apart."""
+    from fathom.services.policy.config import TransformersModel
+
+    merged = open_backend("n", TransformersModel(folder=folders["first"], threads=1), tmp_path)
+    await merged.load()
+    plain = await ask(lora_backend, "short")
+    ids = [*plain.prompt_token_ids, *plain.sampled_token_ids]
+    seen = {0: (await lora_backend.score([ids], 1.0))[0][0]}
+    for version in (1, 2):
+        folder = await asyncio.to_thread(make_adapter, folders["first"], tmp_path / str(version), 4, version)
+        await lora_backend.load_weights(folder, version)
+        await merged.load_weights(folder, version)
+        [scores], scored_by = await lora_backend.score([ids], 1.0)
+        [expected], _ = await merged.score([ids], 1.0)
+        assert scored_by == version
+        assert scores == pytest.approx(expected, abs=2e-3)
+        assert scores != pytest.approx(seen[version - 1], abs=1e-2)
+        seen[version] = scores
+        completion = await ask(lora_backend, "short")
+        assert (completion.version_min, completion.version_max) == (version, version)
+    # Back to whole weights: nothing of the adapter is left, in the cache of prefixes neither.
+    await lora_backend.load_weights(folders["first"], 3)
+    assert (await ask(lora_backend, "short")).text == "Yes, the fox is red."
+    assert (await lora_backend.score([ids], 1.0))[0][0] == pytest.approx(seen[0], abs=2e-3)
+    large = await asyncio.to_thread(make_adapter, folders["first"], tmp_path / "large", 16, 3)
+    with pytest.raises(FailedPrecondition, match="has rank 16, the engine takes up to 8"):
+        await lora_backend.load_weights(large, 4)
+    assert lora_backend.version == 3
+    await merged.close()

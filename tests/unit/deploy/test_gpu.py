@@ -66,14 +66,39 @@ def test_what_is_downloaded_is_locked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert names == list(gpu.PACKAGES.values()), "each in the version of locks/dev.txt"
 
 
-@pytest.mark.skipif(not gpu.is_here("pip"), reason="this environment has no pip to unpack with")
 def test_carried_wheels_are_unpacked_into_a_folder_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_wheel(tmp_path, "carried_wheel")
+    write_wheel(tmp_path, "unwanted")
     monkeypatch.setattr(gpu, "WHEELS", tmp_path)
     monkeypatch.setattr(gpu, "PACKAGES", {"carried_wheel": "carried-wheel"})
+    # The Python of a machine may come without pip, as that of a virtual environment by uv does.
+    monkeypatch.setattr(gpu.subprocess, "run", lambda *_, **__: pytest.fail("nothing is started"))
     place = gpu.unpack()
     assert (place / "carried_wheel.py").exists()
+    assert not (place / "unwanted.py").exists()
     assert gpu.find_lacking(gpu.PACKAGES, place) == []
     assert str(place) not in sys.path
+
+
+def test_wheels_of_another_python_are_not_taken_and_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    minor = sys.version_info.minor
+    taken = [
+        "1.0-py3-none-any.whl",
+        f"1.0-cp3{minor}-cp3{minor}-x.whl",
+        "1.0-cp39-abi3-x.whl",
+        "1-py2.py3-none-any.whl",
+    ]
+    assert [gpu.fits(rest) for rest in taken] == [True] * 4
+    other = f"cp3{minor + 1}"
+    assert [gpu.fits(f"1.0-{other}-{abi}-x.whl") for abi in (other, "abi3")] == [False, False]
+    write_wheel(tmp_path, "carried_wheel")
+    (tmp_path / "carried_wheel-1.0-py3-none-any.whl").rename(tmp_path / f"carried_wheel-1.0-{other}-{other}-any.whl")
+    monkeypatch.setattr(gpu, "WHEELS", tmp_path)
+    monkeypatch.setattr(gpu, "BROUGHT", ())
+    monkeypatch.setattr(gpu, "PACKAGES", {"carried_wheel": "carried-wheel"})
+    assert gpu.main(["test"]) == gpu.MISSING
+    assert f"make gpu-wheels GPU_PYTHON=3.{minor}" in capsys.readouterr().out

@@ -18,7 +18,8 @@ from fathom.core.errors import DependencyFailed, FathomError, InvalidField, NotR
 from fathom.trainers.batch import DataProto
 from fathom.trainers.config import TrainConfig
 from fathom.trainers.learners.stored_models import fetch_models
-from fathom.trainers.store_files import StoredFiles, StoredFolder, StoreFolder, StoreTransfer
+from fathom.trainers.store_files import StoredFiles, StoredFolder, StoreFolder
+from fathom.trainers.transfers import StoreTransfer
 
 # What Ray reserves, not what a rank may use: asking for more would keep ranks from being placed on small machines.
 RANK_CPUS = 1
@@ -44,9 +45,6 @@ class LocalGroup(StoreTransfer):
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.worker, name)
-
-    def close(self) -> None:
-        """Do nothing: there are no resources to release."""
 
 
 class RayRanks:
@@ -222,7 +220,13 @@ class RayGroup:
         found = StoredFiles()
         for files in self._call("upload", [(method, target)] * self._ranks.size):
             found |= files
+            # Of the rank that has written the weights; the others have nothing to say.
+            found.carrier, found.is_ahead = found.carrier or files.carrier, found.is_ahead or files.is_ahead
         return found
+
+    def settle(self) -> None:
+        """Wait until the store has all that the ranks have uploaded."""
+        self._call("settle", [()] * self._ranks.size)
 
     def restore(self, source: StoredFolder) -> None:
         """Let every rank fetch and load its part of a checkpoint."""
@@ -299,7 +303,7 @@ class Rank:
     def call(self, number: int, name: str, *arguments: Any) -> Any:
         """Call a method of a worker, or a transfer of its files."""
         hosted = self._hosted[number]
-        return getattr(hosted if name in ("upload", "restore") else hosted.worker, name)(*arguments)
+        return getattr(hosted if name in ("upload", "settle", "restore") else hosted.worker, name)(*arguments)
 
 
 def shard_by_group(data: DataProto, ranks: int) -> list[torch.Tensor]:

@@ -97,11 +97,11 @@ def build_pair(
     return LowRank(sides["A"], sides["B"], alpha / (math.sqrt(rank) if config.get("use_rslora") else rank))
 
 
-def check(folder: Path, added: Mapping[str, LowRank], weights: Mapping[str, torch.Tensor]) -> None:
+def check(folder: Path, added: Mapping[str, LowRank], shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Raise ``CorruptData`` unless every update belongs to a weight and has its shape."""
     for name, low_rank in added.items():
-        if name not in weights:
+        if name not in shapes:
             raise CorruptData(str(folder), f"the model has no weight {name}")
-        shape, wanted = (low_rank.up.shape[0], low_rank.down.shape[1]), tuple(weights[name].shape)
+        shape, wanted = (low_rank.up.shape[0], low_rank.down.shape[1]), shapes[name]
         if shape != wanted:
             raise CorruptData(str(folder), f"the pair of {name} makes {list(shape)}, not {list(wanted)}")

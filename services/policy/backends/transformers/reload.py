@@ -62,7 +62,8 @@ class Reloader:
         # serves.
         if like is None or compute_signature(base) != self._kinds.get(like.network):
             like = self._load(base, None, {})
-        adapters.check(folder, added, list_own_tensors(like.network))
+        own = list_own_tensors(like.network)
+        adapters.check(folder, added, {name: tuple(tensor.shape) for name, tensor in own.items()})
         return self._load(base, like, added)
 
     def _load(self, folder: Path, like: LoadedNetwork | None, added: Mapping[str, LowRank]) -> LoadedNetwork:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import itertools
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
@@ -17,6 +18,8 @@ from fathom.domain.chat.hermes import parse_tool_calls
 from fathom.domain.chat.messages import Completion, FinishReason, Message, ToolFormat, ToolSpec, Usage
 from fathom.services.policy.backends.chat import RenderedPrompt, render_prompt
 from fathom.services.policy.backends.text import TextStream
+from fathom.services.policy.backends.transformers.adapters import is_adapter
+from fathom.services.policy.backends.vllm.adapter import Adapter, check_adapter, find_base
 from fathom.services.policy.backends.vllm.folder import ModelFolder, check_successor, open_folder
 from fathom.services.policy.config import VllmModel
 from fathom.services.policy.model import Item, Occupancy, Request
@@ -84,6 +87,12 @@ class VllmBackend:
         # Weights are replaced in place, so of two loads at once neither version would be whole.
         self._changing = asyncio.Lock()
         self.version = 0
+        self._adapter: Adapter | None = None
+        self._numbers = itertools.count(1)
+        # While the weights below an adapter are replaced, nothing may be sampled without it.
+        self._is_changing_base = False
+        self._bases = 0
+        """How often the weights in place were replaced, which running generations may notice."""
 
     @property
     def window_tokens(self) -> int:
@@ -96,12 +105,15 @@ class VllmBackend:
 
     async def load(self) -> None:
         """Start the engine with the configured folder, or SmolLM2."""
-        folder = self._config.folder
-        if folder is None:
-            from fathom.domain.smollm2 import smollm2_folder
-
-            folder = await asyncio.to_thread(smollm2_folder, self._cache_dir)
+        folder = await asyncio.to_thread(self._find_configured)
         await self._start(await asyncio.to_thread(open_folder, folder, self._config.window_tokens), 0)
+
+    def _find_configured(self) -> Path:
+        if self._config.folder is not None:
+            return self._config.folder
+        from fathom.domain.smollm2 import smollm2_folder
+
+        return smollm2_folder(self._cache_dir)
 
     async def _start(self, opened: ModelFolder, version: int) -> None:
         from fathom.services.policy.backends.vllm.core import Core
@@ -111,28 +123,76 @@ class VllmBackend:
         self._opened, self._core, self.version = opened, core, version
 
     async def load_weights(self, folder: Path, version: int) -> None:
-        """Load a version in place; raise ``CorruptData`` when it does not fit the served one or cannot be loaded."""
+        """Load a version: whole weights in place, an adapter beside those in use.
+
+        Raises ``CorruptData`` when it does not fit the served one or cannot be loaded.
+        """
+        if is_adapter(folder):
+            return await self._load_adapter(folder, version)
         opened = await asyncio.to_thread(open_folder, folder, self._config.window_tokens)
         async with self._changing:
-            if self._opened is None:
-                return await self._start(opened, version)
-            core, before = self._alive(), self._opened
-            # The engine loads in place, so everything checkable is checked before it reads a byte.
-            await asyncio.to_thread(check_successor, before, opened)
-            try:
-                await core.reload(folder, version, self._config.swap)
-            except FathomError as error:
-                # Half of it may be in place: the version before comes from its own folder, in a new process.
-                await self._restart(core)
-                raise CorruptData(str(folder), f"could not be loaded: {error.message}") from error
-            self._opened, self.version = opened, version
+            await self._replace(opened, version)
+            self._adapter, self.version = None, version
+
+    async def _replace(self, opened: ModelFolder, version: int) -> None:
+        """Replace the weights in place, or start the engine with them; an adapter in use stays as it is."""
+        if self._opened is None:
+            return await self._start(opened, version)
+        core, before = self._alive(), self._opened
+        # The engine loads in place, so everything checkable is checked before it reads a byte.
+        await asyncio.to_thread(check_successor, before, opened)
+        self._bases += 1
+        try:
+            await core.reload(opened.folder, version, self._config.swap)
+        except FathomError as error:
+            # Half of it may be in place: the version before comes from its own folder, in a new process.
+            await self._restart(core)
+            raise CorruptData(str(opened.folder), f"could not be loaded: {error.message}") from error
+        self._opened = opened
+
+    async def _load_adapter(self, folder: Path, version: int) -> None:
+        """Load an adapter, and its base where that is not in place; running generations keep the adapter they have."""
+        base = find_base(folder, await asyncio.to_thread(self._find_configured))
+        opened = await asyncio.to_thread(open_folder, base, self._config.window_tokens)
+        await asyncio.to_thread(check_adapter, folder, opened.shapes, self._config.lora_rank)
+        # The engine knows what it has computed with an adapter by the adapter's name: each has one of its own.
+        number = next(self._numbers)
+        adapter = Adapter(f"{folder.name}.{number}", number, folder)
+        async with self._changing:
+            before = self._opened
+            if before is not None and before.folder.resolve() == base.resolve():
+                await self._add(adapter)
+            else:
+                await self._replace_below(adapter, opened, version)
+            self._adapter, self.version = adapter, version
+
+    async def _add(self, adapter: Adapter) -> None:
+        try:
+            await self._alive().add_adapter(adapter)
+        except FathomError as error:
+            raise CorruptData(str(adapter.folder), f"could not be loaded: {error.message}") from error
+
+    async def _replace_below(self, adapter: Adapter, base: ModelFolder, version: int) -> None:
+        """Replace the weights, then add the adapter; meanwhile requests get ``NotReady``."""
+        before, served = self._opened, self.version
+        self._is_changing_base = True
+        try:
+            await self._replace(base, version)
+            await self._add(adapter)
+        except FathomError:
+            if before is not None and self._opened is base:
+                await self._replace(before, served)
+            raise
+        finally:
+            self._is_changing_base = False
 
     async def generate(self, request: Request) -> AsyncGenerator[Item, None]:
         """Sample with the current version.
 
         The setting ``swap`` determines the effect of a swap on running generations.
         """
-        started, core, opened, version = time.monotonic(), self._alive(), self._ready(), self.version
+        started, core, opened, version = time.monotonic(), self._usable(), self._ready(), self.version
+        adapter, bases = self._adapter, self._bases
         prompt = await asyncio.to_thread(render_prompt, opened.tokenizer, request)
         whole = [*request.context_token_ids, *prompt.ids]
         check_ids(whole, opened, "context_token_ids")
@@ -141,7 +201,7 @@ class VllmBackend:
             raise InvalidField("messages", f"take {len(whole):,} tokens; the window has {self.window_tokens:,}")
         limit = min(request.sampling.max_tokens or self._config.max_tokens, room)
         sampled = Sampled(TextStream(opened.tokenizer.decode, request.sampling.stop), opened.tokenizer.end_ids)
-        async with aclosing(self._steps(core, opened, request, whole, limit)) as steps:
+        async with aclosing(self._steps(core, opened, request, whole, limit, adapter)) as steps:
             async for step in steps:
                 if piece := sampled.take(step):
                     yield piece
@@ -150,14 +210,22 @@ class VllmBackend:
         if request.response_schema_json:
             # The engine masks the logits before it reads log-probabilities: those of the whole distribution are
             # computed once more.
-            scores = await core.score(new_id("score"), [*whole, *sampled.ids], request.sampling.temperature)
+            scores = await core.score(new_id("score"), [*whole, *sampled.ids], request.sampling.temperature, adapter)
             sampled.log_probs = scores[len(whole) :]
         usage = Usage(len(whole), len(sampled.ids), sampled.cached, round((time.monotonic() - started) * 1000))
-        # With `swap: keep` the version may have changed meanwhile; both are reported.
-        yield self._completion(request, prompt, sampled, (version, self.version), usage)
+        # With `swap: keep` the weights may have been replaced meanwhile, and both versions are reported. An adapter
+        # stays that of the beginning.
+        last = version if bases == self._bases else self.version
+        yield self._completion(request, prompt, sampled, (version, last), usage)
 
     async def _steps(
-        self, core: Core, opened: ModelFolder, request: Request, whole: Sequence[int], limit: int
+        self,
+        core: Core,
+        opened: ModelFolder,
+        request: Request,
+        whole: Sequence[int],
+        limit: int,
+        adapter: Adapter | None,
     ) -> AsyncGenerator[Tokens, None]:
         from fathom.services.policy.backends.transformers.sampling import derive_seed
 
@@ -167,7 +235,7 @@ class VllmBackend:
             # An id of its own: the caller's may come again while the engine still forgets the first one.
             ident = new_id("vllm")
             async with aclosing(
-                core.generate(ident, whole, sampling, seed, ends, request.response_schema_json)
+                core.generate(ident, whole, sampling, seed, ends, request.response_schema_json, adapter)
             ) as steps:
                 async for step in steps:
                     yield step
@@ -199,7 +267,7 @@ class VllmBackend:
 
     async def score(self, sequences: Sequence[Sequence[int]], temperature: float) -> tuple[list[list[float]], int]:
         """Score up to ``SCORING`` sequences concurrently while sampling continues."""
-        core, opened, version = self._alive(), self._ready(), self.version
+        core, opened, version, adapter = self._usable(), self._ready(), self.version, self._adapter
         for index, ids in enumerate(sequences):
             check_ids(ids, opened, f"sequences[{index}]")
             if not 1 <= len(ids) <= self.window_tokens:
@@ -209,7 +277,7 @@ class VllmBackend:
         async def one(ids: Sequence[int]) -> list[float]:
             async with gate:
                 # The first id has no predecessor, so a single one needs no pass.
-                return await core.score(new_id("score"), ids, temperature) if len(ids) > 1 else [0.0]
+                return await core.score(new_id("score"), ids, temperature, adapter) if len(ids) > 1 else [0.0]
 
         return list(await asyncio.gather(*(one(ids) for ids in sequences))), version
 
@@ -249,6 +317,12 @@ class VllmBackend:
         if self._core is None:
             raise NotReady(f"the engine of model {self._name!r} is being started again", retry_after_s=2.0)
         return self._core
+
+    def _usable(self) -> Core:
+        """Return the running engine; raise ``NotReady`` while its weights and their adapter are replaced."""
+        if self._is_changing_base:
+            raise NotReady(f"the weights of model {self._name!r} are being replaced", retry_after_s=1.0)
+        return self._alive()
 
     def _revive(self, core: Core) -> None:
         if core is self._core and core.is_dead and (self._starting is None or self._starting.done()):

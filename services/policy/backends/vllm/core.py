@@ -6,19 +6,26 @@ import importlib
 import json
 import os
 import re
+import typing
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fathom.core.errors import CorruptData, DependencyFailed, FathomError, Internal, InvalidField
 from fathom.domain.chat.messages import Sampling
 from fathom.services.policy.config import VllmModel
 from fathom.services.policy.model import Occupancy
 
+if TYPE_CHECKING:
+    from fathom.services.policy.backends.vllm.adapter import Adapter
+
 WORKER = "fathom.services.policy.backends.vllm.worker.TemperedLogProbs"
 GIB = 1 << 30
+# A generation ends on the adapter with which it began: that of the version before is in use beside the newest. One that
+# lasts longer has its adapter loaded again from those kept, since its folder may be gone by then.
+ADAPTERS_IN_USE, ADAPTERS_KEPT = 2, 4
 # Parameters that are named alike here and in vLLM, so that an error of vLLM can name the request's field.
 SAMPLING = ("temperature", "top_p", "top_k", "max_tokens", "seed")
 # vLLM refuses a schema by a plain ValueError; its text alone says that the schema is meant.
@@ -122,15 +129,23 @@ class Core:
         return Occupancy(running, seen.waiting if counted else 0, seen.cache_tokens, seen.cache_share)
 
     async def generate(
-        self, request_id: str, prompt: Sequence[int], sampling: Sampling, seed: int, end_ids: Sequence[int], schema: str
+        self,
+        request_id: str,
+        prompt: Sequence[int],
+        sampling: Sampling,
+        seed: int,
+        end_ids: Sequence[int],
+        schema: str,
+        adapter: Adapter | None = None,
     ) -> AsyncGenerator[Tokens, None]:
-        """Yield ids as they are sampled; ``sampling.max_tokens`` must be set.
+        """Yield ids as they are sampled, with the adapter added; ``sampling.max_tokens`` must be set.
 
         Closing the generator aborts the request.
         """
         try:
             params = self._sampling(sampling, seed, end_ids, schema)
-            async with aclosing(self._llm.generate({"prompt_token_ids": list(prompt)}, params, request_id)) as outputs:
+            given, lora = {"prompt_token_ids": list(prompt)}, to_lora_request(adapter)
+            async with aclosing(self._llm.generate(given, params, request_id, lora_request=lora)) as outputs:
                 async for output in outputs:
                     yield to_tokens(output)
         except FathomError:
@@ -157,14 +172,17 @@ class Core:
             output_kind=self._params.RequestOutputKind.DELTA,
         )
 
-    async def score(self, request_id: str, ids: Sequence[int], temperature: float) -> list[float]:
+    async def score(
+        self, request_id: str, ids: Sequence[int], temperature: float, adapter: Adapter | None = None
+    ) -> list[float]:
         """Return log-probabilities in nats of ids by one forward pass; 0.0 for the first."""
         try:
             params = self._params.SamplingParams(
                 temperature=temperature, max_tokens=1, prompt_logprobs=0, detokenize=False,
                 skip_reading_prefix_cache=True,
             )  # fmt: skip
-            async with aclosing(self._llm.generate({"prompt_token_ids": list(ids)}, params, request_id)) as outputs:
+            given, lora = {"prompt_token_ids": list(ids)}, to_lora_request(adapter)
+            async with aclosing(self._llm.generate(given, params, request_id, lora_request=lora)) as outputs:
                 async for output in outputs:
                     # The prefix cache is skipped above: cached tokens are not computed and would have no
                     # log-probabilities.
@@ -189,6 +207,16 @@ class Core:
             # callers.
             finally:
                 await self._llm.resume_generation()
+        except Exception as error:  # vLLM raises what its parts raise
+            raise self._translate_error(error) from error
+
+    async def add_adapter(self, adapter: Adapter) -> None:
+        """Load an adapter beside those that are used; running generations go on with theirs."""
+        try:
+            if not await self._llm.add_lora(to_lora_request(adapter)):
+                raise Internal(f"vllm has not taken the adapter {adapter.name}")
+        except FathomError:
+            raise
         except Exception as error:  # vLLM raises what its parts raise
             raise self._translate_error(error) from error
 
@@ -231,9 +259,24 @@ def build_arguments(config: VllmModel, folder: Path, window: int) -> dict[str, A
         # The CPU build cannot rewind a seeded request's generator, which it does after a prompt's first chunk:
         # prompts are computed whole.
         arguments |= {"enable_chunked_prefill": False, "max_num_batched_tokens": max(window, 2048)}
+    if config.lora_rank:
+        ranks = typing.get_args(importlib.import_module("vllm.config.lora").MaxLoRARanks)
+        arguments |= {
+            "enable_lora": True,
+            "max_lora_rank": min(rank for rank in ranks if rank >= config.lora_rank),
+            "max_loras": ADAPTERS_IN_USE,
+            "max_cpu_loras": ADAPTERS_KEPT,
+        }
     if config.kv_cache_gb is not None or not on_gpu:
         arguments["kv_cache_memory_bytes"] = int((config.kv_cache_gb or 1.0) * GIB)
     return arguments
+
+
+def to_lora_request(adapter: Adapter | None) -> Any:
+    """Return what vLLM calls an adapter; None for none."""
+    if adapter is None:
+        return None
+    return importlib.import_module("vllm.lora.request").LoRARequest(adapter.name, adapter.number, str(adapter.folder))
 
 
 def to_tokens(output: Any) -> Tokens:

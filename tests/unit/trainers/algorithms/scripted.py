@@ -17,7 +17,8 @@ from fathom.trainers.config import TrainConfig, load_config
 from fathom.trainers.data.prompt_sampler import Prompts
 from fathom.trainers.interfaces import Metrics, ResourcePoolManager, Role
 from fathom.trainers.objectives.terms import LossTerm
-from fathom.trainers.store_files import StoredFiles, StoreFolder, StoreTransfer
+from fathom.trainers.store_files import StoredFiles, StoreFolder
+from fathom.trainers.transfers import StoreTransfer
 from fathom.transport.store import open_store
 
 RECORDS = [

@@ -16,7 +16,7 @@ from fathom.trainers.learners import tiny
 from fathom.trainers.learners.checkpoint import Fetch, is_here
 from fathom.trainers.objectives.policy_loss import Totals, token_log_probs
 from fathom.trainers.objectives.terms import LossInput, LossTerm, clipped_loss
-from fathom.trainers.store_files import StoreTransfer
+from fathom.trainers.transfers import StoreTransfer
 
 
 class TinyActor(StoreTransfer):

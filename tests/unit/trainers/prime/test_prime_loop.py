@@ -17,7 +17,7 @@ from fathom.trainers.config import load_config
 from fathom.trainers.data.prompt_sampler import Prompts
 from fathom.trainers.interfaces import ResourcePoolManager, Role
 from fathom.trainers.prime.prime_ray_trainer import RayPRIMETrainer
-from fathom.trainers.store_files import StoreTransfer
+from fathom.trainers.transfers import StoreTransfer
 from tests.unit.trainers.algorithms.scripted import RECORDS, ScriptedGroup, ScriptedSource
 
 ORDER = ["generate", "old_log_prob"]

@@ -1,0 +1,222 @@
+"""Transfers of a learner's files: to the object store and back, and of new weights to a policy on the same machine.
+
+New weights stand in sealed memory, from which policy takes them without a download; the store has them as well. Where
+only the training itself is served by them, the store gets them while they are in use already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import tempfile
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save_file
+from torch import Tensor
+
+from fathom.core.errors import FailedPrecondition
+from fathom.trainers.learners.sealed_tensors import can_write, count_bytes, write_tensors
+from fathom.trainers.store_files import Sharing, StoredFiles, StoredFolder, StoreFolder, with_store
+from fathom.transport.sealed_memory import SealedFile, SealedFiles, SealedWriter
+from fathom.transport.store import ObjectStore, StoredObject
+
+STORE, MEMORY = "object store", "shared memory"
+SETTING = "rollout.weights_transport"
+WEIGHTS = "application/octet-stream"
+
+
+class StoreTransfer:
+    """Uploads and restores of one learner in this process; ``worker`` writes and reads local folders."""
+
+    worker: Any
+    _shared: SharedWeights | None = None
+
+    def upload(self, method: str, target: StoreFolder) -> StoredFiles:
+        """Call ``method`` of the worker with an empty folder, and upload what it has written there.
+
+        With ``target.sharing`` the files also stand in memory for a policy on this machine, until the next ones do.
+        """
+        self.settle()
+        if target.sharing is not None and self._shared is None:
+            self._shared = SharedWeights(target.sharing)
+        with tempfile.TemporaryDirectory() as name:
+            folder, write = Path(name), getattr(self.worker, method)
+            if self._shared is not None and target.sharing is not None:
+                return self._shared.upload(write, folder, target)
+            write(folder)
+            return target.upload(folder)
+
+    def settle(self) -> None:
+        """Wait until the store has all that was uploaded; raises what its upload has raised."""
+        if self._shared is not None:
+            self._shared.settle()
+
+    def restore(self, source: StoredFolder) -> None:
+        """Let the worker load a checkpoint, fetching the files that it asks for."""
+        with tempfile.TemporaryDirectory() as name:
+            self.worker.load_checkpoint(Path(name), lambda file: source.fetch(file, Path(name)))
+
+    def close(self) -> None:
+        """Free the memory that is shared."""
+        if self._shared is not None:
+            self._shared.close()
+
+
+class SharedWeights:
+    """The newest version of a learner's weights in sealed memory, at most ``sharing.max_bytes`` with the one before."""
+
+    def __init__(self, sharing: Sharing) -> None:
+        self._sharing = sharing
+        self._owner: SealedFiles | None = None
+        self._uploading: Future[None] | None = None
+        self._uploader = ThreadPoolExecutor(1, thread_name_prefix="storing weights")
+        self._problem = ""
+
+    def upload(self, write: Callable[..., None], folder: Path, target: StoreFolder) -> StoredFiles:
+        """Let ``write`` export the weights, share and store them, and return the files with how they travel.
+
+        Raises ``FailedPrecondition("rollout.weights_transport")`` where memory has to be shared and cannot be.
+        """
+        self._look_who_took()
+        version = SealedVersion(folder, self._sharing.max_bytes - (self._owner.size_bytes if self._owner else 0))
+        if self._problem:
+            write(folder)
+        else:
+            # What exports whole weights can be given a way to save them; an adapter is small, and copied.
+            saves = {"save": version.save} if "save" in inspect.signature(write).parameters else {}
+            write(folder, **saves)
+            version.add_folder()
+            self._meet_readers(version)
+            self._problem = version.problem
+        if self._owner is None or not version.files:
+            self._refuse_if_required()
+            # Ranks other than the first write nothing, and have nothing to say of it.
+            stored = target.upload(folder)
+            stored.carrier = f"{STORE}: {self._problem}" if stored and self._problem else ""
+            return stored
+        self._owner.offer(version.files)
+        return self._store(version.files, target)
+
+    def _meet_readers(self, version: SealedVersion) -> None:
+        """Open the place where policy takes files, once there are some; ranks other than the first have none."""
+        if self._owner is None and version.files:
+            try:
+                self._owner = SealedFiles(self._sharing.folder)
+            except FailedPrecondition as error:
+                version.give_up(error.message)
+            except OSError as error:
+                version.give_up(f"{self._sharing.folder} cannot be used: {error.strerror}")
+
+    def _store(self, files: Mapping[str, SealedFile], target: StoreFolder) -> StoredFiles:
+        listed = StoredFiles(
+            {
+                name: StoredObject(target.key_of(name, file.sha256), file.size_bytes, file.sha256, WEIGHTS)
+                for name, file in files.items()
+            }
+        )
+        listed.carrier, listed.is_ahead = MEMORY, self._sharing.is_ahead
+        self._uploading = self._uploader.submit(put_files, target.url, listed, files)
+        if not self._sharing.is_ahead:
+            self.settle()
+        return listed
+
+    def _look_who_took(self) -> None:
+        """Stop sharing when the version before was served and not taken from here: policy is elsewhere."""
+        if self._owner is not None and self._owner.size_bytes and not self._owner.is_taken:
+            self._problem = (
+                f"policy has not taken the last version from {self._sharing.folder}: it is on another machine, or its"
+                " shared_memory_dir is another one"
+            )
+            self._owner.offer({})
+            self._refuse_if_required()
+
+    def _refuse_if_required(self) -> None:
+        if self._sharing.is_required and self._problem:
+            raise FailedPrecondition(f"{SETTING} is shared_memory, but {self._problem}", metadata={"field": SETTING})
+
+    def settle(self) -> None:
+        """Wait until the store has the files; raises what their upload has raised."""
+        uploading, self._uploading = self._uploading, None
+        if uploading is not None:
+            uploading.result()
+
+    def close(self) -> None:
+        """Free the memory, once an upload that is under way has ended."""
+        self._uploader.shutdown()
+        if self._owner is not None:
+            self._owner.close()
+
+
+class SealedVersion:
+    """Files of one version in sealed memory, by name; ``problem`` says why they are in ``folder`` instead."""
+
+    def __init__(self, folder: Path, room_bytes: int) -> None:
+        self.files: dict[str, SealedFile] = {}
+        self.problem = ""
+        self._folder, self._room_bytes = folder, room_bytes
+
+    def save(self, tensors: dict[str, Tensor], path: Path) -> None:
+        """Write weights into memory under the path's name, or to the path where memory cannot take them."""
+        if not can_write(tensors):
+            self.give_up("a tensor has a type that only files on disk are written with")
+        elif self._has_room(count_bytes(tensors)):
+            try:
+                self._add(path.name, write_tensors(tensors, path.name))
+            except OSError as error:
+                self.give_up(f"memory is short: {error.strerror}")
+        if self.problem:
+            save_file(tensors, path, metadata={"format": "pt"})
+
+    def add_folder(self) -> None:
+        """Add what else the export has written; all or nothing, since policy takes whole versions."""
+        for path in sorted(self._folder.iterdir()):
+            if self.problem or not self._has_room(path.stat().st_size):
+                return
+            writer = SealedWriter(path.name)
+            try:
+                writer.write(path.read_bytes())
+                self._add(path.name, writer.seal())
+            except OSError as error:
+                writer.discard()
+                self.give_up(f"memory is short: {error.strerror}")
+
+    def _has_room(self, size: int) -> bool:
+        """Return whether there is room for so many bytes; gives up where there is none."""
+        if size > self._room_bytes:
+            self.give_up(
+                f"two versions are more than rollout.shared_memory_gb: {size:,} bytes do not fit into the"
+                f" {self._room_bytes:,} that are left"
+            )
+        return not self.problem
+
+    def _add(self, name: str, file: SealedFile) -> None:
+        self._room_bytes -= file.size_bytes
+        for known in self.files.values():
+            if known.sha256 == file.sha256:
+                file.close()
+                file = known
+                break
+        self.files[name] = file
+
+    def give_up(self, problem: str) -> None:
+        """Put what is in memory into the folder, from where the store gets it."""
+        self.problem = problem
+        for name, file in self.files.items():
+            (self._folder / name).write_bytes(file.read())
+        for file in set(self.files.values()):
+            file.close()
+        self.files.clear()
+
+
+def put_files(url: str, listed: StoredFiles, files: Mapping[str, SealedFile]) -> None:
+    """Upload sealed files under their keys; call outside any event loop."""
+
+    async def put(store: ObjectStore) -> None:
+        for name, stored in listed.items():
+            # One at a time: a copy of each is in memory while it is sent.
+            await store.put(stored.key, await asyncio.to_thread(files[name].read), stored.content_type)
+
+    asyncio.run(with_store(url, put))
