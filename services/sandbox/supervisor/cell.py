@@ -25,8 +25,8 @@ from fathom.services.sandbox.supervisor.worker.reports import WorkerResult
 WATCH_S = 0.1
 # Earlier than the interval, because a fork bomb or a large allocation needs only milliseconds.
 FIRST_WATCH_S = 0.02
-# Most cells are over by then.
-LONG_CELL_S = 1.0
+# Most cells are over before they have used as much; one that waits gives way by then.
+LONG_CELL_CPU_S, LONG_CELL_S = 0.01, 1.0
 # After its answer a worker takes microseconds to wait again.
 FIRST_REST_S = 0.0005
 # A worker that has ended may still have its answer in the socket's buffer.
@@ -95,7 +95,7 @@ class Cell:
             for task in (answer, *self._guards):
                 task.cancel()
             await asyncio.gather(answer, *self._guards, return_exceptions=True)
-            self._worker.take_turn()
+            self._worker.precedence.take_turn()
             # Their cancellations hold their frames, and these the cell with all that it has shown: without a circle it
             # is freed with its session, and not when the collector comes by, which may be after a hundred sessions.
             self._guards.clear()
@@ -182,8 +182,11 @@ class Cell:
 
     async def _give_way_later(self) -> None:
         # A cell that computes for long does not notice; one that has just begun would wait behind all of them.
-        await asyncio.sleep(LONG_CELL_S)
-        self._worker.give_way_for_now()
+        begun_s, pause = procfs.read_cpu_s(self._worker.pid), FIRST_WATCH_S
+        while pause < LONG_CELL_S and procfs.read_cpu_s(self._worker.pid) - begun_s < LONG_CELL_CPU_S:
+            await asyncio.sleep(pause)
+            pause *= 2
+        self._worker.precedence.give_way_for_now()
 
     async def _kill_later(self) -> None:
         await asyncio.sleep(self._config.interrupt_grace_s)
@@ -198,6 +201,7 @@ class Cell:
             usage = await self._usage_reader.usage(self._worker.init_pid, started)
             memory, cpu_s = await procfs.measure_memory(usage, config.memory_bytes), usage.cpu_s
             self._peak = max(self._peak, memory)
+            self._worker.precedence.note_use(usage.pids, cpu_s)
             if memory > config.memory_bytes:
                 self.stop(Status.OOM, f"{memory:,} bytes are over {config.memory_bytes:,}", kill=True)
             elif self._worker.oom_kills > self._oom_kills:

@@ -19,6 +19,7 @@ from fathom.services.sandbox.ipc.messages import Log, RecordMetric
 from fathom.services.sandbox.ipc.owner import Owner
 from fathom.services.sandbox.supervisor.events import Outcome
 from fathom.services.sandbox.supervisor.files import File, list_files, read_file, write_file
+from fathom.services.sandbox.supervisor.host import scheduling
 from fathom.services.sandbox.supervisor.host.cgroups import Cgroups
 from fathom.services.sandbox.supervisor.host.procfs import UsageReader
 from fathom.services.sandbox.supervisor.host.scratch import ScratchFolders
@@ -34,6 +35,9 @@ from fathom.services.sandbox.supervisor.worker.process import JailResources, Wor
 RESERVE_S = 600.0
 # Sessions close every few seconds under load: a refused caller has a chance soon.
 RETRY_S = 1.0
+
+# Building walls is the kernel's work: two at a time are as fast as many, which would only keep running cells waiting.
+BUILDERS = 2
 
 # Interval of the watch of sessions without a cell: what a cell leaves behind holds the machine no longer than that.
 IDLE_WATCH_S = 1.0
@@ -66,6 +70,7 @@ class Engine:
         self._requests: dict[tuple[Owner, str], asyncio.Task[Session]] = {}
         self._spares: list[WorkerProcess] = []
         self._usage_reader = UsageReader()
+        self._builders = asyncio.Semaphore(BUILDERS)
         self._refilling: asyncio.Task[None] | None = None
         self._reaper: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
@@ -99,7 +104,8 @@ class Engine:
         self._uids = UidPool(config.uid_base)
         if swept := await asyncio.to_thread(self._scratch.sweep):
             self._log.info("scratch folders of a supervisor that was killed are removed", folders=swept)
-        jailer = JailResources(self._fork_server, "namespace", usable, self._uids, self._scratch)
+        reversible = scheduling.may_lower_nice()
+        jailer = JailResources(self._fork_server, "namespace", usable, self._uids, self._scratch, reversible)
         report = await achieve(config, jailer)
         self._jailer, self._report = replace(jailer, walls=report.walls), report
         self._note("isolation", report.level.word, 1)
@@ -109,13 +115,14 @@ class Engine:
     async def _start_worker(self) -> WorkerProcess:
         """Return a new worker behind its walls; raise ``DependencyFailed``."""
         assert self._jailer is not None
-        begun = time.monotonic()
-        try:
-            worker = await start_worker(self._config, self._jailer)
-        except ForkServerLost:  # once: the fork server ended before it read the request
-            worker = await start_worker(self._config, self._jailer)
-        self._note("spawn_seconds", "", time.monotonic() - begun)
-        return worker
+        async with self._builders:
+            begun = time.monotonic()
+            try:
+                worker = await start_worker(self._config, self._jailer)
+            except ForkServerLost:  # once: the fork server ended before it read the request
+                worker = await start_worker(self._config, self._jailer)
+            self._note("spawn_seconds", "", time.monotonic() - begun)
+            return worker
 
     async def _fill(self) -> None:
         while len(self._spares) < self._config.spares:
@@ -214,7 +221,7 @@ class Engine:
             if memory_bytes:
                 worker.limit_memory(limits.memory_bytes)
             if lane is not Lane.INTERACTIVE:
-                worker.give_way()
+                worker.precedence.give_way()
             session = Session(
                 new_id("session"),
                 limits,
@@ -306,7 +313,7 @@ class Engine:
         # The spare has the service's own limit, and the session may have been opened with less.
         worker.limit_memory(session.config.memory_bytes)
         if session.lane is not Lane.INTERACTIVE:
-            worker.give_way()
+            worker.precedence.give_way()
         try:
             return await session.restart(worker)
         finally:
