@@ -61,6 +61,7 @@ class Cell:
         self._peak, self._oom_kills = 0, 0
         self._status: Status | None = None
         self._cause = ""
+        self._is_killed = False
         self._guards: set[asyncio.Task[None]] = set()
         self.finished = asyncio.Event()
 
@@ -106,10 +107,14 @@ class Cell:
         if self._status is None:
             self._status, self._cause = status, cause
         if kill:
-            self._worker.kill()
+            self._kill()
         else:
             self._worker.interrupt()
             self._guard(self._kill_later())
+
+    def _kill(self) -> None:
+        self._is_killed = True
+        self._worker.kill()
 
     def _guard(self, duty: Coroutine[Any, Any, None]) -> None:
         self._guards.add(asyncio.create_task(duty))
@@ -132,7 +137,8 @@ class Cell:
         pause = FIRST_REST_S
         ended = asyncio.create_task(self._worker.exited.wait())
         try:
-            while not (ended.done() or is_resting(self._worker.pid)):
+            # One that is killed is waited for, wherever it was: the outcome says that the session is lost.
+            while not ended.done() and (self._is_killed or not is_resting(self._worker.pid)):
                 await asyncio.wait({ended, *self._guards}, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
                 self._collect_guards()
                 pause = min(2 * pause, WATCH_S)
@@ -190,7 +196,7 @@ class Cell:
 
     async def _kill_later(self) -> None:
         await asyncio.sleep(self._config.interrupt_grace_s)
-        self._worker.kill()
+        self._kill()
 
     async def _watch(self, started: float) -> None:
         """End the worker when its session has too much memory, CPU time or too many processes."""

@@ -57,11 +57,11 @@ def test_a_long_cell_gives_way_until_its_end_and_a_training_for_good(pids: list[
     precedence.give_way_for_now()
     precedence.take_turn()
     precedence.take_turn()
-    assert (weights, nice(pids[0])) == ([10, 100], own)
+    assert (weights, nice(pids[0])) == ([1_000, 100, 1_000], own)
     precedence.give_way()
     precedence.give_way_for_now()
     precedence.take_turn()
-    assert (weights, nice(pids[0])) == ([10, 100, 10], min(19, own + 10))
+    assert (weights, nice(pids[0])) == ([1_000, 100, 1_000, 10], min(19, own + 10))
 
 
 @pytest.mark.skipif(not scheduling.may_lower_nice(), reason="this user cannot take back a nice value")
@@ -69,7 +69,7 @@ def test_without_a_group_nice_values_do_it(pids: list[int]) -> None:
     precedence = make_precedence(pids[0], is_reversible=True)
     own = nice(pids[0])
     precedence.give_way_for_now()
-    assert nice(pids[0]) == min(19, own + 10)
+    assert nice(pids[0]) == min(19, own + 5)
     precedence.take_turn()
     assert nice(pids[0]) == own
 
@@ -82,17 +82,17 @@ def test_where_nothing_can_be_taken_back_a_session_stays_behind_once_it_has_used
     assert nice(pids[0]) == own
     precedence.note_use(pids[:1], 2 * USED_UP_S)
     precedence.take_turn()
-    assert nice(pids[0]) == min(19, own + 10)
+    assert nice(pids[0]) == min(19, own + 5)
 
 
 def test_what_a_cell_has_started_gets_less_the_more_of_it_there_is(pids: list[int]) -> None:
     own = nice(pids[1])
     weights: list[int] = []
     make_precedence(pids[0], weights).note_use(pids, 0.0)
-    assert (weights, nice(pids[1])) == ([10], own)
+    assert (weights, nice(pids[1])) == ([1_000, 100], own)
     precedence = make_precedence(pids[0])
     precedence.note_use(pids, 0.0)
-    assert nice(pids[1]) == min(19, own + 10)
+    assert nice(pids[1]) == min(19, own + 5)
     # As many as a fork bomb's, though all but one have ended: a pid that is nobody's is passed over.
     precedence = make_precedence(pids[0])
     precedence.note_use([*pids, *range(2**22, 2**22 + 60)], 0.0)

@@ -20,9 +20,12 @@ from fathom.services.sandbox.supervisor.host.scheduling import (
     set_nice,
 )
 
-# A tenth of the time of a person's cell that wants the same processor, by the kernel's table of nice values (1.25 to
-# the power of ten), and the same as a weight of its control group.
-BACKGROUND_NICE, BACKGROUND_WEIGHT, NORMAL_WEIGHT = 10, 10, 100
+# Cells of trainings: a tenth of the time of a person's that wants the same processor, by the kernel's table of nice
+# values (1.25 to the power of ten), and the same as a weight of the control group, of which 100 is usual.
+BACKGROUND_NICE, BACKGROUND_WEIGHT = 10, 10
+# Cells that compute have the usual weight, and those that begin more: whatever else this machine does, to have begun
+# some time ago must not leave a cell less than it would have by itself. Nice values only leave the other direction.
+COMPUTING_NICE, COMPUTING_WEIGHT, BEGINNING_WEIGHT = 5, 100, 1_000
 NICE_STEP = 1.25
 # Processor time of a session after which it stays behind where nothing can be taken back: thousands of usual cells.
 USED_UP_S = 1.0
@@ -36,14 +39,15 @@ class Precedence:
         self._is_behind, self._is_behind_for_good = False, False
         self._nice, self._seen = read_nice(pid), frozenset[int]()
         ask_for_turns(pid, SHORT_TURN_NS)
+        if group is not None:
+            group.weigh(BEGINNING_WEIGHT)
 
     def give_way(self) -> None:
         """Let the worker, and what it starts from now on, run when others of this machine leave time."""
         self._is_behind_for_good = True
         if self._group is not None:
             self._group.weigh(BACKGROUND_WEIGHT)
-        # Each thread has its own, which those that it starts inherit.
-        set_nice(list_threads(self._pid), self._find_nice(1))
+        self._step_back(BACKGROUND_NICE)
         ask_for_turns(self._pid, LONG_TURN_NS)
 
     def give_way_for_now(self) -> None:
@@ -53,9 +57,9 @@ class Precedence:
         self._is_behind = True
         ask_for_turns(self._pid, LONG_TURN_NS)
         if self._group is not None:
-            self._group.weigh(BACKGROUND_WEIGHT)
+            self._group.weigh(COMPUTING_WEIGHT)
         elif self._is_reversible:
-            set_nice(list_threads(self._pid), self._find_nice(1))
+            self._step_back(COMPUTING_NICE)
 
     def note_use(self, pids: Sequence[int], cpu_s: float) -> None:
         """Consider the session's processes, and the processor time that they have used, as the watch has seen them."""
@@ -64,13 +68,15 @@ class Precedence:
             self.give_way_for_now()
         if self._group is not None:
             return
-        # Together they get no more than one that stays behind; what they start inherits it.
+        # Together they get no more than one cell that computes; what they start inherits it.
+        nice = self._nice + COMPUTING_NICE + math.ceil(math.log(max(1, len(started)), NICE_STEP))
         for pid in started:
             if pid not in self._seen:
-                set_nice(list_threads(pid), self._find_nice(len(started)))
+                set_nice(list_threads(pid), min(nice, LAST_NICE))
         self._seen = frozenset(started)
         if cpu_s > USED_UP_S and not self._is_reversible and not self._is_behind_for_good:
-            self.give_way()
+            self._is_behind_for_good = True
+            self._step_back(COMPUTING_NICE)
 
     def take_turn(self) -> None:
         """Undo ``give_way_for_now``."""
@@ -78,11 +84,12 @@ class Precedence:
             return
         self._is_behind = False
         if self._group is not None:
-            self._group.weigh(NORMAL_WEIGHT)
+            self._group.weigh(BEGINNING_WEIGHT)
         elif self._is_reversible:
-            set_nice(list_threads(self._pid), self._nice)
+            self._step_back(0)
         ask_for_turns(self._pid, SHORT_TURN_NS)
 
-    def _find_nice(self, processes: int) -> int:
-        """Return the nice value with which so many processes get together what one in the background gets."""
-        return min(LAST_NICE, self._nice + BACKGROUND_NICE + math.ceil(math.log(processes, NICE_STEP)))
+    def _step_back(self, steps: int) -> None:
+        """Put the worker so many nice values behind its first one."""
+        # Each thread has its own, which those that it starts inherit.
+        set_nice(list_threads(self._pid), min(self._nice + steps, LAST_NICE))
