@@ -36,9 +36,6 @@ RESERVE_S = 600.0
 # Sessions close every few seconds under load: a refused caller has a chance soon.
 RETRY_S = 1.0
 
-# Building walls is the kernel's work: two at a time are as fast as many, which would only keep running cells waiting.
-BUILDERS = 2
-
 # Interval of the watch of sessions without a cell: what a cell leaves behind holds the machine no longer than that.
 IDLE_WATCH_S = 1.0
 
@@ -70,7 +67,6 @@ class Engine:
         self._requests: dict[tuple[Owner, str], asyncio.Task[Session]] = {}
         self._spares: list[WorkerProcess] = []
         self._usage_reader = UsageReader()
-        self._builders = asyncio.Semaphore(BUILDERS)
         self._refilling: asyncio.Task[None] | None = None
         self._reaper: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
@@ -115,14 +111,13 @@ class Engine:
     async def _start_worker(self) -> WorkerProcess:
         """Return a new worker behind its walls; raise ``DependencyFailed``."""
         assert self._jailer is not None
-        async with self._builders:
-            begun = time.monotonic()
-            try:
-                worker = await start_worker(self._config, self._jailer)
-            except ForkServerLost:  # once: the fork server ended before it read the request
-                worker = await start_worker(self._config, self._jailer)
-            self._note("spawn_seconds", "", time.monotonic() - begun)
-            return worker
+        begun = time.monotonic()
+        try:
+            worker = await start_worker(self._config, self._jailer)
+        except ForkServerLost:  # once: the fork server ended before it read the request
+            worker = await start_worker(self._config, self._jailer)
+        self._note("spawn_seconds", "", time.monotonic() - begun)
+        return worker
 
     async def _fill(self) -> None:
         while len(self._spares) < self._config.spares:
