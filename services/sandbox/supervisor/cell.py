@@ -29,6 +29,9 @@ FIRST_WATCH_S = 0.02
 LONG_CELL_CPU_S, LONG_CELL_S = 0.01, 1.0
 # After its answer a worker takes microseconds to wait again.
 FIRST_REST_S = 0.0005
+# The loop, which all share, is not to be busy with one session that displays much: each large display waits longer than
+# the one before, the first not at all. The most that a cell may have take four tenths of a second.
+LARGE_DISPLAY_BYTES, DISPLAY_PAUSE_S = 65_536, 0.002
 # A worker that has ended may still have its answer in the socket's buffer.
 ANSWER_GRACE_S = 0.5
 
@@ -154,6 +157,7 @@ class Cell:
     async def _ask(self, code: str) -> WorkerResult:
         """Send the cell, and read frames up to its end; raise ``BadFrame`` for a wrong one, or too many displays."""
         await self._worker.send({"kind": "execute", "nonce": self._nonce, "cell": self._number, "code": code})
+        large = 0
         while True:
             frame = await self._worker.receive(self._nonce)
             if frame.kind is FrameKind.RESULT:
@@ -164,6 +168,9 @@ class Cell:
             if self._displays > MAX_DISPLAYS or self._display_bytes > MAX_DISPLAY_BYTES:
                 raise BadFrame("more displays than a cell may have")
             self._show(reports.parse_display(frame.texts, frame.data))
+            if len(frame.data) > LARGE_DISPLAY_BYTES:
+                await asyncio.sleep(large * DISPLAY_PAUSE_S)
+                large += 1
 
     def _show(self, display: Display | None) -> None:
         """Emit a display after the output printed before it."""
