@@ -24,6 +24,10 @@ def open_pipe() -> Iterator[tuple[OutputPipe, bytearray]]:
         yield pipe, seen
 
 
+async def until_read(seen: bytearray, size: int) -> None:
+    await eventually(lambda: len(seen) == size)
+
+
 async def test_after_a_full_read_others_are_read_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipe_module, "FLOOD_PAUSE_S", 3_600.0)
     with open_pipe() as (flooding, flood), open_pipe() as (quiet, words):
@@ -32,7 +36,7 @@ async def test_after_a_full_read_others_are_read_first(monkeypatch: pytest.Monke
         os.write(flooding.fileno(), b"y" * READ_SIZE)
         for number in range(1, 4):
             os.write(quiet.fileno(), b"word")
-            await eventually(lambda expected=4 * number: len(words) == expected)
+            await until_read(words, 4 * number)
         assert len(flood) == READ_SIZE
         # The end of a cell waits for nothing.
         flooding.drain()
@@ -43,7 +47,7 @@ async def test_all_of_a_flood_is_read_in_the_end() -> None:
     with open_pipe() as (pipe, seen):
         for number in range(1, 6):
             os.write(pipe.fileno(), b"x" * READ_SIZE)
-            await eventually(lambda expected=number * READ_SIZE: len(seen) == expected)
+            await until_read(seen, number * READ_SIZE)
 
 
 async def test_a_pipe_that_ends_while_it_waits_is_read_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
