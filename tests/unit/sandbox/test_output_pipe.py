@@ -48,6 +48,7 @@ async def test_all_of_a_flood_is_read_in_the_end() -> None:
         for number in range(1, 6):
             os.write(pipe.fileno(), b"x" * READ_SIZE)
             await until_read(seen, number * READ_SIZE)
+            assert bytes(seen) == b"x" * (number * READ_SIZE)
 
 
 async def test_a_pipe_that_ends_while_it_waits_is_read_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
