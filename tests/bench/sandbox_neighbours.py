@@ -2,19 +2,26 @@
 
 Quiet and attack take turns, so that what else this machine does meets both. An attacker whose session ends opens
 another one at once. All are people's, so that no lane gives way to another.
+
+``NEIGHBOURS=spinning,forking`` runs these attacks alone; ``NEIGHBOURS_CGROUPS=0`` does without control groups, as in the
+chart.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 
 import numpy as np
 
 from fathom.core.errors import FathomError
 from fathom.services.sandbox.supervisor.engine import Engine
+from fathom.services.sandbox.supervisor.host.scheduling import go_first
+from fathom.services.sandbox.supervisor.main import THREADS
 from tests.bench.sandbox import engine, execute
 
 ATTACKERS, CELLS, ROUNDS, GOAL = 8, 100, 2, 3.0
@@ -99,10 +106,15 @@ async def compare(walled: Engine, code: str) -> tuple[list[float], list[float]]:
 
 
 async def run() -> None:
-    async with engine(spares=2, cell_wall_ms=20_000) as walled:
+    names = os.environ.get("NEIGHBOURS", ",".join(ATTACKS)).split(",")
+    # As the supervisor's own process does.
+    go_first()
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, initializer=go_first))
+    has_groups = os.environ.get("NEIGHBOURS_CGROUPS", "1") != "0"
+    async with engine(spares=2, cell_wall_ms=20_000, cgroups=has_groups) as walled:
         print(f"isolation {walled.report.level.word}; {walled.report.missing or 'nothing missing'}")
-        for name, code in ATTACKS.items():
-            quiet, beside = (np.array(seconds) * 1000 for seconds in await compare(walled, code))
+        for name in names:
+            quiet, beside = (np.array(seconds) * 1000 for seconds in await compare(walled, ATTACKS[name]))
             p50, p99 = ((np.percentile(quiet, share), np.percentile(beside, share)) for share in (50, 99))
             print(
                 f"{name:28} p50 {p50[0]:6.1f} ms quiet, {p50[1]:6.1f} beside {ATTACKERS}; p99 {p99[0]:6.1f} ms,"

@@ -25,10 +25,13 @@ from fathom.services.sandbox.supervisor.worker.reports import WorkerResult
 WATCH_S = 0.1
 # Earlier than the interval, because a fork bomb or a large allocation needs only milliseconds.
 FIRST_WATCH_S = 0.02
-# Most cells are over by then.
-LONG_CELL_S = 1.0
+# Most cells are over before they have used as much; one that waits gives way by then.
+LONG_CELL_CPU_S, LONG_CELL_S = 0.01, 1.0
 # After its answer a worker takes microseconds to wait again.
 FIRST_REST_S = 0.0005
+# The loop, which all share, is not to be busy with one session that displays much: each large display waits longer than
+# the one before, the first not at all. The most that a cell may have take four tenths of a second.
+LARGE_DISPLAY_BYTES, DISPLAY_PAUSE_S = 65_536, 0.002
 # A worker that has ended may still have its answer in the socket's buffer.
 ANSWER_GRACE_S = 0.5
 
@@ -61,6 +64,7 @@ class Cell:
         self._peak, self._oom_kills = 0, 0
         self._status: Status | None = None
         self._cause = ""
+        self._is_killed = False
         self._guards: set[asyncio.Task[None]] = set()
         self.finished = asyncio.Event()
 
@@ -95,7 +99,7 @@ class Cell:
             for task in (answer, *self._guards):
                 task.cancel()
             await asyncio.gather(answer, *self._guards, return_exceptions=True)
-            self._worker.take_turn()
+            self._worker.precedence.take_turn()
             # Their cancellations hold their frames, and these the cell with all that it has shown: without a circle it
             # is freed with its session, and not when the collector comes by, which may be after a hundred sessions.
             self._guards.clear()
@@ -106,10 +110,14 @@ class Cell:
         if self._status is None:
             self._status, self._cause = status, cause
         if kill:
-            self._worker.kill()
+            self._kill()
         else:
             self._worker.interrupt()
             self._guard(self._kill_later())
+
+    def _kill(self) -> None:
+        self._is_killed = True
+        self._worker.kill()
 
     def _guard(self, duty: Coroutine[Any, Any, None]) -> None:
         self._guards.add(asyncio.create_task(duty))
@@ -132,7 +140,8 @@ class Cell:
         pause = FIRST_REST_S
         ended = asyncio.create_task(self._worker.exited.wait())
         try:
-            while not (ended.done() or is_resting(self._worker.pid)):
+            # One that is killed is waited for, wherever it was: the outcome says that the session is lost.
+            while not ended.done() and (self._is_killed or not is_resting(self._worker.pid)):
                 await asyncio.wait({ended, *self._guards}, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
                 self._collect_guards()
                 pause = min(2 * pause, WATCH_S)
@@ -148,6 +157,7 @@ class Cell:
     async def _ask(self, code: str) -> WorkerResult:
         """Send the cell, and read frames up to its end; raise ``BadFrame`` for a wrong one, or too many displays."""
         await self._worker.send({"kind": "execute", "nonce": self._nonce, "cell": self._number, "code": code})
+        large = 0
         while True:
             frame = await self._worker.receive(self._nonce)
             if frame.kind is FrameKind.RESULT:
@@ -158,6 +168,9 @@ class Cell:
             if self._displays > MAX_DISPLAYS or self._display_bytes > MAX_DISPLAY_BYTES:
                 raise BadFrame("more displays than a cell may have")
             self._show(reports.parse_display(frame.texts, frame.data))
+            if len(frame.data) > LARGE_DISPLAY_BYTES:
+                await asyncio.sleep(large * DISPLAY_PAUSE_S)
+                large += 1
 
     def _show(self, display: Display | None) -> None:
         """Emit a display after the output printed before it."""
@@ -182,12 +195,15 @@ class Cell:
 
     async def _give_way_later(self) -> None:
         # A cell that computes for long does not notice; one that has just begun would wait behind all of them.
-        await asyncio.sleep(LONG_CELL_S)
-        self._worker.give_way_for_now()
+        begun_s, pause = procfs.read_cpu_s(self._worker.pid), FIRST_WATCH_S
+        while pause < LONG_CELL_S and procfs.read_cpu_s(self._worker.pid) - begun_s < LONG_CELL_CPU_S:
+            await asyncio.sleep(pause)
+            pause *= 2
+        self._worker.precedence.give_way_for_now()
 
     async def _kill_later(self) -> None:
         await asyncio.sleep(self._config.interrupt_grace_s)
-        self._worker.kill()
+        self._kill()
 
     async def _watch(self, started: float) -> None:
         """End the worker when its session has too much memory, CPU time or too many processes."""
@@ -198,6 +214,7 @@ class Cell:
             usage = await self._usage_reader.usage(self._worker.init_pid, started)
             memory, cpu_s = await procfs.measure_memory(usage, config.memory_bytes), usage.cpu_s
             self._peak = max(self._peak, memory)
+            self._worker.precedence.note_use(usage.pids, cpu_s)
             if memory > config.memory_bytes:
                 self.stop(Status.OOM, f"{memory:,} bytes are over {config.memory_bytes:,}", kill=True)
             elif self._worker.oom_kills > self._oom_kills:

@@ -19,6 +19,7 @@ from fathom.services.sandbox.ipc.messages import Log, RecordMetric
 from fathom.services.sandbox.ipc.owner import Owner
 from fathom.services.sandbox.supervisor.events import Outcome
 from fathom.services.sandbox.supervisor.files import File, list_files, read_file, write_file
+from fathom.services.sandbox.supervisor.host import scheduling
 from fathom.services.sandbox.supervisor.host.cgroups import Cgroups
 from fathom.services.sandbox.supervisor.host.procfs import UsageReader
 from fathom.services.sandbox.supervisor.host.scratch import ScratchFolders
@@ -99,7 +100,8 @@ class Engine:
         self._uids = UidPool(config.uid_base)
         if swept := await asyncio.to_thread(self._scratch.sweep):
             self._log.info("scratch folders of a supervisor that was killed are removed", folders=swept)
-        jailer = JailResources(self._fork_server, "namespace", usable, self._uids, self._scratch)
+        reversible = scheduling.may_lower_nice()
+        jailer = JailResources(self._fork_server, "namespace", usable, self._uids, self._scratch, reversible)
         report = await achieve(config, jailer)
         self._jailer, self._report = replace(jailer, walls=report.walls), report
         self._note("isolation", report.level.word, 1)
@@ -214,7 +216,7 @@ class Engine:
             if memory_bytes:
                 worker.limit_memory(limits.memory_bytes)
             if lane is not Lane.INTERACTIVE:
-                worker.give_way()
+                worker.precedence.give_way()
             session = Session(
                 new_id("session"),
                 limits,
@@ -306,7 +308,7 @@ class Engine:
         # The spare has the service's own limit, and the session may have been opened with less.
         worker.limit_memory(session.config.memory_bytes)
         if session.lane is not Lane.INTERACTIVE:
-            worker.give_way()
+            worker.precedence.give_way()
         try:
             return await session.restart(worker)
         finally:

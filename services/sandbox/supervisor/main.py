@@ -9,6 +9,7 @@ import asyncio
 import os
 import socket
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from typing import Any, cast
 
@@ -19,7 +20,11 @@ from fathom.services.sandbox.ipc import messages as say
 from fathom.services.sandbox.ipc.channel import DatagramChannel, Message
 from fathom.services.sandbox.ipc.owner import Owner, SessionRequest
 from fathom.services.sandbox.supervisor.engine import Engine
+from fathom.services.sandbox.supervisor.host.scheduling import go_first
 from fathom.services.sandbox.supervisor.servicer import Context, SupervisorServicer
+
+# For files of sessions, readings of /proc and endings; none computes for long.
+THREADS = 8
 
 
 class Supervisor:
@@ -110,6 +115,9 @@ class Supervisor:
 
 async def serve(end: socket.socket) -> None:
     """Answer requests until the front closes the socket."""
+    # All sessions wait for this loop, which does little at a time, and it for threads that hold Python's lock.
+    go_first()
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS, initializer=go_first))
     supervisor = Supervisor(end)
     await supervisor.left.wait()
     await supervisor.close()

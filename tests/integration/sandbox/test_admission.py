@@ -22,12 +22,13 @@ from fathom.services.sandbox.config import Config
 from fathom.services.sandbox.ipc.levels import Level, list_health_names
 from fathom.services.sandbox.ipc.owner import Owner
 from fathom.services.sandbox.supervisor.events import Status
+from fathom.services.sandbox.supervisor.host.scheduling import may_lower_nice
 from fathom.services.sandbox.supervisor.reclaiming import IDLE_S
-from fathom.services.sandbox.supervisor.worker.process import BACKGROUND_NICE
+from fathom.services.sandbox.supervisor.worker.precedence import BACKGROUND_NICE
 from fathom.transport.bus import open_bus
 from fathom.transport.store import open_store
 from fathom.transport.store.refs import read_ref
-from tests.integration.sandbox.conftest import begin_cell, make_engine, run_cell
+from tests.integration.sandbox.conftest import begin_cell, descendants, make_engine, run_cell
 from tests.support.waiting import eventually
 
 PNG = (
@@ -45,7 +46,7 @@ async def test_cells_of_trainings_give_way_to_those_of_people() -> None:
         code = "import os, subprocess\nprint(os.nice(0), subprocess.check_output(['nice'], text=True).strip())"
         own = os.nice(0)
         assert (await run_cell(person, code))[0] == f"{own} {own}\n"
-        behind = min(BACKGROUND_NICE, 19)
+        behind = min(own + BACKGROUND_NICE, 19)
         assert (await run_cell(training, code))[0] == f"{behind} {behind}\n"
         await engine.restart(training.id)
         assert (await run_cell(training, code))[0] == f"{behind} {behind}\n"
@@ -225,3 +226,28 @@ async def test_the_fork_server_is_renewed_and_old_sessions_go_on() -> None:
     second = await engine.create()
     assert (await run_cell(second, "1 + 1"))[1].result == "2"
     await engine.close()
+
+
+async def test_without_control_groups_a_cell_that_computes_for_long_gives_way_with_all_that_it_has_started() -> None:
+    engine = make_engine(max_sessions=1, reserved_sessions=0, cgroups=False, cell_wall_ms=120_000)
+    await engine.start()
+    try:
+        session = await engine.create()
+        pid = session.worker.pid
+        own = os.getpriority(os.PRIO_PROCESS, pid)
+        cell = await begin_cell(session, "import os\nos.fork() and os.fork()\nwhile True: pass")
+        children: list[int] = []
+
+        def are_behind() -> bool:
+            children[:] = descendants(pid)
+            return len(children) == 2 and all(os.getpriority(os.PRIO_PROCESS, child) > own for child in children)
+
+        await eventually(are_behind)
+        # Without the right to take it back, only the processor time of a second puts the worker itself behind.
+        await eventually(lambda: os.getpriority(os.PRIO_PROCESS, pid) > own)
+        await session.interrupt()
+        await cell
+        if may_lower_nice():
+            assert os.getpriority(os.PRIO_PROCESS, pid) == own
+    finally:
+        await engine.close()

@@ -76,6 +76,25 @@ async def test_a_thread_that_goes_on_computing_ends_the_session(
     assert await look_until_lost(session) == "between two cells it used more than 0.3 s of CPU"
 
 
+async def test_too_many_processes_after_a_cell_end_the_session(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As at levels where the kernel counts all processes of one user together.
+    monkeypatch.setattr(session, "config", session.config.model_copy(update={"processes": 3}))
+    code = "import os, time\nif os.fork() == 0:\n    os.fork() and os.fork() and os.fork()\n    time.sleep(600)"
+    assert (await run(session, code))[1].status is Status.OK
+    assert await look_until_lost(session) == "between two cells it had more than 3 processes"
+
+
+async def test_processes_that_go_on_computing_end_the_session(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_module, "IDLE_CPU_S", 0.3)
+    code = "import os\nif os.fork() == 0:\n    os.fork()\n    while True: pass"
+    assert (await run(session, code))[1].status is Status.OK
+    assert await look_until_lost(session) == "between two cells it used more than 0.3 s of CPU"
+
+
 async def test_what_cells_themselves_use_is_not_counted(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_module, "IDLE_CPU_S", 0.3)
     await run(session, "kept = 1")

@@ -1,26 +1,153 @@
-"""A cell that computes for long runs behind those that have just begun, and a training's cells always do."""
+"""Who goes before whom on the processors: cells that compute for long run behind those that begin."""
 
 from __future__ import annotations
 
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
 from types import SimpleNamespace
 
-from fathom.services.sandbox.config import Config
-from fathom.services.sandbox.supervisor.worker.process import WorkerProcess
+import pytest
+
+from fathom.services.sandbox.inside.jail import kernel
+from fathom.services.sandbox.supervisor.host import procfs, scheduling
+from fathom.services.sandbox.supervisor.worker.precedence import USED_UP_S, Precedence
+
+# Linux takes requests for turns of a length from here on; before it they are ignored.
+TAKES_TURNS = tuple(int(part) for part in os.uname().release.split(".")[:2]) >= (6, 12)
 
 
-async def test_a_long_cell_gives_way_until_its_end_and_a_training_for_good() -> None:
+@pytest.fixture
+def pids() -> Iterator[list[int]]:
+    """Two processes of our own that do nothing."""
+    processes = [
+        subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        for _ in range(2)
+    ]
+    yield [process.pid for process in processes]
+    for process in processes:
+        process.communicate(b"\n")
+
+
+def nice(pid: int) -> int:
+    return os.getpriority(os.PRIO_PROCESS, pid)
+
+
+def read_turn_ns(pid: int) -> int:
+    """Return the length of the turns that a process asks for."""
+    found = scheduling.SchedulingAttributes()
+    kernel.call("sched_getattr", pid, ctypes.byref(found), ctypes.sizeof(found), 0)
+    return int(found.runtime)
+
+
+def make_precedence(pid: int, weights: list[int] | None = None, *, is_reversible: bool = False) -> Precedence:
+    group = None if weights is None else SimpleNamespace(weigh=weights.append)
+    return Precedence(pid, group, is_reversible=is_reversible)  # type: ignore[arg-type]
+
+
+def test_a_long_cell_gives_way_until_its_end_and_a_training_for_good(pids: list[int]) -> None:
     weights: list[int] = []
-    worker = WorkerProcess(Config(), SimpleNamespace())  # type: ignore[arg-type]
-    worker._group = SimpleNamespace(weigh=weights.append)  # type: ignore[assignment]
-    worker.give_way_for_now()
-    worker.take_turn()
-    assert weights == [10, 100]
-    worker.give_way()
-    worker.give_way_for_now()
-    worker.take_turn()
-    assert weights == [10, 100, 10]
-    worker._init.close()
-    for end in (worker._ours, worker._theirs):
-        end.close()
-    for pipe in (worker.stdout, worker.stderr):
-        pipe.close()
+    precedence = make_precedence(pids[0], weights)
+    own = nice(pids[0])
+    precedence.give_way_for_now()
+    precedence.give_way_for_now()
+    precedence.take_turn()
+    precedence.take_turn()
+    assert (weights, nice(pids[0])) == ([1_000, 100, 1_000], own)
+    precedence.give_way()
+    precedence.give_way_for_now()
+    precedence.take_turn()
+    assert (weights, nice(pids[0])) == ([1_000, 100, 1_000, 10], min(19, own + 10))
+
+
+@pytest.mark.skipif(not scheduling.may_lower_nice(), reason="this user cannot take back a nice value")
+def test_without_a_group_nice_values_do_it(pids: list[int]) -> None:
+    precedence = make_precedence(pids[0], is_reversible=True)
+    own = nice(pids[0])
+    precedence.give_way_for_now()
+    assert nice(pids[0]) == min(19, own + 5)
+    precedence.take_turn()
+    assert nice(pids[0]) == own
+
+
+def test_where_nothing_can_be_taken_back_a_session_stays_behind_once_it_has_used_much(pids: list[int]) -> None:
+    precedence = make_precedence(pids[0])
+    own = nice(pids[0])
+    precedence.give_way_for_now()
+    precedence.note_use(pids[:1], USED_UP_S / 2)
+    assert nice(pids[0]) == own
+    precedence.note_use(pids[:1], 2 * USED_UP_S)
+    precedence.take_turn()
+    assert nice(pids[0]) == min(19, own + 5)
+
+
+def test_what_a_cell_has_started_gets_less_the_more_of_it_there_is(pids: list[int]) -> None:
+    own = nice(pids[1])
+    weights: list[int] = []
+    make_precedence(pids[0], weights).note_use(pids, 0.0)
+    assert (weights, nice(pids[1])) == ([1_000, 100], own)
+    precedence = make_precedence(pids[0])
+    precedence.note_use(pids, 0.0)
+    assert nice(pids[1]) == min(19, own + 5)
+    # As many as a fork bomb's, though all but one have ended: a pid that is nobody's is passed over.
+    precedence = make_precedence(pids[0])
+    precedence.note_use([*pids, *range(2**22, 2**22 + 60)], 0.0)
+    assert nice(pids[1]) == 19
+
+
+@pytest.mark.skipif(not TAKES_TURNS, reason="before Linux 6.12 nobody can ask for turns of a length")
+def test_a_worker_asks_for_short_turns_unless_it_computes_for_long(pids: list[int]) -> None:
+    precedence = make_precedence(pids[0], [])
+    assert read_turn_ns(pids[0]) == scheduling.SHORT_TURN_NS
+    precedence.give_way_for_now()
+    assert read_turn_ns(pids[0]) == scheduling.LONG_TURN_NS
+    precedence.take_turn()
+    assert read_turn_ns(pids[0]) == scheduling.SHORT_TURN_NS
+
+
+@pytest.mark.skipif(not TAKES_TURNS, reason="before Linux 6.12 nobody can ask for turns of a length")
+def test_what_goes_first_starts_things_that_do_not() -> None:
+    found: list[tuple[int, int]] = []
+
+    def read_child() -> None:
+        scheduling.go_first()
+        # A thread of ours has asked; the process that it starts has neither the turns nor the nice value.
+        code = "import os, sys; sys.stdout.write(str(os.nice(0)))"
+        started = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+        found.append((read_turn_ns(0), int(started.stdout)))
+
+    own = nice(0)
+    thread = threading.Thread(target=read_child)
+    thread.start()
+    thread.join()
+    ((turn_ns, of_child),) = found
+    assert turn_ns == scheduling.SHORT_TURN_NS
+    assert of_child >= min(own, 0)
+    assert nice(0) == own
+
+
+def test_nothing_is_asked_of_a_process_that_has_ended() -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    precedence = make_precedence(process.pid, is_reversible=True)
+    precedence.give_way_for_now()
+    precedence.note_use([process.pid, process.pid + 2**22], 2 * USED_UP_S)
+    precedence.take_turn()
+    assert procfs.read_cpu_s(process.pid) == 0.0
+
+
+def test_processor_time_is_that_of_all_threads_of_a_process() -> None:
+    def compute() -> None:
+        until = time.thread_time() + 0.01
+        while time.thread_time() < until:
+            pass
+
+    before = procfs.read_cpu_s(os.getpid())
+    thread = threading.Thread(target=compute)
+    thread.start()
+    thread.join()
+    assert procfs.read_cpu_s(os.getpid()) - before >= 0.01

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import sys
 
 import pytest
+
+from fathom.services.sandbox.supervisor.host import scheduling
 
 INSTALL = """
 import os, resource, signal, sys
@@ -58,3 +61,10 @@ def test_its_own_limits_are_a_workers_to_tighten(code: str) -> None:
 def test_no_signal_is_sent_where_the_kernel_cannot_keep_them_inside(code: str) -> None:
     assert attempt(code) == "done"
     assert attempt(code, signals=False) == "PermissionError"
+
+
+def test_a_worker_cannot_ask_for_the_turns_of_one_that_begins() -> None:
+    # The kernel would let anybody: only the filter keeps a cell that computes from taking a beginner's precedence.
+    size = ctypes.sizeof(scheduling.SchedulingAttributes)
+    code = f"kernel.call('sched_setattr', 0, ({size}).to_bytes(4, 'little') + bytes({size - 4}), 0)"
+    assert attempt(code) == attempt(code, alone=True) == "PermissionError"

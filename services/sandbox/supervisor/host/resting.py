@@ -9,7 +9,7 @@ WAITING_CALL = str(kernel.find_call_number("recvmsg")).encode()
 
 
 def is_resting(pid: int) -> bool:
-    """Return whether the main thread of a worker waits for a request; True also for one that has ended.
+    """Return whether the main thread of a worker waits for a request; False for one that has ended.
 
     Where the kernel does not tell in which call it waits, any waiting counts.
     """
@@ -18,7 +18,7 @@ def is_resting(pid: int) -> bool:
             # Its number and arguments, or "running".
             return file.read().split()[0] == WAITING_CALL
     except (OSError, IndexError):
-        return read_state(pid) not in (b"R", b"D")
+        return read_state(pid) in (b"S", b"I")
 
 
 def read_state(pid: int) -> bytes:

@@ -10,6 +10,9 @@ from collections.abc import Callable
 READ_SIZE = 65_536
 # 2 MiB, more than a pipe can hold: the rest was written after the cell ended.
 MAX_DRAIN_READS = 32
+# After a read of as much the writer is ahead of us and would be for ever: it waits, so that the loop, which all share,
+# is not busy with one that floods it. No output that anybody reads is so much.
+FLOOD_BYTES, FLOOD_PAUSE_S = READ_SIZE // 2, 0.002
 Sink = Callable[[str, bytes], None]
 
 
@@ -26,7 +29,8 @@ class OutputPipe:
         self._read_end, self._write_end = os.pipe()
         os.set_blocking(self._read_end, False)
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._read_end, self._read)
+        self._is_paused = False
+        self._loop.add_reader(self._read_end, self._read_in_turn)
 
     def fileno(self) -> int:
         """Return the write end, for the worker."""
@@ -38,20 +42,34 @@ class OutputPipe:
             os.close(self._write_end)
             self._write_end = -1
 
-    def _read(self) -> bool:
-        """Read once; return False when nothing is there."""
+    def _read_in_turn(self) -> None:
+        """Read once, and let the others of the loop go first when there was much."""
+        if self._read() > FLOOD_BYTES:
+            self._is_paused = True
+            self._loop.remove_reader(self._read_end)
+            self._loop.call_later(FLOOD_PAUSE_S, self._resume)
+
+    def _resume(self) -> None:
+        # It may have been closed meanwhile.
+        if self._is_paused and self._read_end >= 0:
+            self._is_paused = False
+            self._loop.add_reader(self._read_end, self._read_in_turn)
+
+    def _read(self) -> int:
+        """Read once; return the number of bytes, 0 when nothing is there."""
         if self._read_end < 0:
-            return False
+            return 0
         try:
             # Only once: a flood must not keep the loop from its other work.
             data = os.read(self._read_end, READ_SIZE)
         except BlockingIOError:
-            return False
+            return 0
         if not data:
+            self._is_paused = False
             self._loop.remove_reader(self._read_end)
-            return False
+            return 0
         self.sink(self.name, data)
-        return True
+        return len(data)
 
     def drain(self) -> None:
         """Read the bytes that are there now."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from fathom.core.errors import DependencyFailed
@@ -31,6 +29,7 @@ from fathom.services.sandbox.supervisor.host.uids import UidPool
 from fathom.services.sandbox.supervisor.worker.fork_server_client import ForkServerClient
 from fathom.services.sandbox.supervisor.worker.init_handle import InitHandle
 from fathom.services.sandbox.supervisor.worker.pipe import OutputPipe
+from fathom.services.sandbox.supervisor.worker.precedence import Precedence
 
 # Address space is not memory: libraries map far more than they use. The memory limit is another.
 ADDRESS_SPACE = 4 * 1024**3
@@ -46,20 +45,21 @@ START_CPU_S = 10
 SEND_TRIES, SEND_PAUSE_S = 500, 0.01
 # A kill takes milliseconds; then the init process is killed too, which cannot be delayed by the session.
 END_S = 2.0
-# A tenth of the time of a person's cell that wants the same processor, by the kernel's table of nice values (1.25 to
-# the power of ten), and the same as a weight of its control group.
-BACKGROUND_NICE, BACKGROUND_WEIGHT, NORMAL_WEIGHT = 10, 10, 100
 
 
 @dataclass(frozen=True)
 class JailResources:
-    """Resources with which the walls of every session are built; ``cgroups`` is None where there can be none."""
+    """Resources with which the walls of every session are built.
+
+    ``cgroups`` is None where there can be none; ``may_lower_nice`` says whether a nice value can be taken back.
+    """
 
     fork_server: ForkServerClient
     walls: str
     cgroups: Cgroups | None
     uids: UidPool
     scratch: ScratchFolders
+    may_lower_nice: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class WorkerProcess:
         self._uid = -1
         self._folder = ""
         self._oom_kills = 0
-        self._gives_way = False
+        self._precedence: Precedence | None = None
         self._waiting: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
 
@@ -129,6 +129,7 @@ class WorkerProcess:
             await self.end()
             raise
         self.pid = procfs.find_first_child(self.init_pid)
+        self._precedence = Precedence(self.pid, self._group, is_reversible=self._jailer.may_lower_nice)
 
     async def _spawn(self) -> None:
         if self._jailer.cgroups is not None:
@@ -220,27 +221,11 @@ class WorkerProcess:
             with suppress(OSError):
                 self._group.limit(self._build_limits(memory_bytes))
 
-    def give_way(self) -> None:
-        """Let the worker, and what it starts from now on, run when others of this machine leave time."""
-        self._gives_way = True
-        if self._group is not None:
-            self._group.weigh(BACKGROUND_WEIGHT)
-        # Each thread has its own, which those that it starts inherit.
-        for thread in Path(f"/proc/{self.pid}/task").glob("*"):
-            # The worker may have ended; and of another user's processes only a privileged supervisor may change it.
-            with suppress(OSError):
-                os.setpriority(os.PRIO_PROCESS, int(thread.name), BACKGROUND_NICE)
-
-    def give_way_for_now(self) -> None:
-        """Let the worker and what it has started run behind others until ``take_turn``, where a group weighs it."""
-        if self._group is not None and not self._gives_way:
-            self._group.weigh(BACKGROUND_WEIGHT)
-
-    def take_turn(self) -> None:
-        """Undo ``give_way_for_now``."""
-        if self._group is not None and not self._gives_way:
-            with suppress(OSError):
-                self._group.weigh(NORMAL_WEIGHT)
+    @property
+    def precedence(self) -> Precedence:
+        """Precedence of its processes on the processors."""
+        assert self._precedence is not None, "the worker was not started"
+        return self._precedence
 
     def interrupt(self) -> None:
         """Send SIGINT to the worker only; do nothing when it has ended."""
@@ -279,7 +264,8 @@ class WorkerProcess:
         self.stderr.close()
         self._jailer.uids.give_back(self._uid)
         if self._group is not None and self._jailer.cgroups is not None:
-            self._jailer.cgroups.remove(self._group)
+            # Milliseconds each where many end at once, in which the loop would do nothing else.
+            await asyncio.to_thread(self._jailer.cgroups.remove, self._group)
             self._group = None
         if self._folder:
             await asyncio.to_thread(remove_tree, self._folder)

@@ -1,0 +1,95 @@
+"""Precedence of a session's processes on the processors: cells that have just begun go before those that compute.
+
+Where the session has a control group, its weight says so; nice values do otherwise, and in both cases the length of the
+turns that the worker asks for, which decides how soon a thread that wakes gets one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from fathom.services.sandbox.supervisor.host.cgroups import Group
+from fathom.services.sandbox.supervisor.host.scheduling import (
+    LAST_NICE,
+    LONG_TURN_NS,
+    SHORT_TURN_NS,
+    ask_for_turns,
+    list_threads,
+    read_nice,
+    set_nice,
+)
+
+# Cells of trainings: a tenth of the time of a person's that wants the same processor, by the kernel's table of nice
+# values (1.25 to the power of ten), and the same as a weight of the control group, of which 100 is usual.
+BACKGROUND_NICE, BACKGROUND_WEIGHT = 10, 10
+# Cells that compute have the usual weight, and those that begin more: whatever else this machine does, to have begun
+# some time ago must not leave a cell less than it would have by itself. Nice values only leave the other direction.
+COMPUTING_NICE, COMPUTING_WEIGHT, BEGINNING_WEIGHT = 5, 100, 1_000
+NICE_STEP = 1.25
+# Processor time of a session after which it stays behind where nothing can be taken back: thousands of usual cells.
+USED_UP_S = 1.0
+
+
+class Precedence:
+    """Precedence of the worker ``pid`` and of what it has started; ``is_reversible`` says if nice values are."""
+
+    def __init__(self, pid: int, group: Group | None, *, is_reversible: bool) -> None:
+        self._pid, self._group, self._is_reversible = pid, group, is_reversible
+        self._is_behind, self._is_behind_for_good = False, False
+        self._nice, self._seen = read_nice(pid), frozenset[int]()
+        ask_for_turns(pid, SHORT_TURN_NS)
+        if group is not None:
+            group.weigh(BEGINNING_WEIGHT)
+
+    def give_way(self) -> None:
+        """Let the worker, and what it starts from now on, run when others of this machine leave time."""
+        self._is_behind_for_good = True
+        if self._group is not None:
+            self._group.weigh(BACKGROUND_WEIGHT)
+        self._step_back(BACKGROUND_NICE)
+        ask_for_turns(self._pid, LONG_TURN_NS)
+
+    def give_way_for_now(self) -> None:
+        """Let the worker run behind others until ``take_turn``."""
+        if self._is_behind or self._is_behind_for_good:
+            return
+        self._is_behind = True
+        ask_for_turns(self._pid, LONG_TURN_NS)
+        if self._group is not None:
+            self._group.weigh(COMPUTING_WEIGHT)
+        elif self._is_reversible:
+            self._step_back(COMPUTING_NICE)
+
+    def note_use(self, pids: Sequence[int], cpu_s: float) -> None:
+        """Consider the session's processes, and the processor time that they have used, as the watch has seen them."""
+        started = [pid for pid in pids if pid != self._pid]
+        if started:
+            self.give_way_for_now()
+        if self._group is not None:
+            return
+        # Together they get no more than one cell that computes; what they start inherits it.
+        nice = self._nice + COMPUTING_NICE + math.ceil(math.log(max(1, len(started)), NICE_STEP))
+        for pid in started:
+            if pid not in self._seen:
+                set_nice(list_threads(pid), min(nice, LAST_NICE))
+        self._seen = frozenset(started)
+        if cpu_s > USED_UP_S and not self._is_reversible and not self._is_behind_for_good:
+            self._is_behind_for_good = True
+            self._step_back(COMPUTING_NICE)
+
+    def take_turn(self) -> None:
+        """Undo ``give_way_for_now``."""
+        if not self._is_behind or self._is_behind_for_good:
+            return
+        self._is_behind = False
+        if self._group is not None:
+            self._group.weigh(BEGINNING_WEIGHT)
+        elif self._is_reversible:
+            self._step_back(0)
+        ask_for_turns(self._pid, SHORT_TURN_NS)
+
+    def _step_back(self, steps: int) -> None:
+        """Put the worker so many nice values behind its first one."""
+        # Each thread has its own, which those that it starts inherit.
+        set_nice(list_threads(self._pid), min(self._nice + steps, LAST_NICE))
