@@ -218,9 +218,7 @@ class ResourcesFactory:
         checked = CheckedEnding(
             evidence,
             Figures(python, PolicyCoder(policy, self.catalogue.find("mend", "en").render())),
-            PolicyJudge(policy, self.catalogue.find("judge", "en").render(), config.answer_material_tokens)
-            if config.judge_claims
-            else None,
+            PolicyJudge(policy, self.catalogue.find("judge", "en").render()) if config.judge_claims else None,
             config.correct_answers,
             config.answer_material_tokens,
             self.classifier,
