@@ -116,7 +116,13 @@ async def check_claim(claim: Claim, own: OwnMaterial, common: Shelf, classifier:
         return judge(claim, PlainCheck(found).verify)
     sources = await Evidence(found.store).gather(found.material)
     labels = await label_answer(f"{claim.true}\n\n{claim.wrong}", sources, classifier)
-    return judge(claim, Verifier(QUESTION, sources, labels).verify)
+    verifier = Verifier(QUESTION, sources, labels)
+
+    def check(text: str) -> tuple[Finding, ...]:
+        found = verifier.verify(text)
+        return (*found, *verifier.list_unchecked(text, found))
+
+    return judge(claim, check)
 
 
 def judge(claim: Claim, check: Check) -> Outcome:

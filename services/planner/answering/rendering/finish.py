@@ -147,6 +147,8 @@ class CheckedEnding:
         # Pure computation, in a thread: other episodes must stream meanwhile.
         found = list(await asyncio.to_thread(verifier.verify, markdown))
         found += [*find_uncited(markdown, known, labels), *find_repeated(markdown), *mark_unchecked(markdown, labels)]
+        if self.judge is None:
+            return [*found, *await asyncio.to_thread(verifier.list_unchecked, markdown, found)]
         return await self._judge_claims(markdown, episode, found, sources)
 
     async def _judge_claims(

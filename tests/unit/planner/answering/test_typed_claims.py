@@ -32,6 +32,7 @@ def sources() -> list[Source]:
         Series("ALL.profit", "ALL", "billion USD", 1e9, np.array([0.4, 0.4, 0.45, 0.54]), YEARS),
         Series("EURO.profit", "EURO", "million EUR", 1e6, np.array([1.0, 2, 3, 4]), YEARS),
         Series("US.rate", "US", "%", 1.0, np.array([4.0, 3.6, 6.7, 3.9]), YEARS, True),
+        Series("US.yearly", "US", "tonnes", 1.0, np.array([1.0, 2, 3, 4]), YEARS),
         Series("US.weeks", "US", "Weeks (SA)", 1.0, np.array([20.0, 30, 35, 40.7]), YEARS, True),
         Series("US.balance", "US", "Mil. of $", 1e6, np.array([-1e6, -1e6, -1e6, -3_132_400.0]), YEARS),
         Series("CALM.close", "CALM", "USD", 1.0, np.array([10, 10.1, 10, 10.1, 10, 10.1]), DAYS),
@@ -39,7 +40,8 @@ def sources() -> list[Source]:
         Series("US.flow", "US", "tonnes", 1.0, np.array([10.0] * 12 + [11.0] * 11 + [22.0]), MONTHS),
     )
     sheet = Source(1, MaterialKind.SHEET, index_line("sheet_1"), series=series, rows=4)
-    return [sheet, Source(2, MaterialKind.PASSAGE, index_line("Letter"), index_lines(PASSAGE))]
+    printed = Source(3, MaterialKind.CODE, index_line(""), index_lines("beta 1.23"))
+    return [sheet, Source(2, MaterialKind.PASSAGE, index_line("Letter"), index_lines(PASSAGE)), printed]
 
 
 def judge(sources: list[Source], statement: str, cited: tuple[int, ...] = (1, 2), **fields: Any) -> Judgement:
@@ -76,6 +78,8 @@ def compute(sources: list[Source], formula: str, number: str = "", compare: str 
         (f"all(within(growths({FLOW}, 'year'), '2021') > 0)", f"all(growths({FLOW}) > 0, '2020')"),
         (f"last(per({FLOW}, 'year', 'sum'), '2021') > last(per({FLOW}, 'year', 'sum'), '2020')",
          f"sum({FLOW}, '2021-H1') > 70"),
+        # A month and a year have one last day, whatever day a source dates them by.
+        (f"all(per({FLOW}, 'year', 'sum') > column(1, 'US.yearly'))", f"any(per({FLOW}, 'year') > 30)"),
         (f"max(last({OIL}, '2018'), last({OIL}, '2019')) == 60", "min(1, 2) == 2"),
         (f"sum({FLOW}, '2021') / sum({FLOW}, '2020') > 1.1", f"mean({FLOW}, '2021-Q4') < median({FLOW}, '2021-Q4')"),
     ],
@@ -140,6 +144,9 @@ def test_a_number_of_a_document_stands_in_the_quotation(sources: list[Source]) -
     said, quote = "It shipped 4.2 million tonnes", "level at 4.2 million tonnes"
     assert judge(sources, said, quote=quote, number="4.2 million tonnes").outcome is Outcome.HOLDS
     assert judge(sources, said, quote="Tonnage was level", number="4.2 million").outcome is Outcome.UNDECIDED
+    # Printed output gives a number, and no cause.
+    assert judge(sources, "a beta of 1.23", (3,), quote="beta 1.23", number="1.23").outcome is Outcome.HOLDS
+    assert judge(sources, "because of beta", (3,), quote="beta 1.23").outcome is Outcome.FALSE
     assert judge(sources, "吞吐量412万标准箱", quote="四百一十二万标准箱", number="412万").outcome is Outcome.HOLDS
 
 
@@ -179,6 +186,9 @@ def test_another_unit_needs_both_words(sources: list[Source]) -> None:
         "True and 'x'",
         f"per({OIL}, 'week') > 1",
         f"day_of_highest({OIL}) > last({OIL})",
+        # Six days of which none ends a year, and months beside years.
+        f"all({WILD} < {OIL})",
+        f"all({FLOW} < column(1, 'US.yearly'))",
     ],
 )
 def test_what_has_no_value_is_undecided(sources: list[Source], formula: str) -> None:

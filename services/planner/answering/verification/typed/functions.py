@@ -9,7 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from fathom.services.planner.answering.verification.typed.spans import number_units, parse_span, select_days
+from fathom.services.planner.answering.verification.typed.spans import (
+    list_unit_ends,
+    number_units,
+    parse_span,
+    select_days,
+)
 from fathom.services.planner.answering.verification.typed.values import (
     PLAIN,
     Column,
@@ -73,7 +78,10 @@ def within(value: Value, period: Value) -> Value:
 
 
 def per(value: Value, unit: Value, how: Value = "last") -> Column:
-    """Return one value for each calendar unit of a column, dated by its last day there."""
+    """Return one value for each calendar unit of a column, dated by the unit's last day.
+
+    So columns go together whatever day their source dates them by.
+    """
     column = require_column(value)
     if how not in REDUCTIONS:
         raise FormulaError(f"{how!r} is none of {', '.join(REDUCTIONS)}")
@@ -82,7 +90,7 @@ def per(value: Value, unit: Value, how: Value = "last") -> Column:
     ends = np.append(starts[1:], len(numbers))
     reduction = REDUCTIONS[str(how)]
     found = [float(reduction(column.values[start:end])) for start, end in zip(starts, ends, strict=True)]
-    return replace(column, days=column.days[ends - 1], values=np.array(found))
+    return replace(column, days=list_unit_ends(numbers[starts], require_text(unit)), values=np.array(found))
 
 
 def find_bases(column: Column, base: str) -> tuple[Any, Any]:

@@ -93,7 +93,9 @@ class ClaimJudge:
 
     def _explain_quotation(self, claim: TypedClaim, cited: Sequence[int]) -> str:
         """Return why no cited document gives what is claimed; raise ``FormulaError`` for a wrong quotation."""
-        documents = [one for number in cited if (one := self._sources.get(number)) and one.kind is MaterialKind.PASSAGE]
+        # What a cell has printed gives numbers, and no cause.
+        kinds = {MaterialKind.PASSAGE, MaterialKind.CODE} if claim.number else {MaterialKind.PASSAGE}
+        documents = [one for number in cited if (one := self._sources.get(number)) and one.kind in kinds]
         if not documents:
             return "a table or a calculation cannot show a cause: cite a document that gives it, or leave it out"
         for words in (claim.quote, claim.against):

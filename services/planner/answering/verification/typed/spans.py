@@ -67,3 +67,9 @@ def number_units(days: Any, unit: str) -> Any:
     if unit not in UNITS:
         raise FormulaError(f"{unit!r} is none of {', '.join(UNITS)}")
     return days.astype("datetime64[M]").astype(int) // UNITS[unit]
+
+
+def list_unit_ends(numbers: Any, unit: str) -> Any:
+    """Return the last days of calendar units by their numbers, as datetime64[D]."""
+    months = ((numbers + 1) * UNITS[unit]).astype("datetime64[M]")
+    return months.astype("datetime64[D]") - np.timedelta64(1, "D")

@@ -17,6 +17,9 @@ from fathom.services.planner.answering.verification.evidence import Series
 from fathom.services.planner.answering.verification.numbers import CURRENCIES, CURRENCY_IN_UNIT
 from fathom.services.planner.answering.verification.units import MONEY, PER, PERCENT, find_kind, may_be_same
 
+# Share of the shorter column's dates that two columns must have in common.
+FEWEST_SHARED = 0.8
+
 
 class FormulaError(ValueError):
     """A formula has no value: it is malformed, names what there is not, or joins what does not go together."""
@@ -108,10 +111,11 @@ def make_column(series: Series) -> Column:
 
 
 def align(left: Column, right: Column) -> tuple[Any, Any, Any]:
-    """Return the dates that two columns share and their values there; raise ``FormulaError`` where they share none."""
+    """Return the dates that two columns share and their values there; raise ``FormulaError`` where they share few."""
     days, ours, theirs = np.intersect1d(left.days, right.days, return_indices=True)
-    if not len(days):
-        raise FormulaError("the two columns have no date in common")
+    # Month ends and days of trading coincide by chance: what holds on those says nothing of the rest.
+    if len(days) < FEWEST_SHARED * min(len(left.days), len(right.days)):
+        raise FormulaError("the two columns have few dates in common: bring them to one frequency by per()")
     return days, left.values[ours], right.values[theirs]
 
 
