@@ -145,7 +145,7 @@ def service_schema(values: dict[str, Any]) -> dict[str, Any]:
     properties = {name: schema_of(item, f"defaults.{name}") for name, item in (keys | values["defaults"]).items()}
     properties |= {
         "kind": {"enum": ["Deployment", "StatefulSet"]},
-        "image": {"enum": ["core", "gpu", "sandbox"]},
+        "image": {"enum": ["gateway", "core", "gpu", "sandbox"]},
         "calls": {"type": "array", "items": {"enum": sorted(values["services"])}},
         "env": {"type": "object", "propertyNames": {"pattern": "^[a-z][a-z0-9_]*$"}},
         "scratch": QUANTITY,

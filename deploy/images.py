@@ -1,4 +1,4 @@
-"""Build the images: ``python deploy/images.py [sandbox|core|gpu …]``, set by the environment.
+"""Build the images: ``python deploy/images.py [sandbox|gateway|core|gpu …]``, set by the environment.
 
 BUILDER is buildah (where it is installed) or docker; BUILDER_OPTIONS are further options of its build (isolation,
 mounts). BASE is the base image, with RELEASE=1 by digest or not at all; ENGINE=cpu builds ``gpu`` for processors.
@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-TARGETS = ("sandbox", "core", "gpu")
+TARGETS = ("sandbox", "gateway", "core", "gpu")
 PASSED = ("BASE", "ENGINE", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS")
 
 

@@ -27,8 +27,8 @@ ROOT = Path(__file__).parents[1]
 CLUSTER, NAMESPACE = "fathom", "fathom"
 STORE, IDENTITY, GATEWAY = "fathom-object-store", "fathom-identity", "fathom-gateway"
 OVERLAY = ROOT / "deploy" / "k8s" / "overlays" / "kind"
-IMAGES = ("core", "sandbox", "gpu")
-NEEDED = ("core", "sandbox")
+IMAGES = ("gateway", "core", "sandbox", "gpu")
+NEEDED = ("gateway", "core", "sandbox")
 """Images without which no service starts; gpu is for training jobs."""
 ROLLOUT_S, COMMAND_S = 900, 600
 

@@ -75,6 +75,7 @@ LOCKS = {
     "run": Lock(CHECKOUT, ("local",), ("hatchling>=1.27", "editables>=0.5"), base="dev", is_universal=True),
     "build": Lock(IMAGES, packages=("pip>=25", "hatchling>=1.27")),
     "sandbox": Lock(IMAGES, ("sandbox",), base="dev"),
+    "gateway": Lock(IMAGES, ("cli", "gateway"), base="dev"),
     "core": Lock(IMAGES, (*CORE, "reward"), base="dev"),
     "gpu-cpu": Lock(IMAGES, (*ENGINES, "vllm")),
     "gpu-cuda": Lock(IMAGES, ENGINES, ("vllm==0.32.0",)),

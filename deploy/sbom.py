@@ -1,4 +1,4 @@
-"""List the contents of an image as CycloneDX 1.6 JSON: ``python deploy/sbom.py [core|gpu|sandbox …]`` (``make sbom``).
+"""List the contents of an image as CycloneDX 1.6 JSON: ``python deploy/sbom.py [TARGET …]`` (``make sbom``).
 
 Python packages are read by cyclonedx-py from the image's own environment, with licences and dependencies; Debian
 packages from its dpkg status. Nothing of the image is run. Without an image to look into (no builder, not built)

@@ -80,7 +80,7 @@ def test_the_sandbox_has_what_it_needs_and_no_more(image: Callable[[str], Image]
     assert not keys.stdout.split()
 
 
-@pytest.mark.parametrize("target", ["sandbox", "core", "gpu"])
+@pytest.mark.parametrize("target", ["sandbox", "gateway", "core", "gpu"])
 def test_the_root_is_read_only_and_the_user_nobody_special(image: Get, target: str) -> None:
     built = image(target)
     print(f"{built.name}: {built.size / 1e6:.0f} MB")
@@ -102,9 +102,20 @@ def test_the_sandbox_runs_code_in_its_jail(image: Get) -> None:
     check_serves(image("sandbox"), "sandbox")
 
 
-@pytest.mark.parametrize("service", ["gateway", "planner", "policy", "retrieval", "datafetch", "memory", "reward"])
+@pytest.mark.parametrize("service", ["planner", "policy", "retrieval", "datafetch", "memory", "reward"])
 def test_a_service_of_core_starts_without_a_network(image: Get, service: str) -> None:
     check_serves(image("core"), service)
+
+
+def test_the_gateway_starts_without_what_only_others_need(image: Get) -> None:
+    built = image("gateway")
+    check_serves(built, "gateway")
+    asked = "import importlib.util as u, json; print(json.dumps([n for n in %r if u.find_spec(n)]))"
+    lacks = ["torch", "duckdb", "numpy", "openai", "pip", "fathom.trainers", "fathom.services.planner"]
+    done = built.pod("python3", "-c", asked % [*lacks, "fastapi", "fathom.services.gateway"])
+    assert json.loads(done.stdout) == ["fastapi", "fathom.services.gateway"], done.stderr
+    there = built.pod("sh", "-c", "; ".join(f"command -v {name} || true" for name in PROGRAMS))
+    assert not there.stdout.strip()
 
 
 def test_core_has_data_and_models_inside(image: Get) -> None:
@@ -170,7 +181,7 @@ def test_gpu_has_ray_vllm_and_the_trainers(image: Get) -> None:
     check_serves(built, "policy")
 
 
-@pytest.mark.parametrize("target", ["sandbox", "core", "gpu"])
+@pytest.mark.parametrize("target", ["sandbox", "gateway", "core", "gpu"])
 def test_the_sbom_names_what_the_image_has(
     image: Get, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,7 +191,12 @@ def test_the_sbom_names_what_the_image_has(
     assert sbom.main([target]) == 0
     document = json.loads((tmp_path / f"fathom-{target}.cdx.json").read_text())
     purls = " ".join(item["purl"] for item in document["components"])
-    wanted = {"sandbox": ("pandas", "ipython"), "core": ("duckdb", "torch"), "gpu": ("ray", "torch")}[target]
+    wanted = {
+        "sandbox": ("pandas", "ipython"),
+        "gateway": ("fastapi", "typer"),
+        "core": ("duckdb", "torch"),
+        "gpu": ("ray", "torch"),
+    }[target]
     for name in wanted:
         assert f"pkg:pypi/{name}@" in purls
     assert "pkg:deb/debian/libc6@" in purls

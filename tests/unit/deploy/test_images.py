@@ -25,6 +25,29 @@ BUILT = stages(DOCKERFILE)
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
+# Imports every module of the gateway, and refuses packages of this environment that are not named on its command line.
+IMPORT_WITHIN = """
+import importlib, json, pkgutil, sys
+from importlib.metadata import packages_distributions
+from packaging.utils import canonicalize_name
+
+allowed, owners = set(json.loads(sys.argv[1])) | {"fathom", "packaging"}, packages_distributions()
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        found = {canonicalize_name(owner) for owner in owners.get(name.partition(".")[0], ())}
+        if found and not found & allowed:
+            raise ModuleNotFoundError(f"{name} is in {found}, which the image lacks", name=name)
+
+sys.meta_path.insert(0, Refuse())
+import fathom.services.gateway as package
+names = [found.name for found in pkgutil.walk_packages(package.__path__, "fathom.services.gateway.")]
+for name in names:
+    importlib.import_module(name)
+print(json.dumps(names))
+"""
+
+
 def line(target: str) -> list[Stage]:
     """A stage and what it stands on, the base's side last."""
     found = [BUILT[target]]
@@ -89,7 +112,7 @@ def test_pip_takes_locked_packages_only() -> None:
         guarded = call.endswith('"$@"') and 'if [ "$1" = --no-deps ]; then' in script
         assert "--require-hashes" in call or "--no-deps" in call or guarded, call
     asked = [text for stage in BUILT.values() for text in stage.all("RUN") if "fathom-install" in text]
-    assert len(asked) == 4
+    assert len(asked) == 5
 
 
 def test_what_is_copied_is_there_and_in_the_context() -> None:
@@ -155,8 +178,24 @@ def test_what_runs_is_what_was_tested(name: str) -> None:
     assert {package: base.get(package) for package in read_lock(name)} == read_lock(name)
 
 
+def test_core_is_laid_over_the_packages_of_the_gateway() -> None:
+    """Equal lines are one layer, which a node pulls once: a version of its own would be shadowed by the layer above."""
+    gateway, core = (set(locks.path_of(name).read_text().splitlines()[1:]) for name in ("gateway", "core"))
+    assert gateway < core
+
+
+def test_every_module_of_the_gateway_is_imported_with_the_packages_of_its_image(tmp_path: Path) -> None:
+    script = tmp_path / "imports.py"
+    script.write_text(IMPORT_WITHIN)
+    allowed = json.dumps(sorted(read_lock("gateway")))
+    done = subprocess.run([sys.executable, script, allowed], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    names = json.loads(done.stdout)
+    assert "fathom.services.gateway.server" in names
+
+
 def test_images_without_cuda_have_none() -> None:
-    for name in ("sandbox", "core", "gpu-cpu"):
+    for name in ("sandbox", "gateway", "core", "gpu-cpu"):
         assert not [package for package in read_lock(name) if package.startswith("nvidia-")], name
     assert read_lock("core")["torch"].endswith("+cpu")
     assert read_lock("gpu-cuda")["torch"] == read_lock("core")["torch"].removesuffix("+cpu")
@@ -176,7 +215,7 @@ def test_a_release_wants_its_base_by_digest(
     assert images.main(["core"]) == 1
     assert "kaniko" in capsys.readouterr().err
     assert images.main(["cores"]) == 1
-    assert "known: sandbox, core, gpu" in capsys.readouterr().err
+    assert "known: sandbox, gateway, core, gpu" in capsys.readouterr().err
 
 
 def test_a_builder_gets_target_name_and_options() -> None:
