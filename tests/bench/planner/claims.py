@@ -9,7 +9,8 @@ of the same run is the plain check that a number or name occurs somewhere in wha
 ``FATHOM_BENCH_CLAIMS_MODEL`` is the base URL of an OpenAI-compatible endpoint that reads the sentences as typed claims,
 as ``planner.judge_claims`` has it, and ``FATHOM_BENCH_CLAIMS_NAME`` the model's name, under which a first run is
 recorded. The sentences are then paragraphs of answers, six each, never both forms of one case in an answer, and every
-answer goes through the product's whole ending; all of them are under way at once.
+answer goes through the product's whole ending; all of them are under way at once. A run of which the model left an
+answer unread is not recorded.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ from tests.golden.blind.schema import FOLDER, Claim, load_claims
 MODEL = "check"
 # Sentences of an answer that a model reads in one request.
 SENTENCES = 6
+# Seconds that a person may take who plays the model.
+PATIENCE_S = 4 * 3_600.0
 CITATION = re.compile(r"\[(\d+(?:\s*[,，]\s*\d+)*)\]")
 
 
@@ -74,7 +77,7 @@ async def run() -> None:
         return
     models = make_models(url)
     # All answers are under way at once: whoever answers for the model may take long for each.
-    models["endpoint"] |= {"running": 256, "waiting": 1_024}
+    models["endpoint"] |= {"running": 256, "waiting": 1_024, "timeout_s": PATIENCE_S}
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "fathom.yaml"
         config.write_text("policy:\n  roles: {judge: endpoint}\n", encoding="utf-8")
@@ -98,7 +101,10 @@ async def measure(classifier: Classifier, clients: Clients | None) -> None:
             print_scores(path.stem, ours)
             print_scores("plain occurrence", base)
             print_faults(ours)
-            if first:
+            unread = sum(is_unread(marks) for one in ours for marks in (one.wrong, one.true))
+            if unread:
+                print(f"{unread} sentences were not read, since the model failed: not recorded")
+            elif first:
                 record(path, model, list_figures(ours))
 
 
@@ -134,7 +140,9 @@ async def judge_claims(
     claims: Sequence[Claim], own: OwnMaterial, common: Shelf, classifier: Classifier, clients: Clients
 ) -> list[Outcome]:
     """Return what the whole ending of the product finds in both forms, with a model that reads typed claims."""
-    reader = PolicyJudge(PolicyService(clients, tags=False), load_catalogue().find("judge", "en").render())
+    reader = PolicyJudge(
+        PolicyService(clients, tags=False, timeout_s=PATIENCE_S), load_catalogue().find("judge", "en").render()
+    )
     found: dict[tuple[str, bool], tuple[Finding, ...]] = {}
 
     async def finish(place: int, group: Sequence[tuple[Claim, bool]]) -> None:
@@ -190,6 +198,11 @@ def divide_findings(markdown: str, findings: Sequence[Finding]) -> list[tuple[Fi
         out.append(tuple(one for one in findings if start <= one.start < end or one.start >= len(markdown)))
         start = end + 2
     return out
+
+
+def is_unread(found: Sequence[Finding]) -> bool:
+    """Return whether the model gave nothing for the answer of a sentence, which is said at the answer's end."""
+    return any(one.kind is FindingKind.UNCHECKED and one.start == one.end for one in found)
 
 
 def list_marks(found: Sequence[Finding]) -> list[Finding]:

@@ -10,6 +10,7 @@ from tests.bench.planner.claims import (
     count_outcomes,
     divide_findings,
     group_forms,
+    is_unread,
     move_citations,
 )
 from tests.golden.blind.schema import Claim
@@ -41,6 +42,7 @@ def test_findings_belong_to_the_paragraph_of_their_words() -> None:
     # What is said at the end of a text is said of all of it.
     whole = Finding(15, 15, FindingKind.UNCHECKED, "", "no model answered")
     assert divide_findings("It fell.\n\nfour.", [whole]) == [(whole,), (whole,)]
+    assert (is_unread([whole]), is_unread([OPEN]), is_unread([FALSE])) == (True, False, False)
 
 
 def test_what_is_not_checked_is_neither_found_nor_an_alarm() -> None:

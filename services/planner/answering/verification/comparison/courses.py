@@ -33,7 +33,7 @@ PACES = (
 
 
 def judge_direction(tables: Tables, clause: Clause) -> Comparison | None:
-    """Return a rise or fall without a number that the columns do not show in its period."""
+    """Return a rise or fall without a number, judged by the columns in its period; None where they decide nothing."""
     ways = [pattern.search(clause.text) for pattern in DIRECTIONS]
     if bool(ways[0]) == bool(ways[1]) or any(is_stated(number) for number in clause.numbers):
         return None
@@ -55,7 +55,7 @@ def judge_direction(tables: Tables, clause: Clause) -> Comparison | None:
 
 
 def judge_course(clause: Clause) -> Comparison | None:
-    """Return a rise or fall that goes the other way between the two numbers that it states."""
+    """Return a rise or fall judged by the two numbers that it states; None without two."""
     stated = [one for one in clause.numbers if is_stated(one) and not one.is_difference]
     ways = [
         pattern.search(clause.text) or pace.search(clause.text) for pattern, pace in zip(DIRECTIONS, PACES, strict=True)
