@@ -32,7 +32,7 @@ class ClaimMarks:
     def merge(self, found: Sequence[Finding]) -> list[Finding]:
         """Return other findings without those that claims have settled, and with the findings of claims.
 
-        A statement that is marked already is not called unchecked as well.
+        Words that are marked already are not called unchecked as well.
         """
         left = [mark for mark in found if not self._settles(mark)]
         marked = [*left, *self.false]
