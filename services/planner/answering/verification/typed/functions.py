@@ -87,7 +87,7 @@ def per(value: Value, unit: Value, how: Value = "last") -> Column:
         raise FormulaError(f"{how!r} is none of {', '.join(REDUCTIONS)}")
     numbers = number_units(column.days, require_text(unit))
     starts = np.flatnonzero(np.diff(numbers, prepend=numbers[0] - 1))
-    ends = np.append(starts[1:], len(numbers))
+    ends: Any = np.append(starts[1:], len(numbers))
     reduction = REDUCTIONS[str(how)]
     found = [float(reduction(column.values[start:end])) for start, end in zip(starts, ends, strict=True)]
     return replace(column, days=list_unit_ends(numbers[starts], require_text(unit)), values=np.array(found))
