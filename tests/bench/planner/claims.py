@@ -212,7 +212,7 @@ def list_marks(found: Sequence[Finding]) -> list[Finding]:
 
 def count_outcomes(outcomes: Sequence[Outcome]) -> tuple[Counter[str], Counter[str], int, int]:
     """Return the claims and those found, by kind, the alarms, and the sentences that are not wholly checked."""
-    found = Counter(one.claim.kind for one in outcomes if list_marks(one.wrong))
+    found: Counter[str] = Counter(one.claim.kind for one in outcomes if list_marks(one.wrong))
     alarms = sum(bool(list_marks(one.true)) for one in outcomes)
     open_ = sum(bool(marks) and not list_marks(marks) for one in outcomes for marks in (one.wrong, one.true))
     return Counter(one.claim.kind for one in outcomes), found, alarms, open_
