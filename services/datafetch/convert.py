@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import date
 from typing import Any
 
@@ -12,6 +12,8 @@ from fathom.core.errors import InvalidField
 from fathom.services.datafetch.catalog.schema import EntitySpec, IndicatorSpec
 from fathom.services.datafetch.parser.mention import Mention
 from fathom.services.datafetch.programs.reader import ProgramReading
+from fathom.services.datafetch.programs.resolve import Gap
+from fathom.services.datafetch.programs.wording import describe_steps
 from fathom.services.datafetch.query.model import (
     Basis,
     Column,
@@ -208,8 +210,9 @@ def indicator_to_proto(spec: IndicatorSpec) -> pb.Indicator:
     )
 
 
-def program_to_proto(program: ProgramReading, own: Collection[str] = ()) -> pb.Program:
+def program_to_proto(program: ProgramReading, own: Collection[str] = (), unused: Sequence[Gap] = ()) -> pb.Program:
     """Return a program; series of the sheets in ``own`` are given by sheet and column."""
+    labels = describe_steps(program.steps, {one.name: one.words for one in program.series})
     return pb.Program(
         text=program.text,
         kind=program.kind,
@@ -222,7 +225,13 @@ def program_to_proto(program: ProgramReading, own: Collection[str] = ()) -> pb.P
             else pb.ProgramSeries(name=one.name, entity=one.entity, indicator=one.indicator, words=one.words)
             for one in program.series
         ],
-        missing=[pb.ProgramGap(words=one.words, reason=one.reason, detail=one.detail) for one in program.missing],
+        missing=[gap_to_proto(one) for one in program.missing],
         words=program.words,
         assumptions=[pb.ProgramAssumption(words=one.words, columns=one.columns) for one in program.assumptions],
+        labels=[pb.ProgramLabel(english=english, chinese=chinese) for english, chinese in labels],
+        unused=[gap_to_proto(one) for one in unused],
     )
+
+
+def gap_to_proto(gap: Gap) -> pb.ProgramGap:
+    return pb.ProgramGap(words=gap.words, reason=gap.reason, detail=gap.detail)

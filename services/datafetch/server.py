@@ -33,7 +33,9 @@ from fathom.services.datafetch.encoding import TextEncoder
 from fathom.services.datafetch.engine import MAX_QUESTION_CHARS, Engine
 from fathom.services.datafetch.lifetimes import make_lifetimes
 from fathom.services.datafetch.policy_model import PolicyModel
+from fathom.services.datafetch.programs.language import EURO
 from fathom.services.datafetch.programs.own import OwnSeries, list_own_series
+from fathom.services.datafetch.programs.wording.unused import find_unused
 from fathom.services.datafetch.query.export import XLSX, as_arrow, as_csv, as_parquet, as_xlsx
 from fathom.services.datafetch.query.free_sql import SqlFallback
 from fathom.services.datafetch.query.model import Column, Sheet
@@ -299,7 +301,10 @@ class DatafetchServicer:
             own = tuple([one for sheet_id in sheets for one in await self._list_own_series(sheet_id)])
             program = await self._engine.read_program([*earlier, request.question], as_of, own)
             if program is not None:
-                response.program.CopyFrom(program_to_proto(program, sheets))
+                # Economies have many series, and the euro is the base of all rates.
+                bare = [EURO, *(one.id for one in self._engine.layer.entities.values() if one.kind == "economy")]
+                unused = find_unused(request.question, seen.mentions, program.words, program.series, bare)
+                response.program.CopyFrom(program_to_proto(program, sheets, unused))
         return response
 
     async def _list_own_series(self, sheet_id: str) -> list[OwnSeries]:

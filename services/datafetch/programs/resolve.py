@@ -33,16 +33,21 @@ PERCENT = 100.0
 
 
 class GapReason(StrEnum):
-    """Why words cannot be used."""
+    """Why words cannot be used, or of what kind those are that a program does not use."""
 
     SERIES = "UNKNOWN_SERIES"
     PERIOD = "PERIOD"
     NUMBER = "NUMBER"
+    UNUSED_NAME = "UNUSED_NAME"
+    UNUSED_PERIOD = "UNUSED_PERIOD"
+    UNUSED_NUMBER = "UNUSED_NUMBER"
+    UNUSED_INDICATOR = "UNUSED_INDICATOR"
+    UNREAD = "UNREAD"
 
 
 @dataclass(frozen=True)
 class Gap:
-    """Words that a program cannot use."""
+    """Words that a program cannot use, or does not."""
 
     words: str
     reason: GapReason

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fathom.domain.chat.quoting import unquote
+from fathom.domain.tool_results import list_objects, make_step
 from fathom.services.planner.model.episode import Episode, Material, MaterialKind, ToolResult
 
 DATA = "data"
@@ -53,22 +52,11 @@ def read_program(result: ToolResult) -> Mapping[str, Any] | None:
     """Return the program that a result of the data tool carries; None for any other result."""
     if result.call.name != DATA:
         return None
-    head = parse_object(result.content.partition("\n")[0])
-    found = head.get("program")
+    found = make_step(result.call, result.content).head.get("program")
     return found if isinstance(found, Mapping) else None
 
 
 def list_steps(result: ToolResult) -> list[int]:
     """Return the numbers of the steps that a cell printed with a result."""
-    lines = unquote(result.content.partition("\n")[2]).splitlines() if '"step"' in result.content else []
-    printed = [parse_object(line.strip()) for line in lines if line.strip().startswith("{")]
+    printed = list_objects(make_step(result.call, result.content).body if '"step"' in result.content else "")
     return [one["step"] for one in printed if isinstance(one.get("step"), int) and "error" not in one]
-
-
-def parse_object(text: str) -> Mapping[str, Any]:
-    """Return a JSON object; an empty one for anything else."""
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}

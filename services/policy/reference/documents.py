@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from fathom.domain.text.terms import is_about, list_words, quote_best
 from fathom.services.policy.reference.conversation import Conversation
@@ -23,22 +21,16 @@ class Quote:
 
 
 def choose_hit(conversation: Conversation) -> str:
-    """Return the id of the found document that shares most terms with the question and is not read yet; "" for none."""
+    """Return the id of the first found document that speaks of the question and is not read yet; "" for none."""
     hits = [hit for step in conversation.of("search") if step.is_ok for hit in step.head.get("hits", ())]
     read = [str(step.arguments.get("id", "")) for step in conversation.of("fetch")]
-    left = [hit for hit in hits if hit.get("id") and str(hit["id"]) not in read]
-    if len(read) >= MAX_READ:
-        return ""
-    best = max(left, key=lambda hit: count_shared(hit, conversation.question), default=None)
-    return str(best["id"]) if best is not None and count_shared(best, conversation.question) else ""
-
-
-def count_shared(hit: Mapping[str, Any], question: str) -> int:
-    """Return how many terms a hit shares with a question, those of its title twice; one of several is chance."""
-    wanted, title = set(list_words(question)), set(list_words(str(hit.get("title", ""))))
-    summary = set(list_words(str(hit.get("summary", ""))))
-    fits = len(wanted & (title | summary)) >= min(2, len(wanted))
-    return 2 * len(wanted & title) + len(wanted & summary) if fits else 0
+    wanted = set(list_words(conversation.question))
+    for hit in hits if len(read) < MAX_READ else ():
+        shared = wanted & set(list_words(f"{hit.get('title', '')} {hit.get('summary', '')}"))
+        # One term of several is chance.
+        if str(hit.get("id", "")) not in ("", *read) and len(shared) >= max(1, min(2, len(wanted))):
+            return str(hit["id"])
+    return ""
 
 
 def list_quotes(conversation: Conversation, reading: Reading) -> list[Quote]:

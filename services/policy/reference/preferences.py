@@ -7,21 +7,12 @@ from collections.abc import Sequence
 
 from fathom.domain.profile.guidance import Line, find_value
 from fathom.domain.profile.kinds import Kind
-from fathom.services.policy.reference.reading import Reading, say
+from fathom.services.policy.reference.reading import Reading, load_table, say
 from fathom.services.policy.reference.tables import Sheet, list_columns
 
 CODE = re.compile(r"[A-Z]{3}")
 # Units of large amounts, as tables name them.
 SCALED = re.compile(r"\b(?:thou|mil|bil|tril)[a-z]*\b|[千百十]?[万亿]", re.IGNORECASE)
-# As the data tool reads them.
-UNITS = {
-    "thousand": "in thousands",
-    "million": "in millions",
-    "billion": "in billions",
-    "wan": "单位：万",
-    "yi": "单位：亿",
-}
-OUTPUT = "output"
 
 
 def ask_preferred(question: str, lines: Sequence[Line], reading: Reading, sheets: Sequence[Sheet]) -> str:
@@ -29,7 +20,7 @@ def ask_preferred(question: str, lines: Sequence[Line], reading: Reading, sheets
 
     What the question itself asks for binds.
     """
-    if reading.texts(OUTPUT):
+    if reading.texts("output"):
         return ""
     # The tables say whether there is anything to convert: a rate in per cent is in no currency.
     units = [str(column.get("unit", "")) for sheet in sheets for column in list_columns(sheet)]
@@ -38,7 +29,7 @@ def ask_preferred(question: str, lines: Sequence[Line], reading: Reading, sheets
         return f"{question} in {currency}"
     # Only where the source counts in thousands or more; a share price is no large amount.
     if unit and any(SCALED.search(one) for one in units):
-        return f"{question} {UNITS[unit]}"
+        return f"{question} {load_table('texts')['units'][unit]}"
     return ""
 
 

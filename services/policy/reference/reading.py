@@ -10,15 +10,16 @@ from typing import Any
 
 import yaml
 
-from fathom.services.policy.reference.conversation import Step
+from fathom.domain.tool_results import Step
 
+NOT_UNDERSTOOD = "NOT_UNDERSTOOD"
 Words = tuple[str, str, str]
 """Kind, words and canonical value of a mention."""
 
 
 @cache
 def load_table(name: str) -> Mapping[str, Any]:
-    """Return a table of this package: "phrases" (of programs) or "texts" (words of answers)."""
+    """Return a table of this package: "phrases" (of results, and thresholds) or "texts" (words of answers)."""
     text = resources.files("fathom.services.policy.reference").joinpath(f"{name}.yaml").read_text(encoding="utf-8")
     loaded: Mapping[str, Any] = yaml.safe_load(text)
     return loaded
@@ -41,6 +42,11 @@ class Reading:
     def texts(self, kind: str) -> list[str]:
         """Return the distinct words of one kind of mentions, in order."""
         return list(dict.fromkeys(text for one, text, _ in self.mentions if one == kind))
+
+    @property
+    def not_understood(self) -> list[Mapping[str, Any]]:
+        """Return the missing items of words that were not understood."""
+        return [item for item in self.missing if item.get("reason") == NOT_UNDERSTOOD]
 
     @property
     def entities(self) -> list[str]:

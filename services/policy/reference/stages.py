@@ -11,8 +11,9 @@ from fathom.domain.chat.messages import Message, Role
 from fathom.domain.chat.pipeline import COMPOSE, PLAN, REFLECT, REWRITE, Asked, read_ask
 from fathom.domain.profile.guidance import read_memory
 from fathom.domain.text.terms import is_small_talk, list_words
+from fathom.domain.tool_results import Step
 from fathom.services.policy.reference.answer import Findings, compose
-from fathom.services.policy.reference.conversation import Conversation, Step
+from fathom.services.policy.reference.conversation import Conversation
 from fathom.services.policy.reference.documents import list_quotes
 from fathom.services.policy.reference.reading import Reading, is_reason
 

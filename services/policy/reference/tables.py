@@ -37,16 +37,14 @@ def write_row(row: Sequence[str], sheet: Sheet, names: Mapping[str, str]) -> Ite
     days = " – ".join(cells[name] for name in ("date", "from", "to") if name in cells)
     for column in columns:
         name, unit = str(column["name"]), str(column.get("unit", "")).partition(" (")[0]
-        value = cells[name]
-        if value == "NaN":
-            continue
-        entity, _, rest = name.partition(".")
+        value, (entity, _, rest) = cells[name], name.partition(".")
         label = f"{names.get(entity, entity)} {rest}: " if len(columns) > 1 else ""
         if NUMBER.fullmatch(value):
             value, unit = show_number(float(value), unit)
         # "2017=100" is the base of an index and no unit of its values.
         unit = unit if unit.startswith("%") else f" {unit}" if unit and "=" not in unit else ""
-        yield f"{label}{value}{unit} ({days})"
+        if value != "NaN":
+            yield f"{label}{value}{unit} ({days})"
 
 
 def show_number(value: float, unit: str) -> tuple[str, str]:

@@ -237,9 +237,11 @@ def describe_program(program: pb.Program, sheets: Mapping[str, pb.Sheet]) -> dic
     return {
         "kind": program.kind,
         "steps": list(program.steps),
+        "labels": [[one.english, one.chinese] for one in program.labels],
         "series": [describe_series(one, variables, sheets) for one in program.series],
         "assumptions": [{"words": one.words, "columns": list(one.columns)} for one in program.assumptions],
         "missing": [{"words": one.words, "reason": one.reason, "detail": one.detail} for one in program.missing],
+        "unused": [{"words": one.words, "reason": one.reason} for one in program.unused],
         "confidence": round(program.confidence, 3),
         "link_confidence": round(program.link_confidence, 3),
         "words": list(program.words),

@@ -10,16 +10,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib import resources
 from types import MappingProxyType
 from typing import Any
+
+import yaml
 
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.chat.quoting import read_sections
 from fathom.domain.text.language import language_of
 from fathom.domain.text.markup import CITATION, show_plain
 from fathom.domain.text.terms import list_sentences, list_words
+from fathom.domain.tool_results import parse_object
 from fathom.services.policy.backends.rules.judging import NUMBER, score
-from fathom.services.policy.reference.conversation import parse_object
 
 PREFIX = "fathom.data."
 Sections = Mapping[str, str]
@@ -28,26 +32,14 @@ YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 ENDS = "?？.。!！ "
 # Words of a sentence without which it says nothing about anybody.
 LEAST_WORDS = 3
-WHY = {"en": "Why?", "zh": "为什么？"}
-REASON = {"en": "What is the reason for this: {text}?", "zh": "请说明原因：{text}？"}
-DOUBT = {"en": "How does that come about?", "zh": "这是怎么来的？"}
-SOURCE = {"en": "How does this come about: {text}?", "zh": "这一点是怎么来的：{text}？"}
-YEARLY = {"en": "And in {year}?", "zh": "那{year}年呢？"}
-EVOLVED = {
-    "constraint": {"en": "{text}, leaving out the best and the worst month?", "zh": "{text}，剔除最好和最差的月份？"},
-    "example": {
-        "en": "{text}? Answer in the form: value, day, source; for example 12.5%, 2020-03-31, annual report.",
-        "zh": "{text}？请按“数值，日期，来源”的格式回答，例如：12.5%，2020-03-31，年报。",
-    },
-    "deepen": {
-        "en": "What explains the answer to this, and what followed from it: {text}?",
-        "zh": "以下问题的结果由什么造成，又带来了什么后果：{text}？",
-    },
-    "widen": {
-        "en": "Which others in the same field differ most in this respect: {text}?",
-        "zh": "同一领域中还有哪些在这方面差别最大：{text}？",
-    },
-}  # fmt: skip
+
+
+@cache
+def load_wording() -> Mapping[str, Any]:
+    """Return the questions that are written, by kind and language."""
+    text = resources.files("fathom.services.policy.backends.rules").joinpath("wording.yaml").read_text("utf-8")
+    loaded: Mapping[str, Any] = yaml.safe_load(text)
+    return loaded
 
 
 def write_reply(schema_json: str, messages: Sequence[Message]) -> str | None:
@@ -70,26 +62,34 @@ def write_reply(schema_json: str, messages: Sequence[Message]) -> str | None:
 def follow_question(shown: Sections) -> dict[str, Any]:
     """Ask for another year where the earlier question has one, else for the reason."""
     text = shown.get("Question", "").strip()
-    language = language_of(text)
+    language, wording = language_of(text), load_wording()
     years = YEAR.findall(text)
     if years:
         # A year earlier and not later, since the next one may have no figures yet.
         other = str(int(years[-1]) - 1)
         at = text.rindex(years[-1])
         rewritten = text[:at] + other + text[at + len(other) :]
-        return {"question": YEARLY[language].format(year=other), "rewritten": rewritten}
-    return {"question": WHY[language], "rewritten": REASON[language].format(text=text.rstrip(ENDS))}
+        return {"question": wording["yearly"][language].format(year=other), "rewritten": rewritten}
+    return {
+        "question": wording["why"][language],
+        "rewritten": wording["reason"][language].format(text=text.rstrip(ENDS)),
+    }
 
 
 def follow_answer(shown: Sections) -> dict[str, Any]:
     """Ask about the first sentence of the answer that states a figure, else about its first sentence."""
-    language, answer = language_of(shown.get("Question", "")), shown.get("Answer", "")
+    language, wording = language_of(shown.get("Question", "")), load_wording()
+    answer = shown.get("Answer", "")
     sentences = [part.strip() for part in list_sentences(answer) if len(list_words(part)) >= LEAST_WORDS]
     # Citations are numbers as well, and state nothing.
     stated = [part for part in sentences if NUMBER.search(CITATION.sub("", part))]
     span = (stated or sentences or [answer.strip()])[0]
     text = show_plain(span).rstrip(ENDS)
-    return {"span": span, "question": DOUBT[language], "rewritten": SOURCE[language].format(text=text)}
+    return {
+        "span": span,
+        "question": wording["doubt"][language],
+        "rewritten": wording["source"][language].format(text=text),
+    }
 
 
 def judge_wording(shown: Sections) -> dict[str, Any]:
@@ -185,7 +185,8 @@ def correct(shown: Sections) -> dict[str, Any]:
 def evolve(shown: Sections) -> dict[str, Any]:
     """Put the question into the form of an operation."""
     text = shown.get("Question", "").strip()
-    forms = EVOLVED.get(shown.get("Operation", "").strip(), EVOLVED["deepen"])
+    known = load_wording()["evolved"]
+    forms = known.get(shown.get("Operation", "").strip(), known["deepen"])
     return {"question": forms[language_of(text)].format(text=text.rstrip(ENDS))}
 
 

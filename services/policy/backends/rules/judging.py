@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.chat.quoting import unquote
 from fathom.domain.text.terms import list_words
-from fathom.services.policy.reference.conversation import parse_object
+from fathom.domain.tool_results import parse_object
 
 PAIRWISE, RUBRIC = "fathom.judge.pairwise", "fathom.judge.rubric"
 # A title, and the quotation below it on lines of its own.

@@ -97,7 +97,7 @@ def test_three_earlier_questions_are_taken() -> None:
 
 
 def test_every_field_of_a_program_reaches_the_caller() -> None:
-    message = program_to_proto(READING)
+    message = program_to_proto(READING, unused=[Gap("gilt", GapReason.UNREAD, "no step uses it")])
     assert {field.name for field, _ in message.ListFields()} == set(pb.Program.DESCRIPTOR.fields_by_name)
     assert message.series[0] == pb.ProgramSeries(name="s1", entity="GOLD", indicator="close_adj", words="gold")
     assert message.missing[0] == pb.ProgramGap(words="2010", reason="PERIOD", detail="why")

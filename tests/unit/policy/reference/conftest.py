@@ -16,6 +16,7 @@ import pytest
 
 from fathom.domain import frames
 from fathom.domain.chat.messages import Completion, Message, Role, ToolSpec
+from fathom.services.datafetch.programs.wording import describe_steps
 from fathom.services.policy.backends.rules.backend import RulesBackend
 from fathom.services.policy.config import RulesModel
 from fathom.services.policy.model import Request
@@ -232,7 +233,8 @@ BETA = {"name": "s2", "entity": "BBB", "indicator": "close_adj", "words": "Beta"
 def make_program(steps: Sequence[str], **changed: Any) -> dict[str, Any]:
     """Return a sure program over Alpha's prices."""
     sure = {"kind": "calculation", "confidence": 0.97, "link_confidence": 0.99, "missing": [], "words": ["Alpha"]}
-    return {**sure, "steps": list(steps), "series": [ALPHA], **changed}
+    made = {**sure, "steps": list(steps), "series": [ALPHA], **changed}
+    return {"labels": describe_steps(steps, {one["name"]: one["words"] for one in made["series"]}), **made}
 
 
 def compare(*functions: str) -> dict[str, Any]:

@@ -93,10 +93,17 @@ async def test_a_premise_that_the_values_contradict_comes_first(drive: Any, worl
 
 
 async def test_a_program_that_leaves_a_name_of_the_question_out_is_not_computed(drive: Any, world: Any) -> None:
-    world.program = make_program(STEPS[:1])
+    world.program = make_program(STEPS[:1], unused=[{"words": "Beta", "reason": "UNUSED_NAME"}])
     world.words = [["entity", "Alpha", "AAA"], ["entity", "Beta", "BBB"], ["measure", "highest", "max"]]
     talk = await drive("When were Alpha and Beta highest?", world)
     assert not any("finance.steps" in str(arguments.get("code")) for _, arguments in talk.calls)
+
+
+async def test_words_that_a_doubtful_program_does_not_use_are_open(drive: Any, world: Any) -> None:
+    world.program = make_program(STEPS[:1], confidence=0.88, unused=[{"words": "gilt", "reason": "UNREAD"}])
+    talk = await drive(QUESTION, world)
+    assert "maximum of Alpha" in talk.answer
+    assert talk.calls[-1][1]["reading"]["open"][0] == "gilt"
 
 
 async def test_one_value_is_told_from_the_table_of_the_question(drive: Any, world: Any) -> None:
@@ -122,13 +129,6 @@ async def test_an_answer_from_a_doubtful_program_says_so_first(drive: Any, world
     assert "maximum of Alpha" in talk.answer
     left = talk.calls[-1][1]["reading"]["open"]
     assert left == ["the question may ask for more or for something else than these steps"]
-
-
-async def test_a_proper_name_before_a_series_that_no_step_uses_is_not_dropped(drive: Any, world: Any) -> None:
-    world.program = make_program(["f.mean(s1)"])
-    world.words = [["unknown", "UK", ""], ["unknown", "gilt", ""]]
-    talk = await drive("UK gilt Alpha, average", world)
-    assert not any("finance.steps" in str(arguments.get("code")) for _, arguments in talk.calls)
 
 
 OWN = {"name": "s1", "words": "Tencent", "variable": "sheet_1", "column": "腾讯", "dates": "日期"}

@@ -547,7 +547,7 @@ class ReadQuestionResponse(_message.Message):
     def __init__(self, understood: _Optional[_Union[TypedQuery, _Mapping]] = ..., mentions: _Optional[_Iterable[_Union[Mention, _Mapping]]] = ..., program: _Optional[_Union[Program, _Mapping]] = ...) -> None: ...
 
 class Program(_message.Message):
-    __slots__ = ("text", "kind", "confidence", "link_confidence", "steps", "series", "missing", "words", "assumptions")
+    __slots__ = ("text", "kind", "confidence", "link_confidence", "steps", "series", "missing", "words", "assumptions", "labels", "unused")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
@@ -557,6 +557,8 @@ class Program(_message.Message):
     MISSING_FIELD_NUMBER: _ClassVar[int]
     WORDS_FIELD_NUMBER: _ClassVar[int]
     ASSUMPTIONS_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    UNUSED_FIELD_NUMBER: _ClassVar[int]
     text: str
     kind: str
     confidence: float
@@ -566,7 +568,17 @@ class Program(_message.Message):
     missing: _containers.RepeatedCompositeFieldContainer[ProgramGap]
     words: _containers.RepeatedScalarFieldContainer[str]
     assumptions: _containers.RepeatedCompositeFieldContainer[ProgramAssumption]
-    def __init__(self, text: _Optional[str] = ..., kind: _Optional[str] = ..., confidence: _Optional[float] = ..., link_confidence: _Optional[float] = ..., steps: _Optional[_Iterable[str]] = ..., series: _Optional[_Iterable[_Union[ProgramSeries, _Mapping]]] = ..., missing: _Optional[_Iterable[_Union[ProgramGap, _Mapping]]] = ..., words: _Optional[_Iterable[str]] = ..., assumptions: _Optional[_Iterable[_Union[ProgramAssumption, _Mapping]]] = ...) -> None: ...
+    labels: _containers.RepeatedCompositeFieldContainer[ProgramLabel]
+    unused: _containers.RepeatedCompositeFieldContainer[ProgramGap]
+    def __init__(self, text: _Optional[str] = ..., kind: _Optional[str] = ..., confidence: _Optional[float] = ..., link_confidence: _Optional[float] = ..., steps: _Optional[_Iterable[str]] = ..., series: _Optional[_Iterable[_Union[ProgramSeries, _Mapping]]] = ..., missing: _Optional[_Iterable[_Union[ProgramGap, _Mapping]]] = ..., words: _Optional[_Iterable[str]] = ..., assumptions: _Optional[_Iterable[_Union[ProgramAssumption, _Mapping]]] = ..., labels: _Optional[_Iterable[_Union[ProgramLabel, _Mapping]]] = ..., unused: _Optional[_Iterable[_Union[ProgramGap, _Mapping]]] = ...) -> None: ...
+
+class ProgramLabel(_message.Message):
+    __slots__ = ("english", "chinese")
+    ENGLISH_FIELD_NUMBER: _ClassVar[int]
+    CHINESE_FIELD_NUMBER: _ClassVar[int]
+    english: str
+    chinese: str
+    def __init__(self, english: _Optional[str] = ..., chinese: _Optional[str] = ...) -> None: ...
 
 class ProgramAssumption(_message.Message):
     __slots__ = ("words", "columns")

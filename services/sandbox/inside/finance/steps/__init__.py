@@ -12,7 +12,7 @@ ret, change, pct, cagr, grow, portfolio, drawdown, rise, recovery, vol, sharpe, 
 crossover: a rule of trading
 count_if, share_if, first_if, last_if, longest, crossings
 start, end, later, earlier, days, months, years, sessions
-show: a result as one line of JSON
+show: a result as one line of JSON; run_step: a step that may fail, with its words
 """
 
 from fathom.services.sandbox.inside.finance.steps.conditions import (
@@ -26,7 +26,7 @@ from fathom.services.sandbox.inside.finance.steps.conditions import (
 )
 from fathom.services.sandbox.inside.finance.steps.dates import days, earlier, end, later, months, sessions, start, years
 from fathom.services.sandbox.inside.finance.steps.money import real
-from fathom.services.sandbox.inside.finance.steps.output import show
+from fathom.services.sandbox.inside.finance.steps.output import run_step, show
 from fathom.services.sandbox.inside.finance.steps.portfolios import grow, portfolio
 from fathom.services.sandbox.inside.finance.steps.risk import (
     beta,
@@ -150,6 +150,7 @@ __all__ = [
     "rise",
     "rolling_max",
     "rolling_min",
+    "run_step",
     "sessions",
     "share",
     "share_if",

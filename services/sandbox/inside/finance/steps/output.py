@@ -1,9 +1,10 @@
-"""Show results as lines of JSON, one for each step of a program."""
+"""Run the steps of a program, and show their results as lines of JSON, one for each step."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 from fathom.services.sandbox.inside.finance.errors import InvalidArgument
@@ -15,6 +16,7 @@ from fathom.services.sandbox.inside.finance.steps.values import (
     describe_class,
     show_day,
 )
+from fathom.services.sandbox.inside.finance.steps.wording import describe_result
 
 # Members, and days of a count, that a line of output lists; the rest is counted under "more".
 MOST_SHOWN = 40
@@ -27,6 +29,23 @@ def show(number: int, value: Any) -> None:
     ``convention_zh``. A line has its first, last, lowest and highest value in the window.
     """
     print(json.dumps({"step": number} | to_json(value), ensure_ascii=False, allow_nan=False))
+
+
+def run_step(number: int, what: str, call: Callable[[], Any], language: str = "en") -> Any:
+    """Print in words what a step computes, then its result or its error, each as a line of JSON; return the result.
+
+    The result has its words in a language, "en" or "zh". A step that fails leaves the others and returns None, by which
+    a later step that uses it fails in turn.
+    """
+    print(json.dumps({"computes": number, "what": what}, ensure_ascii=False))
+    try:
+        value = call()
+        shown = to_json(value)
+        found = shown | describe_result(shown, language)
+    except (ValueError, ArithmeticError, TypeError, KeyError, AttributeError) as error:
+        value, found = None, {"error": str(error)}
+    print(json.dumps({"step": number} | found, ensure_ascii=False, allow_nan=False))
+    return value
 
 
 def to_json(value: Any) -> dict[str, Any]:

@@ -1,0 +1,71 @@
+"""The words of a question that its program does not use, as the reading by rules finds them.
+
+The learned reader has no notion of words that it passes over; whoever computes its program must know them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import takewhile
+from types import MappingProxyType
+
+from fathom.services.datafetch.parser.mention import Mention, MentionKind, select
+from fathom.services.datafetch.programs.resolve import Gap, GapReason, NamedSeries
+
+REASONS = MappingProxyType(
+    {
+        MentionKind.ENTITY: GapReason.UNUSED_NAME,
+        MentionKind.PERIOD: GapReason.UNUSED_PERIOD,
+        MentionKind.PARAMETER: GapReason.UNUSED_NUMBER,
+        MentionKind.INDICATOR: GapReason.UNUSED_INDICATOR,
+        MentionKind.UNKNOWN: GapReason.UNREAD,
+    }
+)
+
+
+def find_unused(
+    question: str,
+    mentions: Sequence[Mention],
+    words: Sequence[str],
+    series: Sequence[NamedSeries],
+    economies: Collection[str],
+) -> list[Gap]:
+    """Return the names, periods, numbers and unread words of a question that none of a program's words has.
+
+    ``economies`` are the entities that are no series of their own.
+    """
+    entities = {item.value for item in select(mentions, MentionKind.ENTITY)} - set(economies)
+    # A number in words may count what is named beside it.
+    counts, computed = ("1", str(len(entities))), {one.indicator for one in series}
+    cut, used = set(find_cut_names(question, mentions, series)), [text.casefold() for text in words]
+    found: list[Gap] = []
+    for item in mentions:
+        text = question[item.start : item.end]
+        is_number = item.value.split(" ")[0] not in counts and any(map(str.isdigit, text))
+        is_asked = {
+            MentionKind.ENTITY: item.value in entities,
+            MentionKind.PARAMETER: is_number,
+            MentionKind.INDICATOR: item.value not in computed,
+        }
+        if item.kind not in REASONS or not is_asked.get(item.kind, True):
+            continue
+        reason = GapReason.UNUSED_NAME if item in cut else REASONS[item.kind]
+        within = [text.casefold() in one or (is_decisive(reason) and one in text.casefold()) for one in used]
+        if item in cut or not any(within):
+            found.append(Gap(text, reason, f"no step uses {text!r}"))
+    return list(dict.fromkeys(found))
+
+
+def is_decisive(reason: GapReason) -> bool:
+    """Return whether a program without such words computes something else than what is asked."""
+    return reason in (GapReason.UNUSED_NAME, GapReason.UNUSED_PERIOD, GapReason.UNUSED_NUMBER)
+
+
+def find_cut_names(question: str, mentions: Sequence[Mention], series: Sequence[NamedSeries]) -> Iterator[Mention]:
+    """Yield unread words right before a series' words, where one is a proper name: "UK" and "gilt" of "UK gilt 10y"."""
+    unread = {question[item.start : item.end]: item for item in select(mentions, MentionKind.UNKNOWN)}
+    for one in series:
+        before = question[: question.find(one.words)].split() if one.words in question else []
+        run = list(takewhile(unread.__contains__, reversed(before)))
+        if any(char.isupper() for word in run for char in word):
+            yield from (unread[word] for word in run)

@@ -1,0 +1,48 @@
+"""Words of a question that its program does not use."""
+
+from __future__ import annotations
+
+import pytest
+
+from fathom.services.datafetch.parser.mention import Mention, MentionKind
+from fathom.services.datafetch.programs.resolve import NamedSeries
+from fathom.services.datafetch.programs.wording.unused import find_unused
+
+K = MentionKind
+ALPHA, BETA = (K.ENTITY, "Alpha", "AAA"), (K.ENTITY, "Beta", "BBB")
+
+
+def find(question: str, words: list[str], *mentions: tuple[MentionKind, str, str], series: str = "Alpha") -> list[str]:
+    """Return reason and words of what a program with such words over one series leaves out of a question."""
+    read = [
+        Mention(kind, question.index(text), question.index(text) + len(text), value) for kind, text, value in mentions
+    ]
+    named = [NamedSeries("s1", "AAA", "close_adj", series)]
+    return [f"{one.reason} {one.words}" for one in find_unused(question, read, words, named, ["US"])]
+
+
+@pytest.mark.parametrize(
+    ("question", "words", "mentions", "unused"),
+    [
+        ("When were Alpha and Beta highest?", ["Alpha"], [ALPHA, BETA], ["UNUSED_NAME Beta"]),
+        ("Alpha in 2019 and 2020", ["Alpha", "2019"], [ALPHA, (K.PERIOD, "2020", "x")], ["UNUSED_PERIOD 2020"]),
+        ("Alpha in March 2019", ["Alpha", "March 2019"], [ALPHA, (K.PERIOD, "2019", "x")], []),
+        ("Alpha above 30", ["Alpha"], [ALPHA, (K.PARAMETER, "30", "30")], ["UNUSED_NUMBER 30"]),
+        ("The 2 of Alpha and Beta", ["Alpha", "Beta"], [ALPHA, BETA, (K.PARAMETER, "2", "2")], []),
+        ("US unemployment and Alpha", ["Alpha"], [(K.ENTITY, "US", "US"), ALPHA], []),
+        ("Alpha's revenue", ["Alpha"], [ALPHA, (K.INDICATOR, "revenue", "rev")], ["UNUSED_INDICATOR revenue"]),
+        ("Alpha's price", ["Alpha"], [ALPHA, (K.INDICATOR, "price", "close_adj")], []),
+        ("Alpha widdershins", ["Alpha"], [ALPHA, (K.UNKNOWN, "widdershins", "")], ["UNREAD widdershins"]),
+        ("Alpha, highest", ["Alpha"], [ALPHA, (K.MEASURE, "highest", "max")], []),
+    ],
+)
+def test_names_periods_and_numbers_that_no_step_has_are_named(
+    question: str, words: list[str], mentions: list[tuple[MentionKind, str, str]], unused: list[str]
+) -> None:
+    assert find(question, words, *mentions) == unused
+
+
+def test_a_proper_name_before_a_series_makes_it_another_one() -> None:
+    read = [(K.UNKNOWN, "UK", ""), (K.UNKNOWN, "gilt", "")]
+    assert find("UK gilt Alpha, average", ["Alpha"], *read) == ["UNUSED_NAME UK", "UNUSED_NAME gilt"]
+    assert find("average gilt Alpha", ["Alpha"], (K.UNKNOWN, "gilt", "")) == ["UNREAD gilt"]

@@ -1,0 +1,44 @@
+"""Lists of questions, which are given to researchers of their own."""
+
+from __future__ import annotations
+
+from fathom.domain.tool_results import Step
+from fathom.services.policy.reference.conversation import Conversation
+from fathom.services.policy.reference.policy import next_call
+
+TOOLS = ("data", "delegate", "finish")
+LIST = "1. How did gold do in 2019?\n2. How did oil do in 2019?"
+PARTS = ["How did gold do in 2019?", "How did oil do in 2019?"]
+AS_OF = "Data as of 2022-12-28 [1]."
+
+
+def make_answer(part: str, body: str, status: str = "ok") -> Step:
+    return Step("delegate", {"question": part}, {"status": status, "error": "out of time"}, body)
+
+
+def test_each_question_of_a_list_goes_to_a_researcher_in_one_round() -> None:
+    call = next_call(Conversation(LIST, (), False), TOOLS)
+    assert [(one.tool, one.arguments["question"]) for one in (call, *call.beside)] == [
+        ("delegate", one) for one in PARTS
+    ]
+    assert all(one.arguments["intent"] for one in (call, *call.beside))
+
+
+def test_without_researchers_a_list_is_one_question() -> None:
+    call = next_call(Conversation(LIST, (), False), ("data", "finish"))
+    assert (call.tool, call.beside) == ("data", ())
+
+
+def test_the_answers_stand_under_their_questions_and_what_all_say_is_said_once() -> None:
+    steps = (make_answer(PARTS[0], f"Up 18 % [1].\n\n{AS_OF}"), make_answer(PARTS[1], f"Up 34 % [2].\n\n{AS_OF}"))
+    call = next_call(Conversation(LIST, steps, False), TOOLS)
+    assert call.tool == "finish"
+    assert call.arguments["answer"] == f"### {PARTS[0]}\n\nUp 18 % [1].\n\n### {PARTS[1]}\n\nUp 34 % [2].\n\n{AS_OF}"
+    assert "reading" not in call.arguments
+
+
+def test_a_question_that_no_researcher_answered_is_open() -> None:
+    steps = (make_answer(PARTS[0], "Up 18 % [1]."), make_answer(PARTS[1], "", status="failed"))
+    call = next_call(Conversation(LIST, steps, False), TOOLS)
+    assert "A step failed: delegate: out of time." in call.arguments["answer"]
+    assert call.arguments["reading"] == {"open": [PARTS[1]]}
