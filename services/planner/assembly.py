@@ -233,7 +233,7 @@ class ResourcesFactory:
         checked = CheckedEnding(
             evidence,
             Figures(python, PolicyCoder(policy, self._mend_prompt)),
-            PolicyJudge(policy, self._judge_prompt, config.answer_material_tokens) if config.judge_claims else None,
+            PolicyJudge(policy, self._judge_prompt) if config.judge_claims else None,
             config.correct_answers,
             config.answer_material_tokens,
             self.classifier,

@@ -197,7 +197,7 @@ class Config(Settings):
     """True compares answers with their questions in rollouts too, which adds a round to some episodes of a training."""
     judge_claims: bool = False
     """True asks the role ``judge`` to read the statements of an answer as typed claims, which are then computed and
-    looked up; one call per text."""
+    looked up; one call per ten statements of a text."""
     answer_material_tokens: int = Field(default=3_000, ge=200)
     """Tokens of the material list in a correction, by an upper estimate."""
     workflow_widening: frozenset[str] = frozenset({"frameworks", "indicators", "association"})

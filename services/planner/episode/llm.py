@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from fathom.api.policy.v1 import policy_pb2 as pb
 from fathom.clients import Clients
+from fathom.clients.client import STREAM_TIMEOUT_S
 from fathom.clients.completions import read_completion
 from fathom.core.ids import new_id
 from fathom.domain.chat.messages import Completion, Message, Role, Sampling, ToolSpec
@@ -20,8 +21,9 @@ WRITER = "writer"
 class PolicyService:
     """Source of completions through ``clients.policy``."""
 
-    def __init__(self, clients: Clients, *, tags: bool) -> None:
-        self._clients = clients
+    def __init__(self, clients: Clients, *, tags: bool, timeout_s: float = STREAM_TIMEOUT_S) -> None:
+        """Create the source; ``timeout_s`` is the longest time of one completion."""
+        self._clients, self._timeout_s = clients, timeout_s
         self._format = pb.TOOL_FORMAT_TAGS if tags else pb.TOOL_FORMAT_HERMES
 
     async def generate(
@@ -53,7 +55,9 @@ class PolicyService:
             without_deltas=hear is None,
         )
         waiting = current_waits().waiting
-        return completion_from_proto(await read_completion(self._clients, request, hear, waiting=waiting))
+        return completion_from_proto(
+            await read_completion(self._clients, request, hear, timeout_s=self._timeout_s, waiting=waiting)
+        )
 
 
 class PolicyTokens:

@@ -87,9 +87,9 @@ def answer_of(call: ToolCall) -> str:
     return str(json.loads(call.arguments_json)["answer"])
 
 
-def make_episode(draft: str, material: Sequence[Material]) -> Episode:
+def make_episode(draft: str, material: Sequence[Material], run_id: str = "run_1") -> Episode:
     """Make an episode that has collected the material and has just said the draft."""
-    task = Task("run_1", QUESTION, "rules", Sampling(), Limits(10, 10_000, time.monotonic() + 100))
+    task = Task(run_id, QUESTION, "rules", Sampling(), Limits(10, 10_000, time.monotonic() + 100))
     call = parse_tool_calls(format_tool_call("finish", {"answer": draft}))[1][0]
     result = ToolResult(ToolCall("c0", "data", "{}"), "", "", ToolStatus.OK, 0, tuple(material))
     completion = Completion((1,), (2,), (0.0,), "", (call,), FinishReason.TOOL_CALLS, 0, 0, Usage(), True, "rules")

@@ -294,6 +294,7 @@ def test_marks_are_put_in_by_code_points_and_come_out_as_parts(run_module: Runne
             ("12.3%", "NUMBER"),
             ("All of it is **said twice** and goes on.", "REPEATED"),
             ("end", "TIME"),
+            ("Up", "UNCHECKED"),
         )
     ]
     findings += [
@@ -310,6 +311,7 @@ def test_marks_are_put_in_by_code_points_and_come_out_as_parts(run_module: Runne
     assert {"index": 0, "text": "12.3%"} in found["parts"]
     assert {"index": 1} in found["parts"]
     assert {"index": 2, "text": "end"} in found["parts"]
+    assert {"index": 3, "text": "Up"} in found["parts"]
     assert found["alone"] == ["a ", {"index": 7}, "b"]
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import math
 
-from fathom.api.planner.v1.trajectory_pb2 import STOP_REASON_FINISHED, TOOL_STATUS_OK, Trajectory
+from fathom.api.planner.v1.trajectory_pb2 import (
+    FINDING_KIND_UNCHECKED,
+    STOP_REASON_FINISHED,
+    TOOL_STATUS_OK,
+    Trajectory,
+)
 from fathom.core.errors import FathomError
 
 
@@ -39,7 +44,9 @@ def is_answered(trajectory: Trajectory) -> bool:
     """
     answer = trajectory.answer
     # Each is what the answer itself says of its gaps.
-    if answer.findings or answer.open or answer.HasField("clarification"):
+    # What no check decided is nothing that an answer says of itself.
+    has_fault = any(finding.kind != FINDING_KIND_UNCHECKED for finding in answer.findings)
+    if has_fault or answer.open or answer.HasField("clarification"):
         return False
     material = [item for step in trajectory.steps for item in step.material] + list(answer.material)
     # Sources may hold a gap beside what was found; it counts when the answer rests on it.

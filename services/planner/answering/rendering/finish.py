@@ -22,7 +22,7 @@ from fathom.services.planner.answering.rendering.missing import append_missing
 from fathom.services.planner.answering.rendering.report import find_missing_sections, is_report
 from fathom.services.planner.answering.rendering.skeleton import Skeleton, place_omissions
 from fathom.services.planner.answering.verification.causes import label_answer
-from fathom.services.planner.answering.verification.claims import Sentence, parse_sentences
+from fathom.services.planner.answering.verification.claims import parse_sentences
 from fathom.services.planner.answering.verification.evidence import Evidence, Source
 from fathom.services.planner.answering.verification.review import (
     find_repeated,
@@ -31,8 +31,7 @@ from fathom.services.planner.answering.verification.review import (
     mark_unchecked,
     render_markdown,
 )
-from fathom.services.planner.answering.verification.typed.claim import TypedClaim
-from fathom.services.planner.answering.verification.typed.judge import ClaimJudge
+from fathom.services.planner.answering.verification.typed.marking import ClaimMarks, mark_claims
 from fathom.services.planner.answering.verification.verifier import Verifier
 from fathom.services.planner.classification.classifier import Classifier
 from fathom.services.planner.model.episode import Answer, Episode, Finding, FindingKind, Material, MaterialKind
@@ -80,7 +79,7 @@ class CheckedEnding:
     material_tokens: int = 3_000
     classifier: Classifier | None = None
     """Classifier of clauses; without it causes are found by their conjunctions only."""
-    _judged: dict[str, tuple[Finding, ...]] = field(default_factory=dict)
+    _judged: dict[str, ClaimMarks] = field(default_factory=dict)
 
     async def finish(self, text: str, episode: Episode, last: bool) -> Answer | Message:
         """Return the answer, or a correction request, at most once per episode."""
@@ -148,47 +147,40 @@ class CheckedEnding:
         # Pure computation, in a thread: other episodes must stream meanwhile.
         found = list(await asyncio.to_thread(verifier.verify, markdown))
         found += [*find_uncited(markdown, known, labels), *find_repeated(markdown), *mark_unchecked(markdown, labels)]
-        return [*found, *await self._judge_claims(markdown, episode, found, sources)]
+        if self.judge is None:
+            return [*found, *await asyncio.to_thread(verifier.list_unchecked, markdown, found)]
+        return await self._judge_claims(markdown, episode, found, sources)
 
     async def _judge_claims(
         self, markdown: str, episode: Episode, found: Sequence[Finding], sources: Sequence[Source]
-    ) -> tuple[Finding, ...]:
-        """Return findings for statements whose claims, as the judge model reads them, the material contradicts.
+    ) -> list[Finding]:
+        """Return the findings with those of the claims that the judge model reads, and without what claims settle.
 
-        Asked once per text, empty when the judge fails.
+        It is asked once per text. Where it fails, the findings stand, and a further one says so.
         """
         if self.judge is None:
-            return ()
+            return list(found)
         # A draft without findings is checked again as the answer, mostly unchanged: the judge is asked once per text.
         if markdown not in self._judged:
             cited = [s for s in parse_sentences(markdown) if s.own and not s.heading and not s.row]
-            clean = [s for s in cited if not any(s.start <= mark.start < s.end for mark in found)]
             try:
-                claims = (
-                    await self.judge.read_claims(
-                        episode, [markdown[s.start : s.start + len(s.text)].strip() for s in clean]
-                    )
-                    if clean
-                    else []
-                )
+                claims = await self.judge.read_claims(episode, markdown, cited) if cited else []
             # The judge is an extra: an answer must not fail because of it.
             except FathomError:
-                claims = []
-            self._judged[markdown] = tuple(await asyncio.to_thread(mark_false_claims, markdown, clean, claims, sources))
-        return self._judged[markdown]
+                claims = None
+            self._judged[markdown] = (
+                await asyncio.to_thread(mark_claims, markdown, cited, claims, sources)
+                if claims is not None
+                else make_unread(markdown)
+            )
+        return self._judged[markdown].merge(found)
 
 
-def mark_false_claims(
-    markdown: str, statements: Sequence[Sentence], claims: Sequence[TypedClaim], sources: Sequence[Source]
-) -> list[Finding]:
-    """Return a finding for each statement with a false claim, with the reason of the first one."""
-    judge, out = ClaimJudge(sources), []
-    for number, sentence in enumerate(statements, start=1):
-        reasons = (judge.explain(claim, sentence.cited) for claim in claims if claim.statement == number)
-        if why := next((reason for reason in reasons if reason), ""):
-            place = sentence.start, sentence.start + len(sentence.text.rstrip())
-            out.append(Finding(*place, FindingKind.EVENT, markdown[slice(*place)], why, sentence.cited))
-    return out
+def make_unread(markdown: str) -> ClaimMarks:
+    """Return the finding at the end of a text whose claims no model has read."""
+    end = len(markdown)
+    why = "the model that reads claims gave none: causes and comparisons were checked by their words only"
+    return ClaimMarks(unchecked=[Finding(end, end, FindingKind.UNCHECKED, "", why)])
 
 
 def find_omissions(markdown: str, episode: Episode) -> list[Finding]:

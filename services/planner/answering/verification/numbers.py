@@ -81,9 +81,11 @@ NUMBER = re.compile(
     (?:[ \u00a0\u202f-]?(?P<unit>{WORDS}))?(?P<close>\s?[)）])?""",
     re.VERBOSE | re.IGNORECASE,
 )
-# Numerals count only with a power (十, 百, …) and a unit: 一 alone is mostly an article.
+# Numerals count only with a power (十, 百, …) and a unit, or where they are as long as 四百一十二万 and 一点三亿:
+# 一 alone is mostly an article.
 CHINESE = re.compile(
-    rf"百分之([{DIGITS}两十百千点]+)|([{ONE_TO_NINE}两][{DIGITS}两十百千万亿点]*[十百千万亿点][{DIGITS}两十百千万亿]*)(个百分点|个基点|倍|元|美元|点|家|人|股|吨|桶)"
+    rf"百分之([{DIGITS}两十百千点]+)|([{ONE_TO_NINE}两][{DIGITS}两十百千万亿点]*[十百千万亿点][{DIGITS}两十百千万亿]*)(个百分点|个基点|倍|元|美元|点|家|人|股|吨|桶)|"
+    rf"([{ONE_TO_NINE}两][{DIGITS}两十百千万亿点]{{2,}}[万亿])"
 )
 NAME_BEFORE = re.compile(r"(?<![A-Za-z])[A-Z][A-Za-z]*$")
 POWERS = {"十": 10, "百": 100, "千": 1000}
@@ -213,7 +215,7 @@ def find_noun(text: str, place: int) -> str:
 
 def parse_chinese(match: re.Match[str]) -> Number:
     """Convert a Chinese numeral such as 百分之十二点三 or 三千五百亿元."""
-    words, unit = (match.group(1), "个百分点") if match.group(1) else (match.group(2), match.group(3))
+    words, unit = (match.group(1), "个百分点") if match.group(1) else (match.group(2) or match.group(4), match.group(3))
     value, decimals = parse_chinese_value(words)
     scale = next((1e8 if "亿" in words else 1e4 for power in "亿万" if power in words), 1.0)
     kind = "%" if unit == "个百分点" else "bp" if unit == "个基点" else ""

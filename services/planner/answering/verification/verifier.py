@@ -49,6 +49,16 @@ class Verifier:
         as_written = (replace(mark, text=markdown[mark.start : mark.end]) for mark in out)
         return tuple(sorted(as_written, key=lambda mark: (mark.start, mark.end)))
 
+    def list_unchecked(self, markdown: str, found: Sequence[Finding]) -> tuple[Finding, ...]:
+        """Return a finding for each statement that cites material, has no finding, and was not decided."""
+        out: list[Finding] = []
+        for sentence in parse_sentences(markdown):
+            cited = [self._material.sources[number] for number in sentence.cited if number in self._material.sources]
+            is_marked = any(mark.start < sentence.end and sentence.start < mark.end for mark in found)
+            if cited and not (sentence.row or sentence.heading or is_marked):
+                out += self._statements.list_unchecked(sentence, cited)
+        return tuple(replace(mark, text=markdown[mark.start : mark.end]) for mark in out)
+
     def _verify_sentence(self, sentence: Sentence, before: Sentence | None) -> list[Finding]:
         cited = [self._material.sources[number] for number in sentence.cited if number in self._material.sources]
         # Without a citation anything may support the sentence; that it lacks one is a finding of its own.

@@ -28,9 +28,9 @@ class OwnMaterial:
     def __init__(self, servicer: Any, store: ObjectStore) -> None:
         self._servicer, self.store = servicer, store
 
-    async def make(self, items: Sequence[ClaimItem]) -> tuple[Material, ...]:
-        """Return the items as materials, numbered from 1 as the case cites them."""
-        return tuple([await self._make_item(number, item) for number, item in enumerate(items, 1)])
+    async def make(self, items: Sequence[ClaimItem], first: int = 1) -> tuple[Material, ...]:
+        """Return the items as materials, numbered from 1 as the case cites them, or from another number."""
+        return tuple([await self._make_item(number, item) for number, item in enumerate(items, first)])
 
     async def _make_item(self, number: int, item: ClaimItem) -> Material:
         if item.passage:

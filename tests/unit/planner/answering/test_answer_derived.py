@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 
 import numpy as np
@@ -14,7 +15,7 @@ from fathom.services.planner.answering.verification.elliptical import complete_m
 from fathom.services.planner.answering.verification.events import find_direction
 from fathom.services.planner.answering.verification.evidence import Series, Source, index_line
 from fathom.services.planner.answering.verification.verifier import Verifier
-from fathom.services.planner.model.episode import MaterialKind
+from fathom.services.planner.model.episode import FindingKind, MaterialKind
 
 MONTHS = tuple(date(year, month, 28) for year in (2020, 2021) for month in range(1, 13))
 GOLD = np.array([100, 110, 99, 120, 132, 118.8, 125, 130, 128, 135, 140, 150, *np.linspace(155, 300, 12)])
@@ -134,3 +135,61 @@ def test_a_direction_reaches_neither_over_a_verb_of_comparison_nor_from_give_up(
     text = "The 20 million jobs lost exceeded the 12 million won back"
     assert find_direction(text, text.index("12")) == 0
     assert find_direction("The index gave up 16.9%", 18) == 0
+
+
+def test_a_fall_is_not_taken_for_an_equal_rise_of_another_period() -> None:
+    years = tuple(date(year, 12, 31) for year in (2019, 2020, 2021))
+    series = Series("TIN.close", "TIN", "USD", 1.0, np.array([100.0, 150.0, 75.0]), years)
+    moments = index_line("2019 2020 2021").moments
+    sheet = Source(1, MaterialKind.SHEET, index_line("Tin: close"), series=(series,), moments=moments)
+    assert Verifier("", [sheet]).verify("Tin fell by 50.0% in 2021 after a rise of 50.0% in 2020 [1].") == ()
+    # The verb is of the first number, and "fall" is none.
+    turned = replace(sheet, series=(replace(series, values=np.array([150.0, 100.0, 150.0])),))
+    assert Verifier("", [turned]).verify("Tin rose 50.0% in 2021 after a fall of 33.3% in 2020 [1].") == ()
+
+
+def test_an_exchange_rate_may_be_told_the_other_way_round() -> None:
+    days = (date(2016, 6, 23), date(2016, 6, 24))
+    series = Series("GBP.eur_rate", "GBP", "GBP per EUR", 1.0, np.array([0.76630, 0.80750]), days, per="EUR")
+    moments = index_line("2016-06-23 2016-06-24").moments
+    sheet = Source(1, MaterialKind.SHEET, index_line("Pound: rate"), series=(series,), moments=moments)
+    said = "A pound was 1.2384 euros on 24 June 2016, 5.1% less than the day before [1]."
+    assert Verifier("", [sheet]).verify(said) == ()
+    assert Verifier("", [sheet]).verify(said.replace("1.2384 euros", "1.2384 dollars")) != ()
+
+
+def test_changes_and_sums_of_two_columns_differ_by_points_and_amounts() -> None:
+    months = tuple(date(2021, month, 28) for month in range(1, 5))
+    names = {"AA": ("Aland",), "BB": ("Borland",)}
+    series = (
+        Series("AA.sales", "AA", "million USD", 1e6, np.array([10.0, 11, 12, 15]), months),
+        Series("BB.sales", "BB", "million USD", 1e6, np.array([10.0, 10, 10, 12]), months),
+    )
+    moments = index_line("2021").moments
+    sheet = Source(1, MaterialKind.SHEET, index_line("Sales"), series=series, moments=moments, aliases=names)
+    for true, wrong in (
+        ("30 percentage points", "35 percentage points"),
+        ("6.0 million dollars", "8.0 million dollars"),
+    ):
+        assert Verifier("", [sheet]).verify(f"Aland and Borland were {true} apart in 2021 [1].") == ()
+        assert Verifier("", [sheet]).verify(f"Aland and Borland were {wrong} apart in 2021 [1].") != ()
+
+
+@pytest.mark.parametrize(
+    ("sentence", "words"),
+    [
+        # A share of two columns, a part of a group, and two comparisons that no part tells apart.
+        ("In 2021 gold was a larger share of the total than in 2020 [1].", ["larger"]),
+        ("Gold and silver together were higher in 2021 than in 2020 [1].", ["higher"]),
+        ("Gold was higher in December 2021 than in December 2020 [1].", []),
+        ("Gold was lower in December 2021 than in December 2020 [1].", []),
+        ("Gold cost 300 USD in December 2021 [1].", []),
+        ("Gold was a larger share of the total.", []),
+    ],
+)
+def test_a_comparison_that_nothing_decides_is_said_to_be_unchecked(
+    verifier: Verifier, sentence: str, words: list[str]
+) -> None:
+    found = verifier.list_unchecked(sentence, verifier.verify(sentence))
+    assert [mark.kind for mark in found] == [FindingKind.UNCHECKED] * len(words)
+    assert all(word in mark.text for word, mark in zip(words, found, strict=True))

@@ -317,16 +317,29 @@ async def test_the_coder_gets_code_and_traceback_and_its_fenced_block_counts() -
     assert await PolicyCoder(Said("no code"), "mend it").mend("r", episode(), "x", "y") == ""
 
 
-async def test_a_judge_marks_false_claims_once_and_a_broken_one_marks_nothing() -> None:
+async def test_a_judge_marks_false_claims_once_and_a_broken_one_is_named() -> None:
     said = "The bank raised its rate to 4 per cent [4]. Tencent."
-    unquoted = '{"claims": [{"statement": 1, "relation": "stated", "document": 4, "quote": ""}]}'
+    unquoted = '{"claims": [{"statement": 1, "words": "raised its rate", "quote": ""}]}'
     policy = Said(f"Well {unquoted}")
     made = ending(correct=False, judge=PolicyJudge(policy, "judge them"))
     answer = await made.finish(said, episode(), False)
     assert isinstance(answer, Answer)
-    assert [kind for kind, _ in doubts(answer)] == [FindingKind.EVENT]
-    assert [model for _, model, _ in policy.asked] == ["judge"]
-    # Nonsense, a statement that there is not, a relation that there is not.
-    for reply in ("{nonsense", unquoted.replace("1,", "7,"), unquoted.replace("stated", "guessed")):
+    assert doubts(answer) == [(FindingKind.EVENT, "raised its rate")]
+    ((_, model, messages),) = policy.asked
+    assert model == "judge"
+    # What the statement cites, and nothing else.
+    assert "The bank raised its rate to 4 per cent [4]." in messages[1].content
+    assert "sheet_1" not in messages[1].content
+    # Nonsense, a statement that there is not, a form that there is not.
+    for reply in ("{nonsense", unquoted.replace("1,", "7,"), unquoted.replace("quote", "guess")):
         made = ending(correct=False, judge=PolicyJudge(Said(reply), "judge them"))
-        assert (await final(said, made)).findings == ()
+        assert [mark.kind for mark in (await final(said, made)).findings] == [FindingKind.UNCHECKED]
+
+
+async def test_a_long_answer_is_judged_in_parts_with_statements_numbered_throughout() -> None:
+    said = "\n\n".join(f"The bank raised its rate to 4 per cent, say {'I' * n} [4]." for n in range(1, 13))
+    policy = Said('{"claims": [{"statement": 2, "words": "raised its rate", "quote": ""}]}')
+    answer = await final(said, ending(correct=False, judge=PolicyJudge(policy, "judge them")))
+    assert len({request_id for request_id, _, _ in policy.asked}) == len(policy.asked) == 2
+    marked = [mark.start for mark in answer.findings if mark.kind is FindingKind.EVENT]
+    assert [said[:start].count("\n\n") for start in marked] == [1, 11]

@@ -206,6 +206,9 @@ def test_success_is_a_reward_or_an_answer_without_doubt() -> None:
     assert not successful(episode("r", *TWO_STEPS, reward=0.9), 1.0)
     asked = episode("r", *TWO_STEPS, reward=0.0, lane=common.LANE_INTERACTIVE)
     assert successful(asked, 1.0, is_run=True)
+    # What no check decided is no doubt of the answer.
+    asked.answer.findings.add(kind=pb.FINDING_KIND_UNCHECKED)
+    assert successful(asked, 1.0, is_run=True)
     asked.answer.findings.add(kind=pb.FINDING_KIND_NUMBER)
     assert not successful(asked, 1.0, is_run=True)
     stopped = episode("r", *TWO_STEPS)

@@ -83,13 +83,14 @@ export class AnswerView {
     const finding = this.#run.findings[part.index];
     if (!finding) return document.createTextNode(part.text ?? "");
     const kind = kindOfFinding(finding);
+    const sign = kind === "unchecked" ? "?" : "⚠";
     const label = `${word(`doubt_${kind}`)}: ${finding.detail}`;
     const made = el("button", {
-      type: "button", class: `doubt ${kind}${part.text ? "" : " point"}`, "aria-label": `${part.text ?? ""} ⚠ ${label}`,
-    }, part.text ?? "⚠");
+      type: "button", class: `doubt ${kind}${part.text ? "" : " point"}`, "aria-label": `${part.text ?? ""} ${sign} ${label}`,
+    }, part.text ?? sign);
     const cited = finding.cited.length ? `${word("cited")}: ${finding.cited.map((number) => `[${number}]`).join("")}` : "";
     carded(made, () => [
-      el("div", { class: "kind missing" }, `⚠ ${word(`doubt_${kind}`)}`), el("div", {}, finding.detail),
+      el("div", { class: "kind missing" }, `${sign} ${word(`doubt_${kind}`)}`), el("div", {}, finding.detail),
       el("div", { class: "dim" }, cited),
     ]);
     return made;
@@ -110,6 +111,14 @@ export class AnswerView {
     return el("span", { class: "chip bad", data: { unknown: name } }, `${kind} ${name}: ${word("gone")}`);
   }
 
+}
+
+// How many statements the checks could not decide; each has its sign in the text.
+export function uncheckedChip(run: Run): HTMLElement | null {
+  const open = run.findings.filter((finding: Finding) => kindOfFinding(finding) === "unchecked");
+  if (!open.length) return null;
+  return el("div", { class: "gaps", role: "list" },
+    el("span", { class: "chip", role: "listitem" }, `${word("doubt_unchecked")}: ${open.length}`));
 }
 
 // One chip per citation that named nothing and was taken out of the text, and per section that a report lacks.

@@ -26,7 +26,7 @@ const KINDS: Record<string, string> = {
 export const kindOfFinding = (finding: Pick<Finding, "kind">): string => KINDS[finding.kind] ?? "number";
 
 // Tables and figures that are flagged carry a flag of their own; removed citations have no place any more.
-const PLACED = new Set(["number", "time", "event", "unsupported", "uncited", "repeated", "truncated"]);
+const PLACED = new Set(["number", "time", "event", "unsupported", "uncited", "repeated", "truncated", "unchecked"]);
 
 // Offsets of the contract count code points, JavaScript's count UTF-16 units.
 function units(text: string): (offset: number) => number {

@@ -1,6 +1,6 @@
 // One turn of the thread: the question, the trace, the answer and what can be done with it.
 import { asProblem, path, post } from "../base/api";
-import { AnswerView, missingChips, removedChips } from "../answer/answer";
+import { AnswerView, missingChips, removedChips, uncheckedChip } from "../answer/answer";
 import { announce, el } from "../base/dom";
 import { exportMenu, markdownOf } from "./export";
 import { UsedView } from "../side/memory";
@@ -143,7 +143,7 @@ export class Turn {
 
   #conclude(): void {
     const { run } = this;
-    const parts = [this.#options(), missingChips(run), removedChips(run), this.#failure(), this.#toolbar()];
+    const parts = [this.#options(), missingChips(run), removedChips(run), uncheckedChip(run), this.#failure(), this.#toolbar()];
     this.after.replaceChildren(...parts.filter((part) => part !== null));
   }
 

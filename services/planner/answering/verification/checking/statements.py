@@ -24,6 +24,10 @@ from fathom.services.planner.answering.verification.events import (
 from fathom.services.planner.answering.verification.evidence import Source
 from fathom.services.planner.model.episode import Finding, FindingKind, MaterialKind
 
+COMPUTABLE = frozenset({MaterialKind.SHEET, MaterialKind.CODE})
+NOT_COMPUTED = "not checked: this comparison was not computed"
+RESEMBLED = "not checked: the cited document says something like it; whether it gives this cause is for its reader"
+
 
 class StatementCheck:
     """Check of causes, comparisons and events."""
@@ -51,8 +55,25 @@ class StatementCheck:
             if not is_named_in(words, self._material.names) and (why := explain_missing_cause(words, read, similarity)):
                 marks.append(make_finding(sentence, *cause, Verdict(False, FindingKind.EVENT, why)))
         check = self._material.choose_comparisons(read)
-        for false in check.find(sentence):
-            marks.append(make_finding(sentence, false.start, false.end, Verdict(False, FindingKind.EVENT, false.why)))
+        for one in check.judge(sentence):
+            if one.why:
+                marks.append(make_finding(sentence, one.start, one.end, Verdict(False, FindingKind.EVENT, one.why)))
+        return marks
+
+    def list_unchecked(self, sentence: Sentence, read: Sequence[Source]) -> list[Finding]:
+        """Return findings for comparisons that nothing decides and for causes that a document only resembles."""
+        marks = []
+        # What a document compares, its own words say; only columns can be computed.
+        if any(source.kind in COMPUTABLE for source in read):
+            for one in self._material.choose_comparisons(read).judge(sentence):
+                if one.why is None:
+                    verdict = Verdict(False, FindingKind.UNCHECKED, NOT_COMPUTED)
+                    marks.append(make_finding(sentence, one.start, one.end, verdict))
+        for start, end in find_causes(sentence, self._labels, may_tell_events=not self._labels.told):
+            words = sentence.text[start:end]
+            similarity = self._labels.told.get(words)
+            if similarity is not None and explain_missing_cause(words, read):
+                marks.append(make_finding(sentence, start, end, Verdict(False, FindingKind.UNCHECKED, RESEMBLED)))
         return marks
 
     def _is_name(self, word: str) -> bool:

@@ -7,6 +7,7 @@ and over the whole column: the more values are derived, the more numbers equal o
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import date
 from itertools import permutations
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ from fathom.services.planner.answering.verification.lookup import (
     is_stateable,
     list_scales,
 )
-from fathom.services.planner.answering.verification.numbers import Number, is_close
+from fathom.services.planner.answering.verification.numbers import CURRENCIES, CURRENCY_IN_UNIT, Number, is_close
 from fathom.services.planner.answering.verification.units import PERCENT, find_kind, may_share_denominator, name_kind
 
 DAYS_A_YEAR = 365.25
@@ -72,7 +73,8 @@ def find_derived(
     if not number.kind and number.decimals == 0 and number.value == source.rows:
         yield Match(source.number, derived=True)
     yield from compare_columns(number, source, times, named)
-    for series in [one for one in source.series if any(one is other for other in columns)] or source.series:
+    chosen = [one for one in source.series if any(one is other for other in columns)] or source.series
+    for series in [*chosen, *(one for series in chosen if (one := invert_rate(series)) is not None)]:
         # A change of prices may be a percentage; an amount of money follows from no column of percentages.
         if name_kind(number) not in ("", PERCENT) and not is_stateable(number, series):
             continue
@@ -84,11 +86,22 @@ def find_derived(
         windows = list_windows(series, times)
         measures = [measure for one in windows for measure in compute_measures(series, one, number, in_percent)]
         measures += compare_periods(series, windows, number, in_percent)
-        if (hit := find_measure(number, measures, scales, in_percent)) is not None:
-            value, is_change, _ = hit
-            opposite = is_change and value * number.value < 0
-            key = "change" if is_change else ""
-            yield Match(source.number, (), find_entity(series), opposite, None, key, True, value)
+        # A rise and a fall of the same size both support a number; its words say which is meant.
+        for part in ([one for one in measures if one.value >= 0], [one for one in measures if one.value < 0]):
+            if (hit := find_measure(number, part, scales, in_percent)) is not None:
+                value, is_change, _ = hit
+                opposite = is_change and value * number.value < 0
+                key = "change" if is_change else ""
+                yield Match(source.number, (), find_entity(series), opposite, None, key, True, value)
+
+
+def invert_rate(series: Series) -> Series | None:
+    """Return an exchange rate told the other way round, as euros per pound for pounds per euro; None for the rest."""
+    held = CURRENCY_IN_UNIT.match(series.unit)
+    if held is None or series.per not in CURRENCIES.values() or not (series.values > 0).all():
+        return None
+    own = CURRENCIES[held.group(1).lower()]
+    return replace(series, unit=f"{series.per} per {own}", per=own, values=1 / series.values)
 
 
 def has_count(number: Number, bounds: Sequence[Number], source: Source, times: Sequence[Moment]) -> bool:
@@ -118,6 +131,8 @@ def compare_columns(
         is_apart = left.entity != right.entity and not {id(left), id(right)} <= chosen and len(columns) > 2
         if is_apart or (left.unit != right.unit and len(columns) > 2):
             continue
+        if (value := compare_courses(number, left, right, times)) is not None:
+            yield Match(source.number, (), find_entity(left), False, None, "", True, value)
         if left.unit != right.unit:
             ratios = [
                 Measure(one * left.scale / (other * right.scale))
@@ -155,6 +170,40 @@ def find_share_of_all(
         for series, own in zip(columns, held, strict=True):
             if all(held) and total > 0 and is_close(own[0] / total * 100, [(number.value, number.tolerance)]):
                 yield Match(source.number, (), find_entity(series), False, None, "", True, number.value)
+
+
+def pair_courses(left: Series, right: Series, times: Sequence[Moment]) -> Iterator[tuple[Measure, Measure]]:
+    """Yield the relative changes, in per cent, and the sums of two columns over each named period."""
+    for moment in dict.fromkeys(times):
+        windows = [[place for place, day in enumerate(one.days or ()) if moment.covers(day)] for one in (left, right)]
+        if not all(windows):
+            continue
+        held = list(zip((left, right), windows, strict=True))
+        parts = [one.values[max(0, places[0] - 1) : places[-1] + 1] for one, places in held]
+        if all(len(part) > 1 and part[0] > 0 for part in parts):
+            one, other = (float(part[-1] / part[0] - 1) * 100 for part in parts)
+            yield Measure(one, True), Measure(other, True)
+        if len(windows[0]) == len(windows[1]) <= MOST_ADDED and left.unit == right.unit:
+            one, other = (float(side.values[places].sum()) for side, places in held)
+            yield Measure(one), Measure(other)
+
+
+def compare_courses(number: Number, left: Series, right: Series, times: Sequence[Moment]) -> float | None:
+    """Return the difference of two columns' changes or sums that a number states; None where it states none."""
+    in_percent = find_kind(left.unit) == PERCENT
+    for one, other in pair_courses(left, right, times):
+        # Changes in per cent differ by percentage points, sums by an amount.
+        if (
+            one.is_change != number.is_difference
+            or (in_percent and one.is_change)
+            or (number.kind and not one.is_change)
+        ):
+            continue
+        scales = {1.0} if one.is_change else list_scales(number, left)
+        made = [Measure(one.value - other.value)]
+        if (hit := find_measure(number, made, scales, one.is_change)) is not None:
+            return hit.value
+    return None
 
 
 def pair_levels(left: Series, right: Series, times: Sequence[Moment]) -> Iterator[tuple[float, float]]:

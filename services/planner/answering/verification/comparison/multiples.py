@@ -148,7 +148,7 @@ def compare_stated(clause: Clause, multiple: Multiple) -> bool | None:
     return multiple.allows(second / first if multiple.is_verb else first / second)
 
 
-def contradicts_values(one: Values, other: Values, multiple: Multiple) -> bool:
-    """Return whether no common reading of two sides has the ratio; False without one that has."""
+def has_common_ratio(one: Values, other: Values, multiple: Multiple) -> bool | None:
+    """Return whether some common reading of two sides has the ratio; None without a common reading."""
     names = [name for name in one.keys() & other.keys() if other[name] and one[name] / other[name] > 0]
-    return bool(names) and not any(multiple.allows(one[name] / other[name]) for name in names)
+    return any(multiple.allows(one[name] / other[name]) for name in names) if names else None

@@ -23,6 +23,7 @@ EVERY = re.compile(
     r"(year|quarter|month|day)s?\b|[每各](?:一|个)*(?:自然)?(年|季度|月|日)|(?<=个)(年|季度|月)(?:份)?[^，。]{0,6}都",
     re.IGNORECASE,
 )
+OPPOSITE = "the numbers say the opposite"
 UNITS = {"年": "year", "季度": "quarter", "月": "month", "日": "day"}
 # Days of the longest period of each unit.
 LENGTHS = ((1, "day"), (31, "month"), (92, "quarter"), (366, "year"))
@@ -46,12 +47,15 @@ class Clause:
 
 
 @dataclass(frozen=True)
-class Falsehood:
-    """Words of a comparison, by offsets in the sentence, and why it does not hold."""
+class Comparison:
+    """Words of a comparison, by offsets in the sentence.
+
+    ``why`` says why it is false, "" that it holds, and None that nothing decides it.
+    """
 
     start: int
     end: int
-    why: str
+    why: str | None
 
 
 def shift(moment: Moment, by: int) -> Moment:

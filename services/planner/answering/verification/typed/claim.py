@@ -1,143 +1,108 @@
-"""A typed claim: what a statement says of columns and documents, in a form that can be computed or looked up."""
+"""A typed claim: what some words of a statement say, in a form that can be computed or looked up."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
 from enum import StrEnum
 from typing import Any
 
 from fathom.core.errors import InvalidField
 
-# A statement with more claims than this is a list; what follows is not read.
-MOST_CLAIMS, MOST_OPERANDS = 200, 50
+# An answer with more claims than this is a list; what follows is not read.
+MOST_CLAIMS = 200
+TEXTS = ("words", "formula", "number", "quote", "against", "said_unit", "held_unit")
+COPIED = ("words", "number", "said_unit")
+# Words of a statement or of a document: no claim needs more.
+MOST_CHARACTERS = 2_000
+CITATION = re.compile(r"\[\d+(?:\s*[,，]\s*\d+)*\](?!\w)")
 
 
-class Relation(StrEnum):
-    """Relation of a claim's left side to the rest."""
+class Form(StrEnum):
+    """Form of a claim."""
+
+    FORMULA = "formula"
+    """A comparison that is computed, or a calculation that gives the stated number."""
+    STATED = "quote"
+    """What a document gives: a cause, a motive, an event, a number."""
+    UNIT = "said_unit"
+    """The statement's number is in another unit than the material's."""
+
+
+class Comparison(StrEnum):
+    """Relation of a calculation to the stated number."""
 
     EQUALS = "equals"
-    """It is the stated number."""
+    ABOUT = "about"
     MORE = "more"
     LESS = "less"
-    SAME = "same"
-    LARGEST = "largest"
-    SMALLEST = "smallest"
-    DIFFERENCE = "difference"
-    """It differs from the right side by the stated number."""
-    RATIO = "ratio"
-    """It is the stated number times the right side."""
-    STATED = "stated"
-    """A document gives it: a cause, a motive, an event."""
-
-
-class Statistic(StrEnum):
-    """Statistic of a column in a period."""
-
-    LAST = "last"
-    FIRST = "first"
-    MEAN = "mean"
-    SUM = "sum"
-    HIGHEST = "highest"
-    LOWEST = "lowest"
-    CHANGE = "change"
-    """From the last value before the period, or its first one where there is none before."""
-    PERCENT_CHANGE = "percent_change"
-    SIZE_OF_CHANGE = "size_of_change"
-    VOLATILITY = "volatility"
-    DRAWDOWN = "drawdown"
-    DATE_OF_HIGHEST = "date_of_highest"
-    DATE_OF_LOWEST = "date_of_lowest"
-
-
-@dataclass(frozen=True)
-class Operand:
-    """A statistic of a column of a source in a period, both days included."""
-
-    source: int
-    column: str
-    statistic: Statistic
-    first: date
-    last: date
 
 
 @dataclass(frozen=True)
 class TypedClaim:
-    """One claim of the statement of a number, counted from 1.
+    """One claim of the statement of a number, counted from 1; ``words`` are the statement's own that it renders.
 
-    ``number`` are the statement's words for a stated number with its unit, ``quote`` the words of the document
-    ``document`` that give what ``relation`` calls stated.
+    ``number`` are the statement's words for a stated number with its unit, ``quote`` the words of a document that give
+    what is claimed, "" where none does, ``against`` those that say otherwise. ``flaw`` says why a claim cannot be read.
     """
 
     statement: int
-    relation: Relation
-    left: Operand | None = None
-    right: Operand | None = None
-    among: tuple[Operand, ...] = ()
+    form: Form = Form.FORMULA
+    words: str = ""
+    formula: str = ""
     number: str = ""
-    rank: int = 1
-    document: int = 0
+    comparison: Comparison = Comparison.EQUALS
     quote: str = ""
+    against: str = ""
+    said_unit: str = ""
+    held_unit: str = ""
+    flaw: str = ""
 
 
 def read_claims(data: Mapping[str, Any]) -> list[TypedClaim]:
-    """Return the claims of a model's reply; raise ``InvalidField`` for one that is not of the form."""
+    """Return the claims of a model's reply, those of another form with their flaw; raise ``InvalidField`` for no list.
+
+    A claim that does not even name its statement is left out.
+    """
     listed = data.get("claims")
     if not isinstance(listed, list):
         raise InvalidField("claims", "is no list")
-    return [read_claim(one, f"claims[{place}]") for place, one in enumerate(listed[:MOST_CLAIMS])]
+    out = []
+    for place, one in enumerate(listed[:MOST_CLAIMS]):
+        statement = one.get("statement") if isinstance(one, Mapping) else None
+        # JSON's true is an int in Python.
+        if not isinstance(statement, int) or isinstance(statement, bool):
+            continue
+        try:
+            out.append(read_claim(one, statement, f"claims[{place}]"))
+        except InvalidField as error:
+            out.append(TypedClaim(statement, flaw=str(error)))
+    return out
 
 
-def read_claim(data: object, name: str) -> TypedClaim:
+def read_claim(data: Mapping[str, Any], statement: int, name: str) -> TypedClaim:
     """Return one claim; raise ``InvalidField`` naming the place in the reply."""
-    fields = require_mapping(data, name)
+    texts = {key: read_text(data, key, name) for key in TEXTS}
+    # A statement is copied with its citations, which are no words of it.
+    texts |= {key: CITATION.sub("", texts[key]).strip() for key in COPIED}
+    forms = [form for form in Form if texts[form]]
+    # Where no document gives it, the quotation is empty.
+    if not forms and (Form.STATED in data or texts["against"]):
+        forms = [Form.STATED]
+    if len(forms) != 1:
+        raise InvalidField(name, f"has {len(forms)} of {', '.join(Form)}; one is wanted")
     try:
-        relation = Relation(fields.get("relation", ""))
+        comparison = Comparison(data.get("compare") or Comparison.EQUALS)
     except ValueError as error:
-        raise InvalidField(
-            f"{name}.relation", f"{fields.get('relation')!r} is none of {', '.join(Relation)}"
-        ) from error
-    among = fields.get("among") or []
-    if not isinstance(among, list):
-        raise InvalidField(f"{name}.among", "is no list")
-    sides = [read_operand(fields.get(side), f"{name}.{side}") for side in ("left", "right")]
-    others = [read_operand(one, f"{name}.among[{place}]") for place, one in enumerate(among[:MOST_OPERANDS])]
-    return TypedClaim(
-        require_integer(fields.get("statement"), f"{name}.statement"),
-        relation,
-        sides[0],
-        sides[1],
-        tuple(one for one in others if one is not None),
-        str(fields.get("number") or ""),
-        require_integer(fields.get("rank") or 1, f"{name}.rank"),
-        require_integer(fields.get("document") or 0, f"{name}.document"),
-        str(fields.get("quote") or ""),
-    )
+        raise InvalidField(f"{name}.compare", f"is none of {', '.join(Comparison)}") from error
+    return TypedClaim(statement, forms[0], comparison=comparison, **texts)
 
 
-def read_operand(data: object, name: str) -> Operand | None:
-    """Return one side; None where there is none. Raises ``InvalidField``."""
-    if data is None:
-        return None
-    fields = require_mapping(data, name)
-    try:
-        statistic = Statistic(fields.get("statistic", ""))
-        first, last = (date.fromisoformat(str(fields.get(edge, ""))) for edge in ("from", "to"))
-    except ValueError as error:
-        raise InvalidField(name, str(error)) from error
-    source = require_integer(fields.get("source"), f"{name}.source")
-    return Operand(source, str(fields.get("column") or ""), statistic, first, last)
-
-
-def require_mapping(data: object, name: str) -> Mapping[str, Any]:
-    if not isinstance(data, Mapping):
-        raise InvalidField(name, "is no object")
-    return data
-
-
-def require_integer(value: object, name: str) -> int:
-    # JSON's true is an int in Python.
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise InvalidField(name, f"{value!r} is no integer")
-    return value
+def read_text(data: Mapping[str, Any], key: str, name: str) -> str:
+    value = data.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str) or len(value) > MOST_CHARACTERS:
+        raise InvalidField(f"{name}.{key}", f"is no text of at most {MOST_CHARACTERS} characters")
+    return value.strip()
