@@ -43,7 +43,7 @@ def make_versions(root: Path) -> dict[str, list[Path]]:
     from transformers import LlamaConfig, LlamaForCausalLM
     from transformers.utils import logging
 
-    from tests.integration.policy.weights.test_policy_weights import tiny_model
+    from tests.integration.policy.weights.models import tiny_model
 
     logging.disable_progress_bar()
     shape = LlamaConfig(

@@ -29,7 +29,7 @@ from fathom.trainers.store_files import Sharing, StoreFolder
 from fathom.trainers.transfers import StoreTransfer
 from fathom.transport.store import open_store
 from tests.bench.policy.weights import THREADS
-from tests.integration.policy.weights.test_policy_weights import tiny_model
+from tests.integration.policy.weights.models import tiny_model
 
 ROUNDS = 5
 # Twice 538 MB and room.

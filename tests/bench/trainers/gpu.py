@@ -28,7 +28,7 @@ from fathom.trainers.config import load_config
 from fathom.trainers.learners.actor import Actor
 from fathom.trainers.learners.networks import Placement
 from tests.bench.trainers.packing import rows
-from tests.integration.policy.weights.test_policy_weights import tiny_model
+from tests.integration.policy.weights.models import tiny_model
 
 # Products of bfloat16 per second that makers name for dense matrices, by a part of the device's name.
 PEAKS = {"H200": 989e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12, "A10": 125e12, "L4": 121e12}

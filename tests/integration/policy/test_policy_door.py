@@ -24,7 +24,7 @@ from fathom.services.policy.server import build
 from fathom.transport.bus.nats.server import NatsServer
 from fathom.transport.store import open_store
 from fathom.transport.store.refs import to_ref
-from tests.integration.policy.weights.test_policy_weights import tiny_model
+from tests.integration.policy.weights.models import tiny_model
 
 ALL = (Lane.INTERACTIVE, Lane.EVALUATION, Lane.TRAINING)
 

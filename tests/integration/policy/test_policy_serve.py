@@ -22,7 +22,7 @@ from fathom.transport.bus.nats.server import find_binary
 from fathom.transport.sockets import reserved_port
 from fathom.transport.store import open_store
 from fathom.transport.store.refs import to_ref
-from tests.integration.policy.weights.test_policy_weights import tiny_model
+from tests.integration.policy.weights.models import tiny_model
 from tests.support.waiting import eventually, wait_until
 
 pytestmark = pytest.mark.slow

@@ -18,7 +18,7 @@ from fathom.services.policy.config import Config, ModelConfig, RulesModel, Trans
 from fathom.services.policy.engine import Engine
 from fathom.services.policy.model import Request
 from fathom.transport.store import ObjectStore, open_store
-from tests.integration.policy.weights.test_policy_weights import tiny_model
+from tests.integration.policy.weights.models import tiny_model
 
 torch = pytest.importorskip("torch")
 peft = pytest.importorskip("peft")

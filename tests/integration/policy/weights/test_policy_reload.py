@@ -13,7 +13,7 @@ from fathom.domain.chat.messages import Completion, Message, Role, Sampling
 from fathom.services.policy.backends.transformers.backend import TransformersBackend
 from fathom.services.policy.config import TransformersModel
 from fathom.services.policy.model import Request
-from tests.integration.policy.weights.test_policy_weights import tiny_model
+from tests.integration.policy.weights.models import tiny_model
 from tests.support.waiting import wait_until
 
 torch = pytest.importorskip("torch")

@@ -19,7 +19,7 @@ from fathom.transport.bus import open_bus
 from fathom.transport.bus.streams import SERVING
 from fathom.transport.store.base import StoredObject
 from fathom.transport.store.memory import MemoryStore
-from tests.integration.policy.weights.test_policy_weights import tiny_model
+from tests.integration.policy.weights.models import tiny_model
 from tests.support.waiting import eventually
 
 

@@ -35,7 +35,7 @@ from fathom.transport.bus.nats.server import NatsServer
 from fathom.transport.bus.streams import SERVING, weights_subject
 from fathom.transport.store.base import StoredObject
 from fathom.transport.store.memory import MemoryStore
-from tests.integration.policy.weights.test_policy_weights import tiny_model
+from tests.integration.policy.weights.models import tiny_model
 from tests.support.waiting import eventually
 
 LIMIT_S = 20.0

@@ -16,7 +16,7 @@ from fathom.core.errors import NotFound
 from fathom.services.policy.config import Config, RulesModel
 from fathom.services.policy.engine import Engine
 from fathom.transport.store import StoredObject, open_store
-from tests.integration.policy.weights.test_policy_weights import tiny_model
+from tests.integration.policy.weights.models import tiny_model
 
 IDS = [0, 1, 2, 3, 4, 5]
 

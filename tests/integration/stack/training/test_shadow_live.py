@@ -24,7 +24,7 @@ from fathom.services.local import Endpoints
 from fathom.transport.store import ObjectStore, open_store
 from fathom.transport.store.refs import to_ref
 from fathom.transport.store.tenant import TenantStore
-from tests.integration.policy.weights.test_policy_weights import tiny_model
+from tests.integration.policy.weights.models import tiny_model
 
 pytestmark = pytest.mark.asyncio(loop_scope="package")
 ROOT = Path(__file__).resolve().parents[4]

@@ -22,7 +22,7 @@ from fathom.services.policy.config import RulesModel, TransformersModel, VllmMod
 from fathom.services.policy.model import Request
 from fathom.services.policy.serving.downloads import BASE_POINTER
 from fathom.services.policy.serving.loaded_model import LoadedModel
-from tests.integration.policy.weights.test_policy_weights import tiny_model
+from tests.integration.policy.weights.models import tiny_model
 from tests.support.waiting import eventually
 
 
