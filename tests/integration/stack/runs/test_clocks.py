@@ -42,7 +42,8 @@ async def test_clocks_that_are_a_day_off_break_no_run(
         try:
             asked = pb.RunRequest(question="What was the highest close of Apple in 2019?")
             events = [event async for event in run(clients, asked)]
-            again = pb.RunRequest(question="And the lowest?", conversation_id=events[0].started.conversation_id)
+            conversation = next(event.started.conversation_id for event in events if event.HasField("started"))
+            again = pb.RunRequest(question="And the lowest?", conversation_id=conversation)
             more = [event async for event in run(clients, again)]
         finally:
             await clients.close()
