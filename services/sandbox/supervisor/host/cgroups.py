@@ -127,7 +127,10 @@ class Cgroups:
 
     def sweep(self) -> None:
         """Remove the groups that were still busy, and those of supervisors that were killed."""
-        self._busy = [group for group in self._busy if not group.remove()]
+        # One by one, in the list itself: sessions that end meanwhile add theirs from other threads.
+        for group in tuple(self._busy):
+            if group.remove():
+                self._busy.remove(group)
         self._remove_orphans()
 
     def list_groups(self) -> list[Path]:

@@ -65,6 +65,9 @@ async def open_and_close(level: str, sessions: int) -> dict[str, object]:
     try:
         await asyncio.gather(*(run_one() for _ in range(sessions)))
         groups = 0
+        # A worker that is being made has its group before it counts as kept ready.
+        if engine._refilling is not None:
+            await engine._refilling
         if engine._jailer is not None and engine._jailer.cgroups is not None:
             engine._jailer.cgroups.sweep()
             held = {folder.name for folder in engine._jailer.cgroups.list_groups()}
