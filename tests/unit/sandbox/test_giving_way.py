@@ -57,11 +57,11 @@ def test_a_long_cell_gives_way_until_its_end_and_a_training_for_good(pids: list[
     precedence.give_way_for_now()
     precedence.take_turn()
     precedence.take_turn()
-    assert (weights, nice(pids[0])) == ([1_000, 100, 1_000], own)
+    assert (weights, nice(pids[0])) == ([200, 20, 200], own)
     precedence.give_way()
     precedence.give_way_for_now()
     precedence.take_turn()
-    assert (weights, nice(pids[0])) == ([1_000, 100, 1_000, 10], min(19, own + 10))
+    assert (weights, nice(pids[0])) == ([200, 20, 200, 10], min(19, own + 10))
 
 
 @pytest.mark.skipif(not scheduling.may_lower_nice(), reason="this user cannot take back a nice value")
@@ -89,7 +89,7 @@ def test_what_a_cell_has_started_gets_less_the_more_of_it_there_is(pids: list[in
     own = nice(pids[1])
     weights: list[int] = []
     make_precedence(pids[0], weights).note_use(pids, 0.0)
-    assert (weights, nice(pids[1])) == ([1_000, 100], own)
+    assert (weights, nice(pids[1])) == ([200, 20], own)
     precedence = make_precedence(pids[0])
     precedence.note_use(pids, 0.0)
     assert nice(pids[1]) == min(19, own + 5)

@@ -23,9 +23,10 @@ from fathom.services.sandbox.supervisor.host.scheduling import (
 # Cells of trainings: a tenth of the time of a person's that wants the same processor, by the kernel's table of nice
 # values (1.25 to the power of ten), and the same as a weight of the control group, of which 100 is usual.
 BACKGROUND_NICE, BACKGROUND_WEIGHT = 10, 10
-# Cells that compute have the usual weight, and those that begin more: whatever else this machine does, to have begun
-# some time ago must not leave a cell less than it would have by itself. Nice values only leave the other direction.
-COMPUTING_NICE, COMPUTING_WEIGHT, BEGINNING_WEIGHT = 5, 100, 1_000
+# A tenth of the weight of cells that begin. Both are of the size of the supervisor's own, which has none to give and must
+# not stand behind eight cells that compute: with ten times as much, neighbours waited ten times as long on an idle
+# machine. Less than a fifth of the usual weight starves long cells where others fill the machine.
+COMPUTING_NICE, COMPUTING_WEIGHT, BEGINNING_WEIGHT = 5, 20, 200
 NICE_STEP = 1.25
 # Processor time of a session after which it stays behind where nothing can be taken back: thousands of usual cells.
 USED_UP_S = 1.0
