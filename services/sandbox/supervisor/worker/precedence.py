@@ -23,8 +23,8 @@ from fathom.services.sandbox.supervisor.host.scheduling import (
 # Cells of trainings: a tenth of the time of a person's that wants the same processor, by the kernel's table of nice
 # values (1.25 to the power of ten), and the same as a weight of the control group, of which 100 is usual.
 BACKGROUND_NICE, BACKGROUND_WEIGHT = 10, 10
-# A tenth of the weight of cells that begin. Both are of the size of the supervisor's own, which has none to give and must
-# not stand behind eight cells that compute: with ten times as much, neighbours waited ten times as long on an idle
+# A tenth of the weight of cells that begin. Both are of the size of the supervisor's own, which has none to give and
+# must not stand behind eight cells that compute: with ten times as much, neighbours waited ten times as long on an idle
 # machine. Less than a fifth of the usual weight starves long cells where others fill the machine.
 COMPUTING_NICE, COMPUTING_WEIGHT, BEGINNING_WEIGHT = 5, 20, 200
 NICE_STEP = 1.25
