@@ -58,7 +58,7 @@ async def test_messages_keep_their_order_and_their_bytes() -> None:
     assert (one.lost, other.lost) == (1, 0)
     await hung_up(other)
     # No memory file of the large bodies is left open.
-    assert descriptors() == held
+    assert descriptors() <= held, "earlier tests may close theirs meanwhile, and a leak only adds"
 
 
 async def hung_up(end: End) -> None:
@@ -92,7 +92,7 @@ async def test_a_slow_peer_stops_the_sender_and_costs_nothing_when_it_goes() -> 
     one.link.post(Message(1, "Kind", b"", create_sealed_memory("table", b"rows")))
     assert (one.lost, other.lost) == (1, 1)
     # What had been queued with its memory files is closed too.
-    assert descriptors() == held
+    assert descriptors() <= held, "earlier tests may close theirs meanwhile, and a leak only adds"
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ async def test_what_the_peer_would_hang_up_on_is_refused_before_it_is_sent(monke
     assert (await other.got.get()).number == 2
     one.link.close()
     other.link.close()
-    assert descriptors() == held
+    assert descriptors() <= held, "earlier tests may close theirs meanwhile, and a leak only adds"
 
 
 async def test_a_memory_file_over_the_limit_hangs_up(monkeypatch: pytest.MonkeyPatch) -> None:
