@@ -1,4 +1,4 @@
-"""How many questions a reading model reads as people do, and from which probability on it can be trusted.
+"""Measure how many questions a reading model reads as people do, and from which probability on it can be trusted.
 
     python -m examples.smollm2_reading.measure held.jsonl --adapter ADAPTER
 

@@ -2,54 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
-
-from deploy import gpu
-
-# Imports the files of its command line, and refuses packages that neither the machine nor the carried wheels have.
-IMPORT_BARE = """
-import importlib.util, sys
-from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-allowed, waiting, owners = {"fathom"}, sys.argv[1].split(","), packages_distributions()
-while waiting:
-    name = canonicalize_name(waiting.pop())
-    if name not in allowed:
-        allowed.add(name)
-        try:
-            asked = [Requirement(text) for text in requires(name) or ()]
-        except PackageNotFoundError:
-            continue
-        waiting += [one.name for one in asked if one.marker is None or one.marker.evaluate({"extra": ""})]
-
-class Refuse:
-    def find_spec(self, name, path=None, target=None):
-        found = {canonicalize_name(owner) for owner in owners.get(name.partition(".")[0], ())}
-        if not found or found & allowed:
-            return None
-        caller = sys._getframe(1)
-        while caller and "importlib" in caller.f_code.co_filename:
-            caller = caller.f_back
-        # What torch and transformers use where it is there is their own affair.
-        if caller and "site-packages" in caller.f_code.co_filename:
-            return None
-        raise ModuleNotFoundError(f"{name} is in {found}, which such a machine lacks", name=name)
-
-sys.meta_path.insert(0, Refuse())
-for number, path in enumerate(sys.argv[2:]):
-    spec = importlib.util.spec_from_file_location(f"imported_{number}", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-"""
+from deploy import gpu
+from tests.contract.bare import installed_closure
+from tests.unit.deploy.importing import import_within
 
 
 def write_wheel(folder: Path, name: str) -> None:
@@ -145,17 +108,11 @@ def test_wheels_of_another_python_are_not_taken_and_told_so(
     assert f"make gpu-wheels GPU_PYTHON=3.{minor}" in capsys.readouterr().out
 
 
-def test_the_files_that_are_run_import_what_such_a_machine_has(tmp_path: Path) -> None:
+def test_the_files_that_are_run_import_what_such_a_machine_has() -> None:
     """The bench asked for the suite's plugins, through the test whose model it measures with."""
-    script = tmp_path / "imports.py"
-    script.write_text(IMPORT_BARE)
-    files = [word for word in gpu.command_of("test") if word.endswith(".py")]
-    names = ",".join([*gpu.BROUGHT, *gpu.PACKAGES.values()])
-    places = os.pathsep.join([str(gpu.ROOT), str(gpu.ROOT / "libs")])
-    done = subprocess.run(
-        [sys.executable, script, names, gpu.ROOT / "tests" / "bench" / "trainers" / "gpu.py", *files],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": places},
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    brought = [Requirement(name) for name in gpu.BROUGHT]
+    packages = {canonicalize_name(found.metadata["Name"]) for found in installed_closure(brought)}
+    packages |= set(map(canonicalize_name, gpu.PACKAGES.values()))
+    files = [Path(word) for word in gpu.command_of("test") if word.endswith(".py")]
+    modules = [".".join(path.relative_to(gpu.ROOT).with_suffix("").parts) for path in files]
+    assert import_within(packages, ["tests.bench.trainers.gpu", *modules], is_inside_free=True) == ""

@@ -1,4 +1,4 @@
-"""How a language model is asked for the program of a question: its prompt, and the text that it is to write.
+"""Prompt that asks a language model for the program of a question, and the text that it is to write.
 
 Training rows and requests of the policy service are both made here, so that a model is served what it has learnt.
 """

@@ -1,4 +1,4 @@
-"""Which token of a program may follow: a stack automaton over the signatures of the functions."""
+"""Stack automaton over the signatures of the functions, which says what token of a program may follow."""
 
 from __future__ import annotations
 

@@ -149,22 +149,25 @@ class CheckedEnding:
         found += [*find_uncited(markdown, known, labels), *find_repeated(markdown), *mark_unchecked(markdown, labels)]
         if self.judge is None:
             return [*found, *await asyncio.to_thread(verifier.list_unchecked, markdown, found)]
-        return await self._judge_claims(markdown, episode, found, sources)
+        return await self._judge_claims(self.judge, markdown, episode, found, sources)
 
     async def _judge_claims(
-        self, markdown: str, episode: Episode, found: Sequence[Finding], sources: Sequence[Source]
+        self,
+        judge: PolicyJudge,
+        markdown: str,
+        episode: Episode,
+        found: Sequence[Finding],
+        sources: Sequence[Source],
     ) -> list[Finding]:
         """Return the findings with those of the claims that the judge model reads, and without what claims settle.
 
         It is asked once per text. Where it fails, the findings stand, and a further one says so.
         """
-        if self.judge is None:
-            return list(found)
         # A draft without findings is checked again as the answer, mostly unchanged: the judge is asked once per text.
         if markdown not in self._judged:
             cited = [s for s in parse_sentences(markdown) if s.own and not s.heading and not s.row]
             try:
-                claims = await self.judge.read_claims(episode, markdown, cited) if cited else []
+                claims = await judge.read_claims(episode, markdown, cited) if cited else []
             # The judge is an extra: an answer must not fail because of it.
             except FathomError:
                 claims = None

@@ -1,4 +1,4 @@
-"""What the kernel's scheduler is told about threads: how short a turn they ask for, and how far they stay behind."""
+"""Requests to the kernel's scheduler: how short a turn threads ask for, and how far they stay behind."""
 
 from __future__ import annotations
 

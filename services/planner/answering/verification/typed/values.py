@@ -26,7 +26,7 @@ class FormulaError(ValueError):
 
 
 class Form(StrEnum):
-    """What a value is, beside the unit of its column."""
+    """Kind of a value, beside the unit of its column."""
 
     LEVEL = "level"
     """A value of a column, or a sum or mean of some."""
@@ -91,7 +91,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Truths:
-    """Whether a condition holds at each date: ``values`` bool [n]."""
+    """Truth of a condition at each date: ``values`` bool [n]."""
 
     days: Any
     values: Any
