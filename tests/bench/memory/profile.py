@@ -105,9 +105,8 @@ async def learn(extractor: Extractor, case: dict[str, Any], model: str) -> list[
     for turn in case["turns"]:
         if turn["role"] != "user":
             continue
-        known = [one for one in held if one.kind is Kind.STATEMENT]
-        found = await extractor.extract(turn["content"], model, [one.text for one in known])
-        gone = [known[place] for place in found.withdrawn]
+        found = await extractor.extract(turn["content"], model, [one.text for one in held])
+        gone = [held[place] for place in found.withdrawn]
         held = keep_last([*(one for one in held if one not in gone), *found.facts])
     return held
 
