@@ -1,6 +1,6 @@
 """Long-term memory: facts read from users' words, and contradictions of earlier views.
 
-``python -m tests.bench profile FOLDER/``. FOLDER has ``facts.jsonl`` and ``contradictions.jsonl`` in the form that
+``python -m tests.bench profile FOLDER/``. FOLDER has ``facts.jsonl`` and maybe ``contradictions.jsonl`` in the form that
 ``tests/golden/memory/README.md`` describes; that folder is taken without one. A fact counts as found when a sentence
 with its words was taken for one of its kind, or for a statement; how many were of the kind itself is told beside it.
 ``role``, ``holdings``, ``risk`` and ``standing_request`` are statements. Of a conversation whatever memory holds at its
@@ -66,7 +66,8 @@ async def run(path: str = "") -> None:
         views = ViewReader(reader, make_classifier(MEASURE_FILE))
         typist = ViewTypist(clients, reader, catalogue.find("views", "en").render(), TIMEOUT_S)
         await measure_facts(extractor, read_lines(folder / "facts.jsonl"), model)
-        pairs = read_lines(folder / "contradictions.jsonl")
+        sides = folder / "contradictions.jsonl"
+        pairs = read_lines(sides) if sides.exists() else []
         judge = ContradictionJudge(clients, catalogue.find("contradictions", "en").render(), TIMEOUT_S)
         await compare_sides(pairs, "sentences", SentenceReader(views, typist, judge, model).compare)
         await compare_sides(pairs, "fields", FieldReader(views).compare)
