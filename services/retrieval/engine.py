@@ -205,8 +205,11 @@ class Engine:
             # Returned, not raised: one bad query must not cost the others of its batch.
             return InvalidField(field, f"must have 1 to {MAX_QUERY_CHARS:,} characters")
         ranked = await self.executor.rank(snapshot, wanted, options)  # type: ignore[arg-type]
-        documents = snapshot.table.documents
-        return [(documents[position], score) for position, score in ranked]
+        positions, table = [position for position, _ in ranked], snapshot.table
+        # From a map of this machine's memory a text is there at once.
+        read = asyncio.to_thread(table.read_documents, positions) if table.is_remote else None
+        documents = table.read_documents(positions) if read is None else await read
+        return list(zip(documents, (score for _, score in ranked), strict=True))
 
     async def search(
         self,
@@ -357,7 +360,8 @@ class Engine:
                 await self._end_file(intake)
                 await asyncio.to_thread(intake.delete_source, item)
             else:
-                intake.add_document(item)
+                # It is compared with what the corpus has, which may be on another machine.
+                await asyncio.to_thread(intake.add_document, item)
         await self._end_file(intake)
         intake.require_anything()
         # What is stored and never noted would stay for ever.

@@ -248,7 +248,7 @@ def describe_corpus(state: CorpusState) -> str:
         return "has no active snapshot"
     encoder = state.active.encoder
     vectors = f"vectors of {encoder} ({state.active.manifest.index})" if encoder else ""
-    return " and ".join(filter(None, ("words" if state.active.index.lexical is not None else "", vectors)))
+    return " and ".join(filter(None, ("words" if state.active.index.has_words else "", vectors)))
 
 
 def snapshot_to_proto(manifest: Manifest) -> pb.Snapshot:

@@ -56,7 +56,7 @@ class CorpusRegistry:
 
     def __init__(self, config: Config, store: ObjectStore, open_encoder: Open) -> None:
         self._config, self._store = config, store
-        self._snapshots = SnapshotStore(store, open_encoder, config.index_dir, config.threads)
+        self._snapshots = SnapshotStore(config, store, open_encoder)
         self._states: dict[str, CorpusState] = {}
         # Two at most, mapped from disk and so without a size; pruning must know them all by name.
         self._others: OrderedDict[str, Snapshot] = OrderedDict()
@@ -204,6 +204,9 @@ class CorpusRegistry:
         """
         state, base = self._states[corpus], await self.open_head(corpus)
         recipe = self._config.get_recipe(corpus)
+        if is_own(corpus):
+            # Small, many and short-lived: files that are deleted with the corpus.
+            recipe = recipe.model_copy(update={"engine": "embedded"})
         snapshot = await asyncio.to_thread(self._snapshots.build, corpus, fresh, recipe, base)
         await self._snapshots.save(snapshot)
         state.head = snapshot.manifest

@@ -146,6 +146,8 @@ def check_stored(columns: Path) -> None:
 class Table:
     """The documents and their columns; read-only, thread-safe."""
 
+    is_remote = False
+
     def __init__(self, paths: Sequence[Path], counts: Sequence[int], columns: Path) -> None:
         """Open files of ``write_segment`` and ``write_columns``; raise ``CorruptData`` naming the file."""
         try:
@@ -183,6 +185,10 @@ class Table:
         """Return a mask [documents] of those of the type."""
         mask: NDArray[np.bool_] = np.isin(self._columns["type"], self._find_codes("types", {name}))
         return mask
+
+    def read_documents(self, positions: Sequence[int]) -> list[Document]:
+        """Return documents in the order of their positions."""
+        return [self.documents[position] for position in positions]
 
     def find_position(self, ident: str) -> int | None:
         """Return the position of the document with this id, None if there is none."""

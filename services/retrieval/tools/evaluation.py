@@ -79,6 +79,7 @@ def evaluate(
     if not judged:
         raise InvalidField("queries", "none has a relevant document in the corpus")
     index, texts = snapshot.index, [query.text for query in judged]
+    assert isinstance(index, HybridIndex)  # it was built here, of files
     words = rank_queries(index, snapshot, judged, None, Ranking.LEXICAL)
     rows = [Row("bm25", compute_measures(judged, words))]
     if not snapshot.encoder:
