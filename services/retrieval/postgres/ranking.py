@@ -137,8 +137,11 @@ class PostgresIndex:
             is_fading = f"p.type = '{FADING_TYPE}' AND p.published IS NOT NULL"
             score += f" * CASE WHEN {is_fading} THEN greatest(power(2::float8, -{age}), {SMALLEST}) ELSE 1 END"
             parameters |= {"present": to_microseconds(present), "half_life": options.half_life_days}
+        # Without anything that a passage says, the best are known before the passages are looked up.
+        best = f"(SELECT h.* FROM hits h ORDER BY h.score::real DESC, {IN_ORDER} LIMIT %(count)s)"
+        hits = "hits" if conditions or present is not None else best
         statement = (
-            f"{SCORED} SELECT h.segment, h.place, ({score})::real AS shown, p.published, p.type FROM hits h "
+            f"{SCORED} SELECT h.segment, h.place, ({score})::real AS shown, p.published, p.type FROM {hits} h "
             f"JOIN passages p USING (segment, place) {joins} WHERE true{conditions} "
             f"ORDER BY shown DESC, {IN_ORDER} LIMIT %(count)s"
         )
@@ -234,8 +237,9 @@ class PostgresIndex:
 SCORED = (
     "WITH wanted AS (SELECT * FROM unnest(%(terms)s::text[], %(weights)s::float8[]) AS q(term, weight)), "
     "hits AS (SELECT w.segment, u.place, "
-    f"sum(q.weight * u.count / (u.count + {K1 * (1 - B)} + {K1 * B} * u.length / %(mean)s)) AS score "
-    f"FROM wanted q JOIN postings w ON w.term = q.term AND w.segment = ANY(%(segments)s) "
+    # As floats: PostgreSQL computes with written fractions as decimal numbers, several times slower.
+    f"sum(q.weight * u.count / (u.count + {K1 * (1 - B)}::float8 + {K1 * B}::float8 * u.length / %(mean)s::float8)) "
+    "AS score FROM wanted q JOIN postings w ON w.term = q.term AND w.segment = ANY(%(segments)s) "
     "CROSS JOIN LATERAL unnest(w.places, w.counts, w.lengths) AS u(place, count, length) "
     "WHERE true{among} GROUP BY 1, 2)"
 )

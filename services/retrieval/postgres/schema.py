@@ -2,7 +2,7 @@
 
 A segment of documents is stored once for all snapshots that contain it, as passages and as postings: for each term and
 block of passages one row with their places, counts of the term and lengths. Everything can be filled again from the
-object store.
+object store. Texts are stored beside the rows before vectors are, which every exact search reads.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ CREATE TABLE IF NOT EXISTS segments (
 CREATE TABLE IF NOT EXISTS passages (
   segment bigint NOT NULL REFERENCES segments ON DELETE CASCADE, place int NOT NULL,
   id_key bigint NOT NULL, content_key bigint NOT NULL, source_key bigint, published bigint,
-  source text NOT NULL, type text NOT NULL, entities text[] NOT NULL, document text NOT NULL, vector vector,
+  source text NOT NULL, type text NOT NULL, entities text[] NOT NULL,
+  document text STORAGE EXTERNAL NOT NULL, vector vector STORAGE MAIN,
   PRIMARY KEY (segment, place));
 CREATE INDEX IF NOT EXISTS passages_id ON passages (id_key);
 CREATE INDEX IF NOT EXISTS passages_content ON passages (content_key);
 CREATE INDEX IF NOT EXISTS passages_source ON passages (source_key) WHERE source_key IS NOT NULL;
 CREATE TABLE IF NOT EXISTS postings (
-  term text NOT NULL, segment bigint NOT NULL REFERENCES segments ON DELETE CASCADE, block int NOT NULL,
+  term text NOT NULL, segment bigint NOT NULL, block int NOT NULL,
   documents int NOT NULL, places int[] NOT NULL, counts int[] NOT NULL, lengths int[] NOT NULL,
   PRIMARY KEY (term, segment, block));
-CREATE INDEX IF NOT EXISTS postings_segment ON postings (segment);
 CREATE TABLE IF NOT EXISTS chains (chain text PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS ends (
   segment bigint NOT NULL REFERENCES segments ON DELETE CASCADE, place int NOT NULL,

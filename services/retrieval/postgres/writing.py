@@ -120,6 +120,8 @@ def store_segment(
                 newest = max(newest or document.published, document.published)
         block.copy_into(connection, segment)
         count, terms = count + len(part), terms + block.terms
+    # A query that is planned without statistics reads all postings of a segment.
+    connection.execute("ANALYZE passages, postings")
     connection.execute(
         "UPDATE segments SET documents = %s, terms = %s, newest = %s WHERE id = %s",
         (count, terms, None if newest is None else to_microseconds(newest), segment),
