@@ -22,8 +22,10 @@ class Recipe(Settings):
     """``embedded`` keeps texts and indexes in files of each replica; ``postgres`` keeps them in ``database_url``.
 
     Documents of callers' own are always embedded."""
-    index: Literal["auto", "flat", "ivf", "hnsw"] = "auto"
-    """Kind of the dense index; auto is flat up to ``FLAT_LIMIT`` documents, then IVF."""
+    index: Literal["auto", "flat", "ivf", "hnsw", "fp16", "sq8"] = "auto"
+    """Kind of the dense index; auto is flat up to ``FLAT_LIMIT`` documents, then IVF.
+
+    fp16 and sq8 compare all vectors as flat does, in a half and a quarter of its memory."""
     alpha: float | None = Field(default=None, ge=0, le=1)
     """Weight of the dense score in hybrid ranking; None chooses it per query from the scores.
 

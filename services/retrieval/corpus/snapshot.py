@@ -213,8 +213,10 @@ def write_vectors(
     with tempfile.NamedTemporaryFile(dir=folder.parent) as scratch:
         # On disk: the vectors of a large corpus exceed memory.
         vectors = np.memmap(scratch.name, np.float32, "w+", shape=(count, dim))
-        known = base.index.dense if base is not None and isinstance(base.index, HybridIndex) else None
-        if base is not None and known is not None and is_reusable(base, recipe):
+        known = None
+        if base is not None and isinstance(base.index, HybridIndex) and is_reusable(base, recipe):
+            known = base.index.dense
+        if known is not None:
             for chunk in known.iter_chunks():
                 vectors[filled : filled + len(chunk)] = chunk
                 filled += len(chunk)
@@ -224,7 +226,7 @@ def write_vectors(
             vectors[filled : filled + len(texts)] = fresh
             filled += len(texts)
         kind = dense.choose_kind(recipe.index, count)
-        dense.write_index(vectors, kind, folder / dense.FILE)
+        dense.write_index(vectors, kind, folder / dense.FILE, known)
         # The map must be gone before its file is.
         del vectors
     return kind, dim

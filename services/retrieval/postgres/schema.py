@@ -11,7 +11,7 @@ from typing import Any
 
 SCHEMA = "fathom_retrieval"
 # Passages of one row of postings: a commoner term has several rows, none of them large.
-BLOCK = 4_096
+BLOCK = 32_768
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS segments (

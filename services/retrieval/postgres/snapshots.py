@@ -159,7 +159,7 @@ class PostgresSnapshots:
 def is_approximate(manifest: Manifest) -> bool:
     """Return whether a snapshot's vectors are searched by an index instead of one by one."""
     kind = manifest.recipe["index"]
-    return kind in ("hnsw", "ivf") or (kind == "auto" and manifest.documents > EXACT_LIMIT)
+    return kind in ("hnsw", "ivf") or (kind != "flat" and manifest.documents > EXACT_LIMIT)
 
 
 def name_segments(manifest: Manifest) -> list[str]:

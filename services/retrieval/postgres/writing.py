@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import Any
 
 from fathom.services.retrieval.config import Recipe
@@ -21,7 +23,7 @@ from fathom.services.retrieval.documents.versions import CURRENT, UNDATED, Versi
 from fathom.services.retrieval.index.text import tokenise
 from fathom.services.retrieval.postgres.schema import BLOCK
 
-Encode = Callable[[list[str]], Iterable[Iterable[float]]]
+Encode = Callable[[list[str]], Sequence[Sequence[float]]]
 """Returns the vectors of texts, in order."""
 PASSAGES = (
     "segment", "place", "id_key", "content_key", "source_key", "published", "source", "type", "entities", "document",
@@ -37,28 +39,16 @@ def sign(key: int) -> int:
 
 @dataclass
 class Block:
-    """Consecutive passages of a segment, with the postings of their terms."""
+    """Postings of consecutive passages of a segment: by term, places, counts of the term, and lengths in terms."""
 
     number: int
-    rows: list[tuple[Any, ...]] = field(default_factory=list)
-    postings: dict[str, tuple[list[int], list[int], list[int]]] = field(
-        default_factory=lambda: defaultdict(lambda: ([], [], []))
+    postings: dict[str, tuple[array[int], array[int], array[int]]] = field(
+        default_factory=lambda: defaultdict(lambda: (array("i"), array("i"), array("i")))
     )
     terms: int = 0
 
-    def add(self, segment: int, document: Document, recipe: Recipe, vector: Iterable[float] | None) -> None:
-        """Add one passage."""
-        place = self.number * BLOCK + len(self.rows)
-        published = None if document.published is None else to_microseconds(document.published)
-        self.rows.append((
-            segment, place, sign(hash64(document.id)), sign(hash64(hash_content(document.title, document.text))),
-            sign(hash64(document.key)) if document.key else None, published, strip_zeros(document.source),
-            strip_zeros(document.type), [strip_zeros(entity.casefold()) for entity in document.entities],
-            # ASCII escapes: PostgreSQL has no character of number zero.
-            json.dumps(document.to_row()), None if vector is None else write_vector(vector),
-        ))  # fmt: skip
-        if not recipe.words:
-            return
+    def add(self, place: int, document: Document, recipe: Recipe) -> None:
+        """Add the terms of one passage."""
         terms = Counter(strip_zeros(term) for term in tokenise(build_indexed_text(document, recipe)))
         length = terms.total()
         self.terms += length
@@ -68,15 +58,22 @@ class Block:
             counts.append(count)
             lengths.append(length)
 
-    def copy_into(self, connection: Any, segment: int) -> None:
-        """Write passages and postings."""
-        write_rows(connection, "passages", PASSAGES, self.rows)
-        write_rows(
-            connection,
-            "postings",
-            POSTINGS,
-            ((term, segment, self.number, len(lists[0]), *lists) for term, lists in self.postings.items()),
-        )
+    def list_rows(self, segment: int) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of ``POSTINGS``."""
+        for term, (places, counts, lengths) in self.postings.items():
+            yield term, segment, self.number, len(places), places.tolist(), counts.tolist(), lengths.tolist()
+
+
+def make_passage(segment: int, place: int, document: Document, vector: Iterable[float] | None) -> tuple[Any, ...]:
+    """Return the row of ``PASSAGES``."""
+    return (
+        segment, place, sign(hash64(document.id)), sign(hash64(hash_content(document.title, document.text))),
+        sign(hash64(document.key)) if document.key else None,
+        None if document.published is None else to_microseconds(document.published), strip_zeros(document.source),
+        strip_zeros(document.type), [strip_zeros(entity.casefold()) for entity in document.entities],
+        # ASCII escapes: PostgreSQL has no character of number zero.
+        json.dumps(document.to_row()), None if vector is None else write_vector(vector),
+    )  # fmt: skip
 
 
 def strip_zeros(text: str) -> str:
@@ -112,14 +109,23 @@ def store_segment(
     ).fetchone()
     count = terms = 0
     newest = None
-    for number, part in enumerate(split_batches(iter(documents), BLOCK)):
+    for number, part in enumerate(split_blocks(documents)):
         block = Block(number)
-        for document, vector in zip(part, encode_documents(part, recipe, encode), strict=True):
-            block.add(segment, document, recipe, vector)
-            if document.published is not None:
-                newest = max(newest or document.published, document.published)
-        block.copy_into(connection, segment)
-        count, terms = count + len(part), terms + block.terms
+        for some in part:
+            vectors = (
+                [None] * len(some) if encode is None else encode([build_encoded_text(one, recipe) for one in some])
+            )
+            passages = zip(some, vectors, strict=True)
+            rows = (make_passage(segment, at, one, vector) for at, (one, vector) in enumerate(passages, start=count))
+            write_rows(connection, "passages", PASSAGES, rows)
+            for at, document in enumerate(some, start=count):
+                if recipe.words:
+                    block.add(at, document, recipe)
+                if document.published is not None:
+                    newest = max(newest or document.published, document.published)
+            count += len(some)
+        write_rows(connection, "postings", POSTINGS, block.list_rows(segment))
+        terms += block.terms
     # A query that is planned without statistics reads all postings of a segment.
     connection.execute("ANALYZE passages, postings")
     connection.execute(
@@ -128,20 +134,17 @@ def store_segment(
     )
 
 
-def encode_documents(
-    documents: Sequence[Document], recipe: Recipe, encode: Encode | None
-) -> Iterator[Iterable[float] | None]:
-    for part in split_batches(iter(documents), ENCODED_TOGETHER):
-        if encode is None:
-            yield from [None] * len(part)
-        else:
-            yield from encode([build_encoded_text(document, recipe) for document in part])
+def split_blocks(documents: Iterable[Document]) -> Iterator[Iterator[list[Document]]]:
+    """Yield blocks, each as lists of documents that are encoded together."""
+    rest = iter(documents)
+    while (first := next(rest, None)) is not None:
+        yield split_batches(chain([first], islice(rest, BLOCK - 1)), ENCODED_TOGETHER)
 
 
-def store_ends(connection: Any, segments: Sequence[int], chain: str) -> None:
+def store_ends(connection: Any, segments: Sequence[int], beginning: str) -> None:
     """Note, for the versions of every source in the last segment, until when each is the newest; once per chain."""
-    connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (chain,))
-    if connection.execute("SELECT 1 FROM chains WHERE chain = %s", (chain,)).fetchone():
+    connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (beginning,))
+    if connection.execute("SELECT 1 FROM chains WHERE chain = %s", (beginning,)).fetchone():
         return
     found = connection.execute(
         "SELECT p.segment, p.place, p.document FROM passages p "
@@ -152,9 +155,9 @@ def store_ends(connection: Any, segments: Sequence[int], chain: str) -> None:
     versions: list[Version | None] = [read_version(json.loads(row)) for _, _, row in found]
     if any(until != CURRENT for until in find_ends(versions)) or any(find_deleted(versions)):
         ends = zip(found, find_ends(versions), find_deleted(versions), strict=True)
-        rows = ((segment, place, chain, until, is_deleted) for (segment, place, _), until, is_deleted in ends)
+        rows = ((segment, place, beginning, until, is_deleted) for (segment, place, _), until, is_deleted in ends)
         write_rows(connection, "ends", ("segment", "place", "chain", "until", "deleted"), rows)
-    connection.execute("INSERT INTO chains VALUES (%s)", (chain,))
+    connection.execute("INSERT INTO chains VALUES (%s)", (beginning,))
 
 
 def read_version(row: dict[str, Any]) -> Version:

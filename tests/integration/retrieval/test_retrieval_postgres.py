@@ -116,7 +116,9 @@ FILTERS = (
 )
 
 
-async def test_both_engines_rank_alike(stage: Stage, tmp_path: Path) -> None:
+async def test_both_engines_rank_alike(stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Several rows of postings per term, as a segment of many passages has.
+    monkeypatch.setattr("fathom.services.retrieval.postgres.writing.BLOCK", 16)
     rows = [parse_document(row) for row in make_rows()]
     remote = await stage.open_replica()
     other = Stage("", tmp_path / "embedded", stage._stack)
