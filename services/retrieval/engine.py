@@ -21,6 +21,7 @@ from fathom.domain.encoders.choose import Encoders
 from fathom.services.retrieval.config import Config
 from fathom.services.retrieval.corpus.ingest import Chunk, Deletion, IngestBuffer, Item
 from fathom.services.retrieval.corpus.own import make_lifetimes
+from fathom.services.retrieval.corpus.port import SnapshotDatabase
 from fathom.services.retrieval.corpus.registry import WEB, CorpusRegistry, CorpusState, refuse_if_broken
 from fathom.services.retrieval.corpus.rows import Issue, Parse
 from fathom.services.retrieval.corpus.snapshot import Snapshot
@@ -104,13 +105,19 @@ class Engine:
         self.encoders = Encoders(
             config.model_dir, config.threads, config.remote_encoders, config.query_tokens, half=config.half
         )
-        self.corpora = CorpusRegistry(config, store, self.encoders)
+        self.corpora = CorpusRegistry(config, store, self.encoders, self._make_database)
         self._decoder = Decoder(FILE_LIMITS)
         self.executor = QueryExecutor(config, self.encoders)
         self._web = LazyWebCorpus(config.web)
         self._seen = ExposureLog(seen)
         self._lifetimes = make_lifetimes(store, config.max_own_mb << 20)
         self._duties: list[asyncio.Task[None]] = []
+
+    def _make_database(self) -> SnapshotDatabase:
+        # Imported here: its client is an extra that corpora in files do without.
+        from fathom.services.retrieval.postgres.snapshots import PostgresSnapshots
+
+        return PostgresSnapshots(self._config, self.encoders)
 
     async def start(self) -> None:
         """Open the corpora; raise ``CorruptData`` naming the file of a broken bundle, or ``MissingExtra``."""

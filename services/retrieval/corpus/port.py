@@ -1,4 +1,4 @@
-"""The port of engines: what the service asks of the documents and of the index of a snapshot, wherever they are.
+"""The port of engines: what the service asks of the documents and the index of a snapshot, and of who keeps them.
 
 Two engines are behind it: files of this machine (``documents.table``, ``index``), and PostgreSQL (``postgres``).
 """
@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from fathom.services.retrieval.documents.model import Document
 
 if TYPE_CHECKING:
+    from fathom.services.retrieval.config import Recipe
+    from fathom.services.retrieval.corpus.snapshot import Manifest, Snapshot
     from fathom.services.retrieval.index.ranking import Floats, Ranked, Ranking, RankOptions
 
 
@@ -95,4 +98,30 @@ class RankingIndex(Protocol):
 
     def rank(self, queries: Sequence[str], vectors: Floats | None, options: RankOptions) -> list[Ranked]:
         """Return positions and scores per query, best first."""
+        ...
+
+
+class SnapshotDatabase(Protocol):
+    """Keeps snapshots whose recipe names it, for all replicas; thread-safe."""
+
+    def build(
+        self, corpus: str, fresh: Iterable[Document], recipe: Recipe, folder: Path, base: Snapshot | None
+    ) -> Manifest:
+        """Store a snapshot with the documents of ``base`` and then ``fresh``; write its segments into ``folder``."""
+        ...
+
+    def find_missing(self, manifest: Manifest) -> list[int]:
+        """Return the numbers of a snapshot's segments that it does not have."""
+        ...
+
+    def fill(self, manifest: Manifest, folder: Path) -> None:
+        """Store what is missing of a snapshot, from the files of its segments."""
+        ...
+
+    def open(self, manifest: Manifest, folder: Path) -> Snapshot:
+        """Open a snapshot that is filled."""
+        ...
+
+    def close(self) -> None:
+        """Close its connections."""
         ...

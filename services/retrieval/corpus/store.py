@@ -15,13 +15,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from fathom.core.errors import CorruptData, MissingExtra, NotFound
 from fathom.core.ids import content_hash
 from fathom.domain.replacing import write_whole
 from fathom.services.retrieval.config import Config, Recipe
 from fathom.services.retrieval.corpus.own import make_root
+from fathom.services.retrieval.corpus.port import SnapshotDatabase
 from fathom.services.retrieval.corpus.snapshot import (
     MANIFEST,
     Manifest,
@@ -36,9 +36,6 @@ from fathom.services.retrieval.corpus.snapshot import (
 )
 from fathom.services.retrieval.documents.model import Document, hash64, parse_document
 from fathom.transport.store import ObjectStore
-
-if TYPE_CHECKING:
-    from fathom.services.retrieval.postgres.snapshots import PostgresSnapshots
 
 Report = Callable[[int, str], None]
 """Receives the number of each line that is left out, and the reason."""
@@ -57,8 +54,10 @@ def make_blob_key(corpus: str, part: Part) -> str:
 class SnapshotStore:
     """Local folders of snapshots: downloads, builds and opens them."""
 
-    def __init__(self, config: Config, store: ObjectStore, open_encoder: Open) -> None:
-        self._config, self._store, self._open_encoder = config, store, open_encoder
+    def __init__(
+        self, config: Config, store: ObjectStore, open_encoder: Open, make_database: Callable[[], SnapshotDatabase]
+    ) -> None:
+        self._store, self._open_encoder, self._make_database = store, open_encoder, make_database
         self._given, self._threads = config.index_dir, config.threads
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._folder = Path()
@@ -73,16 +72,14 @@ class SnapshotStore:
             self._folder.mkdir(parents=True, exist_ok=True)
 
     @cached_property
-    def _postgres(self) -> PostgresSnapshots:
-        # Imported here: the client of the database is an extra that embedded corpora do without.
-        from fathom.services.retrieval.postgres.snapshots import PostgresSnapshots
-
-        return PostgresSnapshots(self._config, self._open_encoder)
+    def _database(self) -> SnapshotDatabase:
+        # Made when the first corpus needs it: most services have none in a database.
+        return self._make_database()
 
     def close(self) -> None:
         """Remove the temporary folder, and close connections."""
-        if "_postgres" in self.__dict__:
-            self._postgres.close()
+        if "_database" in self.__dict__:
+            self._database.close()
         if self._scratch is not None:
             self._scratch.cleanup()
 
@@ -96,19 +93,19 @@ class SnapshotStore:
         is_remote = is_in_postgres(manifest)
         parts = manifest.parts
         if is_remote:
-            parts = tuple(parts[at] for at in await asyncio.to_thread(self._postgres.find_missing, manifest))
+            parts = tuple(parts[at] for at in await asyncio.to_thread(self._database.find_missing, manifest))
         for part in parts:
             await self._fetch(manifest.corpus, part, folder)
         await asyncio.to_thread(write_whole, folder / MANIFEST, manifest.to_json())
         if is_remote:
-            await asyncio.to_thread(self._postgres.fill, manifest, folder)
+            await asyncio.to_thread(self._database.fill, manifest, folder)
         return await asyncio.to_thread(self._open_local, folder, manifest)
 
     def _open_local(self, folder: Path, manifest: Manifest | None = None) -> Snapshot:
         """Open the snapshot of a folder, which may hold no more than the manifest of one in PostgreSQL."""
         manifest = manifest or read_manifest(folder)
         return (
-            self._postgres.open(manifest, folder) if is_in_postgres(manifest) else open_snapshot(folder, self._threads)
+            self._database.open(manifest, folder) if is_in_postgres(manifest) else open_snapshot(folder, self._threads)
         )
 
     async def _fetch(self, corpus: str, part: Part, folder: Path) -> None:
@@ -194,7 +191,7 @@ class SnapshotStore:
         try:
             try:
                 if recipe.engine == "postgres":
-                    manifest = self._postgres.build(corpus, fresh, recipe, beside, base)
+                    manifest = self._database.build(corpus, fresh, recipe, beside, base)
                 else:
                     if base is not None and is_in_postgres(base.manifest):
                         # Its files are nowhere here; all of its documents are brought.
