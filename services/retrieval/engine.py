@@ -213,9 +213,11 @@ class Engine:
             return InvalidField(field, f"must have 1 to {MAX_QUERY_CHARS:,} characters")
         ranked = await self.executor.rank(snapshot, wanted, options)  # type: ignore[arg-type]
         positions, table = [position for position, _ in ranked], snapshot.table
-        # From a map of this machine's memory a text is there at once.
-        read = asyncio.to_thread(table.read_documents, positions) if table.is_remote else None
-        documents = table.read_documents(positions) if read is None else await read
+        if table.is_remote:
+            documents = await asyncio.to_thread(table.read_documents, positions)
+        else:
+            # From a map of this machine's memory a text is there at once.
+            documents = table.read_documents(positions)
         return list(zip(documents, (score for _, score in ranked), strict=True))
 
     async def search(

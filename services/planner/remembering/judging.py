@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fathom.clients import Clients
-from fathom.core.errors import FathomError
 from fathom.domain.chat.quoting import quote
-from fathom.domain.chat.tolerant import read_object
-from fathom.services.planner.episode.llm import complete
 from fathom.services.planner.model.memory import Statement, View
-from fathom.services.planner.questions.model_routing import find_language_model
+from fathom.services.planner.remembering.asking import ask_object, is_line_number, number_lines
 from fathom.services.planner.remembering.contradictions import Contradiction, find_latest
 from fathom.services.planner.remembering.typed_views import describe
 
@@ -43,34 +39,28 @@ class ContradictionJudge:
 
         Empty where no language model answers in time and in form, or where it misjudges the statements of control.
         """
-        name = await find_language_model(self.clients, model) if model and statements and earlier else ""
-        if not name:
+        if not statements or not earlier:
             return []
         # The controls stand in the middle of the one list and at the end of the other, where nothing sets them apart.
         listed = [*statements[:MAX_STATEMENTS]]
         listed[len(listed) // 2 : len(listed) // 2] = [CONTROL_TRUE, CONTROL_FALSE]
         known = [*find_latest(earlier)[:MAX_EARLIER], CONTROL_EARLIER]
-        try:
-            async with asyncio.timeout(self.timeout_s):
-                said = read_object(
-                    await complete(self.clients, name, self.prompt, write_request(listed, question, known), MAX_TOKENS)
-                )
-        except (FathomError, TimeoutError):
-            return []
+        request = write_request(listed, question, known)
+        said = await ask_object(self.clients, model, self.prompt, request, MAX_TOKENS, self.timeout_s)
         pairs = read_pairs(said.get("pairs") if said else None, listed, known)
         if not knows_controls(pairs):
             return []
         first: dict[str, Contradiction] = {}
-        for now, then in sorted(pairs, key=lambda pair: known.index(pair[1])):
-            if then is not CONTROL_EARLIER and now not in (CONTROL_FALSE, CONTROL_TRUE):
+        for pair in sorted(pairs, key=lambda pair: known.index(pair[1])):
+            if not is_of_control(pair):
+                now, then = pair
                 first.setdefault(now.text, Contradiction(make_view(now), then))
         return list(first.values())
 
 
 def write_request(statements: Sequence[Statement], question: str, earlier: Sequence[View]) -> str:
     """Return the text for the model: question, numbered earlier views and numbered statements, each quoted."""
-    told = "\n".join(f"{number}. {describe(one)}" for number, one in enumerate(earlier, 1))
-    new = "\n".join(f"{number}. {' '.join(one.text.split())}" for number, one in enumerate(statements, 1))
+    told, new = number_lines(map(describe, earlier)), number_lines(one.text for one in statements)
     parts = [f"# Question\n{quote(question)}"] if question.strip() else []
     return "\n\n".join([*parts, f"# Earlier statements\n{quote(told)}", f"# New statements\n{quote(new)}"])
 
@@ -81,21 +71,19 @@ def read_pairs(said: Any, statements: Sequence[Statement], earlier: Sequence[Vie
     return [
         (statements[item["new"] - 1], earlier[item["earlier"] - 1])
         for item in listed
-        if is_number(item.get("new"), len(statements)) and is_number(item.get("earlier"), len(earlier))
+        if is_line_number(item.get("new"), len(statements)) and is_line_number(item.get("earlier"), len(earlier))
     ]
-
-
-def is_number(value: Any, count: int) -> bool:
-    """Return whether a value is a whole number from 1 to ``count``."""
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= count
 
 
 def knows_controls(pairs: Sequence[tuple[Statement, View]]) -> bool:
     """Return whether the statements of control are judged rightly, and paired with no others."""
-    touched = [
-        pair for pair in pairs if pair[1] is CONTROL_EARLIER or pair[0] in (CONTROL_FALSE, CONTROL_TRUE)
-    ]  # fmt: skip
-    return touched == [(CONTROL_FALSE, CONTROL_EARLIER)]
+    return list(filter(is_of_control, pairs)) == [(CONTROL_FALSE, CONTROL_EARLIER)]
+
+
+def is_of_control(pair: tuple[Statement, View]) -> bool:
+    """Return whether a pair has a statement of control."""
+    now, then = pair
+    return then is CONTROL_EARLIER or now in (CONTROL_FALSE, CONTROL_TRUE)
 
 
 def make_view(statement: Statement) -> View:

@@ -59,7 +59,7 @@ class Records(Protocol):
 
 @dataclass(frozen=True)
 class Remembering:
-    """What runs get from memory and say of it. A memory that is away gives nothing and holds nobody up."""
+    """Gives runs what memory holds, and compares their answers with it; a memory that is away holds nobody up."""
 
     clients: Clients
     record: Records

@@ -7,6 +7,10 @@ from typing import Annotated
 
 import typer
 
+Activate = Annotated[bool, typer.Option("--activate", help="Serve the new snapshot at once.")]
+Url = Annotated[str, typer.Option(help="grpc://host:port; by default the local stack's.")]
+Home = Annotated[Path, typer.Option(help="Folder with the local stack's state.", envvar="FATHOM_LOCAL_HOME")]
+
 app = typer.Typer(help="Serve a corpus of your own, and add to one.", no_args_is_help=True)
 
 
@@ -48,11 +52,9 @@ def serve(
 def ingest(
     files: Annotated[list[Path], typer.Argument(help="JSON lines, or what else the service can read.")],
     corpus: Annotated[str, typer.Option(help="Corpus to add to; created when it does not exist.")],
-    activate: Annotated[bool, typer.Option("--activate", help="Serve the new snapshot at once.")] = False,
-    url: Annotated[str, typer.Option(help="grpc://host:port; by default the local stack's.")] = "",
-    home: Annotated[Path, typer.Option(help="Folder with the local stack's state.", envvar="FATHOM_LOCAL_HOME")] = Path(
-        ".fathom"
-    ),
+    activate: Activate = False,
+    url: Url = "",
+    home: Home = Path(".fathom"),
 ) -> None:
     """Add files to a corpus of a running service, and say what was left out and why."""
     import asyncio
@@ -66,11 +68,9 @@ def ingest(
 def delete(
     sources: Annotated[list[str], typer.Argument(help="Sources to delete, by the names under which they were added.")],
     corpus: Annotated[str, typer.Option(help="Corpus that has them.")],
-    activate: Annotated[bool, typer.Option("--activate", help="Serve the new snapshot at once.")] = False,
-    url: Annotated[str, typer.Option(help="grpc://host:port; by default the local stack's.")] = "",
-    home: Annotated[Path, typer.Option(help="Folder with the local stack's state.", envvar="FATHOM_LOCAL_HOME")] = Path(
-        ".fathom"
-    ),
+    activate: Activate = False,
+    url: Url = "",
+    home: Home = Path(".fathom"),
 ) -> None:
     """Delete sources from a corpus; their versions stay for questions as of an earlier day."""
     import asyncio

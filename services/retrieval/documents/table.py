@@ -102,7 +102,7 @@ def write_columns(documents: Iterable[Document], offsets: NDArray[np.int64], pat
     published, source, kind, bounds, members, idents, contents, keys = [], [], [], [0], [], [], [], []
     versions: list[Version | None] = []
     for document in documents:
-        published.append(UNDATED if document.published is None else to_microseconds(document.published))
+        published.append(measure_publication(document))
         source.append(sources(document.source))
         kind.append(types(document.type))
         members += [entities(entity.casefold()) for entity in document.entities]
@@ -110,9 +110,7 @@ def write_columns(documents: Iterable[Document], offsets: NDArray[np.int64], pat
         idents.append(hash64(document.id))
         contents.append(hash64(hash_content(document.title, document.text)))
         keys.append(hash64(document.key) if document.key else 0)
-        versions.append(
-            Version(document.key, document.version, published[-1], document.is_deletion) if document.key else None
-        )
+        versions.append(make_version(document))
     idents_array, contents_array = np.array(idents, np.uint64), np.array(contents, np.uint64)
     # Sorted keys and their positions, so that a look-up is a binary search in an array instead of a dictionary of
     # Python objects.
@@ -127,6 +125,18 @@ def write_columns(documents: Iterable[Document], offsets: NDArray[np.int64], pat
         id_keys=idents_array[by_id], id_order=by_id.astype(np.int32),
         content_keys=contents_array[by_content], content_order=by_content.astype(np.int32),
     )  # fmt: skip
+
+
+def make_version(document: Document) -> Version | None:
+    """Return the version of a source that a document is; None for one without a key."""
+    if not document.key:
+        return None
+    return Version(document.key, document.version, measure_publication(document), document.is_deletion)
+
+
+def measure_publication(document: Document) -> int:
+    """Return when a document was published, in microseconds since 1970; ``UNDATED`` without a date."""
+    return UNDATED if document.published is None else to_microseconds(document.published)
 
 
 def to_microseconds(time: datetime) -> int:

@@ -9,6 +9,7 @@ import math
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -96,7 +97,6 @@ class DenseIndex:
         if self._lists:
             # IVF stores vectors by list; reconstructing one by position needs the map.
             index.make_direct_map()
-        self._sample = self.get_vectors(np.arange(0, self.count, max(1, self.count // SAMPLED)))
         self._gpu = copy_to_gpu(index)
         threads = threads or len(os.sched_getaffinity(0))
         faiss.omp_set_num_threads(threads)
@@ -176,6 +176,11 @@ class DenseIndex:
         """Return the vectors of documents [positions, dim]."""
         found: Vectors = self._index.reconstruct_batch(np.ascontiguousarray(positions, dtype=np.int64))
         return found
+
+    @cached_property
+    def _sample(self) -> Vectors:
+        # Read by the first query whose weights are chosen: a thousand places of a mapped file would slow every start.
+        return self.get_vectors(np.arange(0, self.count, max(1, self.count // SAMPLED)))
 
     def measure_spread(self, query: Vectors) -> float:
         """Return the standard deviation of the inner products of a query [dim] with the vectors, from a sample."""

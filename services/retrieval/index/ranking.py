@@ -142,7 +142,6 @@ class HybridIndex:
         missing = np.setdiff1d(found, near[0])
         positions = np.concatenate([near[0], missing])
         cosine = np.concatenate([near[1], self.dense.get_vectors(missing) @ vector]) if len(missing) else near[1]
-        # Word scores are divided by their maximum, cosines scaled min-max.
         alpha = choose_alpha(near[1], self.dense.measure_spread(vector)) if self.alpha is None else self.alpha
         fused = combine(scores[positions], cosine, alpha)
         return select_top(positions, fused, self._weigh(query, options, positions), options.top_k)

@@ -200,8 +200,7 @@ class PostgresIndex:
         return float(terms or 0) / max(len(self.table), 1)
 
     def _measure_cosines(self, vector: Floats, positions: Sequence[int]) -> dict[int, float]:
-        vectors = self._read_vectors(positions)
-        return dict(zip(positions, (vectors @ vector).tolist(), strict=True)) if len(positions) else {}
+        return dict(zip(positions, (self._read_vectors(positions) @ vector).tolist(), strict=True))
 
     def _measure_spread(self, vector: Floats) -> float:
         return float(np.std(self._sample @ vector)) if len(self._sample) else 0.0

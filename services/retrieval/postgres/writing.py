@@ -18,8 +18,8 @@ from fathom.services.retrieval.corpus.snapshot import (
     split_batches,
 )
 from fathom.services.retrieval.documents.model import Document, hash64, hash_content, parse_document
-from fathom.services.retrieval.documents.table import to_microseconds
-from fathom.services.retrieval.documents.versions import CURRENT, UNDATED, Version, find_deleted, find_ends
+from fathom.services.retrieval.documents.table import make_version, to_microseconds
+from fathom.services.retrieval.documents.versions import CURRENT, find_deleted, find_ends
 from fathom.services.retrieval.index.text import tokenise
 from fathom.services.retrieval.postgres.schema import BLOCK
 
@@ -152,15 +152,10 @@ def store_ends(connection: Any, segments: Sequence[int], beginning: str) -> None
         "ORDER BY array_position(%s::bigint[], p.segment), p.place",
         (list(segments), segments[-1], list(segments)),
     ).fetchall()
-    versions: list[Version | None] = [read_version(json.loads(row)) for _, _, row in found]
-    if any(until != CURRENT for until in find_ends(versions)) or any(find_deleted(versions)):
-        ends = zip(found, find_ends(versions), find_deleted(versions), strict=True)
-        rows = ((segment, place, beginning, until, is_deleted) for (segment, place, _), until, is_deleted in ends)
+    versions = [make_version(parse_document(json.loads(row))) for _, _, row in found]
+    ends, deleted = find_ends(versions), find_deleted(versions)
+    if any(until != CURRENT for until in ends) or any(deleted):
+        noted = zip(found, ends, deleted, strict=True)
+        rows = ((segment, place, beginning, until, is_deleted) for (segment, place, _), until, is_deleted in noted)
         write_rows(connection, "ends", ("segment", "place", "chain", "until", "deleted"), rows)
     connection.execute("INSERT INTO chains VALUES (%s)", (beginning,))
-
-
-def read_version(row: dict[str, Any]) -> Version:
-    document = parse_document(row)
-    published = UNDATED if document.published is None else to_microseconds(document.published)
-    return Version(document.key, document.version, published, document.is_deletion)

@@ -12,14 +12,15 @@ import pytest
 
 from fathom.core import errors
 from fathom.services.retrieval.config import Config, Recipe
-from fathom.services.retrieval.corpus.ingest import Chunk, Deletion, Item
+from fathom.services.retrieval.corpus.ingest import Chunk, Deletion
 from fathom.services.retrieval.corpus.rows import list_parsers
 from fathom.services.retrieval.documents.model import EVERYTHING, Filter, parse_document
-from fathom.services.retrieval.engine import Engine, Ingested
+from fathom.services.retrieval.engine import Engine
 from fathom.services.retrieval.postgres.schema import SCHEMA
 from fathom.transport.store.memory import MemoryStore
 from tests.support.letters import Letters
 from tests.support.postgres import serve_postgres
+from tests.unit.retrieval.corpus.ingesting import bring
 
 pytestmark = pytest.mark.slow
 
@@ -75,16 +76,6 @@ class Stage:
 async def stage(url: str, tmp_path: Path) -> AsyncIterator[Stage]:
     async with AsyncExitStack() as stack:
         yield Stage(url, tmp_path, stack)
-
-
-async def bring(engine: Engine, *brought: Item) -> Ingested:
-    async def items() -> AsyncIterator[Item]:
-        for item in brought:
-            yield item
-
-    done = await engine.ingest("main", items())  # type: ignore[arg-type]
-    await engine.corpora.activate("main", done.snapshot)
-    return done
 
 
 async def rank(

@@ -11,7 +11,7 @@ import pytest
 
 from fathom.core.errors import DependencyFailed
 from fathom.services.planner.model.memory import Statement
-from fathom.services.planner.remembering import judging
+from fathom.services.planner.remembering import asking
 from fathom.services.planner.remembering.contradictions import write_notes
 from fathom.services.planner.remembering.judging import CONTROL_EARLIER, CONTROL_FALSE, CONTROL_TRUE, ContradictionJudge
 from tests.unit.planner.remembering.test_contradictions import THEN
@@ -62,8 +62,8 @@ def connect(monkeypatch: pytest.MonkeyPatch, endpoint: Any, model: str = "model"
     async def find(*_: Any) -> str:
         return model
 
-    monkeypatch.setattr(judging, "complete", endpoint.complete)
-    monkeypatch.setattr(judging, "find_language_model", find)
+    monkeypatch.setattr(asking, "complete", endpoint.complete)
+    monkeypatch.setattr(asking, "find_language_model", find)
 
 
 async def test_a_pair_is_found_whose_measures_differ(

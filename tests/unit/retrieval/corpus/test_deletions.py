@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
 from fathom.api.retrieval.v1 import retrieval_pb2 as pb
 from fathom.core import errors
 from fathom.core.call import Call
-from fathom.services.retrieval.config import Config
-from fathom.services.retrieval.corpus.ingest import Chunk, Deletion, Item
-from fathom.services.retrieval.corpus.rows import list_parsers
+from fathom.services.retrieval.corpus.ingest import Chunk, Deletion
 from fathom.services.retrieval.documents.model import Document, Filter
 from fathom.services.retrieval.documents.versions import CURRENT, UNDATED, Version, find_deleted, find_ends
-from fathom.services.retrieval.engine import Engine, Ingested
+from fathom.services.retrieval.engine import Engine
 from fathom.services.retrieval.server import RetrievalServicer
 from fathom.transport.store.memory import MemoryStore
+from tests.unit.retrieval.corpus.ingesting import bring
 
 TEXT, CALL = "text/plain", Call("req_1")
 MARCH, JUNE, JULY = (datetime(2026, month, 1, tzinfo=UTC) for month in (3, 6, 7))
@@ -27,21 +25,8 @@ NEW = Chunk(b"The policy rate target is 3.75 percent.", TEXT, "memo.txt", JUNE)
 
 
 @pytest.fixture
-async def engine(tmp_path: Path) -> AsyncIterator[Engine]:
-    engine = Engine(Config(corpus_dir=None, corpus_name="main", index_dir=tmp_path), MemoryStore(), list_parsers())
-    await engine.start()
-    yield engine
-    await engine.close()
-
-
-async def bring(engine: Engine, *brought: Item) -> Ingested:
-    async def items() -> AsyncIterator[Item]:
-        for item in brought:
-            yield item
-
-    done = await engine.ingest("main", items())  # type: ignore[arg-type]
-    await engine.corpora.activate("main", done.snapshot)
-    return done
+def engine(empty_engine: Engine) -> Engine:
+    return empty_engine
 
 
 async def find(engine: Engine, as_of: datetime | None = None, corpus: str = "main") -> list[Document]:
