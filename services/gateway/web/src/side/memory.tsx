@@ -57,7 +57,11 @@ function Entry({ fact, attempt }: { fact: Fact; attempt: (act: () => Promise<unk
       <div className="kind">
         {word(`fact_${kindOfFact(fact)}`)}<span className="spacer" />
         <button type="button" className="quiet" aria-label={`${word("editFact")}: ${fact.text}`} onClick={() => setEdited(true)}>✎</button>
-        <button type="button" className="quiet" aria-label={`${word("remove")}: ${fact.text}`} onClick={() => void attempt(() => dropFact(fact))}>✕</button>
+        <button type="button" className="quiet" aria-label={`${word("remove")}: ${fact.text}`} onClick={(event) => {
+          // What has the focus goes with its fact.
+          event.currentTarget.closest(".memory")?.querySelector<HTMLElement>(":scope > form [name=text]")?.focus();
+          void attempt(() => dropFact(fact));
+        }}>✕</button>
       </div>
       {fact.value && <strong>{fact.value.replaceAll(",", ", ")}</strong>}<div>{fact.text}</div>
       <div className="dim">{origin.filter(Boolean).join(" · ")}</div>

@@ -15,13 +15,13 @@ import { Code, Sources, Steps, Tables } from "./views";
 export function Panel() {
   const { layout } = usePage();
   useStore(layout);
-  if (!layout.isPanelOver) return layout.isPanelOpen ? <aside id="panel" aria-label={word("panel")}><Body /></aside> : null;
+  if (!layout.isPanelOver) return layout.isPanelOpen ? <aside id="panel" className="panel" aria-label={word("panel")}><Body /></aside> : null;
   return (
     <Dialog.Root open={layout.isPanelOpen} onOpenChange={(isOpen) => layout.togglePanel(isOpen)}>
       <Dialog.Portal>
         <Dialog.Overlay className="veil" />
         <Dialog.Content asChild aria-describedby={undefined} onCloseAutoFocus={layout.restoreFocus}>
-          <aside id="panel" className="drawer"><Dialog.Title className="sr-only">{word("panel")}</Dialog.Title><Body /></aside>
+          <div id="panel" className="panel drawer"><Dialog.Title className="sr-only">{word("panel")}</Dialog.Title><Body /></div>
         </Dialog.Content>
       </Dialog.Portal>
     </Dialog.Root>

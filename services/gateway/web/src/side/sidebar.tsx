@@ -1,7 +1,7 @@
 // Conversations, newest first, grouped by day; what is typed above them is searched in titles and turns by the server.
 import { useInfiniteQuery, useQueries, useQueryClient } from "@tanstack/react-query";
 import { Dialog } from "radix-ui";
-import { useEffect, useRef, useState } from "react";
+import { type ReactNode, type RefObject, useEffect, useRef, useState } from "react";
 
 import { asProblem } from "../base/api";
 import { KEYS, readConversations, readRun } from "../base/queries";
@@ -20,13 +20,13 @@ export function Sidebar() {
   const { layout } = usePage();
   useStore(layout);
   if (layout.isEmbedded && !layout.isSidebarOpen) return null;
-  if (!layout.isSidebarOver) return <nav id="sidebar" aria-label={word("conversations")}><Body /></nav>;
+  if (!layout.isSidebarOver) return <nav id="sidebar" className="sidebar" aria-label={word("conversations")}><Body /></nav>;
   return (
     <Dialog.Root open={layout.isSidebarOpen} onOpenChange={(isOpen) => layout.toggleSidebar(isOpen)}>
       <Dialog.Portal>
         <Dialog.Overlay className="veil" />
         <Dialog.Content asChild aria-describedby={undefined} onCloseAutoFocus={layout.restoreFocus}>
-          <nav id="sidebar" className="drawer"><Dialog.Title className="sr-only">{word("conversations")}</Dialog.Title><Body /></nav>
+          <div id="sidebar" className="sidebar drawer"><Dialog.Title className="sr-only">{word("conversations")}</Dialog.Title><Body /></div>
         </Dialog.Content>
       </Dialog.Portal>
     </Dialog.Root>
@@ -71,7 +71,6 @@ function Conversations({ query }: { query: string }) {
   useStore(unlisted);
   useFinished();
   const place = useRef<HTMLDivElement>(null);
-  const wanted = useRef<(() => HTMLElement | null | undefined) | null>(null);
   const list = useInfiniteQuery({
     queryKey: [...KEYS.conversations, query], queryFn: ({ pageParam }) => readConversations(query, pageParam),
     initialPageParam: "", getNextPageParam: (page) => page.next_page_token || undefined, placeholderData: (before) => before,
@@ -79,20 +78,14 @@ function Conversations({ query }: { query: string }) {
   const items = list.data?.pages.flatMap((page) => page.conversations) ?? [];
   const ids = items.map((item) => item.id).join();
   useEffect(() => { if (ids) unlisted.list(ids.split(",")); }, [ids, unlisted]);
-  // The entry that the reader has changed may have moved: the focus goes with it.
-  useEffect(() => {
-    const found = wanted.current?.();
-    if (!found) return;
-    wanted.current = null;
-    found.focus();
-  });
+  const refocus = useRefocus(place, list.dataUpdatedAt, list.isFetching);
   const open = (id: string): void => {
     layout.toggleSidebar(false);
     void session.open(id);
   };
   const older = async (): Promise<void> => {
     const known = place.current?.querySelectorAll(".entry").length ?? 0;
-    wanted.current = () => place.current?.querySelectorAll<HTMLElement>(".entry .open")[known];
+    refocus(() => place.current?.querySelectorAll<HTMLElement>(".entry .open")[known]);
     await list.fetchNextPage();
   };
   const shown = query ? [] : unlisted.items;
@@ -104,13 +97,30 @@ function Conversations({ query }: { query: string }) {
       {items.map((item, index) => (
         <Grouped key={item.id} name={groupOf(item)} before={index ? groupOf(items[index - 1]!) : ""}>
           <ConversationEntry item={item} query={query} isCurrent={item.id === session.conversation} onOpen={() => open(item.id)}
-            onChanged={() => { wanted.current = () => place.current?.querySelector<HTMLElement>(`[data-conversation="${CSS.escape(item.id)}"] .open`); }}
-            onRemoved={() => { if (item.id === session.conversation) session.fresh(); }} />
+            onChanged={() => refocus(() => place.current?.querySelector<HTMLElement>(`[data-conversation="${CSS.escape(item.id)}"] .open`))}
+            onRemoved={() => {
+              refocus(() => place.current?.querySelector<HTMLElement>(".entry .open") ?? document.getElementById("new"));
+              if (item.id === session.conversation) session.fresh();
+            }} />
         </Grouped>
       ))}
       {list.hasNextPage && <button type="button" className="quiet wide older" onClick={() => void older()}>{word("older")}</button>}
     </div>
   );
+}
+
+// Gives the focus to what is found when the list has been read anew: the entry that had it may have moved or gone. Not
+// when the reader has meanwhile turned elsewhere.
+function useRefocus(place: RefObject<HTMLElement | null>, updated: number, isReading: boolean): (find: () => HTMLElement | null | undefined) => void {
+  const wish = useRef<{ find: () => HTMLElement | null | undefined; since: number } | null>(null);
+  useEffect(() => {
+    if (!wish.current || isReading || updated <= wish.current.since) return;
+    const { find } = wish.current;
+    wish.current = null;
+    const active = document.activeElement;
+    if (!active || active === document.body || place.current?.contains(active)) find()?.focus();
+  });
+  return (find) => { wish.current = { find, since: updated }; };
 }
 
 // Looks after first runs that nobody on this page follows any more.
@@ -128,7 +138,7 @@ function useFinished(): void {
   }, [over, unlisted, queries]);
 }
 
-function Grouped({ name, before, children }: { name: string; before: string; children: React.ReactNode }) {
+function Grouped({ name, before, children }: { name: string; before: string; children: ReactNode }) {
   return <>{name !== before && <h3>{name}</h3>}{children}</>;
 }
 

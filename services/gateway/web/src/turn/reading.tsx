@@ -41,7 +41,7 @@ function SlotChip({ reading, slot, onAsk }: { reading: Reading; slot: Slot; onAs
   const state = stateOf(slot);
   const why = [word(`slot_${state}`), slot.detail].filter(Boolean).join(": ");
   const meaning = meaningOf(slot);
-  const said = meaning ? `${slot.text} (${meaning})` : slot.text;
+  const said = meaning ? `${slot.text} ${meaning}` : slot.text;
   return (
     <button ref={button} type="button" className={`chip slot ${state === "open" ? "warn" : state}`} data-state={state}
       title={`${why} · ${word("changeSlot")}`} aria-label={`${said}: ${why}. ${word("changeSlot")}`} onClick={() => setEdited(true)}>

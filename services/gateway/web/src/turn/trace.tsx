@@ -1,5 +1,5 @@
 // What the run does: one line, with all steps in sight while it works and folded when it is done.
-import { useState } from "react";
+import { useRef, useState } from "react";
 
 import { count, duration } from "../base/format";
 import { counted, word } from "../base/words";
@@ -13,11 +13,17 @@ export function Trace({ turn }: { turn: Turn }) {
   const { run } = turn;
   // Folded or not by the reader's hand; until then as the run has it.
   const [chosen, setChosen] = useState<boolean | null>(null);
+  const line = useRef<HTMLElement>(null);
+  // The buttons go when they have done their work: the focus stays in the trace.
+  const act = (doIt: () => Promise<void>) => (): void => {
+    line.current?.focus();
+    void doIt();
+  };
   const isOpen = chosen ?? (!run.over && turn.isFollowed);
   return (
     <section className={`trace${run.over ? " over" : ""}`} aria-label={word("trace")}>
       <details open={isOpen}>
-        <summary onClick={(event) => { event.preventDefault(); setChosen(!isOpen); }}>
+        <summary ref={line} onClick={(event) => { event.preventDefault(); setChosen(!isOpen); }}>
           {!run.over && <span className="spin" role="img" aria-label={word("running")} />}
           <span className="intent">{run.over ? summaryOf(run) : turn.note || sayNow(run)}</span>
           <Fullness run={run} />
@@ -26,8 +32,8 @@ export function Trace({ turn }: { turn: Turn }) {
         <div className="steps">{run.rows.map((row, place) => <TraceRow key={place} row={row} />)}</div>
       </details>
       <div className="acts">
-        {!run.over && <button type="button" className="stop" disabled={turn.isBusy} onClick={() => void turn.stop()}>{word("stop")}</button>}
-        {run.resumable && <button type="button" className="resume" disabled={turn.isBusy} onClick={() => void turn.resume()}>{word("resume")}</button>}
+        {!run.over && <button type="button" className="stop" disabled={turn.isBusy} onClick={act(() => turn.stop())}>{word("stop")}</button>}
+        {run.resumable && <button type="button" className="resume" disabled={turn.isBusy} onClick={act(() => turn.resume())}>{word("resume")}</button>}
       </div>
     </section>
   );

@@ -1,4 +1,5 @@
 // How the page draws a figure: its own layout and traces, in the page's colours, type and number formats.
+import { word } from "../../base/words";
 import type { Layout, Place, Stroke, Title, Trace, Values } from "./plotly";
 
 const css = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -10,19 +11,23 @@ export const asTitle = (title: Title | undefined): { text?: string } => (typeof 
 export const isAxis = (key: string): key is keyof Layout & ("xaxis" | "yaxis") => /^[xy]axis\d*$/.test(key);
 
 // From some quarters of a year on, a reader wants a part of a series of days.
-const RANGES = { buttons: [["6m", 6, "month"], ["1y", 1, "year"], ["3y", 3, "year"]].map(([label, n, step]) => ({
-  label, count: n, step, stepmode: "backward",
-})).concat([{ label: "all", step: "all" } as never]) };
+const ranges = (): object[] => [
+  { label: word("range_6m"), count: 6, step: "month", stepmode: "backward" }, { label: word("range_1y"), count: 1, step: "year", stepmode: "backward" },
+  { label: word("range_3y"), count: 3, step: "year", stepmode: "backward" }, { label: word("range_all"), step: "all" },
+];
 const RANGE_DAYS = 500;
 
 export interface Look {
   isDated: boolean;
   hasLegend: boolean;
   hasRanges: boolean;
+  isNarrow: boolean;
 }
 
 // The page's colours over the figure's own layout; the title stands in the caption.
-export function themed(layout: Layout, { isDated, hasLegend, hasRanges }: Look): object {
+export function themed(layout: Layout, { isDated, hasLegend, hasRanges, isNarrow }: Look): object {
+  // Where names and ranges have no room beside each other, they stand one above the other.
+  const isStacked = isNarrow && hasLegend && hasRanges;
   const ink = css("--ink");
   const line = css("--line");
   const axes = Object.keys(layout).filter(isAxis);
@@ -32,7 +37,7 @@ export function themed(layout: Layout, { isDated, hasLegend, hasRanges }: Look):
     ...(key.startsWith("y") && { separatethousands: true, minexponent: 6, exponentformat: "B" }),
     // On a log axis 2 and 5 alone would stand for 0.2, 20 and 2,000 as well.
     ...(layout[key]?.type === "log" && { tickformat: ",.3~r" }), ...layout[key],
-    ...(key === "xaxis" && hasRanges && { rangeselector: { ...RANGES, ...rangeColours(), x: 1, xanchor: "right", y: 1.02, yanchor: "bottom" } }),
+    ...(key === "xaxis" && hasRanges && { rangeselector: { buttons: ranges(), ...rangeColours(), x: 1, xanchor: "right", y: isStacked ? 1.13 : 1.02, yanchor: "bottom" } }),
     gridcolor: line, zerolinecolor: css("--strong-line"), linecolor: line, automargin: true,
     title: { ...asTitle(layout[key]?.title), font: { size: 12 }, standoff: 8 },
   }];
@@ -42,7 +47,7 @@ export function themed(layout: Layout, { isDated, hasLegend, hasRanges }: Look):
     title: undefined, autosize: true, width: undefined, height: undefined, uirevision: layout.uirevision ?? "same",
     paper_bgcolor: "transparent", plot_bgcolor: "transparent",
     font: { ...layout.font, color: ink, family: css("--font"), size: 12 },
-    margin: { l: 48, r: 14, t: hasLegend || hasRanges ? 38 : 16, b: 36 },
+    margin: { l: 48, r: 14, t: isStacked ? 72 : hasLegend || hasRanges ? 38 : 16, b: 36 },
     legend: {
       ...layout.legend, orientation: "h", x: 0, y: 1.02, xanchor: "left", yanchor: "bottom", title: { text: "" },
       bgcolor: "transparent",

@@ -68,6 +68,8 @@ export function BrokenFigure({ item, onCode }: { item: CodeItem; onCode: () => v
   );
 }
 
+const NARROW_PX = 600;
+
 // A figure with the library that draws it.
 interface Loaded {
   library: Plotly;
@@ -103,14 +105,14 @@ function DrawnFigure({ runId, figure, sources, onCode }: Props) {
     return () => { isLeft = true; };
   }, [runId, figure.id]);
 
-  const look = `${preferences.isDark} ${preferences.rise}`;
+  const look = `${preferences.isDark} ${preferences.rise} ${preferences.language}`;
   useEffect(() => {
     const target = place.current;
     if (!loaded || !target) return;
     const { library, layout, traces, isDated } = loaded;
     const scaled = isLog ? { ...layout, yaxis: { ...layout.yaxis, type: "log" } } : layout;
     const hasLegend = traces.length > 1 || traces[0]?.type === "pie";
-    library.react(target, traces.map(recoloured), themed(scaled, { isDated, hasLegend, hasRanges: isLong(traces, layout, isDated) }), CONFIG).then(() => {
+    library.react(target, traces.map(recoloured), themed(scaled, { isDated, hasLegend, hasRanges: isLong(traces, layout, isDated), isNarrow: target.clientWidth < NARROW_PX }), CONFIG).then(() => {
       if (!hasPoints(target)) {
         library.purge(target);
         setProblem(word("noPoints"));

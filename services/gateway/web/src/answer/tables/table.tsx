@@ -85,7 +85,7 @@ export function LiveTable({ item }: { item: SheetOf }) {
         <CopyButton copy={copy} onProblem={setProblem} />
         {["csv", "xlsx"].map((format) => <a key={format} href={fileOf(item, format)} download>{format.toUpperCase()}</a>)}
       </figcaption>
-      <div ref={scroll} className="scroll" tabIndex={0} role="region" aria-label={sheet.title}>
+      <div ref={scroll} className="scroll" tabIndex={0} role="group" aria-label={sheet.title}>
         <div className="sizer" style={{ height: total ? `${(head.current?.offsetHeight ?? 2 * ROW_PX) + total * ROW_PX}px` : undefined }}>
           <table aria-rowcount={total + 1} style={{ marginTop: `${first * ROW_PX}px` }}>
             <thead><tr ref={head}>{shown.map((column) => (
