@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from fathom.domain.tool_results import Step, list_objects
+from fathom.domain.tool_results import list_objects
 from fathom.services.policy.reference.answer import cite, join
 from fathom.services.policy.reference.conversation import Call, Conversation, is_chart
 from fathom.services.policy.reference.programs import Program
@@ -26,20 +26,11 @@ class Calculation:
     program: Program
     reading: Reading
 
-    @property
-    def is_zh(self) -> bool:
-        """Return whether the answer is to be in Chinese."""
-        return self.conversation.is_zh
-
-    @cached_property
-    def typed_queries(self) -> list[Step]:
-        """Return the typed queries so far."""
-        return [step for step in self.conversation.of("data") if "question" not in step.arguments]
-
     @cached_property
     def sheets(self) -> list[Sheet]:
-        """Return the tables that they have brought."""
-        return [sheet for step in self.typed_queries if step.is_ok for sheet in step.head.get("sheets", ())]
+        """Return the tables that typed queries have brought."""
+        queries = [step for step in self.conversation.of("data") if "question" not in step.arguments]
+        return [sheet for step in queries if step.is_ok for sheet in step.head.get("sheets", ())]
 
     @cached_property
     def outcomes(self) -> dict[int, tuple[Mapping[str, Any], str]]:
@@ -59,11 +50,12 @@ class Calculation:
     @property
     def labels(self) -> dict[int, str]:
         """Return what each step computes, by its number."""
-        return {number: str(label[self.is_zh]) for number, label in enumerate(self.program.labels, 1)}
+        return {number: str(label[self.conversation.is_zh]) for number, label in enumerate(self.program.labels, 1)}
 
     def fetch(self) -> Call | None:
         """Return the call for the next series."""
-        asked = [{key: step.arguments.get(key) for key in ("entities", "indicators")} for step in self.typed_queries]
+        asked = [{key: step.arguments.get(key) for key in ("entities", "indicators")}
+                 for step in self.conversation.of("data")]  # fmt: skip
         return next((Call("data", query) for query in self.program.queries if query not in asked), None)
 
     def compute(self) -> Call | None:
@@ -71,41 +63,35 @@ class Calculation:
         is_done = any(not is_chart(step) for step in self.conversation.of("python"))
         if is_done or len(self.program.find_columns(self.sheets)) < len(self.program.series):
             return None
-        return Call("python", {"code": self.program.write_cell(self.sheets, self.is_zh)})
+        return Call("python", {"code": self.program.write_cell(self.sheets, self.conversation.is_zh)})
 
     def draw(self) -> Call | None:
         """Return the cell of a chart beside values."""
-        code = self.program.write_chart(self.sheets, self.is_zh) if self.values else ""
+        code = self.program.write_chart(self.sheets, self.conversation.is_zh) if self.values else ""
         return Call("python", {"code": code}) if code and not any(map(is_chart, self.conversation.steps)) else None
 
     def list_open(self) -> list[str]:
         """Return a premise that does not hold, a doubt, and the steps without a value, each with its reason."""
+        is_zh = self.conversation.is_zh
         # What may be meant by words that nobody has read is the first thing to look at when a reading is doubted.
         unused = [str(one.get("words", "")) for one in self.program.unused]
-        doubt = [] if self.program.is_certain else [*unused, say("doubtful", self.is_zh)]
-        assumed = [
-            say(
-                "assumed", self.is_zh, one.get("words", ""), ("、" if self.is_zh else ", ").join(one.get("columns", ()))
-            )
-            for one in self.program.assumptions
-        ]
-        errors = {number: str(one.get("error", "")) for number, (one, _) in self.outcomes.items()}
-        left = {number: label for number, label in self.labels.items() if number not in self.values}
-        failed = [label + (f" ({errors[number]})" if errors.get(number) else "") for number, label in left.items()]
-        return [*self._check_premise(), *assumed, *doubt, *failed]
+        doubt = [] if self.program.is_certain else [*unused, say("doubtful", is_zh)]
+        comma = "、" if is_zh else ", "
+        assumed = [say("assumed", is_zh, one["words"], comma.join(one["columns"])) for one in self.program.assumptions]
+        errors = {number: f" ({one['error']})" for number, (one, _) in self.outcomes.items() if one.get("error")}
+        left = [label + errors.get(number, "") for number, label in self.labels.items() if number not in self.values]
+        return [*self._check_premise(), *assumed, *doubt, *left]
 
     def _check_premise(self) -> Iterator[str]:
         """Yield that a value rose where the question takes for granted that it fell, or the other way round."""
-        moved = [
-            self.values.get(at, ({}, ""))[0] for at, one in enumerate(self.program.functions, 1) if {*one[:1]} & MOVES
-        ]
-        moves = [value for one in moved if isinstance(value := one.get("value"), int | float)]
+        at = [number for number, one in enumerate(self.program.functions, 1) if {*one[:1]} & MOVES]
+        moved = [self.values[number][0].get("value") for number in at if number in self.values]
+        moves = [value for value in moved if isinstance(value, int | float)]
         went = "rise" if moves and min(moves) > 0 else "fall" if moves and max(moves) < 0 else ""
         # A rate counts the units of a currency for one euro, which are the more, the less it is worth.
         is_inverse = any(one.indicator == load_table("phrases")["inverse"] for one in self.program.series)
         if went and self.reading.premises - {went} and not is_inverse:
-            words, other = load_table("texts")["premise"], "rise" if went == "fall" else "fall"
-            yield say("premise", self.is_zh, words[other][self.is_zh], words[went][self.is_zh]).rstrip(".。")
+            yield say("presumes_fall" if went == "rise" else "presumes_rise", self.conversation.is_zh)
 
     @property
     def used_sheets(self) -> list[Sheet]:
@@ -115,19 +101,19 @@ class Calculation:
 
     def write_paragraphs(self) -> list[str]:
         """Return a line per step, and the conventions of the calculations; a refusal where no step has a value."""
+        is_zh = self.conversation.is_zh
         if not self.values:
-            left = join(filter(None, self.list_open()), self.is_zh) or self.conversation.question
-            return [say("refused", self.is_zh, left + next((cited for _, cited in self.outcomes.values()), ""))]
+            left = join(filter(None, self.list_open()), is_zh) or self.conversation.question
+            return [say("refused", is_zh, left + next((cited for _, cited in self.outcomes.values()), ""))]
         said = {text: cited for one, cited in self.values.values() for text in one.get("conventions", ())}
-        conventions = join([text + cited for text, cited in said.items()], self.is_zh)
+        conventions = join([text + cited for text, cited in said.items()], is_zh)
         return ["\n".join(self._write_lines()), *([conventions] if conventions else [])]
 
     def _write_lines(self) -> Iterator[str]:
-        colon, blank = ("：", "") if self.is_zh else (":", " ")
         for number, (one, cited) in self.values.items():
             at = f"({number}) " if len(self.program.steps) > 1 else ""
-            head, texts = f"- {at}{self.labels[number]}{colon}", one.get("said", ())
+            head, texts = f"- {at}{self.labels[number]}{'：' if self.conversation.is_zh else ': '}", one.get("said", ())
             if len(texts) == 1:
-                yield f"{head}{blank}{texts[0]}{cited}"
+                yield f"{head}{texts[0]}{cited}"
             else:
-                yield "\n".join([f"{head}{cited}", *(f"  - {text}{cited}" for text in texts)])
+                yield "\n".join([f"{head.rstrip()}{cited}", *(f"  - {text}{cited}" for text in texts)])

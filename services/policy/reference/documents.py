@@ -35,8 +35,8 @@ def choose_hit(conversation: Conversation) -> str:
 
 def list_quotes(conversation: Conversation, reading: Reading) -> list[Quote]:
     """Return a quotation of each document that was read, is about the question and names what it is about."""
-    question = " ".join([conversation.question, *reading.texts("unknown")])
-    names = [name.casefold() for name in (*reading.entities, *map(reading.names.get, reading.entities)) if name]
+    question = " ".join([conversation.question, *reading.not_understood])
+    names = [name.casefold() for name in reading.names]
     found = []
     for step in conversation.of("fetch"):
         title = str(step.head.get("title", ""))

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from fathom.domain.chat.tolerant import items
 from fathom.domain.text.terms import is_chinese, is_small_talk
 from fathom.domain.tool_results import Step
-from fathom.services.policy.reference.answer import Findings, cite, compose, join, mend
+from fathom.services.policy.reference.answer import cite, compose, join
 from fathom.services.policy.reference.calculation import Calculation
 from fathom.services.policy.reference.conversation import Call, Conversation
 from fathom.services.policy.reference.documents import Quote, choose_hit, list_quotes
@@ -22,7 +21,6 @@ from fathom.services.policy.reference.tables import Sheet, list_columns
 # As many as one run may delegate by default.
 MOST_PARTS = 4
 MOST_OPEN, OPEN_CHARS = 20, 120
-CITATION = re.compile(r"\s*\[[\d, ]+\]")
 NO_STEP = Step("data", {}, {}, "")
 
 
@@ -36,17 +34,16 @@ class Walk:
     """What a model has made of the question, in place of the data tool's own program."""
 
     def next(self) -> Call:
-        """Return the next call, ``finish`` when nothing is left to try or only that is allowed."""
-        draft = mend(self.conversation)
-        for step in () if self.conversation.is_last_round or draft is not None else self._list_steps():
+        """Return the next call, ``finish`` when nothing is left to try or only that is allowed.
+
+        A draft that the planner gives back is given again, since all that can be looked for was looked for.
+        """
+        for step in () if self.conversation.is_last_round else self._list_steps():
             call = step()
             if call is not None and call.tool in self.tools:
                 return call
-        text, is_shortened = draft or (self._compose(), False)
-        # What the planner's checks took away is open, and a reader must not take the rest for the whole answer.
-        left = [*self._list_open(), *([say("removed", self._is_zh)] if is_shortened else [])]
-        left = list(dict.fromkeys(text[:OPEN_CHARS] for text in left if text))[:MOST_OPEN]
-        return Call("finish", {"answer": text, **({"reading": {"open": left}} if left else {})})
+        left = list(dict.fromkeys(text[:OPEN_CHARS] for text in self._list_open() if text))[:MOST_OPEN]
+        return Call("finish", {"answer": self._compose(), **({"reading": {"open": left}} if left else {})})
 
     def _list_steps(self) -> list[Callable[[], Call | None]]:
         """Return what may be called, in order; what is done already returns no call."""
@@ -65,10 +62,6 @@ class Walk:
         return [*first, *steps, *(documents if has_reasons else [])]
 
     @property
-    def _is_zh(self) -> bool:
-        return self.conversation.is_zh
-
-    @property
     def _is_small_talk(self) -> bool:
         return is_small_talk(self.conversation.question)
 
@@ -77,12 +70,12 @@ class Walk:
         """Return the questions so far: the second asks the same in the currency or the unit that the user prefers."""
         return [step for step in self.conversation.of("data") if "question" in step.arguments]
 
-    @cached_property
+    @property
     def _is_converted(self) -> bool:
         """Return whether the preferred currency or unit could be had."""
         return len(self._questions) > 1 and self._questions[1].is_ok
 
-    @cached_property
+    @property
     def _question(self) -> Step:
         """Return the question that counts."""
         return self._questions[self._is_converted] if self._questions else NO_STEP
@@ -92,11 +85,9 @@ class Walk:
         return read_step(self._question)
 
     @cached_property
-    def _surely(self) -> Program | None:
+    def _program(self) -> Program | None:
         """Return the program if it says with all names, periods and numbers of the question what that asks for."""
-        program = read_program(self._questions[0] if self._questions else NO_STEP)
-        if program is not None and self.written is not None:
-            program = self.written.judge(program) if self.written.text else None
+        program = read_program(self._questions[0], self.written) if self._questions else None
         if program is None or not program.is_sure or self._is_small_talk:
             return None
         # A follow-up's words are only a part of what is asked.
@@ -105,18 +96,17 @@ class Walk:
     @cached_property
     def _calculation(self) -> Calculation | None:
         """Return the calculation of the program; None where the question's own table is the one value it looks up."""
-        program, sheets = self._surely, self._question.head.get("sheets", ())
+        program, sheets = self._program, self._question.head.get("sheets", ())
         if program is None or not program.is_computable or "python" not in self.tools:
             return None
-        is_one = program.lookup is not None and len(sheets) == 1 and sheets[0].get("rows") == 1
-        values = [column.get("indicator") for column in list_columns(sheets[0])] if is_one else []
-        is_there = program.lookup is not None and values == [program.lookup.indicator]
+        is_one = program.is_lookup and len(sheets) == 1 and sheets[0].get("rows") == 1
+        is_there = is_one and [one.get("indicator") for one in list_columns(sheets[0])] == [program.series[0].indicator]
         return None if is_there else Calculation(self.conversation, program, self._reading)
 
     @cached_property
     def _sheets(self) -> list[Sheet]:
         """Return the tables of the question; none for one that asks for texts."""
-        is_for_texts = self._surely is not None and self._surely.kind == "documents" and "search" in self.tools
+        is_for_texts = self._program is not None and self._program.kind == "documents" and "search" in self.tools
         return list(self._question.head.get("sheets", ())) if self._question.is_ok and not is_for_texts else []
 
     @cached_property
@@ -129,52 +119,45 @@ class Walk:
         return self.conversation.has_own_documents and self._calculation is None and bool(self._quotes)
 
     @cached_property
-    def _gaps(self) -> list[tuple[str, str]]:
-        """Return what the question asks for and is not here, each with the words that say so; none to go on."""
-        program, question = self._surely, self.conversation.question[:200]
+    def _gaps(self) -> dict[str, str]:
+        """Return words of the question for what is not here, each with the sentence that says so; none to go on."""
+        program, question, is_zh = self._program, self.conversation.question[:200], self.conversation.is_zh
         if program is not None and program.kind == "outside":
-            return [(question, say("outside", self._is_zh, f"“{question}”"))]
+            return {question: say("outside", is_zh, question)}
         # What is known of several series can be answered.
         if program is None or program.kind != "calculation" or program.series:
-            return []
+            return {}
         # Words with a meaning of their own are no unknown name: "What is maximum drawdown?" has none.
-        unknown = [one["words"].casefold() for one in program.missing if one.get("reason") == "UNKNOWN_SERIES"]
-        known = [one.casefold() for kind in ("entity", "indicator", "measure") for one in self._reading.texts(kind)]
+        unknown = [one["words"].casefold() for one in program.missing if one["reason"] == "UNKNOWN_SERIES"]
+        known = [text.casefold() for text in self._reading.texts("entity", "indicator", "measure")]
         if any(text in words or words in text for text in known for words in unknown):
-            return []
-        return [(one.get("words", ""), write_gap(one, self._is_zh)) for one in program.missing]
+            return {}
+        names = {"UNKNOWN_SERIES": "no_series"}
+        return {
+            one["words"]: say(names.get(one["reason"], "no_period"), is_zh, one["words"], one["detail"].rstrip("."))
+            for one in program.missing
+        }
 
     def _list_open(self) -> list[str]:
         """Return what of the question stays open."""
         if self._calculation is not None:
             return self._calculation.list_open()
-        if self._gaps or self._is_quoted:
-            return [] if self._is_quoted else [words for words, _ in self._gaps]
-        items = [str(item.get("subject", "")) for item in self._reading.not_understood]
-        left = [*self._reading.texts("unknown"), *items]
-        if left or self._is_small_talk:
-            return left
+        if self._is_quoted or self._is_small_talk:
+            return []
+        if self._gaps or self._reading.not_understood:
+            return list(self._gaps or self._reading.not_understood)
         if self._sheets:
-            return [] if self._surely is not None else [say("doubtful", self._is_zh)]
+            return [] if self._program is not None else [say("doubtful", self.conversation.is_zh)]
         return [] if self._quotes else [self.conversation.question]
 
     def _compose(self) -> str:
         """Return the answer from what was found, without what only led to it."""
-        one, steps, reading, sheets = self._calculation, self.conversation.steps, self._reading, self._sheets
-        if self._is_quoted:
-            steps, sheets = tuple(step for step in steps if step.tool in ("search", "fetch")), []
-        elif self._gaps:
-            stop = "。" if self._is_zh else "."
-            return join([text for _, text in self._gaps], self._is_zh) + cite(self._question.material) + stop
-        elif one is not None:
-            steps, sheets = tuple(step for step in steps if step is not self._question), one.used_sheets
-        elif self._is_converted:
-            steps = tuple(step for step in steps if step is not self._questions[0])
-        if self._is_quoted or one is not None:
-            # What the data tool made of the question's words is no part of the answer.
-            reading = replace(reading, missing=())
-        computed, conversation = one.write_paragraphs() if one else (), replace(self.conversation, steps=steps)
-        return compose(Findings(conversation, reading, sheets, self._quotes, computed, self._is_converted))
+        one, is_zh = self._calculation, self.conversation.is_zh
+        if self._gaps and not self._is_quoted:
+            return join(self._gaps.values(), is_zh) + cite(self._question.material) + ("。" if is_zh else ".")
+        sheets = one.used_sheets if one is not None else [] if self._is_quoted else self._sheets
+        computed = one.write_paragraphs() if one is not None else []
+        return compose(self.conversation, sheets, self._quotes, computed, is_converted=self._is_converted)
 
     def _ask(self) -> Call:
         given = {"program": self.written.text} if self.written is not None and self.written.text else {}
@@ -188,9 +171,8 @@ class Walk:
 
     def _look_up(self) -> Call | None:
         """Ask the catalogue for words that the data tool does not know, when it knows no other."""
-        unknown = " ".join(self._reading.texts("unknown"))
-        has_names = self._reading.texts("entity") or self._reading.texts("indicator")
-        is_done = has_names or self._sheets or self.conversation.of("catalogue")
+        unknown = " ".join(self._reading.not_understood)
+        is_done = self._reading.texts("entity", "indicator") or self._sheets or self.conversation.of("catalogue")
         return Call("catalogue", {"query": unknown[:500]}) if unknown and not is_done else None
 
     def _search(self) -> Call | None:
@@ -202,14 +184,6 @@ class Walk:
         return Call("fetch", {"id": chosen}) if chosen else None
 
 
-def write_gap(gap: Mapping[str, str], is_zh: bool) -> str:
-    """Return why words of a question cannot be used."""
-    words = str(gap.get("words", ""))
-    if gap.get("reason") == "UNKNOWN_SERIES":
-        return say("no_series", is_zh, words)
-    return say("no_period", is_zh, words, str(gap.get("detail", "")).rstrip("."))
-
-
 def next_call(conversation: Conversation, tools: Sequence[str], written: Written | None = None) -> Call:
     """Return the next call of the reference policy; the questions of a list are given to researchers of their own.
 
@@ -217,7 +191,7 @@ def next_call(conversation: Conversation, tools: Sequence[str], written: Written
     """
     parts = [text for text in items(conversation.question) if text.endswith(("?", "？"))][:MOST_PARTS]
     results, is_zh = conversation.of("delegate"), is_chinese(conversation.question)
-    if "delegate" not in tools or len(parts) < 2 or mend(conversation) is not None:
+    if "delegate" not in tools or len(parts) < 2:
         calls = [Walk(conversation, frozenset(tools), written).next()]
         is_zh = conversation.is_zh
     elif not results and not conversation.is_last_round:
@@ -231,12 +205,7 @@ def next_call(conversation: Conversation, tools: Sequence[str], written: Written
 
 def join_parts(results: Sequence[Step], is_zh: bool) -> Call:
     """Return the answers of the researchers under their questions; a question without one stays open."""
-    asked = [str(step.arguments.get("question", "")) for step in results]
-    failed = [say("failed", is_zh, f"delegate: {step.head.get('error', '')}") for step in results]
-    bodies = [step.body if step.is_ok else error for step, error in zip(results, failed, strict=True)]
-    texts = [f"### {part}\n\n{body}" for part, body in zip(asked, bodies, strict=True)]
-    # What every researcher says, such as the date of the data, is said once.
-    paragraphs = {CITATION.sub("", text): text for text in reversed("\n\n".join(texts).split("\n\n")) if text.strip()}
-    left = [part for part, step in zip(asked, results, strict=True) if not step.is_ok]
-    stated = {"reading": {"open": left}} if left else {}
-    return Call("finish", {"answer": "\n\n".join(reversed(paragraphs.values())), **stated})
+    answered = {str(step.arguments.get("question", "")): step.body if step.is_ok else "" for step in results}
+    texts = [f"### {question}\n\n{body or say('nothing', is_zh)}" for question, body in answered.items()]
+    left = [question for question, body in answered.items() if not body]
+    return Call("finish", {"answer": "\n\n".join(texts), **({"reading": {"open": left}} if left else {})})

@@ -6,7 +6,7 @@ import ast
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -38,42 +38,33 @@ class Series:
 
 @dataclass(frozen=True)
 class Written:
-    """A program that a language model has written of a question, without ids, with the probability of its tokens.
+    """A program that a language model has written of a question, and how sure the model is of it.
 
     Without text it has written none, and the data tool's own does not take its place.
-    From ``least`` on it is computed, from ``certain`` on without a doubt.
     """
 
-    text: str
-    confidence: float
-    least: float
-    certain: float
-
-    def judge(self, program: Program) -> Program:
-        """Return the program as the data tool has resolved it, as sure as the model is that wrote it."""
-        # The data tool's own confidence says how likely its reader holds what somebody else has written.
-        return replace(program, confidence=self.confidence, least=self.least, certain=self.certain)
+    text: str = ""
+    is_likely: bool = False
+    is_certain: bool = False
 
 
 @dataclass(frozen=True)
 class Program:
     """The steps of a calculation, the series that they need, and what keeps it from being computed.
 
-    ``labels`` are the steps in words, English and Chinese.
+    ``is_sure`` says that it is likely enough what the question asks for, ``is_certain`` that nothing need be said of
+    how the question was read. ``labels`` are the steps in words, English and Chinese.
     """
 
     kind: str
-    confidence: float
-    link_confidence: float
+    is_sure: bool
+    is_certain: bool
     series: tuple[Series, ...]
     steps: tuple[str, ...]
     labels: tuple[Sequence[str], ...]
     missing: tuple[Mapping[str, str], ...]
-    words: tuple[str, ...]
     assumptions: tuple[Mapping[str, Any], ...]
     unused: tuple[Mapping[str, str], ...]
-    least: float = field(default_factory=lambda: float(load_table("phrases")["confidence"]))
-    certain: float = field(default_factory=lambda: float(load_table("phrases")["certain"]))
 
     @property
     def leaves_out(self) -> bool:
@@ -88,25 +79,14 @@ class Program:
         return [[one.attr for one in functions if isinstance(one, ast.Attribute)] for functions in calls]
 
     @property
-    def lookup(self) -> Series | None:
-        """Return the series of which the program only looks a value up; None for any calculation."""
-        is_one = len(self.steps) == len(self.series) == 1 and {*self.functions[0]} <= LOOKING_UP
-        return self.series[0] if is_one else None
-
-    @property
-    def is_sure(self) -> bool:
-        """Return whether it is likely enough what the question asks for."""
-        return bool(self.confidence >= self.least and self.link_confidence >= load_table("phrases")["link_confidence"])
-
-    @property
-    def is_certain(self) -> bool:
-        """Return whether nothing need be said of how the question was read."""
-        return self.confidence >= self.certain
+    def is_lookup(self) -> bool:
+        """Return whether it only looks up a value of one series."""
+        return len(self.steps) == len(self.series) == 1 and {*self.functions[0]} <= LOOKING_UP
 
     @property
     def is_computable(self) -> bool:
         """Return whether it is a calculation of which nothing is missing."""
-        return self.is_sure and self.kind == "calculation" and bool(self.steps and self.series) and not self.missing
+        return self.kind == "calculation" and bool(self.steps and self.series) and not self.missing
 
     @property
     def queries(self) -> list[dict[str, list[str]]]:
@@ -160,22 +140,18 @@ class Program:
         return f"finance.chart({data}, {kind!r}, '', {start!r}, {end!r}, language={language!r})"
 
 
-def read_program(step: Step) -> Program | None:
-    """Return the program that a result of the data tool carries; None for none."""
-    found = step.head.get("program")
-    if not isinstance(found, Mapping):
+def read_program(step: Step, written: Written | None = None) -> Program | None:
+    """Return the program that a result of the data tool carries; None for none.
+
+    Where a model has ``written`` it, the model says how sure it is, and not the data tool's reader, whose confidence
+    says how likely it holds what somebody else has written.
+    """
+    found, limits = step.head.get("program"), load_table("phrases")
+    if not isinstance(found, Mapping) or (written is not None and not written.text):
         return None
-    series = tuple(Series(**{key: str(value) for key, value in one.items()}) for one in found.get("series", ()))
-    lists = {key: tuple(found.get(key, ())) for key in ("steps", "labels", "missing", "words", "assumptions", "unused")}
-    return Program(
-        kind=str(found.get("kind", "")),
-        confidence=float(found.get("confidence", 0.0)),
-        link_confidence=float(found.get("link_confidence", 0.0)),
-        series=series,
-        steps=lists["steps"],
-        labels=lists["labels"],
-        missing=lists["missing"],
-        words=lists["words"],
-        assumptions=lists["assumptions"],
-        unused=lists["unused"],
-    )
+    confidence = float(found.get("confidence", 0.0))
+    judged = written or Written("", confidence >= limits["confidence"], confidence >= limits["certain"])
+    is_linked = float(found.get("link_confidence", 0.0)) >= limits["link_confidence"]
+    series = tuple(Series(**one) for one in found.get("series", ()))
+    lists = {key: tuple(found.get(key, ())) for key in ("steps", "labels", "missing", "assumptions", "unused")}
+    return Program(str(found.get("kind", "")), judged.is_likely and is_linked, judged.is_certain, series, **lists)

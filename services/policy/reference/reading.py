@@ -12,10 +12,6 @@ import yaml
 
 from fathom.domain.tool_results import Step
 
-NOT_UNDERSTOOD = "NOT_UNDERSTOOD"
-Words = tuple[str, str, str]
-"""Kind, words and canonical value of a mention."""
-
 
 @cache
 def load_table(name: str) -> Mapping[str, Any]:
@@ -32,34 +28,24 @@ def say(name: str, is_zh: bool, *values: object) -> str:
 
 @dataclass(frozen=True)
 class Reading:
-    """The mentions of a question in their order, what was missing or not understood, and what is taken for granted."""
+    """The mentions of a question in their order, each with kind, words and canonical value, and what it presumes."""
 
-    mentions: tuple[Words, ...] = ()
-    missing: tuple[Mapping[str, Any], ...] = ()
+    mentions: tuple[tuple[str, str, str], ...] = ()
     premises: frozenset[str] = frozenset()
     """Of "rise" and "fall" what the question presumes."""
+    not_understood: tuple[str, ...] = ()
+    """The words that the data tool has not understood."""
 
-    def texts(self, kind: str) -> list[str]:
-        """Return the distinct words of one kind of mentions, in order."""
-        return list(dict.fromkeys(text for one, text, _ in self.mentions if one == kind))
-
-    @property
-    def not_understood(self) -> list[Mapping[str, Any]]:
-        """Return the missing items of words that were not understood."""
-        return [item for item in self.missing if item.get("reason") == NOT_UNDERSTOOD]
+    def texts(self, *kinds: str) -> list[str]:
+        """Return the distinct words of some kinds of mentions, in order."""
+        return list(dict.fromkeys(text for kind, text, _ in self.mentions if kind in kinds))
 
     @property
-    def entities(self) -> list[str]:
-        """Return the ids of what has series of its own: an economy has many, and the euro is the base of all rates."""
-        names = dict.fromkeys(value for kind, _, value in self.mentions if kind == "entity")
-        return [name for name in names if name not in load_table("phrases")["economies"]]
-
-    @property
-    def names(self) -> dict[str, str]:
-        """Return the question's own words for each entity; those of a group name none of its members."""
-        named = [(text, value) for kind, text, value in reversed(self.mentions) if kind == "entity"]
-        groups = {text for text, value in named if any(other == text and one != value for other, one in named)}
-        return {value: text for text, value in named if text not in groups}
+    def names(self) -> list[str]:
+        """Return ids and words of what has series of its own, as an economy and the euro do not."""
+        economies = load_table("phrases")["economies"]
+        named = [one for kind, *one in self.mentions if kind == "entity" and one[1] not in economies]
+        return list(dict.fromkeys(text for one in named for text in one if text))
 
 
 def is_reason(question: str) -> bool:
@@ -71,4 +57,7 @@ def read_step(step: Step) -> Reading:
     """Return the reading that a result of the data tool carries."""
     mentions = tuple((str(kind), str(text), str(value)) for kind, text, value in step.head.get("words", ()))
     premises = frozenset(str(premise) for _, _, premise in step.head.get("asked", ()) if premise)
-    return Reading(mentions, tuple(step.head.get("missing") or ()), premises)
+    missing = [item for item in step.head.get("missing") or () if item.get("reason") == "NOT_UNDERSTOOD"]
+    unknown = [text for kind, text, _ in mentions if kind == "unknown"]
+    left = dict.fromkeys([*unknown, *(str(item.get("subject", "")) for item in missing)])
+    return Reading(mentions, premises, tuple(left))

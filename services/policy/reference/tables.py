@@ -1,14 +1,13 @@
-"""The tables of the data tool in words: their values where they are few, otherwise the first and the last row."""
+"""The tables of the data tool: their columns of values, and the values of their ends in words."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 Sheet = Mapping[str, Any]
-ROW = re.compile(r"^\d+ +(\S.*)$", re.MULTILINE)
-NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]\d+)?")
 
 
 def list_columns(sheet: Sheet) -> list[Mapping[str, Any]]:
@@ -17,38 +16,29 @@ def list_columns(sheet: Sheet) -> list[Mapping[str, Any]]:
     return [column for column in columns if not str(column.get("type", "")).startswith(("time", "date", "string"))]
 
 
-def list_rows(body: str, sheet: Sheet) -> list[list[str]]:
-    """Return all rows of a short table as the data tool shows them, of a long one the first and the last row."""
-    _, _, rest = body.partition(f"{sheet['variable']}: ")
-    shown = rest.partition("\ncolumn | dtype")[0].partition("\n")[2]
-    rows = [match.group(1).split() for match in ROW.finditer(shown)]
-    if not rows or any(len(row) != len(sheet.get("columns", ())) for row in rows):
-        return []
-    return rows if len(rows) == sheet.get("rows") else [rows[0], rows[-1]]
+def write_ends(sheet: Sheet, body: str) -> list[str]:
+    """Return the values of the first and the last row that the data tool shows in words, with unit and date.
 
-
-def write_row(row: Sequence[str], sheet: Sheet, names: Mapping[str, str]) -> Iterator[str]:
-    """Yield the values of a row, each with its series where there are several, its unit and its date.
-
-    ``names`` are the question's words by the entities' ids.
+    Where there are several columns a value has the name of its own.
     """
-    cells = dict(zip([str(column["name"]) for column in sheet["columns"]], row, strict=True))
-    columns = list_columns(sheet)
-    days = " – ".join(cells[name] for name in ("date", "from", "to") if name in cells)
-    for column in columns:
-        name, unit = str(column["name"]), str(column.get("unit", "")).partition(" (")[0]
-        value, (entity, _, rest) = cells[name], name.partition(".")
-        label = f"{names.get(entity, entity)} {rest}: " if len(columns) > 1 else ""
-        if NUMBER.fullmatch(value):
-            value, unit = show_number(float(value), unit)
-        # "2017=100" is the base of an index and no unit of its values.
-        unit = unit if unit.startswith("%") else f" {unit}" if unit and "=" not in unit else ""
-        if value != "NaN":
-            yield f"{label}{value}{unit} ({days})"
+    names, columns = [str(column["name"]) for column in sheet["columns"]], list_columns(sheet)
+    shown = body.partition(f"{sheet['variable']}: ")[2].partition("\ncolumn | dtype")[0]
+    cells = [line.split()[1:] for line in shown.splitlines()[1:] if line[:1].isdigit()]
+    rows = [dict(zip(names, row, strict=True)) for row in cells if len(row) == len(names)]
+    said = []
+    for row in [*rows[:1], *rows[1:][-1:]]:
+        days = " – ".join(row[name] for name in ("date", "from", "to") if name in row)
+        for column in columns:
+            name, text = str(column["name"]), row[str(column["name"])]
+            value = write_value(text, str(column.get("unit", "")).partition(" (")[0]) if NUMBER.fullmatch(text) else ""
+            said += [f"{f'{name}: ' if len(columns) > 1 else ''}{value} ({days})"] if value else []
+    return said
 
 
-def show_number(value: float, unit: str) -> tuple[str, str]:
+def write_value(text: str, unit: str) -> str:
     """Return a number as a reader writes it, with its unit: a fraction in per cent."""
-    if unit != "fraction":
-        return f"{value:,}".removesuffix(".0"), unit
-    return f"{value * 100:,.{1 if abs(value) >= 0.1 else 2}f}", "%"
+    if unit == "fraction":
+        return f"{100 * float(text):.2f}%"
+    # "2017=100" is the base of an index and no unit of its values.
+    shown = unit if unit.startswith("%") else f" {unit}" if unit and "=" not in unit else ""
+    return f"{float(text):,.6g}{shown}"
