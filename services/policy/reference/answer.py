@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from fathom.domain.profile.kinds import Kind
 from fathom.domain.text.terms import is_chinese, is_small_talk
 from fathom.services.policy.reference.conversation import Conversation, is_chart
-from fathom.services.policy.reference.documents import Quote
-from fathom.services.policy.reference.preferences import list_used
-from fathom.services.policy.reference.reading import say
-from fathom.services.policy.reference.tables import Sheet, list_columns, write_ends
+from fathom.services.policy.reference.reading import Sheet, list_columns, say, write_ends
 
 MOST_CLOSEST = 3
 # Tables that an answer places beside a calculation: more are in the cell's list of inputs.
@@ -34,7 +32,7 @@ def join(parts: Iterable[str], is_zh: bool) -> str:
 def compose(
     conversation: Conversation,
     sheets: Sequence[Sheet],
-    quotes: Sequence[Quote],
+    quotes: Sequence[str],
     computed: Sequence[str] = (),
     *,
     is_converted: bool = False,
@@ -54,8 +52,9 @@ def compose(
         body += [*([] if computed else [write_sheet(sheet, conversation)]), f"{{{{table:{sheet['variable']}}}}}"]
     drawn = [step for step in conversation.of("python") if step.is_ok and is_chart(step)]
     body += [f"{{{{figure:{figure}}}}}" for step in drawn for figure in step.head.get("figures", ())]
-    body += [say("quote", is_zh, quote.title, quote.text, cite(quote.material).strip()) for quote in quotes]
-    used = list_used(conversation.question, conversation.memory, is_zh, is_converted=is_converted)
+    body += quotes
+    preferred = [line.value for line in conversation.memory if line.kind in (Kind.CURRENCY, Kind.UNITS)]
+    used = [say("memory", is_zh, value) for value in preferred if is_converted]
     return "\n\n".join([*(body or write_nothing(conversation)), *write_date(sheets, is_zh), *used])
 
 

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from fathom.domain.text.terms import is_about, list_words, quote_best
 from fathom.services.policy.reference.conversation import Conversation
-from fathom.services.policy.reference.reading import Reading
+from fathom.services.policy.reference.reading import Reading, say
 
 MAX_READ = 2
-
-
-@dataclass(frozen=True)
-class Quote:
-    """Words of a document, with the number to cite."""
-
-    text: str
-    title: str
-    material: int
 
 
 def choose_hit(conversation: Conversation) -> str:
@@ -33,8 +22,8 @@ def choose_hit(conversation: Conversation) -> str:
     return ""
 
 
-def list_quotes(conversation: Conversation, reading: Reading) -> list[Quote]:
-    """Return a quotation of each document that was read, is about the question and names what it is about."""
+def list_quotes(conversation: Conversation, reading: Reading) -> list[str]:
+    """Return a paragraph per document that was read, with a quotation about the question and what that names."""
     question = " ".join([conversation.question, *reading.not_understood])
     names = [name.casefold() for name in reading.names]
     found = []
@@ -44,5 +33,5 @@ def list_quotes(conversation: Conversation, reading: Reading) -> list[Quote]:
         is_named = not names or any(name in text.casefold() for name in names)
         quoted = quote_best(step.body, title, question) if step.is_ok and step.material and is_named else ""
         if quoted and is_about(f"{title}\n{quoted}", text, conversation.question):
-            found.append(Quote(quoted, title, step.material))
+            found.append(say("quote", conversation.is_zh, title, quoted, f"[{step.material}]"))
     return found

@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from fathom.domain.chat.tolerant import items
-from fathom.domain.text.terms import is_chinese, is_small_talk
+from fathom.domain.profile.guidance import find_value
+from fathom.domain.profile.kinds import Kind
+from fathom.domain.programs.resolved import CALCULATION, ResolvedProgram
+from fathom.domain.text.terms import is_small_talk
 from fathom.domain.tool_results import Step
 from fathom.services.policy.reference.answer import cite, compose, join
 from fathom.services.policy.reference.calculation import Calculation
 from fathom.services.policy.reference.conversation import Call, Conversation
-from fathom.services.policy.reference.documents import Quote, choose_hit, list_quotes
-from fathom.services.policy.reference.preferences import ask_preferred
-from fathom.services.policy.reference.programs import Program, Written, read_program
-from fathom.services.policy.reference.reading import Reading, is_reason, load_table, read_step, say
-from fathom.services.policy.reference.tables import Sheet, list_columns
+from fathom.services.policy.reference.documents import choose_hit, list_quotes
+from fathom.services.policy.reference.reading import (
+    Reading,
+    Sheet,
+    Written,
+    is_reason,
+    judge,
+    list_columns,
+    load_table,
+    read_step,
+    say,
+)
 
 # As many as one run may delegate by default.
 MOST_PARTS = 4
 MOST_OPEN, OPEN_CHARS = 20, 120
+# Functions that only say which value of a series is meant.
+LOOKING_UP = frozenset({"at", "last", "within", "period", "start", "end"})
+# Currencies, and units of large amounts, as tables name them.
+CODE = re.compile(r"[A-Z]{3}")
+SCALED = re.compile(r"\b(?:thou|mil|bil|tril)[a-z]*\b|[千百十]?[万亿]", re.IGNORECASE)
 NO_STEP = Step("data", {}, {}, "")
 
 
@@ -49,8 +65,8 @@ class Walk:
         """Return what may be called, in order; what is done already returns no call."""
         one, documents = self._calculation, [self._search, self._read]
         if not self._questions:
-            return [self._ask, *([] if self._is_small_talk else documents)]
-        if self._is_small_talk or self._is_quoted:
+            return [self._ask, *documents]
+        if self._is_quoted:
             return []
         # Before what the tables lack is said to be missing.
         first = documents if self.conversation.has_own_documents and one is None else []
@@ -60,10 +76,6 @@ class Walk:
         # Documents have reasons, and what the tables do not have.
         has_reasons = is_reason(self.conversation.question) or not (one or self._sheets)
         return [*first, *steps, *(documents if has_reasons else [])]
-
-    @property
-    def _is_small_talk(self) -> bool:
-        return is_small_talk(self.conversation.question)
 
     @cached_property
     def _questions(self) -> list[Step]:
@@ -85,13 +97,14 @@ class Walk:
         return read_step(self._question)
 
     @cached_property
-    def _program(self) -> Program | None:
+    def _program(self) -> ResolvedProgram | None:
         """Return the program if it says with all names, periods and numbers of the question what that asks for."""
-        program = read_program(self._questions[0], self.written) if self._questions else None
-        if program is None or not program.is_sure or self._is_small_talk:
+        program = ResolvedProgram.from_json(self._questions[0].head.get("program")) if self._questions else None
+        if program is None or not (self.written or judge(program)).is_likely:
             return None
         # A follow-up's words are only a part of what is asked.
-        return None if program.leaves_out and not self.conversation.is_follow_up else program
+        is_whole = self.conversation.is_follow_up or not program.leaves_out
+        return program if is_whole and program.link_confidence >= load_table("phrases")["link_confidence"] else None
 
     @cached_property
     def _calculation(self) -> Calculation | None:
@@ -99,9 +112,11 @@ class Walk:
         program, sheets = self._program, self._question.head.get("sheets", ())
         if program is None or not program.is_computable or "python" not in self.tools:
             return None
-        is_one = program.is_lookup and len(sheets) == 1 and sheets[0].get("rows") == 1
-        is_there = is_one and [one.get("indicator") for one in list_columns(sheets[0])] == [program.series[0].indicator]
-        return None if is_there else Calculation(self.conversation, program, self._reading)
+        columns = list_columns(sheets[0]) if len(sheets) == 1 and sheets[0].get("rows") == 1 else []
+        is_lookup = len(program.steps) == len(program.series) == 1 and {*program.functions[0]} <= LOOKING_UP
+        if is_lookup and [one.get("indicator") for one in columns] == [program.series[0].indicator]:
+            return None
+        return Calculation(self.conversation, program, self._reading, (self.written or judge(program)).is_certain)
 
     @cached_property
     def _sheets(self) -> list[Sheet]:
@@ -110,7 +125,7 @@ class Walk:
         return list(self._question.head.get("sheets", ())) if self._question.is_ok and not is_for_texts else []
 
     @cached_property
-    def _quotes(self) -> list[Quote]:
+    def _quotes(self) -> list[str]:
         return list_quotes(self.conversation, self._reading)
 
     @cached_property
@@ -119,33 +134,29 @@ class Walk:
         return self.conversation.has_own_documents and self._calculation is None and bool(self._quotes)
 
     @cached_property
-    def _gaps(self) -> dict[str, str]:
-        """Return words of the question for what is not here, each with the sentence that says so; none to go on."""
-        program, question, is_zh = self._program, self.conversation.question[:200], self.conversation.is_zh
+    def _gaps(self) -> list[str]:
+        """Return what the question asks for and is not here, with the reason; none to go on."""
+        program = self._program
         if program is not None and program.kind == "outside":
-            return {question: say("outside", is_zh, question)}
+            return [self.conversation.question[:200]]
         # What is known of several series can be answered.
-        if program is None or program.kind != "calculation" or program.series:
-            return {}
+        if program is None or program.kind != CALCULATION or program.series:
+            return []
         # Words with a meaning of their own are no unknown name: "What is maximum drawdown?" has none.
         unknown = [one["words"].casefold() for one in program.missing if one["reason"] == "UNKNOWN_SERIES"]
         known = [text.casefold() for text in self._reading.texts("entity", "indicator", "measure")]
         if any(text in words or words in text for text in known for words in unknown):
-            return {}
-        names = {"UNKNOWN_SERIES": "no_series"}
-        return {
-            one["words"]: say(names.get(one["reason"], "no_period"), is_zh, one["words"], one["detail"].rstrip("."))
-            for one in program.missing
-        }
+            return []
+        return [f"{one['words']} ({one['detail'].rstrip('.')})" for one in program.missing]
 
     def _list_open(self) -> list[str]:
         """Return what of the question stays open."""
         if self._calculation is not None:
             return self._calculation.list_open()
-        if self._is_quoted or self._is_small_talk:
+        if self._is_quoted:
             return []
         if self._gaps or self._reading.not_understood:
-            return list(self._gaps or self._reading.not_understood)
+            return self._gaps or list(self._reading.not_understood)
         if self._sheets:
             return [] if self._program is not None else [say("doubtful", self.conversation.is_zh)]
         return [] if self._quotes else [self.conversation.question]
@@ -154,7 +165,8 @@ class Walk:
         """Return the answer from what was found, without what only led to it."""
         one, is_zh = self._calculation, self.conversation.is_zh
         if self._gaps and not self._is_quoted:
-            return join(self._gaps.values(), is_zh) + cite(self._question.material) + ("。" if is_zh else ".")
+            name = "outside" if self._program is not None and self._program.kind == "outside" else "refused"
+            return say(name, is_zh, join(self._gaps, is_zh) + cite(self._question.material))
         sheets = one.used_sheets if one is not None else [] if self._is_quoted else self._sheets
         computed = one.write_paragraphs() if one is not None else []
         return compose(self.conversation, sheets, self._quotes, computed, is_converted=self._is_converted)
@@ -164,10 +176,17 @@ class Walk:
         return Call("data", {"question": self.conversation.question[:2000], **given})
 
     def _convert(self) -> Call | None:
-        """Ask once more in the currency or the unit that the user prefers."""
-        question = self.conversation.question[:1900]
-        preferred = ask_preferred(question, self.conversation.memory, self._reading, self._sheets)
-        return Call("data", {"question": preferred}) if preferred and len(self._questions) == 1 else None
+        """Ask once more in the currency or the unit that the user prefers; what the question itself asks for binds."""
+        if len(self._questions) > 1 or self._reading.texts("output"):
+            return None
+        # The tables say whether there is anything to convert: a rate in per cent is in no currency.
+        units = [str(column.get("unit", "")) for sheet in self._sheets for column in list_columns(sheet)]
+        currency, unit = (find_value(self.conversation.memory, kind) for kind in (Kind.CURRENCY, Kind.UNITS))
+        wanted = f"in {currency}" if currency and any(CODE.fullmatch(one) and one != currency for one in units) else ""
+        # Only where the source counts in thousands or more; a share price is no large amount.
+        if unit and not wanted and any(SCALED.search(one) for one in units):
+            wanted = load_table("texts")["units"][unit]
+        return Call("data", {"question": f"{self.conversation.question[:1900]} {wanted}"}) if wanted else None
 
     def _look_up(self) -> Call | None:
         """Ask the catalogue for words that the data tool does not know, when it knows no other."""
@@ -190,10 +209,11 @@ def next_call(conversation: Conversation, tools: Sequence[str], written: Written
     ``written`` is a program of the question that a model has written, in place of that of the data tool.
     """
     parts = [text for text in items(conversation.question) if text.endswith(("?", "？"))][:MOST_PARTS]
-    results, is_zh = conversation.of("delegate"), is_chinese(conversation.question)
-    if "delegate" not in tools or len(parts) < 2:
+    results, is_zh = conversation.of("delegate"), conversation.is_zh
+    if is_small_talk(conversation.question):
+        calls = [Call("finish", {"answer": compose(conversation, (), ())})]
+    elif "delegate" not in tools or len(parts) < 2:
         calls = [Walk(conversation, frozenset(tools), written).next()]
-        is_zh = conversation.is_zh
     elif not results and not conversation.is_last_round:
         calls = [Call("delegate", {"question": part}) for part in parts]
     else:

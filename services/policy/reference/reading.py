@@ -1,8 +1,9 @@
-"""The data tool's typed reading of a question: what its words mean, and what it takes for granted."""
+"""What the data tool says: what the words of a question mean, how sure its program is, and the tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -10,7 +11,11 @@ from typing import Any
 
 import yaml
 
+from fathom.domain.programs.resolved import ResolvedProgram
 from fathom.domain.tool_results import Step
+
+Sheet = Mapping[str, Any]
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]\d+)?")
 
 
 @cache
@@ -48,6 +53,24 @@ class Reading:
         return list(dict.fromkeys(text for one in named for text in one if text))
 
 
+@dataclass(frozen=True)
+class Written:
+    """A program that a language model has written of a question, and how sure the model is of it.
+
+    Without text it has written none, and the data tool's own does not take its place.
+    """
+
+    text: str = ""
+    is_likely: bool = False
+    is_certain: bool = False
+
+
+def judge(program: ResolvedProgram) -> Written:
+    """Return how sure the data tool is of the program that it has read itself."""
+    limits = load_table("phrases")
+    return Written("", program.confidence >= limits["confidence"], program.confidence >= limits["certain"])
+
+
 def is_reason(question: str) -> bool:
     """Return whether a question asks for a reason or an explanation, which only a document can give."""
     return any(word in question.lower() for word in load_table("texts")["reasons"])
@@ -61,3 +84,37 @@ def read_step(step: Step) -> Reading:
     unknown = [text for kind, text, _ in mentions if kind == "unknown"]
     left = dict.fromkeys([*unknown, *(str(item.get("subject", "")) for item in missing)])
     return Reading(mentions, premises, tuple(left))
+
+
+def list_columns(sheet: Sheet) -> list[Mapping[str, Any]]:
+    """Return the columns of a sheet that hold values."""
+    columns: Sequence[Mapping[str, Any]] = sheet.get("columns", ())
+    return [column for column in columns if not str(column.get("type", "")).startswith(("time", "date", "string"))]
+
+
+def write_ends(sheet: Sheet, body: str) -> list[str]:
+    """Return the values of the first and the last row that the data tool shows in words, with unit and date.
+
+    Where there are several columns a value has the name of its own.
+    """
+    names, columns = [str(column["name"]) for column in sheet["columns"]], list_columns(sheet)
+    shown = body.partition(f"{sheet['variable']}: ")[2].partition("\ncolumn | dtype")[0]
+    cells = [line.split()[1:] for line in shown.splitlines()[1:] if line[:1].isdigit()]
+    rows = [dict(zip(names, row, strict=True)) for row in cells if len(row) == len(names)]
+    said = []
+    for row in [*rows[:1], *rows[1:][-1:]]:
+        days = " – ".join(row[name] for name in ("date", "from", "to") if name in row)
+        for column in columns:
+            name, text = str(column["name"]), row[str(column["name"])]
+            value = write_value(text, str(column.get("unit", "")).partition(" (")[0]) if NUMBER.fullmatch(text) else ""
+            said += [f"{f'{name}: ' if len(columns) > 1 else ''}{value} ({days})"] if value else []
+    return said
+
+
+def write_value(text: str, unit: str) -> str:
+    """Return a number as a reader writes it, with its unit: a fraction in per cent."""
+    if unit == "fraction":
+        return f"{100 * float(text):.2f}%"
+    # "2017=100" is the base of an index and no unit of its values.
+    shown = unit if unit.startswith("%") else f" {unit}" if unit and "=" not in unit else ""
+    return f"{float(text):,.6g}{shown}"

@@ -10,7 +10,7 @@ from typing import Any
 from fathom.domain.chat.messages import Message, Role
 from fathom.domain.chat.pipeline import COMPOSE, PLAN, REFLECT, REWRITE, Asked, read_ask
 from fathom.domain.profile.guidance import read_memory
-from fathom.domain.text.terms import is_small_talk, list_words
+from fathom.domain.text.terms import is_small_talk
 from fathom.domain.tool_results import Step
 from fathom.services.policy.reference.answer import compose
 from fathom.services.policy.reference.conversation import Conversation
@@ -19,15 +19,15 @@ from fathom.services.policy.reference.reading import Reading, is_reason
 
 # The data tool's sub-questions without an answer.
 LACKING = re.compile(r"^\d+\. \[data\] (.*) => (?:empty|failed|invalid)$", re.MULTILINE)
-# A framework's tree: a dimension, branches two blanks deeper, and leaves such as "    - gross margin [data]".
-DIMENSION, BRANCH = re.compile(r"^- ", re.MULTILINE), re.compile(r"^  - ", re.MULTILINE)
-LEAF = re.compile(r"^    - (.*) \[data\]$", re.MULTILINE)
+# Leaves of a framework's tree that the data tool answers: "    - gross margin [data]".
+LEAF = re.compile(r"^ +- (.*) \[data\]$", re.MULTILINE)
 # The items of the material list: "[3] table sheet_1: … (12 rows)", "[4] document: …".
 ITEM = re.compile(r"^(?=\[\d+\] (?:table|document|code|MISSING)\b)", re.MULTILINE)
 TABLE, DOCUMENT = re.compile(r"\[(\d+)\] table (\w+): (.*) \([\d,]+ rows\)"), re.compile(r"\[(\d+)\] document: (.*)")
 COLUMN = re.compile(r"(\S+?)(?: \(([^()]*(?:\([^()]*\))?[^()]*)\))?(?:, |$)")
-# Five letters fold inflections: "profitable" and "profitability".
-STEM, MOST_LEAVES, MOST_BRANCHES, MOST = 5, 6, 4, 3
+DATES = {"date": "date", "from": "date", "to": "date"}
+# Leaves of one sub-question, of a plan, and sub-questions of a second try.
+AT_ONCE, MOST_LEAVES, MOST = 6, 24, 3
 
 
 def answer_stage(messages: Sequence[Message]) -> str | None:
@@ -47,30 +47,19 @@ def plan(asked: Asked) -> str:
     """Return a JSON list of sub-questions.
 
     One with a date is for the data tool, a reason for documents as well. One without is about a whole topic, of which
-    the branches of a framework say what belongs to it.
+    the leaves of its frameworks say what belongs to it.
     """
     question = asked["question"].strip()
     if is_small_talk(question):
         return "[]"
-    queries: list[dict[str, Any]] = [{"tool": "data", "subquery": question}]
     is_dated = any(map(str.isdigit, question))
-    branches = [] if is_dated else choose_branches(asked["framework"], question)
-    queries += [{"tool": "data", "subquery": question, "indicators": leaves} for leaves in branches]
+    leaves = [] if is_dated else LEAF.findall(asked["framework"])[:MOST_LEAVES]
+    queries: list[dict[str, Any]] = [{"tool": "data", "subquery": question}]
+    for start in range(0, len(leaves), AT_ONCE):
+        queries.append({"tool": "data", "subquery": question, "indicators": leaves[start : start + AT_ONCE]})
     if not is_dated or is_reason(question):
         queries.append({"tool": "search", "subquery": question})
     return json.dumps(queries, ensure_ascii=False)
-
-
-def choose_branches(framework: str, question: str) -> list[list[str]]:
-    """Return the leaves for the data tool of the branches of a framework that share most stems with a question."""
-    stems = {word[:STEM] for word in list_words(question)}
-    branches = []
-    for dimension, *below in (BRANCH.split(part) for part in DIMENSION.split(framework)[1:]):
-        for branch in below:
-            title = f"{dimension} {branch.partition(chr(10))[0]}"
-            branches.append((len(stems & {word[:STEM] for word in list_words(title)}), LEAF.findall(branch)))
-    ranked = sorted(branches, key=lambda one: -one[0])
-    return [leaves[:MOST_LEAVES] for _, leaves in ranked if leaves][:MOST_BRANCHES]
 
 
 def supplement(asked: Asked) -> str:
@@ -86,7 +75,8 @@ def answer(asked: Asked) -> str:
         head, _, body = item.strip().partition("\n")
         if table := TABLE.fullmatch(head):
             number, variable, title = table.groups()
-            columns = read_columns(body)
+            listed = COLUMN.findall(body.partition("columns: ")[2].partition("\n")[0])
+            columns = [{"name": name, "unit": unit, "type": DATES.get(name, "double")} for name, unit in listed]
             sheets.append({"material": int(number), "variable": variable, "title": title, "columns": columns})
             steps.append(Step("data", {}, {"status": "ok"}, body))
         elif document := DOCUMENT.fullmatch(head):
@@ -94,11 +84,3 @@ def answer(asked: Asked) -> str:
             steps.append(Step("fetch", {}, about, body))
     conversation = Conversation(asked["question"], tuple(steps), True, memory=read_memory(asked["memory"]))
     return compose(conversation, sheets, list_quotes(conversation, Reading()))
-
-
-def read_columns(body: str) -> list[dict[str, str]]:
-    """Return the columns of a table of the material list as the data tool describes them."""
-    _, _, rest = body.partition("columns: ")
-    kinds = dict.fromkeys(("date", "from", "to"), "date")
-    found = COLUMN.findall(rest.partition("\n")[0])
-    return [{"name": name, "unit": unit, "type": kinds.get(name, "double")} for name, unit in found]

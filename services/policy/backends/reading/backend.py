@@ -26,7 +26,7 @@ from fathom.services.policy.backends.transformers.backend import TransformersBac
 from fathom.services.policy.config import ReadingModel
 from fathom.services.policy.model import Item, Occupancy, Request
 from fathom.services.policy.reference.conversation import read_conversation
-from fathom.services.policy.reference.programs import Written
+from fathom.services.policy.reference.reading import Written
 
 DATA = "data"
 # Of what is asked in a run: each round needs the program of its first one.

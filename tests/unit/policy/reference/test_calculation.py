@@ -58,8 +58,8 @@ async def test_a_series_that_is_not_here_is_named_and_nothing_is_computed(drive:
     world.program = make_program([], series=[], missing=[gap])
     talk = await drive("What did Gamma return in 2019?", world)
     assert talk.tools == ["data", "finish"]
-    assert "No series here holds “Gamma”" in talk.answer
-    assert talk.calls[-1][1]["reading"] == {"open": ["Gamma"]}
+    assert "I cannot compute this, and give no other figure in its place: Gamma (the tables" in talk.answer
+    assert talk.calls[-1][1]["reading"] == {"open": ["Gamma (the tables have no series for 'Gamma')"]}
 
 
 async def test_what_nothing_here_can_say_is_said(drive: Any, world: Any) -> None:

@@ -162,7 +162,7 @@ async def test_a_definition_is_quoted(drive: Any, two_companies: Any) -> None:
 @pytest.mark.parametrize("question", ["hello", "你好"])
 async def test_a_greeting_ends_at_once(drive: Any, world: Any, question: str) -> None:
     talk = await drive(question, world())
-    assert talk.tools == ["data", "finish"]
+    assert talk.tools == ["finish"]
     assert not NUMBER.search(talk.answer)
 
 
