@@ -13,9 +13,8 @@ from fathom.domain.text.terms import is_chinese, is_small_talk
 from fathom.services.policy.reference.conversation import Conversation, is_chart
 from fathom.services.policy.reference.reading import Sheet, list_columns, say, write_ends
 
-MOST_CLOSEST = 3
-# Tables that an answer places beside a calculation: more are in the cell's list of inputs.
-MOST_TABLES = 3
+# Of the tables that an answer places beside a calculation more are in the cell's list of inputs.
+MOST_CLOSEST, MOST_TABLES = 3, 3
 
 
 def cite(item: Mapping[str, Any] | int) -> str:

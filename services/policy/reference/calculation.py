@@ -92,8 +92,7 @@ class Calculation:
         names = [([one.entity for one in group], [one.indicator for one in group]) for group in groups.values()]
         queries = [{"entities": [*dict.fromkeys(one)], "indicators": [*dict.fromkeys(other)]} for one, other in names]
         asked = [(step.arguments.get("entities"), step.arguments.get("indicators")) for step in self.conversation.steps]
-        left = [query for query in queries if (query["entities"], query["indicators"]) not in asked]
-        return Call("data", left[0]) if left else None
+        return next((Call("data", one) for one in queries if (one["entities"], one["indicators"]) not in asked), None)
 
     def compute(self) -> Call | None:
         """Return the cell of all steps, once all series are here."""

@@ -14,12 +14,11 @@ def choose_hit(conversation: Conversation) -> str:
     hits = [hit for step in conversation.of("search") if step.is_ok for hit in step.head.get("hits", ())]
     read = [str(step.arguments.get("id", "")) for step in conversation.of("fetch")]
     wanted = set(list_words(conversation.question))
-    for hit in hits if len(read) < MAX_READ else ():
-        shared = wanted & set(list_words(f"{hit.get('title', '')} {hit.get('summary', '')}"))
-        # One term of several is chance.
-        if str(hit.get("id", "")) not in ("", *read) and len(shared) >= max(1, min(2, len(wanted))):
-            return str(hit["id"])
-    return ""
+    # One term of several is chance.
+    least = max(1, min(2, len(wanted)))
+    found = [(str(hit.get("id", "")), list_words(f"{hit.get('title', '')} {hit.get('summary', '')}")) for hit in hits]
+    chosen = [ident for ident, words in found if ident not in ("", *read) and len(wanted & set(words)) >= least]
+    return chosen[0] if chosen and len(read) < MAX_READ else ""
 
 
 def list_quotes(conversation: Conversation, reading: Reading) -> list[str]:

@@ -17,17 +17,7 @@ from fathom.services.policy.reference.answer import cite, compose, join
 from fathom.services.policy.reference.calculation import Calculation
 from fathom.services.policy.reference.conversation import Call, Conversation
 from fathom.services.policy.reference.documents import choose_hit, list_quotes
-from fathom.services.policy.reference.reading import (
-    Reading,
-    Sheet,
-    Written,
-    is_reason,
-    judge,
-    list_columns,
-    load_table,
-    read_step,
-    say,
-)
+from fathom.services.policy.reference.reading import Reading, Sheet, Written, is_reason, list_columns, load_table, say
 
 # As many as one run may delegate by default.
 MOST_PARTS = 4
@@ -50,14 +40,12 @@ class Walk:
     """What a model has made of the question, in place of the data tool's own program."""
 
     def next(self) -> Call:
-        """Return the next call, ``finish`` when nothing is left to try or only that is allowed.
-
-        A draft that the planner gives back is given again, since all that can be looked for was looked for.
-        """
+        """Return the next call, ``finish`` when nothing is left to try or only that is allowed."""
         for step in () if self.conversation.is_last_round else self._list_steps():
             call = step()
             if call is not None and call.tool in self.tools:
                 return call
+        # A draft that the planner gives back is given again: all that can be looked for was looked for.
         left = list(dict.fromkeys(text[:OPEN_CHARS] for text in self._list_open() if text))[:MOST_OPEN]
         return Call("finish", {"answer": self._compose(), **({"reading": {"open": left}} if left else {})})
 
@@ -94,13 +82,13 @@ class Walk:
 
     @cached_property
     def _reading(self) -> Reading:
-        return read_step(self._question)
+        return Reading.from_step(self._question)
 
     @cached_property
     def _program(self) -> ResolvedProgram | None:
         """Return the program if it says with all names, periods and numbers of the question what that asks for."""
         program = ResolvedProgram.from_json(self._questions[0].head.get("program")) if self._questions else None
-        if program is None or not (self.written or judge(program)).is_likely:
+        if program is None or not (self.written or Written.from_program(program)).is_likely:
             return None
         # A follow-up's words are only a part of what is asked.
         is_whole = self.conversation.is_follow_up or not program.leaves_out
@@ -116,7 +104,9 @@ class Walk:
         is_lookup = len(program.steps) == len(program.series) == 1 and {*program.functions[0]} <= LOOKING_UP
         if is_lookup and [one.get("indicator") for one in columns] == [program.series[0].indicator]:
             return None
-        return Calculation(self.conversation, program, self._reading, (self.written or judge(program)).is_certain)
+        return Calculation(
+            self.conversation, program, self._reading, (self.written or Written.from_program(program)).is_certain
+        )
 
     @cached_property
     def _sheets(self) -> list[Sheet]:
@@ -195,7 +185,7 @@ class Walk:
         return Call("catalogue", {"query": unknown[:500]}) if unknown and not is_done else None
 
     def _search(self) -> Call | None:
-        is_done = bool(self.conversation.of("search"))
+        is_done = self.conversation.of("search")
         return None if is_done else Call("search", {"query": self.conversation.question[:2000]})
 
     def _read(self) -> Call | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -41,6 +41,16 @@ class Reading:
     not_understood: tuple[str, ...] = ()
     """The words that the data tool has not understood."""
 
+    @classmethod
+    def from_step(cls, step: Step) -> Reading:
+        """Return the reading that a result of the data tool carries."""
+        mentions = tuple((str(kind), str(text), str(value)) for kind, text, value in step.head.get("words", ()))
+        premises = frozenset(str(premise) for _, _, premise in step.head.get("asked", ()) if premise)
+        missing = [item for item in step.head.get("missing") or () if item.get("reason") == "NOT_UNDERSTOOD"]
+        unknown = [text for kind, text, _ in mentions if kind == "unknown"]
+        left = dict.fromkeys([*unknown, *(str(item.get("subject", "")) for item in missing)])
+        return cls(mentions, premises, tuple(left))
+
     def texts(self, *kinds: str) -> list[str]:
         """Return the distinct words of some kinds of mentions, in order."""
         return list(dict.fromkeys(text for kind, text, _ in self.mentions if kind in kinds))
@@ -64,11 +74,11 @@ class Written:
     is_likely: bool = False
     is_certain: bool = False
 
-
-def judge(program: ResolvedProgram) -> Written:
-    """Return how sure the data tool is of the program that it has read itself."""
-    limits = load_table("phrases")
-    return Written("", program.confidence >= limits["confidence"], program.confidence >= limits["certain"])
+    @classmethod
+    def from_program(cls, program: ResolvedProgram) -> Written:
+        """Return how sure the data tool is of the program that it has read itself."""
+        limits = load_table("phrases")
+        return cls("", program.confidence >= limits["confidence"], program.confidence >= limits["certain"])
 
 
 def is_reason(question: str) -> bool:
@@ -76,19 +86,9 @@ def is_reason(question: str) -> bool:
     return any(word in question.lower() for word in load_table("texts")["reasons"])
 
 
-def read_step(step: Step) -> Reading:
-    """Return the reading that a result of the data tool carries."""
-    mentions = tuple((str(kind), str(text), str(value)) for kind, text, value in step.head.get("words", ()))
-    premises = frozenset(str(premise) for _, _, premise in step.head.get("asked", ()) if premise)
-    missing = [item for item in step.head.get("missing") or () if item.get("reason") == "NOT_UNDERSTOOD"]
-    unknown = [text for kind, text, _ in mentions if kind == "unknown"]
-    left = dict.fromkeys([*unknown, *(str(item.get("subject", "")) for item in missing)])
-    return Reading(mentions, premises, tuple(left))
-
-
 def list_columns(sheet: Sheet) -> list[Mapping[str, Any]]:
     """Return the columns of a sheet that hold values."""
-    columns: Sequence[Mapping[str, Any]] = sheet.get("columns", ())
+    columns = sheet.get("columns", ())
     return [column for column in columns if not str(column.get("type", "")).startswith(("time", "date", "string"))]
 
 
