@@ -100,8 +100,7 @@ class Calculation:
         if is_done or len(self.places) < len(self.program.series):
             return None
         words = {one.name: " ".join(one.words.split()) or one.name for one in self.program.series}
-        places = self.places.items()
-        lines = [f"{name} = f.line({table}, {column!r}, {words[name]!r})" for name, (table, column) in places]
+        lines = [f"{one} = f.line({table}, {column!r}, {words[one]!r})" for one, (table, column) in self.places.items()]
         end = ", 'zh')" if self.is_zh else ")"
         steps = zip(self.labels.items(), self.program.steps, strict=True)
         lines += [f"_{at} = f.run_step({at}, {said!r}, lambda: {code}{end}" for (at, said), code in steps]
@@ -151,8 +150,9 @@ class Calculation:
     def write_paragraphs(self) -> list[str]:
         """Return a line per step, and the conventions of the calculations; a refusal where no step has a value."""
         if not self.values:
-            left = join(filter(None, self.list_open()), self.is_zh) or self.conversation.question
-            return [say("refused", self.is_zh, left + next((cited for _, cited in self.outcomes.values()), ""))]
+            cited = next((cited for _, cited in self.outcomes.values()), "")
+            left = join(filter(None, self.list_open()), self.is_zh)
+            return [say("refused", self.is_zh, left + cited) if cited else say("nothing", self.is_zh)]
         said = {text: cited for one, cited in self.values.values() for text in one.get("conventions", ())}
         conventions = join([text + cited for text, cited in said.items()], self.is_zh)
         return ["\n".join(self._write_lines()), *([conventions] if conventions else [])]

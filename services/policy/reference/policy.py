@@ -27,6 +27,7 @@ LOOKING_UP = frozenset({"at", "last", "within", "period", "start", "end"})
 # Currencies, and units of large amounts, as tables name them.
 CODE = re.compile(r"[A-Z]{3}")
 SCALED = re.compile(r"\b(?:thou|mil|bil|tril)[a-z]*\b|[千百十]?[万亿]", re.IGNORECASE)
+NO_SERIES = {"UNKNOWN_SERIES": "no_series"}
 NO_STEP = Step("data", {}, {}, "")
 
 
@@ -128,7 +129,7 @@ class Walk:
         """Return what the question asks for and is not here, with the reason; none to go on."""
         program = self._program
         if program is not None and program.kind == "outside":
-            return [self.conversation.question[:200]]
+            return [say("outside", self.conversation.is_zh, self.conversation.question[:200])]
         # What is known of several series can be answered.
         if program is None or program.kind != CALCULATION or program.series:
             return []
@@ -137,7 +138,8 @@ class Walk:
         known = [text.casefold() for text in self._reading.texts("entity", "indicator", "measure")]
         if any(text in words or words in text for text in known for words in unknown):
             return []
-        return [f"{one['words']} ({one['detail'].rstrip('.')})" for one in program.missing]
+        gaps = [(NO_SERIES.get(one["reason"], "no_value"), one["words"], one["detail"]) for one in program.missing]
+        return [say(name, self.conversation.is_zh, words, detail.rstrip(".")) for name, words, detail in gaps]
 
     def _list_open(self) -> list[str]:
         """Return what of the question stays open."""
@@ -155,8 +157,7 @@ class Walk:
         """Return the answer from what was found, without what only led to it."""
         one, is_zh = self._calculation, self.conversation.is_zh
         if self._gaps and not self._is_quoted:
-            name = "outside" if self._program is not None and self._program.kind == "outside" else "refused"
-            return say(name, is_zh, join(self._gaps, is_zh) + cite(self._question.material))
+            return f"{join(self._gaps, is_zh)}{cite(self._question.material)}{'。' if is_zh else '.'}"
         sheets = one.used_sheets if one is not None else [] if self._is_quoted else self._sheets
         computed = one.write_paragraphs() if one is not None else []
         return compose(self.conversation, sheets, self._quotes, computed, is_converted=self._is_converted)
@@ -185,8 +186,7 @@ class Walk:
         return Call("catalogue", {"query": unknown[:500]}) if unknown and not is_done else None
 
     def _search(self) -> Call | None:
-        is_done = self.conversation.of("search")
-        return None if is_done else Call("search", {"query": self.conversation.question[:2000]})
+        return None if self.conversation.of("search") else Call("search", {"query": self.conversation.question[:2000]})
 
     def _read(self) -> Call | None:
         chosen = "" if self._quotes else choose_hit(self.conversation)

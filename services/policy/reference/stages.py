@@ -80,7 +80,6 @@ def answer(asked: Asked) -> str:
             sheets.append({"material": int(number), "variable": variable, "title": title, "columns": columns})
             steps.append(Step("data", {}, {"status": "ok"}, body))
         elif document := DOCUMENT.fullmatch(head):
-            about = {"status": "ok", "material": int(document[1]), "title": document[2]}
-            steps.append(Step("fetch", {}, about, body))
+            steps.append(Step("fetch", {}, {"status": "ok", "material": int(document[1]), "title": document[2]}, body))
     conversation = Conversation(asked["question"], tuple(steps), True, memory=read_memory(asked["memory"]))
     return compose(conversation, sheets, list_quotes(conversation, Reading()))
