@@ -150,9 +150,8 @@ class Calculation:
     def write_paragraphs(self) -> list[str]:
         """Return a line per step, and the conventions of the calculations; a refusal where no step has a value."""
         if not self.values:
-            cited = next((cited for _, cited in self.outcomes.values()), "")
-            left = join(filter(None, self.list_open()), self.is_zh)
-            return [say("refused", self.is_zh, left + cited) if cited else say("nothing", self.is_zh)]
+            reasons = join((f"{one['error']}{cited}" for one, cited in self.outcomes.values()), self.is_zh)
+            return [say("refused", self.is_zh, reasons) if reasons else say("nothing", self.is_zh)]
         said = {text: cited for one, cited in self.values.values() for text in one.get("conventions", ())}
         conventions = join([text + cited for text, cited in said.items()], self.is_zh)
         return ["\n".join(self._write_lines()), *([conventions] if conventions else [])]
