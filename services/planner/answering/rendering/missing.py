@@ -81,6 +81,8 @@ def describe(item: Material, chinese: bool) -> str:
     said = read_facts(item)
     what = " ".join(str(said[name]) for name in ("subject", "aspect", "period") if said[name]) or "?"
     reason = REASONS.get(str(said["reason"]), ("not available", "无法取得"))[chinese]
+    # That nothing matches is no reason: the source says what it lacks, by the name that a reader knows.
+    reason = str(said["detail"] or reason) if said["reason"] == "NO_MATCH" else reason
     nearest = said["nearest"]
     near = f"（{'相近' if chinese else 'nearest'}：" if chinese else " (nearest: "
     more = (

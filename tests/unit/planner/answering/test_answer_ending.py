@@ -243,6 +243,12 @@ async def test_omitted_missing_items_are_named_in_the_readers_language() -> None
     assert "\\<b\\>\\*x\\* \\# y" in append_missing("", [hostile], "x")
 
 
+def test_where_nothing_matches_the_source_says_what_it_lacks() -> None:
+    lacks = {"subject": "Microsoft", "reason": "NO_MATCH", "detail": "no source keeps free cash flow"}
+    said = append_missing("Nothing.", [Material(2, MaterialKind.MISSING, lacks)], "How large was it?")
+    assert said.endswith("**Missing:** Microsoft – no source keeps free cash flow [2].")
+
+
 async def test_of_a_table_that_is_lost_nothing_is_said() -> None:
     made = CheckedEnding(Evidence(Kept(lost=True)), correct=False)  # type: ignore[arg-type]
     assert (await final("It was 999.99 on 2019-05-05 [1]. Tencent.", made)).findings == ()
