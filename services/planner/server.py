@@ -75,8 +75,9 @@ def build(config: Config, deps: Deps) -> Service:
     log = deps.telemetry.log
     quotas = Quotas(deps.bus, log)
     resources = ResourcesFactory.of(config, deps, prompts.catalogue, classifier, understanding.measures, quotas)
+    tagged, structured = PolicyService(deps.clients, tags=True), PolicyService(deps.clients, tags=False)
     engine = Engine(
-        lambda protocol: PolicyService(deps.clients, tags=protocol.tags),
+        lambda protocol: tagged if protocol.tags else structured,
         resources,
         understanding.find_chart,
         recordings,
