@@ -34,7 +34,9 @@ from fathom.services.gateway.bodies import (
     ConsentState,
     ConversationEdit,
     Feedback,
+    ProposedMeaning,
     Resume,
+    TableMeaning,
     TablePage,
     TodoEdit,
 )
@@ -53,7 +55,7 @@ from fathom.services.gateway.trainings import add_trainings
 from fathom.services.gateway.users import Users
 
 DOCUMENTED_MESSAGES = (
-    datafetch.ListFrameworksResponse, datafetch.ImportTableResponse,
+    datafetch.ListFrameworksResponse, datafetch.ImportTableResponse, datafetch.ApplyMeaningResponse,
     planner.RunEvent, planner.GetRunResponse, planner.StopRunResponse, planner.ListRunsResponse,
     planner.UpdateTodoResponse, planner.ReplayRunResponse,
     memory.ListConversationsResponse, memory.ListTurnsResponse, memory.DeleteConversationResponse,
@@ -310,6 +312,20 @@ def add_data(app: FastAPI, engine: Engine) -> None:
     ) -> TablePage:
         """Return a page of rows of the full table behind a reference."""
         return TablePage(**await engine.get_table_page(sheet_id, View(offset, limit, sort, desc, filter)))
+
+    @app.get("/v1/tables/{sheet_id}/meaning")
+    async def propose_meaning(sheet_id: str) -> ProposedMeaning:
+        """Propose what the columns of an own table mean: dates, whose the rows are, names, and how values add up."""
+        return ProposedMeaning(**await engine.propose_meaning(sheet_id))
+
+    @app.put(
+        "/v1/tables/{sheet_id}/meaning",
+        response_model=None,
+        responses=describe_response(datafetch.ApplyMeaningResponse),
+    )
+    async def apply_meaning(sheet_id: str, meaning: TableMeaning) -> JSONResponse:
+        """Make a table of series from an own table and what its columns mean; runs begin with it by `table_ids`."""
+        return JSONResponse(await engine.apply_meaning(sheet_id, meaning))
 
     @app.get("/v1/tables/{sheet_id}/export", response_model=None)
     async def export_table(

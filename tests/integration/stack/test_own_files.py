@@ -9,7 +9,7 @@ import pytest
 
 from fathom.api.planner.v1 import planner_pb2 as pb
 from fathom.api.planner.v1 import trajectory_pb2 as trajectory
-from fathom.cli.uploads import Uploaded, upload_files
+from fathom.cli.uploads.sending import Uploaded, upload_files
 from fathom.clients import Clients
 from fathom.clients.runs import run
 from fathom.core import errors

@@ -1,0 +1,118 @@
+"""A table as series over time, by what its columns mean: a column of days, and one for each thing and measure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+import pyarrow as pa
+
+from fathom.core.errors import InvalidField
+from fathom.core.ids import sha256
+from fathom.domain import frames
+from fathom.services.datafetch.query.model import Column, Sheet
+from fathom.services.datafetch.semantics.meaning import Aggregation, ColumnMeaning, TableMeaning, check_meaning
+from fathom.services.datafetch.sources.base import RowIssue
+from fathom.services.datafetch.sources.columns import MOST_ISSUES
+
+DATE = "date"
+# More are no table that a reader could look through, nor names that a question could tell apart.
+MOST_SERIES = 64
+
+
+@dataclass
+class Series:
+    """Values of one measure of one thing by day, and the columns of the file that they stand in."""
+
+    meaning: ColumnMeaning
+    label: str
+    values: dict[date, float] = field(default_factory=dict)
+    columns: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """Return the name of its column."""
+        return " ".join(filter(None, (self.label, self.meaning.name)))
+
+
+def apply_meaning(table: pa.Table, title: str, meaning: TableMeaning) -> tuple[Sheet, list[RowIssue]]:
+    """Return the sheet of a table's series and the rows that are in none, numbered from 1.
+
+    Raises ``InvalidField`` for a meaning that does not fit, and for more than 64 series.
+    """
+    check_meaning(meaning, table)
+    found: dict[str, Series] = {}
+    issues: list[RowIssue] = []
+    for number, label, one, day, value in iter_cells(table, meaning, issues):
+        name = Series(one, label).name
+        if name not in found and len(found) == MOST_SERIES:
+            raise InvalidField("meaning", f"gives more than {MOST_SERIES} series: ignore some of the columns")
+        series = found.setdefault(name, Series(one, label))
+        if one.column not in series.columns:
+            series.columns.append(one.column)
+        if day not in series.values:
+            series.values[day] = value
+        elif one.aggregation is Aggregation.SUM:
+            series.values[day] += value
+        elif len(issues) < MOST_ISSUES:
+            issues.append(RowIssue(number, f"a second value for {day}, the first one is kept", one.column))
+    if not any(series.values for series in found.values()):
+        raise InvalidField("meaning", "gives no value with a day")
+    return make_series_sheet(list(found.values()), title, meaning), issues
+
+
+def iter_cells(
+    table: pa.Table, meaning: TableMeaning, issues: list[RowIssue]
+) -> Iterator[tuple[int, str, ColumnMeaning, date, float]]:
+    """Yield the values with the row, the label and the day; rows without one are reported."""
+    count = table.num_rows
+    labels = [str(cell or "").strip() for cell in table[meaning.label.column].to_pylist()] if meaning.label else []
+    days = [read_day(cell) for cell in table[meaning.date.column].to_pylist()] if meaning.date else []
+    for row in range(count):
+        if (labels and not labels[row]) or (days and days[row] is None):
+            what = "label" if labels and not labels[row] else "day"
+            if len(issues) < MOST_ISSUES:
+                issues.append(RowIssue(row + 1, f"has no {what} and is in no series"))
+    for one in meaning.values:
+        for row, cell in enumerate(table[one.column].to_pylist()):
+            day = days[row] if days else date(one.year, 12, 31)
+            if cell is not None and day is not None and (not labels or labels[row]):
+                yield row + 1, labels[row] if labels else "", one, day, float(cell)
+
+
+def read_day(cell: Any) -> date | None:
+    """Return the day of a cell: of a year its last one."""
+    if cell is None or isinstance(cell, int):
+        return date(cell, 12, 31) if cell is not None and 1 <= cell <= 9999 else None
+    return cell.date() if hasattr(cell, "date") else cell  # type: ignore[no-any-return]
+
+
+def make_series_sheet(found: list[Series], title: str, meaning: TableMeaning) -> Sheet:
+    """Return the sheet of some series, all of which have a column of doubles beside that of days."""
+    days = sorted({day for series in found for day in series.values})
+    arrays = [pa.array([series.values.get(day) for day in days], pa.float64()) for series in found]
+    table = pa.table([pa.array(days, pa.date32()), *arrays], names=[DATE, *(series.name for series in found)])
+    columns = [Column(DATE, "date32[day]"), *(describe_series(one, meaning, len(days)) for one in found)]
+    arrow = frames.write_table(table)
+    # The same numbers of another meaning are another sheet.
+    ident = f"t{sha256(arrow + repr(meaning).encode())[:24]}"
+    return Sheet(ident, title, tuple(columns), table.num_rows, frames.digest(frames.from_arrow(arrow), ident), arrow)
+
+
+def describe_series(one: Series, meaning: TableMeaning, rows: int) -> Column:
+    """Return the description of a series' column: whose it is, its names, and the cells of the file that it has."""
+    where = f" where {meaning.label.column} is {one.label}" if meaning.label else ""
+    return Column(
+        one.name,
+        "double",
+        one.meaning.unit,
+        entity=one.label,
+        nulls=rows - len(one.values),
+        vendor="upload",
+        source=", ".join(one.columns) + where,
+        resampling=f"{one.meaning.aggregation} of a period's values" if one.meaning.aggregation else "",
+        entity_names=(one.label,) if one.label else (),
+        indicator_names=one.meaning.names or (one.meaning.column,),
+    )
