@@ -263,7 +263,8 @@ class DatafetchServicer:
         imported, table = await self._load_sheet(request.sheet_id), await self._load_table(request.sheet_id)
         if request.lifetime_s:
             await self._lifetimes.admit(imported.data.size_bytes)
-        sheet, issues = await asyncio.to_thread(apply_meaning, table, imported.title, meaning)
+        sources = {column.name: column.source for column in imported.columns}
+        sheet, issues = await asyncio.to_thread(apply_meaning, table, imported.title, meaning, sources)
         if request.lifetime_s:
             await self._lifetimes.note(sheet.id, len(sheet.arrow), request.lifetime_s)
         # Before the description: whoever finds that finds the meaning too.

@@ -94,6 +94,7 @@ def create_app(
     add_consent(app, engine)
     add_reports(app, engine)
     add_data(app, engine)
+    add_meanings(app, engine)
     add_library(app, engine)
     add_conversations(app, engine)
     add_profile(app, engine.clients)
@@ -313,6 +314,22 @@ def add_data(app: FastAPI, engine: Engine) -> None:
         """Return a page of rows of the full table behind a reference."""
         return TablePage(**await engine.get_table_page(sheet_id, View(offset, limit, sort, desc, filter)))
 
+    @app.get("/v1/tables/{sheet_id}/export", response_model=None)
+    async def export_table(
+        sheet_id: str,
+        format: Annotated[str, Query(description="csv or xlsx")] = "csv",
+        name: Annotated[
+            str, Query(max_length=200, description="The file's name without its end; empty is the id.")
+        ] = "",
+    ) -> Response:
+        """Return the full table as a file."""
+        file = await engine.export_table(sheet_id, format)
+        return Response(file.content, media_type=file.media_type, headers=name_file(name, file.name))
+
+
+def add_meanings(app: FastAPI, engine: Engine) -> None:
+    """Add the routes of what the columns of own tables mean."""
+
     @app.get("/v1/tables/{sheet_id}/meaning")
     async def propose_meaning(sheet_id: str) -> ProposedMeaning:
         """Propose what the columns of an own table mean: dates, whose the rows are, names, and how values add up."""
@@ -326,18 +343,6 @@ def add_data(app: FastAPI, engine: Engine) -> None:
     async def apply_meaning(sheet_id: str, meaning: TableMeaning) -> JSONResponse:
         """Make a table of series from an own table and what its columns mean; runs begin with it by `table_ids`."""
         return JSONResponse(await engine.apply_meaning(sheet_id, meaning))
-
-    @app.get("/v1/tables/{sheet_id}/export", response_model=None)
-    async def export_table(
-        sheet_id: str,
-        format: Annotated[str, Query(description="csv or xlsx")] = "csv",
-        name: Annotated[
-            str, Query(max_length=200, description="The file's name without its end; empty is the id.")
-        ] = "",
-    ) -> Response:
-        """Return the full table as a file."""
-        file = await engine.export_table(sheet_id, format)
-        return Response(file.content, media_type=file.media_type, headers=name_file(name, file.name))
 
 
 def add_library(app: FastAPI, engine: Engine) -> None:

@@ -14,6 +14,8 @@ from fathom.services.policy.reference.programs import Program
 from fathom.services.policy.reference.reading import Reading, load_table, say
 from fathom.services.policy.reference.tables import Sheet
 
+# Places of an answer's own columns that are named; a table beside it has the others.
+MOST_CELLS = 6
 # Functions whose value is a move from one date to another one.
 MOVES = frozenset({"ret", "pct", "change", "cagr"})
 
@@ -120,7 +122,13 @@ class Calculation:
             return [say("refused", self.is_zh, left + next((cited for _, cited in self.outcomes.values()), ""))]
         said = {text: cited for one, cited in self.values.values() for text in one.get("conventions", ())}
         conventions = join([text + cited for text, cited in said.items()], self.is_zh)
-        return ["\n".join(self._write_lines()), *([conventions] if conventions else [])]
+        cells = list(dict.fromkeys(one.cells for one in self.program.series if one.cells))
+        shown = say("cells", self.is_zh, join(cells[:MOST_CELLS], self.is_zh), self._cite_all()) if cells else ""
+        return ["\n".join(self._write_lines()), *filter(None, (shown, conventions))]
+
+    def _cite_all(self) -> str:
+        """Return the citations of all values."""
+        return "".join(dict.fromkeys(cited.strip() for _, cited in self.values.values()))
 
     def _write_lines(self) -> Iterator[str]:
         colon, blank = ("：", "") if self.is_zh else (":", " ")

@@ -25,7 +25,7 @@ SINGLE = frozenset({"at", "start", "end", "period", "minus", "plus", "over", "ti
 
 @dataclass(frozen=True)
 class Series:
-    """A series of a program by its name in the steps, with the question's words; of an own table with its column."""
+    """A series of a program by its name in the steps, with the question's words; an own one with column and cells."""
 
     name: str
     entity: str = ""
@@ -34,6 +34,7 @@ class Series:
     variable: str = ""
     column: str = ""
     dates: str = ""
+    cells: str = ""
 
 
 @dataclass(frozen=True)

@@ -269,10 +269,13 @@ def describe_series(
         fields = ("name", "entity", "indicator", "words")
         return {field: getattr(series, field) for field in fields}
     variable = variables[series.sheet_id]
-    dates = [one.name for one in sheets[variable].columns if one.type.startswith(DATES)]
+    columns = sheets[variable].columns
+    dates = [one.name for one in columns if one.type.startswith(DATES)]
     return {
         "name": series.name, "words": series.words,
         "variable": variable, "column": series.column, "dates": dates[0] if dates else "",
+        # Where it stands in the user's file.
+        "cells": next((one.source for one in columns if one.name == series.column), ""),
     }  # fmt: skip
 
 

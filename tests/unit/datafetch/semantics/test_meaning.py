@@ -93,7 +93,8 @@ async def test_a_synonym_never_takes_the_name_of_another_column() -> None:
 
 async def test_an_applied_meaning_gives_a_column_of_each_thing_and_measure_with_its_cells() -> None:
     found = await propose_meaning(PLANTS, {}, "plants.xlsx", find(), INDICATORS)
-    sheet, issues = apply_meaning(PLANTS, "plants.xlsx", found.meaning)
+    sources = {"2024 Revenue": "plants.xlsx C5:C6", "2025 Revenue": "plants.xlsx E5:E6"}
+    sheet, issues = apply_meaning(PLANTS, "plants.xlsx", found.meaning, sources)
     assert frames.read_table(sheet.arrow, "t").to_pydict() == {
         "date": [date(2024, 12, 31), date(2025, 12, 31)],
         "Porto Revenue": [1.5, 3.0],
@@ -101,9 +102,13 @@ async def test_an_applied_meaning_gives_a_column_of_each_thing_and_measure_with_
     }
     porto = sheet.columns[1]
     assert (porto.entity, porto.indicator_names, porto.source) == (
-        "Porto", ("Revenue",), "2024 Revenue, 2025 Revenue where Plant is Porto",
+        "Porto", ("Revenue",), "plants.xlsx C5, E5",
     )  # fmt: skip
     assert (sheet.columns[2].nulls, issues) == (1, [])
+    # Where a row of the file was left out, nobody can say which one is whose.
+    sources["2025 Revenue"] = "plants.xlsx E5:E7"
+    sheet, _ = apply_meaning(PLANTS, "plants.xlsx", found.meaning, sources)
+    assert sheet.columns[1].source == "plants.xlsx C5:C6, plants.xlsx E5:E7 of Porto"
     assert meaning_from_proto(meaning_to_proto(found.meaning)) == found.meaning
 
 
