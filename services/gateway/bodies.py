@@ -188,10 +188,10 @@ class TableMeaning(Body):
         columns = [
             datafetch.ColumnMeaning(
                 column=one.column,
-                role=datafetch.ColumnRole.Value(f"COLUMN_ROLE_{one.role.upper()}"),
+                role=f"COLUMN_ROLE_{one.role.upper()}",
                 names=one.names,
                 unit=one.unit,
-                aggregation=datafetch.Aggregation.Value(f"AGGREGATION_{one.aggregation.upper() or 'UNSPECIFIED'}"),
+                aggregation=f"AGGREGATION_{one.aggregation.upper() or 'UNSPECIFIED'}",
                 year=one.year,
                 indicator=one.indicator,
             )

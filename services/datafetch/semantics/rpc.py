@@ -18,10 +18,10 @@ def meaning_to_proto(meaning: TableMeaning) -> pb.TableMeaning:
         columns=[
             pb.ColumnMeaning(
                 column=one.column,
-                role=pb.ColumnRole.Value(f"COLUMN_ROLE_{one.role.upper()}"),
+                role=f"COLUMN_ROLE_{one.role.upper()}",
                 names=one.names,
                 unit=one.unit,
-                aggregation=pb.Aggregation.Value(f"AGGREGATION_{one.aggregation.upper() or UNSPECIFIED}"),
+                aggregation=f"AGGREGATION_{one.aggregation.upper() or UNSPECIFIED}",
                 year=one.year,
                 indicator=one.indicator,
             )

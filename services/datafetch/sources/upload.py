@@ -106,8 +106,8 @@ def build_table(
     table = arrow().table({key: result.array for key, result in found.items()})
     units = {key: result.unit for key, result in found.items() if result.unit}
     ordered = tuple(sorted(issues, key=lambda issue: (issue.row, issue.column))[:MOST_ISSUES])
-    cells = {key: name_range(place, numbers) for place, key in enumerate(names)} if numbers else {}
-    return Fetched(table, units, make_provenance("upload", name, None), ordered, {"name": name}, cells)
+    ranges = {key: name_range(place, numbers) for place, key in enumerate(names)} if numbers else {}
+    return Fetched(table, units, make_provenance("upload", name, None), ordered, {"name": name}, ranges)
 
 
 def append_issue(issues: list[RowIssue], issue: RowIssue) -> None:
