@@ -22,6 +22,8 @@ class DatafetchClient(Client):
     run_sql = Unary[datafetch.RunSqlRequest, datafetch.RunSqlResponse]()
     export_table = Unary[datafetch.ExportTableRequest, datafetch.ExportTableResponse]()
     import_table = Unary[datafetch.ImportTableRequest, datafetch.ImportTableResponse]()
+    propose_meaning = Unary[datafetch.ProposeMeaningRequest, datafetch.ProposeMeaningResponse]()
+    apply_meaning = Unary[datafetch.ApplyMeaningRequest, datafetch.ApplyMeaningResponse]()
     resolve_entities = Unary[datafetch.ResolveEntitiesRequest, datafetch.ResolveEntitiesResponse]()
     match_indicators = Unary[datafetch.MatchIndicatorsRequest, datafetch.MatchIndicatorsResponse]()
     search_catalog = Unary[datafetch.SearchCatalogRequest, datafetch.SearchCatalogResponse]()

@@ -15,6 +15,8 @@ from fathom.services.policy.reference.answer import cite, join
 from fathom.services.policy.reference.conversation import Call, Conversation, is_chart
 from fathom.services.policy.reference.reading import Reading, Sheet, list_columns, load_table, say
 
+# Places of an answer's own columns that are named; a table beside it has the others.
+MOST_CELLS = 6
 # Functions whose value is a move from one date to another one, and those of values without a course to be drawn.
 MOVES = frozenset({"ret", "pct", "change", "cagr"})
 SINGLE = frozenset({"at", "start", "end", "period", "minus", "plus", "over", "times", "pct", "share"})
@@ -154,7 +156,13 @@ class Calculation:
             return [say("refused", self.is_zh, reasons) if reasons else say("nothing", self.is_zh)]
         said = {text: cited for one, cited in self.values.values() for text in one.get("conventions", ())}
         conventions = join([text + cited for text, cited in said.items()], self.is_zh)
-        return ["\n".join(self._write_lines()), *([conventions] if conventions else [])]
+        cells = list(dict.fromkeys(one.cells for one in self.program.series if one.cells))
+        shown = say("cells", self.is_zh, join(cells[:MOST_CELLS], self.is_zh), self._cite_all()) if cells else ""
+        return ["\n".join(self._write_lines()), *filter(None, (shown, conventions))]
+
+    def _cite_all(self) -> str:
+        """Return the citations of all values."""
+        return "".join(dict.fromkeys(cited.strip() for _, cited in self.values.values()))
 
     def _write_lines(self) -> Iterator[str]:
         for number, (one, cited) in self.values.items():

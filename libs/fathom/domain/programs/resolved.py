@@ -22,7 +22,8 @@ FUNCTION = re.compile(r"\bf\.(\w+)\(")
 class ProgramSeries:
     """A series by its name in the steps, with the question's words for it.
 
-    One of the user's own table has that table's variable, its column there and the column of the dates.
+    One of the user's own table has that table's variable, its column there, the column of the dates and its place in
+    the file.
     """
 
     name: str
@@ -32,6 +33,7 @@ class ProgramSeries:
     variable: str = ""
     column: str = ""
     dates: str = ""
+    cells: str = ""
 
 
 @dataclass(frozen=True)

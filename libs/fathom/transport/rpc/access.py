@@ -71,6 +71,8 @@ DECLARED: Mapping[str, Mapping[str, Access]] = MappingProxyType(
             "RunSql": reads("sheet_ids"),
             "ExportTable": reads("sheet_id"),
             "ImportTable": writes("data.key"),
+            "ProposeMeaning": reads("sheet_id"),
+            "ApplyMeaning": writes("sheet_id"),
             "ResolveEntities": SHARED,
             "MatchIndicators": SHARED,
             "ListSources": SHARED,

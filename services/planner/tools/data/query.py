@@ -271,8 +271,11 @@ def place_series(
     if not series.sheet_id:
         return ProgramSeries(series.name, series.words, series.entity, series.indicator)
     variable = variables[series.sheet_id]
-    dates = [one.name for one in sheets[variable].columns if one.type.startswith(DATES)]
-    own = {"variable": variable, "column": series.column, "dates": dates[0] if dates else ""}
+    columns = sheets[variable].columns
+    dates = [one.name for one in columns if one.type.startswith(DATES)]
+    # Where it stands in the user's file.
+    cells = next((one.source for one in columns if one.name == series.column), "")
+    own = {"variable": variable, "column": series.column, "dates": dates[0] if dates else "", "cells": cells}
     return ProgramSeries(series.name, series.words, **own)
 
 

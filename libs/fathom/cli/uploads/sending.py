@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
-import time
-import urllib.error
 import urllib.parse
-import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fathom.core.errors import DependencyFailed, FathomError, InvalidField, NotReady
-from fathom.core.retry import RetryPolicy, retry_blocking
+from fathom.cli.uploads.meanings import Columns, apply_columns, describe_columns, propose_columns, write_meanings
+from fathom.cli.uploads.requests import call_gateway
+from fathom.clients.local import read_endpoints
+from fathom.core.errors import DependencyFailed, InvalidField, NotReady
 from fathom.domain.chat.media import MEDIA_TYPES, ROWS_OF_DOCUMENTS
 
-UPLOAD_S = 300.0
 # The gateway's own limit may be lower; more would only be read to be refused.
 MAX_BYTES = 64_000_000
 # Of a folder: what one question can be about; a library is a corpus, which `fathom retrieval ingest` makes.
@@ -46,18 +42,26 @@ def upload_tables(gateway: str, files: Sequence[Path]) -> list[str]:
     return [read_sheet_id(send_file(gateway, "tables", file, file.name, "table")) for file in files]
 
 
-def upload_files(gateway: str, paths: Sequence[Path], report: Callable[[str], None]) -> Uploaded:
+def upload_files(
+    gateway: str,
+    paths: Sequence[Path],
+    report: Callable[[str], None],
+    meanings: Mapping[str, Columns] | None = None,
+) -> Uploaded:
     """Send files, and those in folders, to a gateway: tables as sheets, documents into one corpus.
 
+    ``meanings`` say by a table's name what its columns mean; for others the gateway's proposal is taken, and reported.
     What cannot be read is reported and left out, by cell or by page as far as it goes, so that one bad file costs no
     other. Raises ``InvalidField("with")`` when nothing is left, and as ``upload_tables``.
     """
     require_gateway(gateway if paths else "none", "--with")
-    done = Uploaded()
-    for file, name in list_files(paths, report):
+    done, files = Uploaded(), list_files(paths, report)
+    for name in sorted({*(meanings or {})} - {name for _, name in files}):
+        report(f"{name} has columns that were said, and is none of these files")
+    for file, name in files:
         try:
             if file.suffix.lower() in TABLES:
-                upload_table(gateway, file, name, done, report)
+                upload_table(gateway, file, name, done, report, (meanings or {}).get(name))
             elif file.suffix.lower() in DOCUMENTS:
                 reply = send_file(gateway, "documents", file, name, "with", corpus=done.corpus)
                 done.corpus = str(reply["corpus"])
@@ -72,12 +76,55 @@ def upload_files(gateway: str, paths: Sequence[Path], report: Callable[[str], No
     return done
 
 
-def upload_table(gateway: str, file: Path, name: str, done: Uploaded, report: Callable[[str], None]) -> None:
+def propose_meanings(paths: Sequence[Path], to: Path | None, home: Path, gateway: str) -> None:
+    """Print what a gateway proposes for the columns of some tables, or write it to a new file.
+
+    Raises as ``upload_files``, and ``InvalidField("to")`` for a file that is there or cannot be written.
+    """
+    gateway = gateway or read_endpoints(home).gateway
+    require_gateway(gateway, "columns")
+    found: dict[str, Columns] = {}
+    for file, name in list_files(paths, print):
+        if file.suffix.lower() in TABLES:
+            sheet_id = read_sheet_id(send_file(gateway, "tables", file, name, "own"))
+            found[name] = propose_columns(gateway, sheet_id, name, always=True)
+    if not found:
+        raise InvalidField("own", f"there is no table: their names end in {', '.join(TABLES)}")
+    text = write_meanings(found)
+    if to is None:
+        print(text, end="")
+        return
+    try:
+        # What somebody has edited is not lost by asking again.
+        with to.open("x", encoding="utf-8") as sink:
+            sink.write(text)
+    except OSError as error:
+        raise InvalidField("to", f"{to} cannot be written ({error.strerror})") from error
+
+
+def upload_table(
+    gateway: str, file: Path, name: str, done: Uploaded, report: Callable[[str], None], meant: Columns | None
+) -> None:
+    """Send a table, and make series of it where its columns mean more than their names say."""
     if len(done.table_ids) >= MAX_TABLES:
         report(f"{name} is left out: a run begins with {MAX_TABLES} tables at most")
         return
     reply = send_file(gateway, "tables", file, name, "with")
-    done.table_ids.append(read_sheet_id(reply))
+    report_issues(reply, name, report)
+    sheet_id = read_sheet_id(reply)
+    columns = meant or propose_columns(gateway, sheet_id, name)
+    if columns:
+        made = apply_columns(gateway, sheet_id, name, columns)
+        report(f"{name} is read as {describe_columns(columns)}")
+        report_issues(made, name, report)
+        done.table_ids.append(read_sheet_id(made))
+    # Beside series that are made of cells and names, the table as it is has what they leave out.
+    if not columns or not any(column.get("role") == "date" for column in columns):
+        done.table_ids.append(sheet_id)
+
+
+def report_issues(reply: Mapping[str, Any], name: str, report: Callable[[str], None]) -> None:
+    """Report the rows and cells of a table that could not be read."""
     for issue in reply.get("issues", ()):
         column = f" column {issue['column']!r}:" if issue.get("column") else ""
         report(f"{name} row {issue.get('row', 0)}:{column} {issue.get('message', '')}")
@@ -108,7 +155,7 @@ def require_gateway(gateway: str, option: str) -> None:
         raise NotReady(f"{option} needs a gateway: give --gateway http://HOST:PORT, or ask the local stack")
 
 
-def read_sheet_id(reply: dict[str, Any]) -> str:
+def read_sheet_id(reply: Mapping[str, Any]) -> str:
     try:
         return str(reply["sheet"]["id"])
     except (KeyError, TypeError) as error:
@@ -124,42 +171,4 @@ def send_file(gateway: str, route: str, file: Path, name: str, option: str, **qu
     except OSError as error:
         raise InvalidField(option, f"{file} cannot be read ({error.strerror})") from error
     url = f"{gateway.rstrip('/')}/v1/{route}?{urllib.parse.urlencode({'name': name, **query})}"
-    if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
-        raise InvalidField("gateway", f"{gateway!r} is no http:// or https:// URL")
-    return retry_blocking(lambda: send(url, name, content, option), RetryPolicy(), time.monotonic() + UPLOAD_S)
-
-
-def send(url: str, name: str, content: bytes, option: str) -> dict[str, Any]:
-    """Send a file's content once, with the gateway's token from ``FATHOM_GATEWAY_TOKEN`` where that is set."""
-    headers = {"content-type": "application/octet-stream"}
-    if token := os.environ.get("FATHOM_GATEWAY_TOKEN", ""):
-        headers["authorization"] = f"Bearer {token}"
-    request = urllib.request.Request(url, content, headers)  # noqa: S310 - the scheme is checked
-    try:
-        with urllib.request.urlopen(request, timeout=UPLOAD_S) as reply:  # noqa: S310 - the scheme is checked
-            found = json.load(reply)
-    except urllib.error.HTTPError as error:
-        with error:
-            detail = read_detail(error.read())
-        raise to_error(error, name, detail, option) from error
-    except (OSError, ValueError) as error:
-        raise DependencyFailed("gateway", f"did not take {name} ({error})") from error
-    if not isinstance(found, dict):
-        raise DependencyFailed("gateway", f"did not take {name} (its answer is no object)")
-    return found
-
-
-def to_error(error: urllib.error.HTTPError, name: str, detail: str, option: str) -> FathomError:
-    """Return the error of a refusal: the file's own, or the gateway's."""
-    if error.code < 500:
-        return InvalidField(option, f"{name}: {detail or error.reason}")
-    return DependencyFailed("gateway", f"{name}: {detail or error.reason}")
-
-
-def read_detail(body: bytes) -> str:
-    """Return what a problem document says; "" for another body."""
-    try:
-        found = json.loads(body)
-    except ValueError:
-        return ""
-    return str(found.get("detail", "")) if isinstance(found, dict) else ""
+    return call_gateway("POST", url, name, option, content, "application/octet-stream")
