@@ -24,6 +24,11 @@ WORDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "code": "Code",
             "table_away": "Table “{}”: its rows can no longer be read",
             "figure_away": "Figure “{}”: it cannot be drawn in this format",
+            "answer": "Answer",
+            "columns": "Columns",
+            "column_heads": "table|column|unit|source|vendor|data as of|basis|formula|rows",
+            "notebook_about": "The cells below ran in this order, with these outputs.",
+            "notebook_token": "Tables are read from the gateway; set FATHOM_TOKEN where it asks who you are.",
             "compliance": "For information only, not investment advice. Data end at the date each source states.",
         },
         "zh": {
@@ -40,6 +45,11 @@ WORDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "code": "代码",
             "table_away": "表格“{}”：数据已无法读取",
             "figure_away": "图表“{}”：此格式无法绘制",
+            "answer": "回答",
+            "columns": "列说明",
+            "column_heads": "表格|列|单位|来源|供应商|数据截至|口径|公式|行数",
+            "notebook_about": "以下单元格按此顺序运行，并得到所示输出。",
+            "notebook_token": "表格从网关读取；如需身份验证，请设置 FATHOM_TOKEN。",
             "compliance": "仅供参考，不构成投资建议。数据截止日期以各来源所示为准。",
         },
     }
