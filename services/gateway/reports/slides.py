@@ -251,12 +251,12 @@ def add_table(slide: Slide, block: Mapping[str, Any]) -> None:
 
 def add_picture(slide: Slide, figure: Figure) -> None:
     """Add a picture as large as the slide allows."""
-    from pptx.util import Inches
+    from pptx.util import Emu, Inches
 
-    picture = slide.shapes.add_picture(io.BytesIO(figure.content), 0, 0)
+    picture = slide.shapes.add_picture(io.BytesIO(figure.content), Emu(0), Emu(0))
     scale = min(Inches(WIDTH - 2 * MARGIN) / picture.width, Inches(BOTTOM - TOP) / picture.height)
-    picture.width, picture.height = int(picture.width * scale), int(picture.height * scale)
-    picture.left, picture.top = (Inches(WIDTH) - picture.width) // 2, Inches(TOP)
+    picture.width, picture.height = Emu(int(picture.width * scale)), Emu(int(picture.height * scale))
+    picture.left, picture.top = Emu((Inches(WIDTH) - picture.width) // 2), Inches(TOP)
     # What readers of screens say, instead of the library's "picture.png".
     picture._element._nvXxPr.cNvPr.set("descr", clean(figure.title))
 
@@ -300,7 +300,7 @@ def set_font(run: Any, text: str, line: Line, color: str, on: frozenset[str]) ->
     run.text = text
     font = run.font
     font.size, font.name = Pt(line.points), CODE_FONT if line.is_code or "code" in on else LATIN_FONT
-    font.color.rgb = RGBColor.from_string(ACCENT if "cite" in on else color)
+    font.color.rgb = RGBColor(*bytes.fromhex(ACCENT if "cite" in on else color))
     font.bold, font.italic = "strong" in on or None, "em" in on or None
     properties = run._r.get_or_add_rPr()
     properties.append(properties.makeelement(qn("a:ea"), {"typeface": CHINESE_FONT}))
