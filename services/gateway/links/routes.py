@@ -77,7 +77,7 @@ def add_links(app: FastAPI, sharing: Sharing) -> None:
         page_token: Annotated[str, Query(description="Where to go on: next_page_token of the page before.")] = "",
     ) -> LinkPage:
         """List the caller's links that have not ended."""
-        found, token = await sharing.list(page_size or 100, page_token)
+        found, token = await sharing.list_links(page_size or 100, page_token)
         return LinkPage(links=[LinkState(**describe_link(link)) for link in found], next_page_token=token)
 
     @app.delete("/v1/links/{link_id}", status_code=204)

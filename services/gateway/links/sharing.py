@@ -64,9 +64,9 @@ class Sharing:
         self._audit("create link", about.id)
         return about, token
 
-    async def list(self, size: int, after: str) -> tuple[list[Link], str]:
+    async def list_links(self, size: int, after: str) -> tuple[list[Link], str]:
         """Return a page of the tenant's links, and where to go on."""
-        return await self._links.list(size, after)
+        return await self._links.list_links(size, after)
 
     async def withdraw(self, link_id: str) -> None:
         """End a link at once; raise ``NotFound``."""

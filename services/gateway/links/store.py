@@ -66,7 +66,7 @@ class LinkStore:
         """Return the tenant of a link that anyone may open; raise ``NotFound`` for another one."""
         return (await self._shared.get(OWNERS + link_id)).decode()
 
-    async def list(self, size: int, after: str) -> tuple[list[Link], str]:
+    async def list_links(self, size: int, after: str) -> tuple[list[Link], str]:
         """Return a page of links that have not ended, by their ids, and where to go on; delete those that have."""
         keys = await self._own.keys(LINKS, after=LINKS + checked_id("page_token", after) if after else "", limit=size)
         found = []

@@ -300,7 +300,7 @@ def set_font(run: Any, text: str, line: Line, color: str, on: frozenset[str]) ->
     run.text = text
     font = run.font
     font.size, font.name = Pt(line.points), CODE_FONT if line.is_code or "code" in on else LATIN_FONT
-    font.color.rgb = RGBColor(*bytes.fromhex(ACCENT if "cite" in on else color))
+    font.color.rgb = RGBColor(*bytes.fromhex(ACCENT if "cite" in on else color))  # type: ignore[no-untyped-call]
     font.bold, font.italic = "strong" in on or None, "em" in on or None
     properties = run._r.get_or_add_rPr()
     properties.append(properties.makeelement(qn("a:ea"), {"typeface": CHINESE_FONT}))

@@ -169,7 +169,9 @@ async def test_each_use_of_a_link_is_in_the_audit_log(door: Door) -> None:
     await client.get("/shared/nothing")
     await client.delete(f"/v1/links/{made['id']}")
     lines = [json.loads(line) for line in house.log.getvalue().splitlines()]
-    audited = [(line["rpc"], line["resource"], line["outcome"]) for line in lines if line.get("rpc", "").endswith(" link")]
+    audited = [
+        (line["rpc"], line["resource"], line["outcome"]) for line in lines if line.get("rpc", "").endswith(" link")
+    ]
     assert audited == [
         ("create link", made["id"], "OK"),
         ("open link", made["id"], "OK"),
@@ -185,9 +187,9 @@ async def test_a_link_ends_by_itself_and_leaves_nothing() -> None:
     ident = hash_token("token")
     about = Link(ident, "run_1", "", 0, "anyone", "en", "Title", "", clock.now, clock.now + 60)
     await links.add(about)
-    assert (await links.list(10, ""))[0] == [about]
+    assert (await links.list_links(10, ""))[0] == [about]
     clock.now += 61
-    assert await links.list(10, "") == ([], "")
+    assert await links.list_links(10, "") == ([], "")
     assert await store.list("") == []
 
 
@@ -196,7 +198,7 @@ async def test_links_are_listed_page_by_page() -> None:
     links = LinkStore(TenantStore(store), store, clock=clock)
     for number in range(5):
         await links.add(Link(hash_token(str(number)), "run_1", "", 0, "tenant", "en", "", "", 0, clock.now + 60))
-    first, token = await links.list(3, "")
-    second, end = await links.list(3, token)
+    first, token = await links.list_links(3, "")
+    second, end = await links.list_links(3, token)
     assert (len(first), len(second), end) == (3, 2, "")
     assert len({link.id for link in [*first, *second]}) == 5
