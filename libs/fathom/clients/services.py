@@ -99,6 +99,7 @@ class RetrievalClient(Client):
     fetch = Unary[retrieval.FetchRequest, retrieval.FetchResponse]()
     ingest = ClientStream[retrieval.IngestRequest, retrieval.IngestResponse]()
     import_document = Unary[retrieval.ImportDocumentRequest, retrieval.ImportDocumentResponse]()
+    delete_document = Unary[retrieval.DeleteDocumentRequest, retrieval.DeleteDocumentResponse]()
     list_corpora = Unary[retrieval.ListCorporaRequest, retrieval.ListCorporaResponse]()
     list_snapshots = Unary[retrieval.ListSnapshotsRequest, retrieval.ListSnapshotsResponse]()
     create_snapshot = Unary[retrieval.CreateSnapshotRequest, retrieval.CreateSnapshotResponse]()

@@ -132,6 +132,7 @@ DECLARED: Mapping[str, Mapping[str, Access]] = MappingProxyType(
             "Fetch": reads("enforce_seen_by_run"),
             "Ingest": operates("corpus"),
             "ImportDocument": writes("corpus"),
+            "DeleteDocument": writes("corpus"),
             "ListCorpora": SHARED,
             "ListSnapshots": SHARED,
             "CreateSnapshot": operates("corpus"),
