@@ -43,6 +43,9 @@ from fathom.services.gateway.bodies import (
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.engine import Engine
 from fathom.services.gateway.guard import FIGURE_POLICY, Guard
+from fathom.services.gateway.links.routes import add_links
+from fathom.services.gateway.links.sharing import Sharing
+from fathom.services.gateway.links.store import LinkStore
 from fathom.services.gateway.openai.errors import OpenAiErrors
 from fathom.services.gateway.openai.routes import add_openai
 from fathom.services.gateway.page import add_page
@@ -70,7 +73,7 @@ PageToken = Annotated[str, Query(description="Where to go on: next_page_token of
 
 
 def create_app(
-    config: Config, engine: Engine, telemetry: Telemetry, users: Users, trainings: TrainingReader
+    config: Config, engine: Engine, telemetry: Telemetry, users: Users, trainings: TrainingReader, links: LinkStore
 ) -> FastAPI:
     """Create the application with all routes."""
     app = FastAPI(
@@ -93,6 +96,7 @@ def create_app(
     add_run_actions(app, engine)
     add_consent(app, engine)
     add_reports(app, engine)
+    add_links(app, Sharing(config, engine, links, telemetry))
     add_data(app, engine)
     add_meanings(app, engine)
     add_library(app, engine)

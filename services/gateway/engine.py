@@ -206,12 +206,13 @@ class Engine:
 
     async def get_table_page(self, sheet_id: str, view: View) -> dict[str, Any]:
         """Return a page of a sheet's rows, filtered and sorted on the whole sheet; see ``build_page``."""
-        arrow = await self._arrow(checked_id("sheet_id", sheet_id))
+        arrow = await self.read_table(sheet_id)
         return await asyncio.to_thread(build_page, arrow, sheet_id, validate_view(view))
 
-    async def _arrow(self, sheet_id: str) -> bytes:
+    async def read_table(self, sheet_id: str) -> bytes:
+        """Return a whole sheet as an Arrow stream; raise ``PayloadTooLarge`` for one over ``max_table_bytes``."""
         chunks, size, limit = [], 0, self._config.max_table_bytes
-        request = data.GetTableRequest(sheet_id=sheet_id)
+        request = data.GetTableRequest(sheet_id=checked_id("sheet_id", sheet_id))
         async with aclosing(self._clients.datafetch.get_table(request, timeout_s=TABLE_TIMEOUT_S)) as responses:
             async for response in responses:
                 # Counted as they arrive, since the service's own statement of the size is not relied on.

@@ -422,13 +422,15 @@ class ReplayHouse:
     store: MemoryStore
     service: HttpService
     dispatchers: Mapping[str, Dispatcher]
+    log: io.StringIO
     url: str = ""
 
 
 @asynccontextmanager
 async def replay_house(script: Script, **settings: Any) -> AsyncIterator[tuple[ReplayHouse, Deps]]:
     """A gateway with its doubles in this process."""
-    store, telemetry = MemoryStore(), Telemetry("replay", stream=io.StringIO())
+    store, log = MemoryStore(), io.StringIO()
+    telemetry = Telemetry("replay", stream=log)
     bus = await open_bus("memory://", store)
     run_planner = ReplayPlanner(script)
     remembered = ReplayMemory(run_planner)
@@ -451,7 +453,7 @@ async def replay_house(script: Script, **settings: Any) -> AsyncIterator[tuple[R
         script.figure_refs.append(to_ref(stored))
     service = build(Config(**settings), deps)
     try:
-        yield ReplayHouse(run_planner, remembered, fetched, documents, store, service, dispatchers), deps
+        yield ReplayHouse(run_planner, remembered, fetched, documents, store, service, dispatchers, log), deps
     finally:
         await service.close()
         await run_planner.close()
