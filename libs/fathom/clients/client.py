@@ -98,8 +98,7 @@ class Client:
         try:
             while True:
                 # An iterator serves one attempt; a single request gets a new one each time, where one is wanted.
-                alone = method.client_streaming and isinstance(requests, Message)
-                source = once(requests) if alone else requests
+                source = once(requests) if isinstance(requests, Message) and method.client_streaming else requests
                 try:
                     async with aclosing(self.transport.stream(method, source, call)) as responses:
                         async for response in responses:
