@@ -107,6 +107,12 @@ export function heightOf(layout: Layout, traces: Trace[]): number {
   return PANEL_PX + MORE_PX * (Math.max(1, new Set(starts).size) - 1) + LEGEND_PX * Math.max(0, rows - 1);
 }
 
+// About the pixels of a legend in one row: a stroke, a gap and the letters of each name.
+const STROKE_PX = 46;
+const LETTER_PX = 7;
+export const namesPx = (traces: Trace[]): number =>
+  traces.reduce((sum, trace) => sum + (trace.showlegend === false ? 0 : STROKE_PX + LETTER_PX * (trace.name ?? "").length), 0);
+
 const valuesOf = (place: Place): Values[] => (place._fullData ?? []).map((trace) => trace.z ?? trace.values ?? trace.y ?? trace.x ?? []);
 export const hasPoints = (place: Place): boolean => valuesOf(place).some((values) => values.length);
 
