@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
 import pytest
 from playwright.async_api import Browser, expect
 
@@ -69,3 +70,17 @@ async def test_panels_above_each_other_get_room_and_a_figure_without_values_says
         assert heights[1] > heights[0] + 100
         assert heights[2] < 100
         await expect(page.locator(".plot").nth(2)).to_have_text("fig_3: there are no values to draw")
+
+
+async def test_the_ranges_of_many_days_never_lie_over_the_names_of_the_lines(browser: Browser) -> None:
+    days = [f"{day:%Y-%m-%d}" for day in pd.date_range("2015-01-01", periods=600)]
+    lines = [{"type": "scatter", "name": f"line {number}", "x": days, "y": [1.0] * 600} for number in range(10)]
+    figure = {"data": lines, "layout": {"title": {"text": "many"}, "xaxis": {"type": "date"}}}
+    async with show_answer(browser, show(figure)) as watched:
+        plot = watched.page.locator(".plot")
+        ranges = await plot.locator(".rangeselector").bounding_box()
+        names = await plot.locator(".legend").bounding_box()
+        assert ranges is not None
+        assert names is not None
+        beside = names["x"] + names["width"] <= ranges["x"]
+        assert beside or ranges["y"] + ranges["height"] <= names["y"], (ranges, names, await plot.bounding_box())

@@ -16,18 +16,24 @@ const ranges = (): object[] => [
   { label: word("range_3y"), count: 3, step: "year", stepmode: "backward" }, { label: word("range_all"), step: "all" },
 ];
 const RANGE_DAYS = 500;
+const BOTTOM_PX = 36;
 
 export interface Look {
   isDated: boolean;
   hasLegend: boolean;
   hasRanges: boolean;
-  isNarrow: boolean;
+  // Of the whole figure, and the rows of names that the ranges stand above; 0 where they stand beside.
+  heightPx: number;
+  rows: number;
 }
 
 // The page's colours over the figure's own layout; the title stands in the caption.
-export function themed(layout: Layout, { isDated, hasLegend, hasRanges, isNarrow }: Look): object {
+export function themed(layout: Layout, { isDated, hasLegend, hasRanges, heightPx, rows }: Look): object {
   // Where names and ranges have no room beside each other, they stand one above the other.
-  const isStacked = isNarrow && hasLegend && hasRanges;
+  // With some room, since the labels below may take more than they are given.
+  const namesPx = hasLegend && hasRanges && rows ? ROW_PX * rows + 8 : 0;
+  const top = hasLegend || hasRanges ? 38 + namesPx : 16;
+  const rangesAt = 1.02 + namesPx / (heightPx - top - BOTTOM_PX);
   const ink = css("--ink");
   const line = css("--line");
   const axes = Object.keys(layout).filter(isAxis);
@@ -37,7 +43,7 @@ export function themed(layout: Layout, { isDated, hasLegend, hasRanges, isNarrow
     ...(key.startsWith("y") && { separatethousands: true, minexponent: 6, exponentformat: "B" }),
     // On a log axis 2 and 5 alone would stand for 0.2, 20 and 2,000 as well.
     ...(layout[key]?.type === "log" && { tickformat: ",.3~r" }), ...layout[key],
-    ...(key === "xaxis" && hasRanges && { rangeselector: { buttons: ranges(), ...rangeColours(), x: 1, xanchor: "right", y: isStacked ? 1.13 : 1.02, yanchor: "bottom" } }),
+    ...(key === "xaxis" && hasRanges && { rangeselector: { buttons: ranges(), ...rangeColours(), x: 1, xanchor: "right", y: rangesAt, yanchor: "bottom" } }),
     gridcolor: line, zerolinecolor: css("--strong-line"), linecolor: line, automargin: true,
     title: { ...asTitle(layout[key]?.title), font: { size: 12 }, standoff: 8 },
   }];
@@ -47,7 +53,7 @@ export function themed(layout: Layout, { isDated, hasLegend, hasRanges, isNarrow
     title: undefined, autosize: true, width: undefined, height: undefined, uirevision: layout.uirevision ?? "same",
     paper_bgcolor: "transparent", plot_bgcolor: "transparent",
     font: { ...layout.font, color: ink, family: css("--font"), size: 12 },
-    margin: { l: 48, r: 14, t: isStacked ? 72 : hasLegend || hasRanges ? 38 : 16, b: 36 },
+    margin: { l: 48, r: 14, t: top, b: BOTTOM_PX },
     legend: {
       ...layout.legend, orientation: "h", x: 0, y: 1.02, xanchor: "left", yanchor: "bottom", title: { text: "" },
       bgcolor: "transparent",
@@ -107,11 +113,22 @@ export function heightOf(layout: Layout, traces: Trace[]): number {
   return PANEL_PX + MORE_PX * (Math.max(1, new Set(starts).size) - 1) + LEGEND_PX * Math.max(0, rows - 1);
 }
 
-// About the pixels of a legend in one row: a stroke, a gap and the letters of each name.
+// About the pixels of a legend: a stroke, a gap and the letters of each name; what the ranges take beside it; a row.
 const STROKE_PX = 46;
 const LETTER_PX = 7;
-export const namesPx = (traces: Trace[]): number =>
-  traces.reduce((sum, trace) => sum + (trace.showlegend === false ? 0 : STROKE_PX + LETTER_PX * (trace.name ?? "").length), 0);
+const RANGES_PX = 220;
+const SIDES_PX = 80;
+const ROW_PX = 24;
+
+// The rows of the names where the ranges have no room beside them, else 0.
+export function countRows(traces: Trace[], widthPx: number): number {
+  const names = traces.filter((trace) => trace.showlegend !== false).map((trace) => STROKE_PX + LETTER_PX * (trace.name ?? "").length);
+  const whole = names.reduce((sum, width) => sum + width, 0);
+  if (whole + RANGES_PX <= widthPx) return 0;
+  // Plotly gives each name the room of the longest.
+  const columns = Math.max(1, Math.floor((widthPx - SIDES_PX) / Math.max(...names)));
+  return whole <= widthPx - SIDES_PX ? 1 : Math.ceil(names.length / columns);
+}
 
 const valuesOf = (place: Place): Values[] => (place._fullData ?? []).map((trace) => trace.z ?? trace.values ?? trace.y ?? trace.x ?? []);
 export const hasPoints = (place: Place): boolean => valuesOf(place).some((values) => values.length);

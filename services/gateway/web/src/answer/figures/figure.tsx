@@ -7,7 +7,7 @@ import { word } from "../../base/words";
 import type { FigureRef } from "../../contract/types";
 import { usePage } from "../../page/context";
 import type { CodeItem } from "../../run/rows";
-import { asSvg, asTitle, brief, hasPoints, heightOf, isLong, isSteep, namesPx, recoloured, themed } from "./drawing";
+import { asSvg, asTitle, brief, countRows, hasPoints, heightOf, isLong, isSteep, recoloured, themed } from "./drawing";
 import { FigureMenu } from "./figure-menu";
 import { type Drawing, type Layout, type Place, type Plotly, type Trace, plotlyFor } from "./plotly";
 
@@ -68,8 +68,6 @@ export function BrokenFigure({ item, onCode }: { item: CodeItem; onCode: () => v
   );
 }
 
-// What the buttons of the ranges take beside the names of the lines.
-const RANGES_PX = 220;
 
 // A figure with the library that draws it.
 interface Loaded {
@@ -113,7 +111,7 @@ function DrawnFigure({ runId, figure, sources, onCode }: Props) {
     const { library, layout, traces, isDated } = loaded;
     const scaled = isLog ? { ...layout, yaxis: { ...layout.yaxis, type: "log" } } : layout;
     const hasLegend = traces.length > 1 || traces[0]?.type === "pie";
-    library.react(target, traces.map(recoloured), themed(scaled, { isDated, hasLegend, hasRanges: isLong(traces, layout, isDated), isNarrow: target.clientWidth < namesPx(traces) + RANGES_PX }), CONFIG).then(() => {
+    library.react(target, traces.map(recoloured), themed(scaled, { isDated, hasLegend, hasRanges: isLong(traces, layout, isDated), heightPx: heightOf(layout, traces), rows: countRows(traces, target.clientWidth) }), CONFIG).then(() => {
       if (!hasPoints(target)) {
         library.purge(target);
         setProblem(word("noPoints"));
