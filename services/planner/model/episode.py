@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from operator import attrgetter
+from functools import reduce
+from operator import add, attrgetter
 from typing import Any
 
 from fathom.core.ids import content_hash
@@ -370,13 +371,11 @@ class Episode:
 
     def usage_since(self, index: int) -> Usage:
         """Return the token usage from step ``index`` on."""
-        used = Usage()
-        for step in self.steps[index:]:
-            used += step.completion.usage
-            # Summaries are written for the episode, so they count towards its budget.
-            if step.compaction is not None:
-                used += step.compaction.usage
-        return used
+        steps = self.steps[index:]
+        used = list(map(attrgetter("completion.usage"), steps))
+        # Summaries are written for the episode, so they count towards its budget.
+        used += map(attrgetter("compaction.usage"), filter(attrgetter("compaction"), steps))
+        return reduce(add, used) if used else Usage()
 
     @property
     def versions(self) -> tuple[int, int]:
@@ -389,7 +388,7 @@ class Episode:
     def hash(self) -> str:
         """Return a hash over ids, mask and tool results, equal for bit-identical replays."""
         # Durations and times differ between two plays of the same steps and are left out.
-        contents = [[result.content for result in step.results] for step in self.steps]
+        contents = [list(map(attrgetter("content"), step.results)) for step in self.steps]
         ids: list[int] = []
         mask: list[int] = []
         for part in self.segments:

@@ -206,17 +206,19 @@ class Rollouts:
     async def _plan(self, request: pb.RolloutRequest, rollout_id: str, indices: Sequence[int]) -> dict[int, Planned]:
         """Return the tasks of a request by index, as runs of the same questions would have them."""
         model = await self._maker.find_model(request.model or self.config.default_model)
-        gate = asyncio.Semaphore(PLANNED_AT_ONCE)
+        gate, granted = asyncio.Semaphore(PLANNED_AT_ONCE), self._grant(request)
 
         async def plan(index: int) -> Planned:
             async with gate:
-                return await self._plan_task(request, rollout_id, index, model)
+                return await self._plan_task(request, rollout_id, index, model, granted)
 
         found = await asyncio.gather(*map(plan, indices))
         return dict(zip(indices, found, strict=True))
 
-    async def _plan_task(self, request: pb.RolloutRequest, rollout_id: str, index: int, model: Model) -> Planned:
-        config, granted, asked = self.config, self._grant(request), request.tasks[index]
+    async def _plan_task(
+        self, request: pb.RolloutRequest, rollout_id: str, index: int, model: Model, granted: Granted
+    ) -> Planned:
+        config, asked = self.config, request.tasks[index]
         name, question = request.model or config.default_model, asked.question.strip()
         as_of = find_instant(request, asked)
         conversation, words = await load_trained_conversation(self.clients, self.record, asked, f"tasks[{index}]")
