@@ -3,7 +3,7 @@
 Nodes are those of the rehearsal: processes of this machine, each with a disk of its own in a mount namespace. They share
 its processors, so that a second node brings no power here: the ratio says what it costs, in places, messages and weights
 that no longer lie on the same disk. Model, prompts, seeds and episodes per step are the same; the weights at the end are
-compared. ``TWO_NODES_STEPS`` is the number of steps of each training (6), the first ``UNCOUNTED`` of which do not count.
+compared. ``TWO_NODES_STEPS`` is the number of steps of each training (12), the first ``UNCOUNTED`` of which do not count.
 Most of the time goes into starting Ray and the driver anew for each training, so each one says when it has ended.
 """
 
@@ -69,7 +69,7 @@ def seconds_of(lines: Sequence[Line], phases: Sequence[str]) -> float:
 
 async def run() -> None:
     """Needs the bundled data under ``.fathom`` (``make data``), and the right to mount; a few minutes."""
-    steps = int(os.environ.get("TWO_NODES_STEPS", "6"))
+    steps = int(os.environ.get("TWO_NODES_STEPS", "12"))
     found: dict[str, list[list[Line]]] = {name: [] for name in PLACES}
     weights = set()
     async with AsyncExitStack() as contexts:
