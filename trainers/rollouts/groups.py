@@ -87,7 +87,7 @@ def checked_segments(item: Trajectory) -> Sequence[Segment | Trajectory]:
     # Ids rendered from text may differ from those sampled; their log-probabilities would belong to other tokens.
     if not item.exact:
         raise InvalidField("trajectory.exact", f"{name} lacks exact ids or log-probabilities: it cannot train")
-    found = list(item.segments) or [item]
+    found: Sequence[Segment | Trajectory] = list(item.segments) or [item]
     for part in found:
         lengths = (len(part.token_ids), len(part.mask), len(part.log_probs))
         if len(set(lengths)) != 1 or not lengths[0]:

@@ -130,5 +130,4 @@ async def complete(
         sampling=sampling_to_proto(Sampling(max_tokens=max_tokens)),
         without_deltas=True,
     )
-    text: str = await read_completion(clients, request, attrgetter("text"))
-    return text
+    return str(await read_completion(clients, request, attrgetter("text")))
