@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from operator import attrgetter
 
 from fathom.api.policy.v1 import policy_pb2 as pb
 from fathom.clients import Clients
@@ -25,7 +26,7 @@ class PolicyModel:
         request = pb.GenerateRequest(request_id=ident, model=self._model, messages=[message])
         try:
             async with asyncio.timeout(self._timeout_s):
-                return (await read_completion(self._clients, request, timeout_s=self._timeout_s)).text
+                return await read_completion(self._clients, request, attrgetter("text"), timeout_s=self._timeout_s)
         # Callers treat the model as optional and go on without it.
         except (FathomError, TimeoutError):
             return ""

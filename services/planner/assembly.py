@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -157,7 +157,10 @@ class ResourcesFactory:
         stored = FigureStore(deps.store, task.run_id, figures)
         python = Python(session, stored, self.metrics.styles, results, computed, task.is_rollout)
         todo, window = Todo.from_steps(known), self.windows.of(task)
-        tools = self._make_tools(task, steps, ShownDocuments.from_steps(task.run_id, known), todo, session, python)
+
+        def make_tools() -> Sequence[Tool]:
+            shown = ShownDocuments.from_steps(task.run_id, known)
+            return select_tools(task, self._make_tools(task, steps, shown, todo, session, python))
 
         ending = self._make_ending(python, task)
         if isinstance(ending, CoverageEnding):
@@ -170,7 +173,8 @@ class ResourcesFactory:
             await session.close()
 
         return EpisodeResources(
-            self._make_registry(task, select_tools(task, tools), last, cut_short),
+            # Now where the task names some: an unknown one refuses the whole request.
+            self._make_registry(task, make_tools() if task.tools else make_tools, last, cut_short),
             window,
             ending,
             close,
@@ -224,7 +228,13 @@ class ResourcesFactory:
             Reuse(self.deps.clients, turns, session, python, task.conversation_id, timeout_s),
         ]
 
-    def _make_registry(self, task: Task, tools: Sequence[Tool], material: int, cut_short: Step | None) -> Registry:
+    def _make_registry(
+        self,
+        task: Task,
+        tools: Sequence[Tool] | Callable[[], Sequence[Tool]],
+        material: int,
+        cut_short: Step | None,
+    ) -> Registry:
         log = self.deps.telemetry.log
         return Registry(
             tools,

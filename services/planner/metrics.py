@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -69,4 +70,4 @@ class Metrics:
         for call in thoughts:
             self.thought_chars.observe(len(read_argument(call, "content")))
         self.thoughts.observe(len(thoughts))
-        self.rounds.observe(sum(1 for step in steps if step.results))
+        self.rounds.observe(len(list(filter(attrgetter("results"), steps))))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -301,9 +301,9 @@ class PlannerServicer:
         task = Task("list", "", "", Sampling(), Limits(0, 0, 0.0))
         return self._resources(task, ()).tools.specs
 
-    async def Rollout(self, request: pb.RolloutRequest, call: Call) -> AsyncIterator[pb.RolloutResponse]:
-        async for message in self._rollouts.run(request, call):
-            yield pb.RolloutResponse(trajectory=message)
+    # The rollouts' own generator: every episode of a training passes here.
+    def Rollout(self, request: pb.RolloutRequest, call: Call) -> AsyncGenerator[pb.RolloutResponse, None]:
+        return self._rollouts.run(request, call)
 
     async def SubmitRollout(self, request: pb.SubmitRolloutRequest, call: Call) -> pb.SubmitRolloutResponse:
         return pb.SubmitRolloutResponse(rollout_id=await self._queue.submit(request.rollout, call.lane))

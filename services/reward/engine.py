@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from fathom.core.errors import InvalidField
@@ -66,7 +67,7 @@ class Engine:
         first, second = iter(graded), iter(ran)
         found = [self._handle_failure(atom, next(first if atom.grader in GRADERS else second)) for atom in atoms]
         part_scores = iter(found)
-        scores = [combine_scores(plan, [next(part_scores) for _ in plan.parts]) for plan in plans]
+        scores = [combine_scores(plan, list(islice(part_scores, len(plan.parts)))) for plan in plans]
         for request, score in zip(requests, scores, strict=True):
             self._metrics.record(request.grader, score.value)
         return scores

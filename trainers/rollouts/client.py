@@ -57,15 +57,11 @@ STOP_S = 5.0
 """Time limit for cancelling a queued rollout, in seconds."""
 
 
-def ignore_progress(count: int) -> None:
-    """Ignore progress: the default callback."""
-
-
 async def collect(
     planner: PlannerClient,
     request: pb.RolloutRequest,
     patience: Patience,
-    heard: ProgressCallback = ignore_progress,
+    heard: ProgressCallback | None = None,
     transport: Transport = "stream",
 ) -> list[Trajectory]:
     """Collect all episodes of a request, ordered by task and sample; ``request.request_id`` must be set.
@@ -96,7 +92,7 @@ class RolloutCall:
     planner: PlannerClient
     request: pb.RolloutRequest
     patience: Patience
-    heard: ProgressCallback
+    heard: ProgressCallback | None
     transport: Transport
     found: dict[Place, Trajectory] = field(default_factory=dict)
     _sequence: int = 0
@@ -147,7 +143,8 @@ class RolloutCall:
                     # A resumed stream may repeat episodes: the first copy stays, which is the one that progress was
                     # reported for.
                     self.found.setdefault((item.task_index, item.sample_index), item)
-                    self.heard(len(self.found))
+                    if self.heard is not None:
+                        self.heard(len(self.found))
                     if isinstance(response, pb.WatchRolloutResponse):
                         # Last: a trajectory that was not taken is read again.
                         self._sequence = response.sequence

@@ -74,19 +74,12 @@ def parts(groups: Sequence[Group]) -> Iterator[Part]:
                 yield Part(group, sample, episode, ids, list(ids.mask).index(1))
 
 
-def segments(item: Trajectory) -> Sequence[Segment | Trajectory]:
-    """Return the episode's segments: stretches in which token ids were only appended.
-
-    Without a compaction the episode's flat ids are the only segment. Each sampled id has mask 1 in exactly one segment;
-    text that a compaction kept is rendered again with mask 0.
-    """
-    return list(item.segments) or [item]
-
-
 def checked_segments(item: Trajectory) -> Sequence[Segment | Trajectory]:
     """Return the segments of an episode that is complete, exact and finite, whatever version sampled it.
 
-    Raises ``InvalidField`` naming the field.
+    Segments are stretches in which token ids were only appended; without a compaction the episode's flat ids are the
+    only one. Each sampled id has mask 1 in exactly one of them; text that a compaction kept is rendered again with mask
+    0. Raises ``InvalidField`` naming the field.
     """
     name = f"trajectory {item.run_id}"
     if item.stop_reason == STOP_REASON_FAILED:
@@ -94,7 +87,7 @@ def checked_segments(item: Trajectory) -> Sequence[Segment | Trajectory]:
     # Ids rendered from text may differ from those sampled; their log-probabilities would belong to other tokens.
     if not item.exact:
         raise InvalidField("trajectory.exact", f"{name} lacks exact ids or log-probabilities: it cannot train")
-    found = segments(item)
+    found: Sequence[Segment | Trajectory] = list(item.segments) or [item]
     for part in found:
         lengths = (len(part.token_ids), len(part.mask), len(part.log_probs))
         if len(set(lengths)) != 1 or not lengths[0]:

@@ -22,7 +22,7 @@ from fathom.trainers.batch import DataProto
 from fathom.trainers.config import TrainConfig
 from fathom.trainers.config.sections import RolloutConfig
 from fathom.trainers.interfaces import Metrics
-from fathom.trainers.rollouts.client import Patience, ProgressCallback, collect, ignore_progress
+from fathom.trainers.rollouts.client import Patience, ProgressCallback, collect
 from fathom.trainers.rollouts.groups import Grade, Group, Row, drop_scores, to_data
 from fathom.trainers.rollouts.loop_thread import LoopThread
 from fathom.trainers.rollouts.pace import Pace
@@ -175,7 +175,7 @@ class PlannerRollouts:
         return Group(job.row, tuple(await self._collect(request, partial(self._pool.record_progress, job))))
 
     def _collect(
-        self, request: pb.RolloutRequest, heard: ProgressCallback = ignore_progress
+        self, request: pb.RolloutRequest, heard: ProgressCallback | None = None
     ) -> Coroutine[Any, Any, list[Trajectory]]:
         return collect(self.clients.planner, request, self._patience, heard, self.config.rollout.transport)
 

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from typing import TypeVar
 
 from fathom.api.policy.v1 import policy_pb2 as pb
 from fathom.clients.client import STREAM_TIMEOUT_S
 from fathom.clients.connect import Clients
 from fathom.core.errors import DependencyFailed
 
+R = TypeVar("R")
+
 
 async def read_completion(
     clients: Clients,
     request: pb.GenerateRequest,
+    convert: Callable[[pb.Completion], R],
     hear: Callable[[str], None] | None = None,
     *,
     timeout_s: float = STREAM_TIMEOUT_S,
     waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
-) -> pb.Completion:
-    """Return the completion of a generation; pass its text to ``hear`` as it arrives.
+) -> R:
+    """Return what ``convert`` makes of a generation's completion; pass its text to ``hear`` as it arrives.
 
     A context of ``waiting`` is open while the generation waits for a place of its model. Raises
     ``DependencyFailed("policy")`` when the stream ends without a completion, and the errors of the policy service.
@@ -35,5 +39,5 @@ async def read_completion(
             if hear is not None and response.delta.text:
                 hear(response.delta.text)
             if response.HasField("completion"):
-                return response.completion
+                return convert(response.completion)
     raise DependencyFailed("policy", "the stream ended without a completion")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import methodcaller
+
 from fathom.api.datafetch.v1 import datafetch_pb2 as datafetch
 from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.api.planner.v1 import planner_pb2 as planner
@@ -82,7 +84,7 @@ class PolicyClient(Client):
     """Client of ``fathom.api.policy.v1.PolicyService``."""
 
     service = "policy"
-    generate = ServerStream[policy.GenerateRequest, policy.GenerateResponse](lambda response: response.HasField("wait"))
+    generate = ServerStream[policy.GenerateRequest, policy.GenerateResponse](methodcaller("HasField", "wait"))
     score_tokens = Unary[policy.ScoreTokensRequest, policy.ScoreTokensResponse]()
     get_model = Unary[policy.GetModelRequest, policy.GetModelResponse]()
     list_models = Unary[policy.ListModelsRequest, policy.ListModelsResponse]()

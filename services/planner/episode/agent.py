@@ -319,7 +319,8 @@ class AgentLoop:
                 self._observer.on_drafted(index, rest)
             # Marks the end of the draft for readers.
             self._observer.on_drafted(index, "")
-        completion = replace(sampled, tool_calls=make_ids_unique(sampled.tool_calls))
+        calls = sampled.tool_calls
+        completion = replace(sampled, tool_calls=make_ids_unique(calls)) if calls else sampled
         # What was not measured before is what the engine has read.
         size = view.tokens or sampled.usage.prompt_tokens
         return Step(index, new_messages, completion, compaction=view.compaction, context_tokens=size)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from operator import attrgetter
+from typing import Any
 
 from fathom.api.policy.v1 import policy_pb2 as pb
 from fathom.clients import Clients
@@ -26,7 +28,8 @@ class PolicyService:
         self._clients, self._timeout_s = clients, timeout_s
         self._format = pb.TOOL_FORMAT_TAGS if tags else pb.TOOL_FORMAT_HERMES
 
-    async def generate(
+    # The reading's own coroutine: whatever arrives from the model passes every coroutine above it.
+    def generate(
         self,
         request_id: str,
         task: Task,
@@ -34,7 +37,7 @@ class PolicyService:
         tools: Sequence[ToolSpec],
         sampling: Sampling,
         hear: Callable[[str], None] | None = None,
-    ) -> Completion:
+    ) -> Coroutine[Any, Any, Completion]:
         """Return a completion; ``hear`` is called with its text as it streams, which it does not without.
 
         Raises ``DependencyFailed("policy")`` when the stream ends without one.
@@ -55,8 +58,8 @@ class PolicyService:
             without_deltas=hear is None,
         )
         waiting = current_waits().waiting
-        return completion_from_proto(
-            await read_completion(self._clients, request, hear, timeout_s=self._timeout_s, waiting=waiting)
+        return read_completion(
+            self._clients, request, completion_from_proto, hear, timeout_s=self._timeout_s, waiting=waiting
         )
 
 
@@ -106,7 +109,7 @@ class PolicyWriter:
             sampling=pb.Sampling(max_tokens=self._max_tokens),
             without_deltas=True,
         )
-        return completion_from_proto(await read_completion(self._clients, request))
+        return await read_completion(self._clients, request, completion_from_proto)
 
 
 async def complete(
@@ -127,4 +130,4 @@ async def complete(
         sampling=sampling_to_proto(Sampling(max_tokens=max_tokens)),
         without_deltas=True,
     )
-    return (await read_completion(clients, request)).text
+    return str(await read_completion(clients, request, attrgetter("text")))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import attrgetter
 
 from pydantic import Field
 
@@ -113,7 +114,7 @@ def grant(asked: Asked, efforts: Mapping[Effort, EffortProfile], caps: Mapping[s
     effort = asked.effort or Effort.STANDARD
     limits, capped = dict(efforts[effort]), list[str]()
     for name in BOUNDS:
-        largest = min(max(getattr(one, name) for one in efforts.values()), caps.get(name, 10**18))
+        largest = min(max(map(attrgetter(name), efforts.values())), caps.get(name, 10**18))
         named = getattr(asked, name)
         wanted = named or limits[name]
         limits[name] = min(wanted, largest)

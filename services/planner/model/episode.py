@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from operator import attrgetter
+from functools import reduce
+from operator import add, attrgetter, methodcaller
 from typing import Any
 
 from fathom.core.ids import content_hash
@@ -300,7 +301,8 @@ class Episode:
         """Add a finished step: its messages, and its token ids verbatim."""
         # Messages and token ids are only ever appended, in the order of the steps: a resumed or replayed run rebuilds
         # exactly this state from its record.
-        completion, known, fresh = step.completion, len(self.messages), self._begins_stage(step)
+        completion, known = step.completion, len(self.messages)
+        fresh = step.stage is not None and self._begins_stage(step.stage)
         self.steps.append(step)
         self.messages.extend(step.new_messages)
         new = list(map(ViewMessage, range(known, len(self.messages))))
@@ -323,15 +325,15 @@ class Episode:
         if completion.exact:
             self.covered = len(self.shown)
 
-    def _begins_stage(self, step: Step) -> bool:
-        """Return whether the step begins a workflow stage, which has its own prompt and sees nothing earlier."""
+    def _begins_stage(self, stage: StageNote) -> bool:
+        """Return whether a workflow stage begins with the next step: it has its own prompt and sees nothing earlier."""
         before = self.steps[-1].stage if self.steps else None
-        return step.stage is not None and (before is None or before.name != step.stage.name)
+        return before is None or before.name != stage.name
 
     @property
     def visible(self) -> tuple[Message, ...]:
         """Return the messages that the model still sees."""
-        return tuple([item.text(self.messages) for item in self.shown])
+        return tuple(map(methodcaller("text", self.messages), self.shown))
 
     @property
     def token_ids(self) -> list[int]:
@@ -370,13 +372,11 @@ class Episode:
 
     def usage_since(self, index: int) -> Usage:
         """Return the token usage from step ``index`` on."""
-        used = Usage()
-        for step in self.steps[index:]:
-            used += step.completion.usage
-            # Summaries are written for the episode, so they count towards its budget.
-            if step.compaction is not None:
-                used += step.compaction.usage
-        return used
+        steps = self.steps[index:]
+        used = list(map(attrgetter("completion.usage"), steps))
+        # Summaries are written for the episode, so they count towards its budget.
+        used += map(attrgetter("compaction.usage"), filter(attrgetter("compaction"), steps))
+        return reduce(add, used) if used else Usage()
 
     @property
     def versions(self) -> tuple[int, int]:
@@ -389,7 +389,7 @@ class Episode:
     def hash(self) -> str:
         """Return a hash over ids, mask and tool results, equal for bit-identical replays."""
         # Durations and times differ between two plays of the same steps and are left out.
-        contents = [[result.content for result in step.results] for step in self.steps]
+        contents = [list(map(attrgetter("content"), step.results)) for step in self.steps]
         ids: list[int] = []
         mask: list[int] = []
         for part in self.segments:

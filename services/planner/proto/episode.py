@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from fathom import __version__
@@ -180,7 +181,7 @@ def answer_to_proto(answer: model.Answer) -> pb.Answer:
 def segments_to_proto(episode: model.Episode) -> list[pb.Segment]:
     """Return the segments of an episode with compactions or stages; [] for any other, whose flat ids are complete."""
     # Readers of trajectories that know no segments find everything in the flat ids, as long as there is one segment.
-    if not any([step.compaction is not None or step.stage is not None for step in episode.steps]):
+    if not any(map(attrgetter("compaction"), episode.steps)) and not any(map(attrgetter("stage"), episode.steps)):
         return []
     # A segment ends where the next one begins; only the first steps are stored.
     lasts = [*(part.first_step - 1 for part in episode.segments[1:]), episode.steps[-1].index]
@@ -218,7 +219,7 @@ def trajectory_to_proto(
         version_max=high,
         exact=episode.exact,
         lane=lane,
-        usage=usage_to_proto(episode.usage),
+        usage=usage_to_proto(episode.usage_since(0)),
         hash=episode.hash(),
         segments=segments_to_proto(episode),
         max_context_tokens=episode.max_context_tokens,

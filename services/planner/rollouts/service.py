@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from fathom.api.planner.v1 import planner_pb2 as pb
@@ -108,7 +109,7 @@ class Rollouts:
     def _maker(self) -> TaskMaker:
         return TaskMaker(self.config, self.clients, self.summary)
 
-    async def run(self, request: pb.RolloutRequest, call: Call) -> AsyncIterator[trajectory.Trajectory]:
+    async def run(self, request: pb.RolloutRequest, call: Call) -> AsyncGenerator[pb.RolloutResponse, None]:
         """Yield trajectories in the order in which episodes end, each graded and stored in the object store.
 
         A grader's validation error ends the request and names its field; a failed episode is returned with its error,
@@ -119,7 +120,7 @@ class Rollouts:
         await self.engine.open_recording(recording_from_proto(request.recording))
         kept = await load_stored(self.record.store, rollout_id, request) if request.request_id else {}
         for _, message in sorted(kept.items()):
-            yield message
+            yield pb.RolloutResponse(trajectory=message)
         every = [(index, sample) for index in range(len(request.tasks)) for sample in range(request.group_size)]
         missing = [place for place in every if place not in kept]
         async with aclosing(self.play(request, rollout_id, missing, choose_lane(call.lane))) as ended:
@@ -134,7 +135,7 @@ class Rollouts:
                     ]
                 )
                 for message in messages:
-                    yield message
+                    yield pb.RolloutResponse(trajectory=message)
 
     def check(self, request: pb.RolloutRequest) -> None:
         """Raise ``InvalidField`` for an invalid request."""
@@ -206,17 +207,19 @@ class Rollouts:
     async def _plan(self, request: pb.RolloutRequest, rollout_id: str, indices: Sequence[int]) -> dict[int, Planned]:
         """Return the tasks of a request by index, as runs of the same questions would have them."""
         model = await self._maker.find_model(request.model or self.config.default_model)
-        gate = asyncio.Semaphore(PLANNED_AT_ONCE)
+        gate, granted = asyncio.Semaphore(PLANNED_AT_ONCE), self._grant(request)
 
         async def plan(index: int) -> Planned:
             async with gate:
-                return await self._plan_task(request, rollout_id, index, model)
+                return await self._plan_task(request, rollout_id, index, model, granted)
 
         found = await asyncio.gather(*map(plan, indices))
         return dict(zip(indices, found, strict=True))
 
-    async def _plan_task(self, request: pb.RolloutRequest, rollout_id: str, index: int, model: Model) -> Planned:
-        config, granted, asked = self.config, self._grant(request), request.tasks[index]
+    async def _plan_task(
+        self, request: pb.RolloutRequest, rollout_id: str, index: int, model: Model, granted: Granted
+    ) -> Planned:
+        config, asked = self.config, request.tasks[index]
         name, question = request.model or config.default_model, asked.question.strip()
         as_of = find_instant(request, asked)
         conversation, words = await load_trained_conversation(self.clients, self.record, asked, f"tasks[{index}]")
@@ -284,7 +287,7 @@ class Rollouts:
     @staticmethod
     def _make_trajectory(play: Play, planned: Planned, lane: Lane) -> trajectory.Trajectory:
         prompt_hash = planned.protocol.prompt_hash(play.episode.task)
-        steps = [step_to_proto(step, prompt_hash) for step in play.episode.steps]
+        steps = list(map(partial(step_to_proto, prompt_hash=prompt_hash), play.episode.steps))
         return trajectory_to_proto(play.episode, play.outcome, planned.protocol_value, LANES[lane], steps)
 
 

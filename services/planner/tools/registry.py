@@ -81,23 +81,28 @@ class Registry:
 
     def __init__(
         self,
-        tools: Sequence[Tool],
+        tools: Sequence[Tool] | Callable[[], Sequence[Tool]],
         material: int = 0,
         bounds: CallLimits | None = None,
         report: Report = ignore,
         known: Sequence[ToolResult] = (),
     ) -> None:
-        """Create the registry.
+        """Create the registry; a function that makes ``tools`` is called when they are first asked for.
 
         ``material`` is the number of existing materials, ``report`` receives unexpected exceptions. ``known`` are
         results of an unfinished round of a previous worker, whose calls are not repeated.
         """
         self._known = {result.call.id: result for result in known}
-        self._tools = {tool.name: tool for tool in tools}
+        self._given = tools
         self._material = material
         self._bounds, self._report = bounds or CallLimits(), report
         self.waits = Waits()
         """Time that the calls have waited for services that were away or full."""
+
+    # An episode of tags that answers at once, as a model does that has learnt nothing yet, has no use for them.
+    @cached_property
+    def _tools(self) -> Mapping[str, Tool]:
+        return {tool.name: tool for tool in (self._given() if callable(self._given) else self._given)}
 
     # Asked once, by the first call: to look at a protocol's methods takes longer than to pass the gates.
     @cached_property

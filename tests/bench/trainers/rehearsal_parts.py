@@ -86,7 +86,8 @@ async def s3_store(folder: Path) -> AsyncIterator[tuple[str, Machine]]:
 async def start_node(machine: Machine) -> None:
     """Start a Ray node and wait until it says so; raises ``RuntimeError`` when it does not in several attempts.
 
-    Ray gives a node 30 s to start, which a crowded machine does not always keep.
+    Ray gives a node 30 s to start, which a crowded machine does not always keep, and its raylet aborts when its agent
+    takes more than 15 s: ``ray start`` then waits for it until the end of its patience, and so would every attempt.
     """
     for _ in range(NODE_ATTEMPTS):
         begun = machine.log.stat().st_size if machine.log.exists() else 0
@@ -97,8 +98,28 @@ async def start_node(machine: Machine) -> None:
             if NODE_STARTED in machine.log.read_bytes()[begun:]:
                 ended.cancel()
                 return
+            if has_lost_raylet(machine):
+                end(machine)
             await asyncio.wait({ended}, timeout=0.5)
     raise RuntimeError(f"no Ray node after {NODE_ATTEMPTS} attempts: {machine.log}")
+
+
+def has_lost_raylet(machine: Machine) -> bool:
+    """Return whether the raylet of a node that is being started has ended."""
+    for pid in descendants(machine.pid):
+        try:
+            name, _, state = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(") ")
+        except OSError:
+            continue
+        if name == "raylet" and state.startswith("Z"):
+            return True
+    return False
+
+
+def end(machine: Machine) -> None:
+    """Kill a machine's process and all that it has started, children first."""
+    for pid in reversed(list(descendants(machine.pid))):
+        kill(pid)
 
 
 class RayNodes:
@@ -144,12 +165,14 @@ class RayNodes:
             self.nodes.append(machine)
         try:
             await start_node(self._head)
-            await asyncio.gather(*(start_node(node) for node in self.nodes))
+            # One after the other: beside each other their agents take more than the raylets wait for.
+            for node in self.nodes:
+                await start_node(node)
             yield self
         finally:
             for node in [*self.nodes, self._head]:
-                for pid in reversed(list(descendants(node.pid)) if node.process else []):
-                    kill(pid)
+                if node.process:
+                    end(node)
                 await node.stop()
             self._stack.close()
 

@@ -3,7 +3,8 @@
 Nodes are those of the rehearsal: processes of this machine, each with a disk of its own in a mount namespace. They share
 its processors, so that a second node brings no power here: the ratio says what it costs, in places, messages and weights
 that no longer lie on the same disk. Model, prompts, seeds and episodes per step are the same; the weights at the end are
-compared. ``TWO_NODES_STEPS`` is the number of steps of each training (10), the first ``UNCOUNTED`` of which do not count.
+compared. ``TWO_NODES_STEPS`` is the number of steps of each training (12), the first ``UNCOUNTED`` of which do not count.
+Most of the time goes into starting Ray and the driver anew for each training, so each one says when it has ended.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 import statistics
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -24,7 +26,7 @@ from tests.bench.trainers.rehearsal_parts import OPEN, Driver, RayNodes
 
 PLACES: Mapping[str, Sequence[int]] = {"one node": (2,), "two nodes": (1, 1)}
 """Places for ranks, by node."""
-ROUNDS, UNCOUNTED, SAMPLES_PER_STEP = 3, 2, 8 * 16
+ROUNDS, UNCOUNTED, SAMPLES_PER_STEP = 2, 2, 8 * 16
 SETTINGS = (
     "trainer.world_size=2", "trainer.test_freq=0", "trainer.val_before_train=false", "trainer.save_freq=0",
     "trainer.loggers=[jsonl]", "collapse.enable=false", "rollout.record=false",
@@ -37,7 +39,9 @@ async def train(folder: Path, endpoints: Endpoints, name: str, places: Sequence[
     """Train on nodes with so many places; return the metrics of the steps that count."""
     place = folder / name
     place.mkdir()
+    started = time.monotonic()
     async with RayNodes(place, places).running() as nodes:
+        up = time.monotonic()
 
         def arguments(attempt: int) -> Sequence[str]:
             return (
@@ -52,7 +56,10 @@ async def train(folder: Path, endpoints: Endpoints, name: str, places: Sequence[
         }  # fmt: skip
         driver = Driver(name, place, arguments, environ)
         await driver.train(1)
-    return driver.read_lines()[UNCOUNTED:]
+    lines = driver.read_lines()
+    whole, nodes_s, steps_s = time.monotonic() - started, up - started, sum(line["timing_s/step"] for line in lines)
+    print(f"{name}: {whole:.0f} s, of which nodes {nodes_s:.0f}, steps {steps_s:.0f}", flush=True)
+    return lines[UNCOUNTED:]
 
 
 def seconds_of(lines: Sequence[Line], phases: Sequence[str]) -> float:
@@ -62,7 +69,7 @@ def seconds_of(lines: Sequence[Line], phases: Sequence[str]) -> float:
 
 async def run() -> None:
     """Needs the bundled data under ``.fathom`` (``make data``), and the right to mount; a few minutes."""
-    steps = int(os.environ.get("TWO_NODES_STEPS", "10"))
+    steps = int(os.environ.get("TWO_NODES_STEPS", "12"))
     found: dict[str, list[list[Line]]] = {name: [] for name in PLACES}
     weights = set()
     async with AsyncExitStack() as contexts:

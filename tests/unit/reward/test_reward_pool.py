@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 
 import pytest
@@ -89,6 +90,24 @@ async def test_callers_share_the_verifiers() -> None:
         assert {one.value for one in other if isinstance(one, Score)} == {0.0}
     finally:
         await pool.close()
+
+
+async def test_a_verifier_that_was_killed_while_idle_spoils_no_grade() -> None:
+    verifier = Verifier(30.0)
+    right = ("number", Item("1", ["1"], {"rel_tol": 0.0, "abs_tol": 0.0}))
+    try:
+        await verifier.grade([right])
+        process = verifier._process
+        assert process is not None
+        assert process.stdout is not None
+        # As the kernel does when memory is short; nobody waits for the process before the next item comes.
+        os.kill(process.pid, signal.SIGKILL)
+        assert await process.stdout.read() == b""
+        [score] = await verifier.grade([right])
+        assert isinstance(score, Score), score
+        assert score.value == 1.0
+    finally:
+        await verifier.close()
 
 
 @given(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 
 from fathom.api.planner.v1 import trajectory_pb2 as pb
 from fathom.api.reward.v1 import reward_pb2 as reward
@@ -21,7 +22,7 @@ def tool_steps(steps: Sequence[pb.Step]) -> list[reward.ToolStep]:
     seen: set[tuple[str, str]] = set()
     found = []
     for step in steps:
-        arguments = {call.id: call.arguments_json for call in step.completion.tool_calls}
+        arguments = dict(map(attrgetter("id", "arguments_json"), step.completion.tool_calls))
         for result in step.tool_results:
             # The same arguments in another order, or with other spaces, are the same call.
             key = result.tool, canonical(arguments.get(result.tool_call_id, result.tool_call_id))

@@ -61,7 +61,10 @@ class Verifier:
                 await self.close()
 
     async def _start(self) -> asyncio.subprocess.Process:
-        if self._process is None or self._process.returncode is not None:
+        """Return the process that runs, or a new one: what ended it while it was idle is no item's fault."""
+        if self._process is not None and has_ended(self._process):
+            await self.close()
+        if self._process is None:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "fathom.domain.grading.verifier",
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LINE_BYTES, start_new_session=True,
@@ -75,6 +78,13 @@ class Verifier:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
+
+
+def has_ended(process: asyncio.subprocess.Process) -> bool:
+    """Return whether a process is gone, which its pipes say before it has been waited for."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    return process.returncode is not None or process.stdin.is_closing() or process.stdout.at_eof()
 
 
 class Pool:

@@ -11,6 +11,7 @@ import math
 import resource
 import sys
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any, BinaryIO
 
 from fathom.domain.grading.graders import GRADERS, Item, Score, ToolStep
@@ -29,7 +30,7 @@ def encode_item(name: str, item: Item) -> bytes:
         "references": list(item.references),
         "parameters": dict(item.parameters),
         "response": item.response,
-        "steps": [[step.tool, step.ok, step.repeated] for step in item.steps],
+        "steps": list(map(attrgetter("tool", "ok", "repeated"), item.steps)),
         "expected_tools": list(item.expected_tools),
     }
     return json.dumps(entry).encode() + b"\n"

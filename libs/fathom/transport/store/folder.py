@@ -12,10 +12,10 @@ import builtins
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from fathom.core.errors import CorruptData, DependencyFailed, NotFound
 from fathom.core.ids import sha256 as digest
@@ -35,17 +35,20 @@ class FolderStore:
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    async def put(self, key: str, data: bytes, content_type: str = "application/octet-stream") -> StoredObject:
-        return await in_thread(self._put, checked_key(key), bytes(data), content_type)
+    # The thread's own coroutine: every episode of a training passes here.
+    def put(
+        self, key: str, data: bytes, content_type: str = "application/octet-stream"
+    ) -> Coroutine[Any, Any, StoredObject]:
+        return in_thread(self._put, key, bytes(data), content_type)
 
     async def create(self, key: str, data: bytes, content_type: str = "application/octet-stream") -> StoredObject:
-        return await in_thread(partial(self._put, create=True), checked_key(key), bytes(data), content_type)
+        return await in_thread(partial(self._put, create=True), key, bytes(data), content_type)
 
     async def get(self, key: str, sha256: str | None = None) -> bytes:
-        return await in_thread(self._get, checked_key(key), sha256)
+        return await in_thread(self._get, key, sha256)
 
     async def head(self, key: str) -> StoredObject | None:
-        return await in_thread(self._head, checked_key(key))
+        return await in_thread(self._head, key)
 
     async def list(self, prefix: str) -> builtins.list[StoredObject]:
         return await in_thread(self._list, checked_prefix(prefix))
@@ -56,18 +59,18 @@ class FolderStore:
         return found[: limit or None]
 
     async def delete(self, key: str) -> None:
-        await in_thread(self._delete, checked_key(key))
+        await in_thread(self._delete, key)
 
     async def close(self) -> None:
         """Do nothing: there are no connections to free."""
 
     def _path(self, key: str) -> Path:
-        return self._root / (key + SUFFIX)
+        return self._root / (checked_key(key) + SUFFIX)
 
     def _put(self, key: str, data: bytes, content_type: str, *, create: bool = False) -> StoredObject:
+        path = self._path(key)
         stored = StoredObject(key, len(data), digest(data), content_type)
         record = {"size_bytes": stored.size_bytes, "sha256": stored.sha256, "content_type": content_type}
-        path = self._path(key)
         path.parent.mkdir(parents=True, exist_ok=True)
         # A leading dot is in no key, so an orphan of a crash is never listed.
         temporary = path.parent / f".{secrets.token_hex(8)}.tmp"

@@ -245,7 +245,8 @@ async def test_an_episode_that_no_attempt_would_mend_is_told_at_once(monkeypatch
         queued = [item for _, item in await watch_queue(planner)]
     assert sorted(asked) == ["ro_1-0-0-0", "ro_1-0-1-0"], "each was tried once"
     call = Call.new(lane=Lane.TRAINING)
-    streamed = [item async for item in planner.queue.rollouts.run(request(tasks=1, request_id="ro_2"), call)]
+    responses = planner.queue.rollouts.run(request(tasks=1, request_id="ro_2"), call)
+    streamed = [response.trajectory async for response in responses]
     for item in [*queued, *streamed]:
         assert (item.stop_reason, item.error_code) == (trajectory.STOP_REASON_FAILED, "FAILED_PRECONDITION")
         assert (item.culprit, item.error) == ("policy", "policy: model 's' serves version 4, not 3")
@@ -454,7 +455,7 @@ async def test_an_episode_that_failed_is_streamed_as_failed_and_not_graded() -> 
     rollouts = Planner(house).queue.rollouts
     items = rollouts.run(request(tasks=1, group_size=1, grader="exact_match"), Call.new(lane=Lane.INTERACTIVE))
     async with aclosing(items) as played:
-        [item] = [item async for item in played]
+        [item] = [response.trajectory async for response in played]
     # A grader would have been asked, of which this house has none.
     assert (item.stop_reason, item.error_code, item.reward) == (trajectory.STOP_REASON_FAILED, "", 0.0)
     assert "the sandbox did not answer" in item.error

@@ -132,7 +132,7 @@ class Both(House):
         self.requests.clear()
         tasks = [pb.RolloutTask(id="t", **{"question": "why?", **task})]
         request = pb.RolloutRequest(tasks=tasks, group_size=1, **{"model": "s", **asked})
-        [found] = [item async for item in self.rollouts.run(request, Call.new(lane=Lane.TRAINING))]
+        [found] = [item.trajectory async for item in self.rollouts.run(request, Call.new(lane=Lane.TRAINING))]
         return list(self.requests), found
 
 
