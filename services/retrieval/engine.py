@@ -127,7 +127,7 @@ class Engine:
             try:
                 await self.corpora.start()
             except ImportError as error:
-                raise MissingExtra(error.name or "bm25s", "retrieval") from error
+                raise MissingExtra(error.name or "numpy", "retrieval") from error
             undo.pop_all()
         # In the background: the service answers while the encoders load.
         self._duties = [asyncio.create_task(duty) for duty in (self._load_encoders(), self._poll_snapshots())]
@@ -185,7 +185,7 @@ class Engine:
             pages = await self._web.rank(queries, top_k or self._config.top_k, allowed, MAX_QUERY_CHARS)
             return await self._record_exposure(run, Found("", pages))
         opened = await self.corpora.get_snapshot(corpus, snapshot)
-        # Imported here: numpy and bm25s are an extra that a service of the web alone does without.
+        # Imported here: numpy is an extra that a service of the web alone does without.
         from fathom.services.retrieval.index.ranking import Ranking, RankOptions
 
         chosen = Ranking(ranking) if ranking else opened.index.ranking

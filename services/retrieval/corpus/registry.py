@@ -28,8 +28,8 @@ from fathom.transport.store import ObjectStore
 # Name of the web corpus, which has no snapshots.
 WEB = "web"
 STATES = f"{ROOT}/corpora/"
-# Maximum number of inactive snapshots kept open because they were requested. Not bounded in bytes: their tables and
-# indexes are mapped from files, so that the system takes the memory back when others need it.
+# Maximum number of inactive snapshots kept open because they were requested or made. Not bounded in bytes: their tables
+# and indexes are mapped from files, so that the system takes the memory back when others need it.
 KEPT_OPEN = 2
 # Maximum number of callers' own corpora kept open; mapped from files, too, and opened again when somebody asks.
 OWN_KEPT_OPEN = 32
@@ -189,6 +189,7 @@ class CorpusRegistry:
 
     def _keep_open(self, snapshot: Snapshot) -> None:
         self._others[snapshot.id] = snapshot
+        self._others.move_to_end(snapshot.id)
         while len(self._others) > KEPT_OPEN:
             self._others.popitem(last=False)
 
@@ -216,6 +217,9 @@ class CorpusRegistry:
         # Whoever brings documents of one's own asks about them next.
         if state.active is None or is_own(corpus):
             state.active = snapshot
+        else:
+            # The next ingest adds to it: opening it again would read and check the whole corpus.
+            self._keep_open(snapshot)
         await self._write_state(corpus)
         return snapshot.manifest
 

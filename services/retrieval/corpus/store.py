@@ -12,6 +12,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -20,6 +21,7 @@ from fathom.core.errors import CorruptData, MissingExtra, NotFound
 from fathom.core.ids import content_hash
 from fathom.domain.replacing import write_whole
 from fathom.services.retrieval.config import Config, Recipe
+from fathom.services.retrieval.corpus.building import build_snapshot
 from fathom.services.retrieval.corpus.own import make_root
 from fathom.services.retrieval.corpus.port import SnapshotDatabase
 from fathom.services.retrieval.corpus.snapshot import (
@@ -28,7 +30,6 @@ from fathom.services.retrieval.corpus.snapshot import (
     Open,
     Part,
     Snapshot,
-    build_snapshot,
     check_part,
     is_in_postgres,
     open_snapshot,
@@ -99,19 +100,20 @@ class SnapshotStore:
         await asyncio.to_thread(write_whole, folder / MANIFEST, manifest.to_json())
         if is_remote:
             await asyncio.to_thread(self._database.fill, manifest, folder)
-        return await asyncio.to_thread(self._open_local, folder, manifest)
+        # Each file was checked when it was found or fetched.
+        return await asyncio.to_thread(self._open_local, folder, manifest, is_checked=True)
 
-    def _open_local(self, folder: Path, manifest: Manifest | None = None) -> Snapshot:
+    def _open_local(self, folder: Path, manifest: Manifest | None = None, *, is_checked: bool = False) -> Snapshot:
         """Open the snapshot of a folder, which may hold no more than the manifest of one in PostgreSQL."""
         manifest = manifest or read_manifest(folder)
-        return (
-            self._database.open(manifest, folder) if is_in_postgres(manifest) else open_snapshot(folder, self._threads)
-        )
+        if is_in_postgres(manifest):
+            return self._database.open(manifest, folder)
+        return open_snapshot(folder, self._threads, is_checked=is_checked)
 
     async def _fetch(self, corpus: str, part: Part, folder: Path) -> None:
         path = folder / part.path
         try:
-            await asyncio.to_thread(check_part, path, part)
+            await asyncio.to_thread(self._find_part, path, part)
         except CorruptData:
             key = make_blob_key(corpus, part)
             try:
@@ -119,6 +121,17 @@ class SnapshotStore:
             except NotFound as error:
                 raise CorruptData(key, f"is not there, and snapshot file {part.path} is it") from error
             await asyncio.to_thread(write_whole, path, data)
+
+    def _find_part(self, path: Path, part: Part) -> None:
+        """Check a file, linked from another snapshot of the corpus if it is not there; raise ``CorruptData``."""
+        if not path.exists():
+            # A snapshot shares its segments with the one before it: what is here need not come again.
+            for other in path.parent.parent.glob(f"*/{part.path}"):
+                with suppress(OSError, CorruptData):
+                    check_part(other, part)
+                    path.hardlink_to(other)
+                    return
+        check_part(path, part)
 
     async def save(self, snapshot: Snapshot) -> None:
         """Store a snapshot: its files, then its manifest."""
@@ -198,12 +211,14 @@ class SnapshotStore:
                         fresh, base = chain(base.table.documents, fresh), None
                     manifest = build_snapshot(corpus, fresh, recipe, beside, self._open_encoder, base, index_file)
             except ImportError as error:
-                raise MissingExtra(error.name or "bm25s", "dense" if recipe.encoder else "retrieval") from error
+                raise MissingExtra(error.name or "numpy", "dense" if recipe.encoder else "retrieval") from error
             final = folder / manifest.id
             # Another process may have built the same content meanwhile; both are equal.
-            if not final.exists():
+            is_new = not final.exists()
+            if is_new:
                 beside.rename(final)
-            return self._open_local(final, manifest)
+            # What was just written was hashed, and what was linked is the base's, which is open.
+            return self._open_local(final, manifest, is_checked=is_new)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import mmap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,8 @@ from numpy.typing import NDArray
 
 from fathom.core.errors import CorruptData
 from fathom.services.retrieval.documents.model import DELETED, Document, Filter, hash64, hash_content, parse_document
-from fathom.services.retrieval.documents.versions import CURRENT, UNDATED, Version, find_deleted, find_ends
+from fathom.services.retrieval.documents.versions import CURRENT, EPOCH, UNDATED, to_microseconds
 
-COLUMNS = "columns.npz"
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Number of filters whose masks are cached.
 MASKS = 64
 
@@ -81,72 +79,8 @@ def find_offsets(path: Path) -> NDArray[np.int64]:
     return np.array(starts, dtype=np.int64)
 
 
-class Codes:
-    """Dictionary encoding of texts, in order of first occurrence."""
-
-    def __init__(self) -> None:
-        self.names: dict[str, int] = {}
-
-    def __call__(self, text: str) -> int:
-        return self.names.setdefault(text, len(self.names))
-
-    def to_array(self) -> NDArray[np.uint8]:
-        """Return the texts as JSON bytes."""
-        # Not an array of texts, which would give each the width of the longest.
-        return np.frombuffer(json.dumps(list(self.names)).encode(), dtype=np.uint8)
-
-
-def write_columns(documents: Iterable[Document], offsets: NDArray[np.int64], path: Path) -> None:
-    """Write the columns that filters and look-ups need; ``documents`` are read once, in order."""
-    sources, types, entities = Codes(), Codes(), Codes()
-    published, source, kind, bounds, members, idents, contents, keys = [], [], [], [0], [], [], [], []
-    versions: list[Version | None] = []
-    for document in documents:
-        published.append(measure_publication(document))
-        source.append(sources(document.source))
-        kind.append(types(document.type))
-        members += [entities(entity.casefold()) for entity in document.entities]
-        bounds.append(len(members))
-        idents.append(hash64(document.id))
-        contents.append(hash64(hash_content(document.title, document.text)))
-        keys.append(hash64(document.key) if document.key else 0)
-        versions.append(make_version(document))
-    idents_array, contents_array = np.array(idents, np.uint64), np.array(contents, np.uint64)
-    # Sorted keys and their positions, so that a look-up is a binary search in an array instead of a dictionary of
-    # Python objects.
-    by_id, by_content = np.argsort(idents_array, kind="stable"), np.argsort(contents_array, kind="stable")
-    np.savez(
-        path,
-        offsets=offsets, published=np.array(published, np.int64), until=np.array(find_ends(versions), np.int64),
-        deleted=np.array(find_deleted(versions), np.bool_), keys=np.array(keys, np.uint64),
-        source=np.array(source, np.int32), sources=sources.to_array(),
-        type=np.array(kind, np.int32), types=types.to_array(),
-        entity_bounds=np.array(bounds, np.int64), entity=np.array(members, np.int32), entities=entities.to_array(),
-        id_keys=idents_array[by_id], id_order=by_id.astype(np.int32),
-        content_keys=contents_array[by_content], content_order=by_content.astype(np.int32),
-    )  # fmt: skip
-
-
-def make_version(document: Document) -> Version | None:
-    """Return the version of a source that a document is; None for one without a key."""
-    if not document.key:
-        return None
-    return Version(document.key, document.version, measure_publication(document), document.is_deletion)
-
-
-def measure_publication(document: Document) -> int:
-    """Return when a document was published, in microseconds since 1970; ``UNDATED`` without a date."""
-    return UNDATED if document.published is None else to_microseconds(document.published)
-
-
-def to_microseconds(time: datetime) -> int:
-    """Return the microseconds since 1970, exactly."""
-    delta = time - EPOCH
-    return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
-
-
 def check_stored(columns: Path) -> None:
-    """Raise ``ValueError`` for a file that unpacks to more than it has: ``write_columns`` compresses nothing."""
+    """Raise ``ValueError`` for a file that unpacks to more than it has: columns are not compressed."""
     with ZipFile(columns) as archive:
         unpacked = sum(part.file_size for part in archive.infolist())
     if unpacked > columns.stat().st_size:
@@ -159,14 +93,14 @@ class Table:
     is_remote = False
 
     def __init__(self, paths: Sequence[Path], counts: Sequence[int], columns: Path) -> None:
-        """Open files of ``write_segment`` and ``write_columns``; raise ``CorruptData`` naming the file."""
+        """Open files of ``write_segment`` and of columns; raise ``CorruptData`` naming the file."""
         try:
             check_stored(columns)
             # allow_pickle=False: a file from the object store must not run code.
             with np.load(columns, allow_pickle=False) as stored:
                 self._columns: dict[str, NDArray[Any]] = {name: stored[name] for name in stored.files}
             self._names = {
-                name: {text: code for code, text in enumerate(json.loads(self._columns.pop(name).tobytes()))}
+                name: {text: code for code, text in enumerate(json.loads(self._columns[name].tobytes()))}
                 for name in ("sources", "types", "entities")
             }
         # MemoryError: an array's header may claim any length.
@@ -185,6 +119,11 @@ class Table:
 
     def __len__(self) -> int:
         return len(self.documents)
+
+    @property
+    def columns(self) -> Mapping[str, NDArray[Any]]:
+        """Return the columns as they are stored."""
+        return self._columns
 
     @property
     def publish_times(self) -> NDArray[np.int64]:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from fathom.services.retrieval.documents.model import Document
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 UNDATED = np.iinfo(np.int64).min
 # Later than every instant, so that no ``as_of`` is behind it.
 CURRENT = np.iinfo(np.int64).max
@@ -25,6 +29,24 @@ class Version(NamedTuple):
     ident: str
     published: int
     is_deletion: bool = False
+
+
+def make_version(document: Document) -> Version | None:
+    """Return the version of a source that a document is; None for one without a key."""
+    if not document.key:
+        return None
+    return Version(document.key, document.version, measure_publication(document), document.is_deletion)
+
+
+def measure_publication(document: Document) -> int:
+    """Return when a document was published, in microseconds since 1970; ``UNDATED`` without a date."""
+    return UNDATED if document.published is None else to_microseconds(document.published)
+
+
+def to_microseconds(time: datetime) -> int:
+    """Return the microseconds since 1970, exactly."""
+    delta = time - EPOCH
+    return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
 
 
 def find_ends(versions: Sequence[Version | None]) -> list[int]:

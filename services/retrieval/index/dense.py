@@ -1,15 +1,14 @@
 """Exact and approximate search over unit vectors with FAISS; one code path with and without a GPU.
 
-faiss and numpy are an extra: imported when a corpus has vectors.
+faiss and numpy are an extra: imported when a corpus has vectors. A corpus has one index or, once it has grown, several
+(``dense_segments``).
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -19,7 +18,6 @@ from numpy.typing import NDArray
 
 from fathom.core.errors import CorruptData, InvalidField
 
-FILE = "dense.faiss"
 # Maximum size at which ``auto`` is exact: a flat scan of 200,000 vectors takes tens of milliseconds per batch.
 FLAT_LIMIT = 200_000
 # A filter that leaves fewer documents is searched exactly, by gathering their vectors.
@@ -176,20 +174,6 @@ class DenseIndex:
         """Return the vectors of documents [positions, dim]."""
         found: Vectors = self._index.reconstruct_batch(np.ascontiguousarray(positions, dtype=np.int64))
         return found
-
-    @cached_property
-    def _sample(self) -> Vectors:
-        # Read by the first query whose weights are chosen: a thousand places of a mapped file would slow every start.
-        return self.get_vectors(np.arange(0, self.count, max(1, self.count // SAMPLED)))
-
-    def measure_spread(self, query: Vectors) -> float:
-        """Return the standard deviation of the inner products of a query [dim] with the vectors, from a sample."""
-        return float(np.std(self._sample @ query)) if len(self._sample) else 0.0
-
-    def iter_chunks(self) -> Iterator[Vectors]:
-        """Yield all vectors, in order, in chunks."""
-        for start in range(0, self.count, CHUNK):
-            yield self.get_vectors(np.arange(start, min(start + CHUNK, self.count)))
 
 
 class Scan:

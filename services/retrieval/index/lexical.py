@@ -1,71 +1,87 @@
-"""BM25 over words and Chinese bigrams. numpy and bm25s are an extra: imported when the service starts.
+"""BM25 over words and Chinese bigrams, segment by segment. numpy is an extra: imported when the service starts.
 
 Lucene's variant with its k1 1.2 and b 0.75 (Kamphuis et al. 2020). Document frequencies are those of the whole corpus,
-so scores do not depend on a filter.
+so scores depend neither on a filter nor on how the corpus is divided into segments.
 """
 
 from __future__ import annotations
 
-from array import array
+import math
 from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Protocol
 
-import bm25s
 import numpy as np
 from numpy.typing import NDArray
 
-from fathom.core.errors import CorruptData
+from fathom.services.retrieval.documents.model import hash64
+from fathom.services.retrieval.index.postings import Postings, build_postings
 from fathom.services.retrieval.index.text import is_single_character
 
 K1, B = 1.2, 0.75
-FOLDER = "bm25"
-FILES = ("data.csc.index.npy", "indices.csc.index.npy", "indptr.csc.index.npy", "vocab.index.json", "params.index.json")
+
+
+class WordScorer(Protocol):
+    """Scores all documents of a corpus by the words of a query; thread-safe."""
+
+    def compute_scores(self, terms: Sequence[str]) -> NDArray[np.float32] | None:
+        """Return scores [documents]; None when no term is known."""
+        ...
 
 
 class LexicalIndex:
-    """BM25 index; read-only after construction, so thread-safe."""
+    """BM25 over segments; read-only after construction, so thread-safe."""
 
-    def __init__(self, bm25: Any) -> None:
-        self._bm25 = bm25
-        self._vocabulary: dict[str, int] = bm25.vocab_dict
+    def __init__(self, segments: Sequence[Postings]) -> None:
+        self.segments = tuple(segments)
+        self._starts = [0]
+        for segment in segments:
+            self._starts.append(self._starts[-1] + len(segment.lengths))
+        total = sum(int(segment.lengths.sum(dtype=np.int64)) for segment in segments)
+        mean = max(total / max(self._starts[-1], 1), 1.0 / max(self._starts[-1], 1))
+        # What the length of a document adds below the fraction: four bytes each, and the only part that an ingest
+        # changes for every document.
+        self._norms = [
+            (K1 * (1 - B) + K1 * B / mean * segment.lengths).astype(np.float32, copy=False) for segment in segments
+        ]
 
     @classmethod
     def build(cls, corpus: Iterable[Sequence[str]]) -> LexicalIndex:
-        """Index token lists. Tokens are held as numbers, 4 bytes each, until the index is complete."""
-        vocabulary: dict[str, int] = {}
-        # Numbers instead of strings: a million documents' tokens would not fit memory as Python objects.
-        rows = [array("i", [vocabulary.setdefault(term, len(vocabulary)) for term in terms]) for terms in corpus]
-        bm25 = bm25s.BM25(k1=K1, b=B)
-        bm25.index((rows, vocabulary), show_progress=False)
-        return cls(bm25)
-
-    def save(self, folder: Path) -> None:
-        """Write ``FILES`` into ``folder/bm25``."""
-        self._bm25.save(folder / FOLDER, show_progress=False)
-
-    @classmethod
-    def load(cls, folder: Path) -> LexicalIndex:
-        """Open a saved index memory-mapped; raise ``CorruptData`` naming the folder."""
-        try:
-            return cls(bm25s.BM25.load(folder / FOLDER, mmap=True, show_progress=False))
-        except (OSError, ValueError, KeyError, EOFError) as error:
-            raise CorruptData(str(folder / FOLDER), f"{type(error).__name__} {error}") from error
+        """Index token lists as one segment."""
+        return cls([build_postings(corpus)])
 
     def compute_scores(self, terms: Sequence[str]) -> NDArray[np.float32] | None:
         """Return scores [documents]; None when no term is known. A term that occurs twice counts twice."""
-        known = [self._vocabulary[term] for term in terms if term and term in self._vocabulary]
+        keys = [hash64(term) for term in terms if term]
         if not any(not is_single_character(term) for term in terms):
-            known = [at for term in terms for at in self._find_terms_with(term)]
-        if not known:
-            return None
-        found: NDArray[np.float32] = self._bm25.get_scores_from_ids(known)
-        return found
+            keys = [key for term in terms for key in self._find_terms_with(term)]
+        scores = np.zeros(self._starts[-1], np.float32)
+        is_known = False
+        for key in keys:
+            # Term by term over all segments, so that the sums are rounded alike however the corpus is divided.
+            is_known |= self._add_term(key, scores)
+        return scores if is_known else None
+
+    def _add_term(self, key: int, scores: NDArray[np.float32]) -> bool:
+        """Add what one term contributes; return whether any document holds it."""
+        places = [segment.find(key) for segment in self.segments]
+        holding = sum(last - first for first, last in places)
+        if not holding:
+            return False
+        rarity = np.float32(math.log(1 + (self._starts[-1] - holding + 0.5) / (holding + 0.5)))
+        for segment, norms, start, (first, last) in zip(self.segments, self._norms, self._starts, places, strict=False):
+            if first == last:
+                continue
+            documents = segment.documents[first:last]
+            counts = segment.counts[first:last].astype(np.float32)
+            # A document comes once per term, so that the sum needs no care for repeated places.
+            scores[start : start + len(norms)][documents] += rarity * (counts / (counts + norms[documents]))
+        return True
 
     def _find_terms_with(self, character: str) -> list[int]:
         """Return the terms that contain a character, for queries of lone Chinese characters only."""
         # Beside other words this would add more noise than signal: 2 points less nDCG@10 on Chinese questions.
-        return [at for word, at in self._vocabulary.items() if character in word]
+        found = [segment.find_terms_with(character) for segment in self.segments]
+        return [int(key) for key in np.unique(np.concatenate(found))] if found else []
 
 
 def select_best(scores: NDArray[np.float32], count: int) -> NDArray[np.int64]:

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathom.services.retrieval.documents.model import EVERYTHING, Filter
-from fathom.services.retrieval.documents.table import Table, to_microseconds
-from fathom.services.retrieval.documents.versions import UNDATED
-from fathom.services.retrieval.index.lexical import LexicalIndex, select_best
+from fathom.services.retrieval.documents.table import Table
+from fathom.services.retrieval.documents.versions import UNDATED, to_microseconds
+from fathom.services.retrieval.index.lexical import WordScorer, select_best
 from fathom.services.retrieval.index.text import tokenise
 
 if TYPE_CHECKING:
-    from fathom.services.retrieval.index.dense import DenseIndex
+    from fathom.services.retrieval.index.dense_segments import DenseSegments
 
 FADING_TYPE = "news"
 MICROSECONDS_PER_DAY = 86_400e6
@@ -75,8 +75,8 @@ class HybridIndex:
     """
 
     table: Table
-    lexical: LexicalIndex | None
-    dense: DenseIndex | None = None
+    lexical: WordScorer | None
+    dense: DenseSegments | None = None
     alpha: float | None = None
 
     @property

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fathom.services.retrieval.documents.table import to_microseconds
-from fathom.services.retrieval.documents.versions import UNDATED
+from fathom.services.retrieval.documents.versions import UNDATED, to_microseconds
 from fathom.services.retrieval.index.lexical import K1, B
 from fathom.services.retrieval.index.ranking import (
     FADING_TYPE,

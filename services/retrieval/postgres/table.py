@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from fathom.core.errors import CorruptData
 from fathom.services.retrieval.documents.model import DELETED, Document, Filter, hash64, hash_content, parse_document
-from fathom.services.retrieval.documents.table import EPOCH, to_microseconds
-from fathom.services.retrieval.documents.versions import CURRENT
+from fathom.services.retrieval.documents.versions import CURRENT, EPOCH, to_microseconds
 from fathom.services.retrieval.postgres.connections import Connections
 from fathom.services.retrieval.postgres.writing import sign
 

@@ -11,15 +11,14 @@ from itertools import chain, islice
 from typing import Any
 
 from fathom.services.retrieval.config import Recipe
-from fathom.services.retrieval.corpus.snapshot import (
+from fathom.services.retrieval.corpus.building import (
     ENCODED_TOGETHER,
     build_encoded_text,
     build_indexed_text,
     split_batches,
 )
 from fathom.services.retrieval.documents.model import Document, hash64, hash_content, parse_document
-from fathom.services.retrieval.documents.table import make_version, to_microseconds
-from fathom.services.retrieval.documents.versions import CURRENT, find_deleted, find_ends
+from fathom.services.retrieval.documents.versions import CURRENT, find_deleted, find_ends, make_version, to_microseconds
 from fathom.services.retrieval.index.text import tokenise
 from fathom.services.retrieval.postgres.schema import BLOCK
 

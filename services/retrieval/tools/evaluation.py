@@ -16,7 +16,8 @@ from typing import Any
 from fathom.core.errors import InvalidField, MissingExtra
 from fathom.domain.encoders.choose import Encoders
 from fathom.services.retrieval.config import Config, Recipe
-from fathom.services.retrieval.corpus.snapshot import Snapshot, build_snapshot, open_snapshot
+from fathom.services.retrieval.corpus.building import build_snapshot
+from fathom.services.retrieval.corpus.snapshot import Snapshot, open_snapshot
 from fathom.services.retrieval.documents.model import Document
 from fathom.services.retrieval.index.ranking import Floats, HybridIndex, Ranking, RankOptions
 

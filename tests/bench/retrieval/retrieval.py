@@ -1,4 +1,8 @@
-"""Queries per second of ``/retrieve`` against a re-creation of Search-R1's server: same index, same weights, no cache.
+"""Queries per second of ``/retrieve`` against Search-R1's server or a re-creation: same index, same weights, no cache.
+
+``FATHOM_BENCH_SEARCH_R1`` names the file ``search_r1/search/retrieval_server.py`` of a checkout of Search-R1, which
+then runs unchanged beside the others, and is what the ratios compare with; its package ``datasets``, which this
+repository has no use for, is found by ``FATHOM_BENCH_SEARCH_R1_PACKAGES``, a folder of ``pip install --target``.
 
 32 clients with one query a request, keep-alive, in a process of their own making; rounds are interleaved, ratios are
 medians over rounds. ``FATHOM_BENCH_PASSAGES`` (default 100000,1000000) gives the sizes, ``FATHOM_BENCH_SECONDS`` and
@@ -37,7 +41,10 @@ ROUNDS = int(os.environ.get("FATHOM_BENCH_ROUNDS", "3"))
 SECONDS = float(os.environ.get("FATHOM_BENCH_SECONDS", "8"))
 STARTS_WITHIN_S = 1_800.0
 MODEL = "minilm"
-BASELINE, OWN, FATHOM = "reference", "reference, our encoder", "fathom"
+REFERENCE, OWN, FATHOM, UPSTREAM = "reference", "reference, our encoder", "fathom", "Search-R1's own"
+UPSTREAM_FILE = os.environ.get("FATHOM_BENCH_SEARCH_R1", "")
+UPSTREAM_PACKAGES = os.environ.get("FATHOM_BENCH_SEARCH_R1_PACKAGES", "")
+BASELINE = UPSTREAM if UPSTREAM_FILE else REFERENCE
 CONTENDER = """
 import asyncio, sys
 from pathlib import Path
@@ -71,8 +78,11 @@ async def compare(folder: Path, count: int) -> None:
     queries = questions()
     make(folder, count)
     reference = [sys.executable, "-m", "tests.bench.retrieval.reference_retriever", *paths(folder), "{port}"]
+    corpus, index, _, models = paths(folder)
+    upstream = [sys.executable, "-m", "tests.bench.retrieval.upstream_server", UPSTREAM_FILE, corpus, index, models]
     servers = {
-        BASELINE: [*reference, "upstream"],
+        **({UPSTREAM: [*upstream, "{port}"]} if UPSTREAM_FILE else {}),
+        REFERENCE: [*reference, "upstream"],
         OWN: [*reference, "own"],
         FATHOM: [sys.executable, "-c", CONTENDER, *paths(folder), "{port}", "0"],
     }
@@ -97,8 +107,8 @@ async def compare(folder: Path, count: int) -> None:
 
 def report(results: dict[str, Measured], count: int) -> None:
     baseline, title = results[BASELINE], f"{count:,} passages, {CLIENTS} clients"
-    head = f"{title:<34}{'queries/s':>10}{'/ reference':>12}{'p50 ms':>9}{'p99 ms':>9}{'CPU ms/query':>14}"
-    print(head + f"{'reference /':>12}{'MB':>8}")
+    head = f"{title:<34}{'queries/s':>10}{'/ first':>12}{'p50 ms':>9}{'p99 ms':>9}{'CPU ms/query':>14}"
+    print(head + f"{'first /':>12}{'MB':>8}")
     for name, measured in results.items():
         rate, times = statistics.median(measured.rates), sorted(measured.times)
         ratio = statistics.median(mine / its for mine, its in zip(measured.rates, baseline.rates, strict=True))
@@ -165,7 +175,9 @@ async def server(command: Sequence[str]) -> AsyncIterator[tuple[int, int]]:
     async with AsyncExitStack() as stack:
         port = stack.enter_context(reserved_port())
         words = [str(port) if word == "{port}" else word for word in command]
-        environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "libs"), str(ROOT)])}
+        folders = [str(ROOT / "libs"), str(ROOT), *([UPSTREAM_PACKAGES] if UPSTREAM_PACKAGES else [])]
+        # Search-R1's server tells its progress by a bar per request.
+        environ = {**os.environ, "PYTHONPATH": os.pathsep.join(folders), "TQDM_DISABLE": "1"}
         process = await asyncio.create_subprocess_exec(*words, cwd=ROOT, env=environ)
         try:
             deadline = time.monotonic() + STARTS_WITHIN_S
@@ -191,7 +203,7 @@ async def connect_raw(port: int) -> AsyncIterator[Any]:
 
     async def ask(query: str) -> Any:
         body = json.dumps({"queries": [query], "topk": TOPK, "return_scores": True}).encode()
-        head = f"POST /retrieve HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+        head = f"POST /retrieve HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
         writer.write(head.encode() + body)
         answered = await reader.readuntil(b"\r\n\r\n")
         length = int(answered.lower().split(b"content-length: ")[1].split(b"\r\n")[0])

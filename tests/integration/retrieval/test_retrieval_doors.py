@@ -110,7 +110,7 @@ async def test_a_launch_takes_an_index_that_was_made_elsewhere(tmp_path: Path) -
         ServeOptions(path, tmp_path / "index", 3, "minilm", port=0, model_dir=MODELS), print
     ) as http_server:
         expected = await answer(http_server.url, "copper")
-    (made,) = (tmp_path / "index").rglob("dense.faiss")
+    (made,) = (tmp_path / "index").rglob("vectors-*.faiss")
     given = ServeOptions(path, made, 3, "minilm", port=0, model_dir=MODELS)
     # Vectors made elsewhere belong to rows by their number: one that is left out would shift all behind it.
     with pytest.raises(errors.CorruptData, match=r"wiki\.jsonl:2"):

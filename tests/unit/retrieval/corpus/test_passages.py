@@ -17,8 +17,7 @@ from fathom.services.retrieval.corpus.parse import ParsedDocument
 from fathom.services.retrieval.corpus.passages import PASSAGE_CHARS, cut_passages, measure_text
 from fathom.services.retrieval.corpus.rows import list_parsers
 from fathom.services.retrieval.documents.model import Document, Filter
-from fathom.services.retrieval.documents.table import UNDATED
-from fathom.services.retrieval.documents.versions import CURRENT, REPLACED, Version, find_ends
+from fathom.services.retrieval.documents.versions import CURRENT, REPLACED, UNDATED, Version, find_ends
 from fathom.services.retrieval.engine import Engine
 from fathom.transport.store.memory import MemoryStore
 from tests.support.files.office import write_pdf

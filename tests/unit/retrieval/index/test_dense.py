@@ -23,6 +23,7 @@ from fathom.services.retrieval.corpus.snapshot import open_snapshot
 from fathom.services.retrieval.documents.model import Filter, parse_document
 from fathom.services.retrieval.engine import Engine
 from fathom.services.retrieval.index import dense
+from fathom.services.retrieval.index.dense_segments import DenseSegments
 from fathom.services.retrieval.metrics import register
 from fathom.services.retrieval.serving.batching import Batcher
 from fathom.transport.store.memory import MemoryStore
@@ -47,7 +48,9 @@ def test_every_kind_finds_what_is_there(tmp_path: Path, kind: dense.IndexKind) -
     assert np.mean([row[0][0] == at for at, row in enumerate(found)]) >= 0.98
     assert all((np.diff(scores) <= 0).all() and (positions >= 0).all() for positions, scores in found)
     np.testing.assert_allclose(index.get_vectors(np.array([7, 3])), vectors[[7, 3]], rtol=1e-6)
-    np.testing.assert_allclose(np.concatenate(list(index.iter_chunks())), vectors, rtol=1e-6)
+    np.testing.assert_allclose(
+        np.concatenate(list(DenseSegments([index], DIM).iter_chunks(0, 2_000, 900))), vectors, rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize(("kind", "share", "off"), [("fp16", 0.5, 5e-4), ("sq8", 0.25, 5e-3)])
@@ -213,10 +216,10 @@ async def test_only_new_documents_are_encoded(tmp_path: Path) -> None:
 async def test_a_truncated_index_is_named(tmp_path: Path) -> None:
     engine = await open_engine(tmp_path, Letters())
     made = await ingest(engine, *(parse_document(row) for row in corpus()))
-    path = tmp_path / "main" / made.snapshot / dense.FILE
+    (path,) = (tmp_path / "main" / made.snapshot).glob("vectors-*.faiss")
     # Ten bytes less than a whole vector.
     path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(errors.CorruptData, match=r"dense\.faiss.*truncated"):
+    with pytest.raises(errors.CorruptData, match=r"vectors-.*truncated"):
         open_snapshot(path.parent)
     await engine.close()
 

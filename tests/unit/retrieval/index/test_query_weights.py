@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fathom.services.retrieval.config import Recipe
-from fathom.services.retrieval.corpus.snapshot import build_snapshot, open_snapshot
+from fathom.services.retrieval.corpus.building import build_snapshot
+from fathom.services.retrieval.corpus.snapshot import open_snapshot
 from fathom.services.retrieval.documents.model import parse_document
 from fathom.services.retrieval.index.ranking import Ranking, RankOptions, choose_alpha
 
