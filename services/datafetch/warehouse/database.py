@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import calendar
+import tempfile
 import threading
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -16,8 +17,11 @@ from typing import Any
 from fathom.core.errors import CorruptData, DeadlineExceeded, DependencyFailed, InvalidField
 from fathom.services.datafetch.catalog.codes import CN_SQL
 from fathom.services.datafetch.catalog.files import (
+    LARGE_BYTES,
+    convert_csv,
     create_table,
     import_duckdb,
+    is_large_csv,
     quote,
     quote_literal,
     require_columns,
@@ -102,6 +106,8 @@ class Warehouse:
         self, layer: Layer, threads: int = 2, databases: Mapping[str, Database] = MappingProxyType({})
     ) -> None:
         self._databases = databases
+        # For files too large for memory; empty otherwise.
+        self._scratch = tempfile.TemporaryDirectory(prefix="fathom-tables-", ignore_cleanup_errors=True)
         self._connection = import_duckdb().connect(":memory:")
         self._connection.execute(f"set threads = {int(threads)}")
         self.stored: dict[str, list[StoredIndicator]] = defaultdict(list)
@@ -113,7 +119,7 @@ class Warehouse:
                     self._register_elsewhere(spec)
                     continue
                 path = resolve_inside(root, spec.path)
-                allowed.append(str(path))
+                allowed += [str(path), *(str(self._name_scratch(spec, kind)) for kind in ("raw", "copy"))]
                 (self._register_long if spec.layout == "long" else self._copy_wide)(spec, path, root)
             # One broken table must not take the others away; its reason is shown by ListSources.
             except (CorruptData, InvalidField, DependencyFailed, DeadlineExceeded) as error:
@@ -155,6 +161,7 @@ class Warehouse:
 
     def close(self) -> None:
         self._connection.close()
+        self._scratch.cleanup()
         for database in self._databases.values():
             database.close()
 
@@ -194,6 +201,17 @@ class Warehouse:
             timer.cancel()
             cursor.close()
 
+    def _name_scratch(self, spec: TableSpec, kind: str) -> Path:
+        return Path(self._scratch.name) / f"{spec.id}.{kind}.parquet"
+
+    def _convert_large(self, path: Path, spec: TableSpec) -> Path:
+        """Return the file to read: a large CSV as Parquet, any other one as it is."""
+        if not is_large_csv(path):
+            return path
+        target = self._name_scratch(spec, "raw")
+        convert_csv(path, target)
+        return target
+
     def _register_elsewhere(self, spec: TableSpec) -> None:
         """Register a table of a database; nothing of it is copied."""
         database = self._databases.get(spec.database)
@@ -213,10 +231,11 @@ class Warehouse:
 
     def _register_long(self, spec: TableSpec, path: Path, root: Path) -> None:
         """Register a long table and its series; a parquet file of 64 MiB or more is read in place."""
-        columns = create_table(self._connection, f"t_{spec.id}", path, spec.sheet, view=True)
+        read = self._convert_large(path, spec)
+        columns = create_table(self._connection, f"t_{spec.id}", read, spec.sheet, view=True)
         require_columns(columns, [*LONG_COLUMNS, spec.published.column if spec.published else ""], path)
         relation = f"t_{spec.id}"
-        if path.stat().st_size < 64 << 20:
+        if path.stat().st_size < LARGE_BYTES and read == path:
             # Small enough for memory, where a lookup takes a third of the time.
             self._connection.execute(f"create table m_{spec.id} as select * from {quote(relation)}")
             relation = f"m_{spec.id}"
@@ -273,7 +292,8 @@ class Warehouse:
 
     def _copy_wide(self, spec: TableSpec, path: Path, root: Path) -> None:
         """Copy a wide table with uniform keys: entity, date, published, n (row of the file), and its indicators."""
-        columns = create_table(self._connection, f"r_{spec.id}", path, spec.sheet)
+        read = self._convert_large(path, spec)
+        columns = create_table(self._connection, f"r_{spec.id}", read, spec.sheet, view=read != path)
         own = spec.published.column if spec.published and not spec.published.path else ""
         require_columns(columns, [spec.entity, spec.period, own, *spec.columns], path)
         unknown = [ident for ident in spec.columns.values() if ident not in self._layer.indicators]
@@ -281,9 +301,17 @@ class Warehouse:
             raise InvalidField(f"semantic.{spec.id}.columns", f"no indicator {', '.join(map(repr, unknown))}")
         relation = f"t_{spec.id}"
         self._check(spec, path)
-        self._connection.execute(compile_wide_copy(spec, relation, self._load_publication_dates(spec, root)))
-        # The raw copy would double the memory.
-        self._connection.execute(f"drop table {quote(f'r_{spec.id}')}")
+        chosen = compile_wide_copy(spec, self._load_publication_dates(spec, root))
+        if read != path:
+            target = quote_literal(str(self._name_scratch(spec, "copy")))
+            # Not sorted, which would need the whole of it; the file's own order lets rows be skipped where it is by
+            # entity or day.
+            self._connection.execute(f"copy ({chosen}) to {target} (format parquet)")
+            self._connection.execute(f"create view {quote(relation)} as select * from read_parquet({target})")
+        else:
+            self._connection.execute(f"create table {quote(relation)} as {chosen} order by entity, date")
+            # The raw copy would double the memory.
+            self._connection.execute(f"drop table {quote(f'r_{spec.id}')}")
         rows = self._fetch_all(
             f"select entity, min(date), max(date), count(*) > count(distinct date) from {quote(relation)} group by 1"
         )
@@ -349,8 +377,8 @@ class Warehouse:
         return rows
 
 
-def compile_wide_copy(spec: TableSpec, relation: str, published: str) -> str:
-    """Return SQL that copies a raw table with uniform keys."""
+def compile_wide_copy(spec: TableSpec, published: str) -> str:
+    """Return SQL for the rows of a raw table with uniform keys."""
     values = [f"r.{quote(column)} as {quote(ident)}" for column, ident in spec.columns.items()]
     period = PERIODS[spec.period_kind].format(quote(spec.period))
     own = spec.published is not None and not spec.published.path
@@ -363,8 +391,8 @@ def compile_wide_copy(spec: TableSpec, relation: str, published: str) -> str:
     join = f" left join {quote(published)} p on p.entity = r.entity__ and p.date = r.date__" if published else ""
     public = "coalesce(p.published, r.published__)" if published else "r.published__"
     return (
-        f"create table {quote(relation)} as select r.entity__ as entity, r.date__ as date,"
-        f" {public} as published, r.n__ as n, {', '.join(values)} from ({inner}) r{join} order by entity, date"
+        f"select r.entity__ as entity, r.date__ as date, {public} as published, r.n__ as n, {', '.join(values)}"
+        f" from ({inner}) r{join}"
     )
 
 
