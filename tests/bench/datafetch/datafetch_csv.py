@@ -6,6 +6,7 @@ of reading alone.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import resource
 import subprocess
@@ -62,7 +63,8 @@ def open_table(folder: Path) -> None:
     print(f"memory: {before:.0f} MiB before, {peak:.0f} MiB at most; failures: {layer.failures}")
 
 
-def main() -> None:
+async def run() -> None:
+    """Write the CSV and open it in another process."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         started = time.perf_counter()
@@ -71,11 +73,9 @@ def main() -> None:
         print(
             f"a CSV of {rows:,} rows, {size / 1e9:.2f} GB, written in {time.perf_counter() - started:.0f} s", flush=True
         )
-        subprocess.run([sys.executable, "-m", "tests.bench.datafetch.datafetch_csv", name], check=True)
+        command = [sys.executable, "-m", "tests.bench.datafetch.datafetch_csv", name]
+        await asyncio.to_thread(subprocess.run, command, check=True)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        open_table(Path(sys.argv[1]))
-    else:
-        main()
+    open_table(Path(sys.argv[1]))
