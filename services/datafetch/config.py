@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 from fathom.core.config import Settings
 from fathom.services.datafetch.sources.config import ConnectorsConfig
@@ -25,6 +25,12 @@ class Config(Settings):
     """Folder built by ``python -m fathom.services.datafetch.warehouse.build_tables``."""
     semantic: list[SemanticFolder] = Field(default_factory=list)
     """Additional semantic folders; later ones override earlier ones."""
+    databases: dict[str, SecretStr] = Field(default_factory=dict)
+    """Databases that have tables of their own, by name: URLs of PostgreSQL (``postgresql://…``).
+
+    A table of a semantic folder names one (``database``, ``relation``); queries are computed there, read only."""
+    database_connections: int = Field(default=4, ge=1, le=100)
+    """Maximum number of connections to one database."""
     threads: int = Field(default=2, ge=1)
     """Number of DuckDB threads."""
     query_seconds: float = Field(default=30.0, gt=0)

@@ -35,6 +35,7 @@ from fathom.services.datafetch.query import formulas
 from fathom.services.datafetch.query.free_sql import SqlFallback
 from fathom.services.datafetch.query.gaps import find_gaps
 from fathom.services.datafetch.query.model import ROWS, Column, Missing, Query, Result, Sheet
+from fathom.services.datafetch.query.placing import PartComputer
 from fathom.services.datafetch.query.planner import NAMELESS, Part, Planner, limit_to_as_of
 from fathom.services.datafetch.query.result import (
     describe_column,
@@ -43,9 +44,9 @@ from fathom.services.datafetch.query.result import (
     make_sheet,
     select_columns,
 )
-from fathom.services.datafetch.query.sql.compiler import Compiler
 from fathom.services.datafetch.query.sql.text import run_sql
-from fathom.services.datafetch.warehouse.database import StoredIndicator, Warehouse
+from fathom.services.datafetch.warehouse.database import Warehouse
+from fathom.services.datafetch.warehouse.elsewhere import Database
 
 # Bounds of one request: parsing time grows with the length, memory and statement with names.
 MAX_QUESTION_CHARS = 2_000
@@ -59,6 +60,8 @@ CACHE_BYTES = 64 << 20
 READING_BYTES, MENTION_BYTES = 8 << 20, 512
 # Programs of questions, each with its steps and words.
 PROGRAM_BYTES = 4 << 20
+# What a database has may change while the service runs; results are shared by those who ask together.
+DATABASE_TTL_S = 30.0
 # Words for periods ("last year") may count from today.
 READING_S = 600.0
 
@@ -131,8 +134,11 @@ class Engine:
             size_of=measure_bytes,
             # One large result must not displace everything else.
             max_entry_bytes=CACHE_BYTES // 4,
+            # Files have the content of the start; a database goes on.
+            ttl_s=DATABASE_TTL_S if config.databases else math.inf,
         )
         self._planner: Planner
+        self._computer: PartComputer
         self.matcher: Matcher
         self.catalog: CatalogSearch
         self.reader: Reader
@@ -154,19 +160,28 @@ class Engine:
         users = [(item.folder, item.data or item.folder) for item in self._config.semantic]
         self.layer = load([*bundled, *users])
         # Before the names: the warehouse adds the indicators that only the tables know.
-        self._warehouse = Warehouse(self.layer, self._config.threads)
+        self._warehouse = Warehouse(self.layer, self._config.threads, self._open_databases())
         self.layer.index_names()
         self.snapshot = self.manifest.snapshot
         if users:
             # The bundled manifest says nothing of a user's files, whose change must give another snapshot.
             self.snapshot = content_hash([self.snapshot, *(fingerprint_folder(folder, data) for folder, data in users)])
         self._planner = Planner(self.layer, self.warehouse)
+        self._computer = PartComputer(self.layer, self.warehouse, self._config.query_seconds)
         own = self._config.frameworks_dir
         self.frameworks = load_frameworks(BUNDLED) if own is None else load_frameworks(BUNDLED, own)
         # Questions match only the catalog's own names; names from frameworks merely suggest candidates.
         self.matcher = Matcher(self.layer.indicators.values(), generic=load_function_words())
         self.reader = Reader(self.layer, self.matcher, self.find_latest_day)
         self.catalog = CatalogSearch(self.layer, self.match)
+
+    def _open_databases(self) -> dict[str, Database]:
+        """Return the databases that have tables; they are connected to when something is asked of them."""
+        config = self._config
+        return {
+            name: Database(name, url.get_secret_value(), config.database_connections, config.query_seconds)
+            for name, url in config.databases.items()
+        }
 
     async def warm_up(self) -> None:
         """Begin to load the encoder and what is made with it, so that the first question need not wait for it."""
@@ -462,8 +477,7 @@ class Engine:
         self, part: Part, query: Query, as_of: date | None, layout: str
     ) -> tuple[Sheet | None, list[Missing]]:
         """Return the sheet of one part, or None when it is empty, and its missing items."""
-        compiled = Compiler(self.layer, query, as_of).compile(part, layout, self._find_rates())
-        table = await self.warehouse.fetch(compiled.sql, compiled.parameters, self._config.query_seconds)
+        table = await self._computer.compute(part, query, as_of, layout)
         if layout == "summary" and query.kind and table.num_rows:
             table = select_columns(table, query)
             if table is None:
@@ -506,9 +520,6 @@ class Engine:
         found = [f"rows:{item}" for item in query.statistics if item in ROWS]
         found += ["summary"] if any(item not in ROWS for item in query.statistics) else []
         return found or ["wide"]
-
-    def _find_rates(self) -> StoredIndicator | None:
-        return next(iter(self.warehouse.stored.get("eur_rate", ())), None)
 
     def _report_no_rows(self, part: Part, query: Query) -> Missing:
         names = ", ".join(measure.spec.name for measure in part.measures)

@@ -8,6 +8,10 @@ from typing import Any
 from fathom.core.errors import CorruptData, InvalidField, MissingExtra
 
 FORMATS = (".parquet", ".csv", ".tsv", ".xlsx")
+# A file of this size or more is read in place; a CSV of it is first written as Parquet.
+LARGE_BYTES = 64 << 20
+# What the conversion of a large CSV may hold; it takes as much whether the file has one gigabyte or five.
+SCAN_MEMORY = "512MB"
 
 
 def import_duckdb() -> Any:
@@ -45,6 +49,31 @@ def resolve_inside(root: Path, path: str) -> Path:
     return target
 
 
+def is_large_csv(path: Path) -> bool:
+    """Return whether a file is a CSV that is scanned instead of held in memory."""
+    return path.suffix.lower() in (".csv", ".tsv") and path.stat().st_size >= LARGE_BYTES
+
+
+def read_csv_sql(path: Path) -> str:
+    """Return SQL that reads a CSV or TSV strictly, with the types that all of its rows allow."""
+    # DuckDB guesses the comma by itself; a TSV with commas in its texts would mislead it.
+    separator = ", delim='\t'" if path.suffix.lower() == ".tsv" else ""
+    return (
+        f"select * from read_csv({quote_literal(str(path))}, header=true, strict_mode=true, sample_size=-1{separator})"
+    )
+
+
+def convert_csv(path: Path, target: Path) -> None:
+    """Write a CSV as Parquet by scanning it, within a bound of memory; raises ``CorruptData`` like ``create_table``."""
+    module = import_duckdb()
+    limits = {"threads": 2, "memory_limit": SCAN_MEMORY, "temp_directory": str(target.parent)}
+    try:
+        with module.connect(":memory:", config=limits) as connection:
+            connection.execute(f"copy ({read_csv_sql(path)}) to {quote_literal(str(target))} (format parquet)")
+    except module.Error as error:
+        raise CorruptData(str(path), " ".join(str(error).split())[:300]) from error
+
+
 def create_table(connection: Any, name: str, path: Path, sheet: str = "", *, view: bool = False) -> list[str]:
     """Create the table ``name`` (with ``view``, for a parquet file, a view) from a file and return its columns.
 
@@ -62,12 +91,7 @@ def create_table(connection: Any, name: str, path: Path, sheet: str = "", *, vie
             connection.execute(f"create table {quote(name)} as select * from incoming")
             connection.unregister("incoming")
         else:
-            # DuckDB guesses the comma by itself; a TSV with commas in its texts would mislead it.
-            separator = ", delim='\t'" if suffix == ".tsv" else ""
-            connection.execute(
-                f"create table {quote(name)} as select * from read_csv({quote_literal(str(path))}, header=true,"
-                f" strict_mode=true, sample_size=-1{separator})"
-            )
+            connection.execute(f"create table {quote(name)} as {read_csv_sql(path)}")
     except module.Error as error:
         # DuckDB's messages repeat the row that failed, which may be long.
         raise CorruptData(str(path), " ".join(str(error).split())[:300]) from error

@@ -120,15 +120,17 @@ class PublishedSpec(Settings):
 
 
 class TableSpec(Settings):
-    """A file with values.
+    """A file with values, or a table of a database with the name ``relation`` ("schema.table").
 
     A *wide* table has one row per entity and period, with ``columns`` mapping its columns to indicators. A *long* one
     has the columns ``entity``, ``indicator``, ``date`` and ``value``, and ``series`` may name a file that describes
-    them. ``sentinels`` are numbers for "not known"; they become nulls.
+    them; in a database they are relations there. ``sentinels`` are numbers for "not known"; they become nulls.
     """
 
     id: str
-    path: str
+    path: str = ""
+    database: str = ""
+    relation: str = ""
     layout: Literal["wide", "long"] = "wide"
     series: str = ""
     entity: str = "entity"
@@ -152,6 +154,8 @@ class TableSpec(Settings):
             raise ValueError(f"{self.id!r} is no identifier")
         if self.layout == "wide" and not self.columns:
             raise ValueError(f"{self.id}: a wide table needs columns")
+        if bool(self.path) == bool(self.database) or bool(self.database) != bool(self.relation):
+            raise ValueError(f"{self.id}: give the path of a file, or a database and a relation in it")
         return self
 
 

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import calendar
+import tempfile
 import threading
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from fathom.core.errors import CorruptData, DeadlineExceeded, InvalidField
+from fathom.core.errors import CorruptData, DeadlineExceeded, DependencyFailed, InvalidField
 from fathom.services.datafetch.catalog.codes import CN_SQL
 from fathom.services.datafetch.catalog.files import (
+    LARGE_BYTES,
+    convert_csv,
     create_table,
     import_duckdb,
+    is_large_csv,
     quote,
     quote_literal,
     require_columns,
@@ -24,6 +29,8 @@ from fathom.services.datafetch.catalog.files import (
 )
 from fathom.services.datafetch.catalog.layer import Failure, Layer
 from fathom.services.datafetch.catalog.schema import Frequency, IndicatorSpec, TableSpec
+from fathom.services.datafetch.warehouse import relations
+from fathom.services.datafetch.warehouse.elsewhere import Database
 from fathom.services.datafetch.warehouse.statements import run_statement
 
 LONG_COLUMNS = ["entity", "indicator", "date", "value"]
@@ -70,15 +77,37 @@ class StoredIndicator:
     vintages: bool
     members: Mapping[str, SeriesFacts]
 
+    @property
+    def source(self) -> str:
+        """Return SQL for the relation: its name, or for a table of another database what reads it."""
+        return self.relation if self.table.database else quote(self.relation)
 
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a statement runs: in the ``database``, or here ("") with ``rows`` that were fetched from others."""
+
+    database: str = ""
+    rows: Mapping[str, Any] = field(default_factory=dict)
+
+
+HERE = Placement()
 # The codes go into a prompt; more would crowd out the question.
 HINTED = 120
 
 
 class Warehouse:
-    """All tables of a layer, read-only; every call uses its own cursor."""
+    """All tables of a layer, read-only; every call uses its own cursor.
 
-    def __init__(self, layer: Layer, threads: int = 2) -> None:
+    ``databases`` are those that have tables of their own, by the names that tables give for them.
+    """
+
+    def __init__(
+        self, layer: Layer, threads: int = 2, databases: Mapping[str, Database] = MappingProxyType({})
+    ) -> None:
+        self._databases = databases
+        # For files too large for memory; empty otherwise.
+        self._scratch = tempfile.TemporaryDirectory(prefix="fathom-tables-", ignore_cleanup_errors=True)
         self._connection = import_duckdb().connect(":memory:")
         self._connection.execute(f"set threads = {int(threads)}")
         self.stored: dict[str, list[StoredIndicator]] = defaultdict(list)
@@ -86,11 +115,14 @@ class Warehouse:
         allowed = []
         for spec, root in layer.tables:
             try:
+                if spec.database:
+                    self._register_elsewhere(spec)
+                    continue
                 path = resolve_inside(root, spec.path)
-                allowed.append(str(path))
+                allowed += [str(path), *(str(self._name_scratch(spec, kind)) for kind in ("raw", "copy"))]
                 (self._register_long if spec.layout == "long" else self._copy_wide)(spec, path, root)
             # One broken table must not take the others away; its reason is shown by ListSources.
-            except (CorruptData, InvalidField) as error:
+            except (CorruptData, InvalidField, DependencyFailed, DeadlineExceeded) as error:
                 layer.failures.append(Failure(spec.id, error.message))
         # Large tables are read in place, so their files stay readable; everything else is closed for every statement,
         # also for those that a model writes.
@@ -129,6 +161,9 @@ class Warehouse:
 
     def close(self) -> None:
         self._connection.close()
+        self._scratch.cleanup()
+        for database in self._databases.values():
+            database.close()
 
     def find_series(self, entity: str, indicator: str) -> tuple[StoredIndicator, SeriesFacts] | None:
         """Return the table and facts of a series, or None; of several tables the first one declared."""
@@ -142,12 +177,19 @@ class Warehouse:
         """Return all entities that have an indicator."""
         return list(dict.fromkeys(entity for stored in self.stored.get(indicator, ()) for entity in stored.members))
 
-    async def fetch(self, statement: str, parameters: Sequence[Any], seconds: float) -> Any:
-        """Return the Arrow table of a statement; raises ``DeadlineExceeded`` after ``seconds``."""
-        return await asyncio.to_thread(self._fetch, statement, parameters, seconds)
+    async def fetch(self, statement: str, parameters: Sequence[Any], seconds: float, plan: Placement = HERE) -> Any:
+        """Return the Arrow table of a statement; raises ``DeadlineExceeded`` after ``seconds``.
 
-    def _fetch(self, statement: str, parameters: Sequence[Any], seconds: float) -> Any:
+        ``plan`` says in which database it runs, or which rows of others it reads here.
+        """
+        if plan.database:
+            return await asyncio.to_thread(self._databases[plan.database].run, statement, parameters, seconds)
+        return await asyncio.to_thread(self._fetch, statement, parameters, seconds, plan.rows)
+
+    def _fetch(self, statement: str, parameters: Sequence[Any], seconds: float, rows: Mapping[str, Any]) -> Any:
         cursor = self._connection.cursor()
+        for name, table in rows.items():
+            cursor.register(name, table)
         # DuckDB has no time limit of its own.
         timer = threading.Timer(seconds, cursor.interrupt)
         timer.start()
@@ -159,18 +201,51 @@ class Warehouse:
             timer.cancel()
             cursor.close()
 
+    def _name_scratch(self, spec: TableSpec, kind: str) -> Path:
+        return Path(self._scratch.name) / f"{spec.id}.{kind}.parquet"
+
+    def _convert_large(self, path: Path, spec: TableSpec) -> Path:
+        """Return the file to read: a large CSV as Parquet, any other one as it is."""
+        if not is_large_csv(path):
+            return path
+        target = self._name_scratch(spec, "raw")
+        convert_csv(path, target)
+        return target
+
+    def _register_elsewhere(self, spec: TableSpec) -> None:
+        """Register a table of a database; nothing of it is copied."""
+        database = self._databases.get(spec.database)
+        if database is None:
+            where = f"semantic.{spec.id}.database"
+            raise InvalidField(where, f"{spec.database!r} is not in datafetch.databases")
+        unknown = [ident for ident in spec.columns.values() if ident not in self._layer.indicators]
+        if unknown:
+            raise InvalidField(f"semantic.{spec.id}.columns", f"no indicator {', '.join(map(repr, unknown))}")
+        texts = [ident for ident in spec.columns.values() if self._layer.indicators[ident].text]
+        source = relations.compile_source(spec, database, texts)
+        if spec.layout == "wide":
+            self._add_wide(spec, source, *relations.list_wide_entities(database, source))
+            return
+        rows = relations.list_long_series(spec, database, source)
+        self._add_long(spec, source, rows if spec.series else self._complete_series(spec, rows))
+
     def _register_long(self, spec: TableSpec, path: Path, root: Path) -> None:
         """Register a long table and its series; a parquet file of 64 MiB or more is read in place."""
-        columns = create_table(self._connection, f"t_{spec.id}", path, spec.sheet, view=True)
+        read = self._convert_large(path, spec)
+        columns = create_table(self._connection, f"t_{spec.id}", read, spec.sheet, view=True)
         require_columns(columns, [*LONG_COLUMNS, spec.published.column if spec.published else ""], path)
         relation = f"t_{spec.id}"
-        if path.stat().st_size < 64 << 20:
+        if path.stat().st_size < LARGE_BYTES and read == path:
             # Small enough for memory, where a lookup takes a third of the time.
             self._connection.execute(f"create table m_{spec.id} as select * from {quote(relation)}")
             relation = f"m_{spec.id}"
+        self._add_long(spec, relation, self._list_series(spec, relation, root))
+
+    def _add_long(self, spec: TableSpec, relation: str, listed: Sequence[tuple[Any, ...]]) -> None:
+        """Add the series of a long table, with their indicators."""
         members: dict[str, dict[str, SeriesFacts]] = defaultdict(dict)
         names: dict[str, tuple[str, str, Frequency]] = {}
-        for series in self._list_series(spec, relation, root):
+        for series in listed:
             entity, indicator, name, unit, frequency, source, first, last, basis = series
             density = Frequency(frequency)
             # The first and the last date stand for all: a series is dated by one rule.
@@ -207,13 +282,18 @@ class Warehouse:
         rows = self._fetch_all(
             f"select entity, indicator, min(date)::date, max(date)::date from {quote(relation)} group by 1, 2"
         )
+        return self._complete_series(spec, rows)
+
+    def _complete_series(self, spec: TableSpec, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Return the facts of series of which entity, indicator, first and last date are known."""
         known, source = self._layer.indicators, get_source(spec)
         facts = {i: (known[i].name, known[i].unit, known[i].basis) if i in known else ("", "", "") for _, i, *_ in rows}
         return [(e, i, *facts[i][:2], spec.frequency, source, *span, facts[i][2]) for e, i, *span in rows]
 
     def _copy_wide(self, spec: TableSpec, path: Path, root: Path) -> None:
         """Copy a wide table with uniform keys: entity, date, published, n (row of the file), and its indicators."""
-        columns = create_table(self._connection, f"r_{spec.id}", path, spec.sheet)
+        read = self._convert_large(path, spec)
+        columns = create_table(self._connection, f"r_{spec.id}", read, spec.sheet, view=read != path)
         own = spec.published.column if spec.published and not spec.published.path else ""
         require_columns(columns, [spec.entity, spec.period, own, *spec.columns], path)
         unknown = [ident for ident in spec.columns.values() if ident not in self._layer.indicators]
@@ -221,9 +301,17 @@ class Warehouse:
             raise InvalidField(f"semantic.{spec.id}.columns", f"no indicator {', '.join(map(repr, unknown))}")
         relation = f"t_{spec.id}"
         self._check(spec, path)
-        self._connection.execute(compile_wide_copy(spec, relation, self._load_publication_dates(spec, root)))
-        # The raw copy would double the memory.
-        self._connection.execute(f"drop table {quote(f'r_{spec.id}')}")
+        chosen = compile_wide_copy(spec, self._load_publication_dates(spec, root))
+        if read != path:
+            target = quote_literal(str(self._name_scratch(spec, "copy")))
+            # Not sorted, which would need the whole of it; the file's own order lets rows be skipped where it is by
+            # entity or day.
+            self._connection.execute(f"copy ({chosen}) to {target} (format parquet)")
+            self._connection.execute(f"create view {quote(relation)} as select * from read_parquet({target})")
+        else:
+            self._connection.execute(f"create table {quote(relation)} as {chosen} order by entity, date")
+            # The raw copy would double the memory.
+            self._connection.execute(f"drop table {quote(f'r_{spec.id}')}")
         rows = self._fetch_all(
             f"select entity, min(date), max(date), count(*) > count(distinct date) from {quote(relation)} group by 1"
         )
@@ -231,13 +319,21 @@ class Warehouse:
             raise CorruptData(str(path), "has no row")
         # Several rows for one entity and date are versions of it.
         vintages = any(row[3] for row in rows)
-        span = min(row[1] for row in rows), max(row[2] for row in rows)
+        self._add_wide(
+            spec, relation, [row[0] for row in rows], min(row[1] for row in rows), max(row[2] for row in rows), vintages
+        )
+
+    def _add_wide(
+        self, spec: TableSpec, relation: str, entities: Sequence[str], first: date, last: date, vintages: bool
+    ) -> None:
+        """Add the indicators of a wide table."""
+        span = first, last
         for ident in dict.fromkeys(spec.columns.values()):
             known = self._layer.indicators[ident]
             facts = SeriesFacts(
                 known.unit, spec.frequency, get_source(spec), spec.vendor, *span, spec.frequency in REGULAR, known.basis
             )
-            found = dict.fromkeys((row[0] for row in rows), facts)
+            found = dict.fromkeys(entities, facts)
             self.stored[ident].append(StoredIndicator(known, spec, relation, vintages, found))
 
     def _check(self, spec: TableSpec, path: Path) -> None:
@@ -281,8 +377,8 @@ class Warehouse:
         return rows
 
 
-def compile_wide_copy(spec: TableSpec, relation: str, published: str) -> str:
-    """Return SQL that copies a raw table with uniform keys."""
+def compile_wide_copy(spec: TableSpec, published: str) -> str:
+    """Return SQL for the rows of a raw table with uniform keys."""
     values = [f"r.{quote(column)} as {quote(ident)}" for column, ident in spec.columns.items()]
     period = PERIODS[spec.period_kind].format(quote(spec.period))
     own = spec.published is not None and not spec.published.path
@@ -295,8 +391,8 @@ def compile_wide_copy(spec: TableSpec, relation: str, published: str) -> str:
     join = f" left join {quote(published)} p on p.entity = r.entity__ and p.date = r.date__" if published else ""
     public = "coalesce(p.published, r.published__)" if published else "r.published__"
     return (
-        f"create table {quote(relation)} as select r.entity__ as entity, r.date__ as date,"
-        f" {public} as published, r.n__ as n, {', '.join(values)} from ({inner}) r{join} order by entity, date"
+        f"select r.entity__ as entity, r.date__ as date, {public} as published, r.n__ as n, {', '.join(values)}"
+        f" from ({inner}) r{join}"
     )
 
 

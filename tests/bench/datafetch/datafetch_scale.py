@@ -1,6 +1,7 @@
 """How long a query takes on the bundled tables and on a table of 50 million rows, and what a group of eight costs.
 
-Baselines of the same run: the parquet file read by DuckDB for each query, and eight callers each on their own.
+Baselines of the same run: the parquet file read by DuckDB for each query, eight callers each on their own, and for
+tables in PostgreSQL (``FATHOM_BENCH_POSTGRES_ROWS``) a plain SELECT there.
 """
 
 from __future__ import annotations
@@ -14,15 +15,18 @@ import time
 from collections.abc import Awaitable, Callable
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
 from fathom.services.datafetch.config import Config, SemanticFolder
 from fathom.services.datafetch.engine import Engine
 from fathom.services.datafetch.query.model import Query
+from tests.support.postgres import serve_postgres
 
 TABLES = Path(".fathom/data/tables")
 ROWS = int(os.environ.get("FATHOM_BENCH_ROWS", "50000000"))
+POSTGRES_ROWS = int(os.environ.get("FATHOM_BENCH_POSTGRES_ROWS", "5000000"))
 ENTITIES, QUERIES, GROUP = 2_000, 60, 8
 YAML = """version: 1
 tables:
@@ -94,6 +98,69 @@ async def run() -> None:
         plain = await print_median("the file by DuckDB", lambda: scan_file(str(folder / "large.parquet"), wide()))
         print(f"{'ratio':<34}{ours / plain:>9.2f}")
         await large.close()
+    with serve_postgres() as url:
+        await compare_in_postgres(url)
+
+
+async def compare_in_postgres(url: str) -> None:
+    """Print what a query over a table in PostgreSQL takes, beside a plain SELECT of the same rows there."""
+    import psycopg
+
+    days = POSTGRES_ROWS // (ENTITIES * 5)
+    with psycopg.connect(url, autocommit=True) as connection, tempfile.TemporaryDirectory() as name:
+        started = time.perf_counter()
+        connection.execute(
+            "create unlogged table large as select 'E' || lpad((i / %s %% %s)::text, 4, '0') as entity,"
+            " 'x' || (i / %s) as indicator, date '1990-01-01' + (i %% %s)::int as date,"
+            " (hashint8(i) %% 100000) / 100.0::float8 as value from generate_series(0::bigint, %s) i",
+            [days, ENTITIES, days * ENTITIES, days, days * ENTITIES * 5 - 1],
+            prepare=False,
+        )
+        connection.execute("create index on large (indicator, entity, date)")
+        connection.execute("analyze large")
+        connection.execute(
+            "create table large_series as select entity, indicator, 'value ' || indicator as name, 'points' as unit,"
+            " 'daily' as frequency, 'synthetic' as source, min(date) as first_date, max(date) as as_of from large"
+            " group by entity, indicator"
+        )
+        print(f"{POSTGRES_ROWS:,} rows in PostgreSQL, with an index, in {time.perf_counter() - started:.0f} s")
+        folder = Path(name)
+        place = "database: bench, relation: large, series: large_series"
+        names = "".join(f"  - {{id: E{n:04d}, name: Entity {n:04d}, kind: other}}\n" for n in range(ENTITIES))
+        text = YAML.replace("path: large.parquet, series: series.parquet", place) + names
+        (folder / "large.yaml").write_text(text, encoding="utf-8")
+        settings: dict[str, Any] = {"databases": {"bench": url}, "semantic": [SemanticFolder(folder=folder)]}
+        engine = Engine(Config(data_dir=TABLES, cache_entries=0, **settings))
+        await engine.start()
+        rng = random.Random(3)
+
+        def draw() -> Query:
+            who = tuple(f"E{n:04d}" for n in rng.sample(range(ENTITIES), 2))
+            return Query(who, (f"x{rng.randrange(5)}",), date(1990, 1, 1), date(1999, 12, 31))
+
+        async def select(settings: str = "") -> None:
+            query = draw()
+
+            def read() -> None:
+                if settings:
+                    connection.execute(settings, prepare=False)
+                connection.execute(
+                    "select entity, date, value from large where indicator = %s and entity in (%s, %s)"
+                    " and date between %s and %s order by date",
+                    [query.indicators[0], *query.entities, query.start, query.end],
+                ).fetchall()
+
+            await asyncio.to_thread(read)
+
+        ours = await print_median(
+            f"Query, {POSTGRES_ROWS / 1e6:.0f} million rows there", lambda: engine.run(draw(), None)
+        )
+        plain = await print_median("plain SELECT there, by its index", select)
+        print(f"{'ratio':<34}{ours / plain:>9.2f}")
+        by_scan = "set enable_indexscan = off; set enable_bitmapscan = off; set enable_indexonlyscan = off"
+        plain = await print_median("plain SELECT there, by a scan", lambda: select(by_scan), 10)
+        print(f"{'ratio':<34}{ours / plain:>9.2f}")
+        await engine.close()
 
 
 async def scan_file(path: str, query: Query) -> None:
@@ -110,10 +177,10 @@ async def scan_file(path: str, query: Query) -> None:
     await asyncio.to_thread(read)
 
 
-async def print_median(title: str, once: Callable[[], Awaitable[object]]) -> float:
+async def print_median(title: str, once: Callable[[], Awaitable[object]], count: int = QUERIES) -> float:
     """Print and return the median, in milliseconds."""
     times = []
-    for _ in range(QUERIES):
+    for _ in range(count):
         started = time.perf_counter()
         await once()
         times.append((time.perf_counter() - started) * 1e3)

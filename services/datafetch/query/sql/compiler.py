@@ -11,9 +11,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from types import MappingProxyType
 from typing import Any
 
 from fathom.services.datafetch.catalog.files import quote, quote_literal
@@ -47,9 +48,11 @@ class Statement:
 class Compiler:
     """A compiler of the parts of one query."""
 
-    def __init__(self, layer: Layer, query: Query, as_of: date | None) -> None:
+    def __init__(
+        self, layer: Layer, query: Query, as_of: date | None, fetched: Mapping[int, str] = MappingProxyType({})
+    ) -> None:
         self._layer, self._query = layer, query
-        self._observed = SourceRows(query, as_of)
+        self._observed = SourceRows(query, as_of, fetched)
 
     def compile(self, part: Part, layout: str, rates: StoredIndicator | None) -> Statement:
         """Compile a part; ``layout`` is "wide", "long", "summary" or "rows:" and a statistic.
@@ -58,7 +61,7 @@ class Compiler:
         """
         levels = FormulaCompiler(part.frequency, self._layer.indicators)
         measures = [(m, *levels.compile(m.node)) for m in part.measures]
-        inputs = list(dict.fromkeys(leaf for m in part.measures for leaf in formulas.list_leaves(m.node)))
+        inputs = list_inputs(part)
         # Filled in the order of the placeholders: each step appends its values when it is compiled, so the steps must
         # be compiled in the order of the text.
         parameters: list[Any] = []
@@ -140,15 +143,16 @@ class Compiler:
         parameters += [self._observed.find_first_day(part, layout), self._query.end]
         # The spine of an open period reaches from the first to the last value.
         return (
-            f"select distinct last_day(unnest(generate_series(date_trunc('{bucket}', coalesce(?::date, min(date))"
-            f"::timestamp), coalesce(?::date, max(date))::timestamp, interval '{step} months'))"
-            f" + interval '{step - 1} months')::date as date from rows"
+            f"select distinct last_day(s.period + interval '{step - 1} months')::date as date from"
+            f" (select date_trunc('{bucket}', coalesce(cast(? as date), min(date))::timestamp) as first,"
+            " coalesce(cast(? as date), max(date))::timestamp as last from rows) e"
+            f" cross join unnest(generate_series(e.first, e.last, interval '{step} months')) as s(period)"
         )
 
     def _bind_entities(self, part: Part, parameters: list[Any]) -> str:
         for entity in part.entities:
             parameters += [entity.id, entity.name_zh or entity.name, self._layer.get_calendar(entity).fiscal_year_end]
-        return ", ".join("(?, ?, ?::int)" for _ in part.entities)
+        return ", ".join("(?, ?, cast(? as int))" for _ in part.entities)
 
     def _pivot(self, inputs: Sequence[str]) -> str:
         columns = []
@@ -170,6 +174,7 @@ class Compiler:
             {c for m in measures if m.conversion.target for c in (m.conversion.source, m.conversion.target)}
         )
         steps, joins, columns = [], [], []
+        days = ", ".join(f"({number})" for number in range(RATE_DAYS + 1))
         for currency in wanted:
             # Rates are stored per euro, so the euro's own is one.
             if currency == "EUR":
@@ -177,13 +182,16 @@ class Compiler:
                 continue
             name, shown = quote(f"rate_{currency}"), quote(f"fx_{currency}")
             parameters.append(currency)
+            # A rate holds until the next one, at most a week: a row for each of these days, so that a join by equality
+            # finds the last rate up to a date on every engine.
             steps.append(
-                f"{name} as (select date::date as day, value as rate from {quote(rates.relation)}"
-                f" where indicator = 'eur_rate' and entity = ?)"
+                f"{name} as (select (r.day + k.days)::date as day, r.rate from (select date::date as day,"
+                f" value as rate, lead(date::date) over (order by date::date) as next from {rates.source}"
+                f" where indicator = 'eur_rate' and entity = ?) r cross join (values {days}) k(days)"
+                " where r.next is null or r.day + k.days < r.next)"
             )
-            joins.append(f"asof left join {name} on {name}.day <= {below}.date")
-            columns.append(f"case when {below}.date - {name}.day <= {RATE_DAYS} then {name}.rate end as {shown}")
-        # An as-of join takes the last rate up to each date; weekends have none.
+            joins.append(f"left join {name} on {name}.day = {below}.date")
+            columns.append(f"{name}.rate as {shown}")
         steps.append(f"converted as (select {below}.*, {', '.join(columns)} from {below} {' '.join(joins)})")
         return steps
 
@@ -269,6 +277,11 @@ class Compiler:
         if self._query.tail > 0 and not limit:
             return f"select * from ({rows} order by date desc, entity limit {int(self._query.tail)}) order by {order}"
         return f"{rows} order by {order}{limit}"
+
+
+def list_inputs(part: Part) -> list[str]:
+    """Return the stored indicators that a part's measures are computed from."""
+    return list(dict.fromkeys(leaf for m in part.measures for leaf in formulas.list_leaves(m.node)))
 
 
 def name_column(measure: Measure) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
+from types import MappingProxyType
 from typing import Any
 
 from fathom.domain.periods.period import shift_months
@@ -21,8 +22,9 @@ LAG_DAYS = {Frequency.MONTHLY: 30, Frequency.QUARTERLY: 60, Frequency.ANNUAL: 90
 class SourceRows:
     """A builder of the SELECT over the stored rows of one query."""
 
-    def __init__(self, query: Query, as_of: date | None) -> None:
-        self._query, self._as_of = query, as_of
+    def __init__(self, query: Query, as_of: date | None, fetched: Mapping[int, str] = MappingProxyType({})) -> None:
+        """Store the query; ``fetched`` are relations with rows of other databases, by ``id`` of the indicator there."""
+        self._query, self._as_of, self._fetched = query, as_of, fetched
 
     def find_first_day(self, part: Part, layout: str) -> date | None:
         """Return the first day to read: the query's start less the months that formulas and the layout look back.
@@ -40,17 +42,15 @@ class SourceRows:
 
     def compile(self, part: Part, inputs: Sequence[str], layout: str, parameters: list[Any]) -> str:
         selects = []
-        for ident in inputs:
-            tables: dict[str, tuple[StoredIndicator, list[str]]] = {}
-            for entity in part.entities:
-                where = part.facts.get((entity.id, ident))
-                if where is not None:
-                    tables.setdefault(where[0].table.id, (where[0], []))[1].append(entity.id)
-            for stored, entities in tables.values():
-                selects.append(self._compile_indicator(stored, entities, self.find_first_day(part, layout), parameters))
+        for stored, entities in list_stored(part, inputs):
+            fetched = self._fetched.get(id(stored))
+            if fetched is not None:
+                selects.append(f"select entity, indicator, date, number, text from {quote(fetched)}")
+                continue
+            selects.append(self.compile_indicator(stored, entities, self.find_first_day(part, layout), parameters))
         return " union all ".join(selects)
 
-    def _compile_indicator(
+    def compile_indicator(
         self, stored: StoredIndicator, entities: list[str], start: date | None, parameters: list[Any]
     ) -> str:
         """Return SQL for the rows of one indicator in one table.
@@ -93,7 +93,7 @@ class SourceRows:
             )
         return (
             f"select entity, ? as indicator, date::date as date, {number} as number, {text} as text from"
-            f" {quote(stored.relation)} where {' and '.join(conditions)}{latest}"
+            f" {stored.source} where {' and '.join(conditions)}{latest}"
         )
 
     def _compile_publication(self, stored: StoredIndicator) -> str:
@@ -102,6 +102,19 @@ class SourceRows:
         delayed = f"(date::date + {int(days)})" if days else "date::date"
         has = table.published is not None or table.layout == "wide"
         return f"coalesce(published, {delayed})" if has else delayed
+
+
+def list_stored(part: Part, inputs: Sequence[str]) -> list[tuple[StoredIndicator, list[str]]]:
+    """Return the stored indicators that inputs are read from, each with its entities."""
+    found = []
+    for ident in inputs:
+        tables: dict[str, tuple[StoredIndicator, list[str]]] = {}
+        for entity in part.entities:
+            where = part.facts.get((entity.id, ident))
+            if where is not None:
+                tables.setdefault(where[0].table.id, (where[0], []))[1].append(entity.id)
+        found += list(tables.values())
+    return found
 
 
 def find_delay_days(stored: StoredIndicator) -> int:

@@ -75,7 +75,7 @@ def compile_aggregate(statistic: Statistic, start: date | None, grouped: bool, c
         Statistic.RETURN: f"100 * ({LAST_VALUE} / nullif({begin}, 0) - 1)",
         Statistic.CHANGE: f"{LAST_VALUE} - {begin}",
         Statistic.CAGR: f"100 * (pow({LAST_VALUE} / nullif({begin}, 0), {YEAR_DAYS} /"
-        f" nullif(max(date) filter (where inside) - {first_day if grouped else days}, 0)) - 1)",
+        f" nullif(date_diff('day', {first_day if grouped else days}, max(date) filter (where inside)), 0)) - 1)",
         # Sample deviation of simple returns, annualised by the square root of the trading days.
         Statistic.VOLATILITY: f"100 * sqrt({TRADING_DAYS}) * stddev_samp(v / nullif(p, 0) - 1) filter (where inside)",
         Statistic.DRAWDOWN: "100 * min(v / nullif(peak, 0) - 1) filter (where inside)",
