@@ -42,18 +42,19 @@ from fathom.services.gateway.bodies import (
     TodoEdit,
 )
 from fathom.services.gateway.config import Config
-from fathom.services.gateway.engine import Engine
+from fathom.services.gateway.engine import FIGURE_TYPES, UPLOADS, Engine
 from fathom.services.gateway.guard import FIGURE_POLICY, Guard
 from fathom.services.gateway.links.routes import add_links
 from fathom.services.gateway.links.sharing import Sharing
 from fathom.services.gateway.links.store import LinkStore
+from fathom.services.gateway.openai import errors
 from fathom.services.gateway.openai.errors import OpenAiErrors
 from fathom.services.gateway.openai.routes import add_openai
 from fathom.services.gateway.page import add_page
 from fathom.services.gateway.profile.routes import add_profile
 from fathom.services.gateway.reports.naming import name_file
 from fathom.services.gateway.reports.routes import add_reports
-from fathom.services.gateway.schemas import add_message, reference
+from fathom.services.gateway.schemas import add_message, describe_events, describe_json_text, reference
 from fathom.services.gateway.tables import View
 from fathom.services.gateway.trainings import add_trainings
 from fathom.services.gateway.users import Users
@@ -111,9 +112,21 @@ def create_app(
     return app
 
 
-def describe_response(message: type[Message], media_type: str = "application/json") -> dict[int | str, dict[str, Any]]:
+def describe_response(message: type[Message]) -> dict[int | str, dict[str, Any]]:
     """Return the OpenAPI response of a route that answers with a protobuf message's JSON form."""
-    return {200: {"description": "OK", "content": {media_type: {"schema": reference(message)}}}}
+    return {200: {"description": "OK", "content": {"application/json": {"schema": reference(message)}}}}
+
+
+def describe_files(*media_types: str) -> dict[int | str, dict[str, Any]]:
+    """Return the OpenAPI response of a route that answers with a file of one of some media types."""
+    return {200: {"description": "The file", "content": {kind: {} for kind in media_types}}}
+
+
+def describe_stream() -> dict[int | str, dict[str, Any]]:
+    """Return the OpenAPI response of the route that streams a run's events."""
+    event = describe_events(describe_json_text(reference(planner.RunEvent)))
+    event["properties"]["event"] = {"type": "string", "enum": ["run", "failure"]}
+    return {200: {"description": "Events", "content": {"text/event-stream": {"schema": event}}}}
 
 
 def build_openapi_document(app: FastAPI) -> dict[str, Any]:
@@ -124,12 +137,14 @@ def build_openapi_document(app: FastAPI) -> dict[str, Any]:
         # FastAPI documents its own errors; here every error is a problem.
         for name in ("HTTPValidationError", "ValidationError"):
             components.pop(name, None)
-        components["Problem"] = problems.SCHEMA
+        components |= {"Problem": problems.SCHEMA, "OpenAiError": errors.SCHEMA}
         for message in DOCUMENTED_MESSAGES:
             add_message(message, components)
-        failed = {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-        for path in found["paths"].values():
-            for operation in path.values():
+        problem = {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+        rewritten = {"application/json": {"schema": {"$ref": "#/components/schemas/OpenAiError"}}}
+        for path, operations in found["paths"].items():
+            failed = rewritten if errors.is_rewritten(path) else problem
+            for operation in operations.values():
                 operation["responses"].pop("422", None)
                 operation["responses"]["default"] = {"description": "A problem", "content": failed}
         app.openapi_schema = found
@@ -163,7 +178,7 @@ def add_events(app: FastAPI, engine: Engine, config: Config) -> None:
     @app.get(
         "/v1/runs/{run_id}/events",
         response_model=None,
-        responses=describe_response(planner.RunEvent, "text/event-stream"),
+        responses=describe_stream(),
     )
     async def follow_run(
         run_id: RunId,
@@ -225,7 +240,7 @@ def add_run_actions(app: FastAPI, engine: Engine) -> None:
         """State whether the run, with the runs that it delegated and its branches, may become training data."""
         await engine.set_consent(consent_request(body, run_id))
 
-    @app.get("/v1/runs/{run_id}/figures/{figure_id}", response_model=None)
+    @app.get("/v1/runs/{run_id}/figures/{figure_id}", response_model=None, responses=describe_files(*FIGURE_TYPES))
     async def get_figure(run_id: RunId, figure_id: str) -> Response:
         """Return one of the run's figures: Plotly JSON, a picture (PNG, SVG) or HTML, by its media type."""
         content, media_type = await engine.get_figure(run_id, figure_id)
@@ -319,7 +334,9 @@ def add_data(app: FastAPI, engine: Engine) -> None:
         """Return a page of rows of the full table behind a reference."""
         return TablePage(**await engine.get_table_page(sheet_id, View(offset, limit, sort, desc, filter)))
 
-    @app.get("/v1/tables/{sheet_id}/export", response_model=None)
+    @app.get(
+        "/v1/tables/{sheet_id}/export", response_model=None, responses=describe_files(UPLOADS[".csv"], UPLOADS[".xlsx"])
+    )
     async def export_table(
         sheet_id: str,
         format: Annotated[str, Query(description="csv or xlsx")] = "csv",

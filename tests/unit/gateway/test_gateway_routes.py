@@ -571,6 +571,24 @@ async def test_other_files_and_larger_ones_are_refused(door: Door) -> None:
     assert answer.status_code == 413
 
 
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/policy/v1/chat/completions"])
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ('"max_tokens": 2147483648', "max_tokens"),
+        ('"seed": 9223372036854775808', "seed"),
+        ('"messages": [{"role": "user", "content": "half \\ud83d"}]', "body"),
+        ('"metadata": {"half \\ud83d": ""}', "body"),
+    ],
+)
+async def test_what_no_field_can_hold_is_refused_at_the_doors_of_openai(
+    door: Door, path: str, more: str, field: str
+) -> None:
+    asked = '{"model": "rules", "messages": [{"role": "user", "content": "why?"}], "stream": true, ' + more + "}"
+    answer = await door[0].post(path, content=asked, headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, field)
+
+
 @pytest.mark.parametrize(
     ("path", "body", "field"),
     [
