@@ -43,7 +43,7 @@ from fathom.services.gateway.bodies import (
 )
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.engine import FIGURE_TYPES, UPLOADS, Engine
-from fathom.services.gateway.guard import FIGURE_POLICY, Guard
+from fathom.services.gateway.guard import FIGURE_POLICY, Guard, Prefixed
 from fathom.services.gateway.links.routes import add_links
 from fathom.services.gateway.links.sharing import Sharing
 from fathom.services.gateway.links.store import LinkStore
@@ -85,13 +85,15 @@ def create_app(
         # FastAPI's own pages load scripts from another host, which the content policy forbids.
         docs_url=None,
         redoc_url=None,
+        servers=[{"url": config.path_prefix}] if config.path_prefix else None,
     )
     # Small answers would grow by the header. Event streams are left alone by Starlette.
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
     # Added last, so it is the outermost: it refuses before anything is compressed or parsed.
     app.add_middleware(Guard, config=config, telemetry=telemetry, users=users)
-    # But for this one, which only rewrites what the others have refused.
+    # But for these two: one rewrites what the others have refused, the other says below which path all is.
     app.add_middleware(OpenAiErrors)
+    app.add_middleware(Prefixed, prefix=config.path_prefix)
     problems.install_problems(app)
     add_runs(app, engine)
     add_events(app, engine, config)
@@ -132,7 +134,8 @@ def describe_stream() -> dict[int | str, dict[str, Any]]:
 def build_openapi_document(app: FastAPI) -> dict[str, Any]:
     """Return the OpenAPI document, with the contract's messages as components and problems as every route's error."""
     if app.openapi_schema is None:
-        found = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        about = {"title": app.title, "version": app.version, "description": app.description}
+        found = get_openapi(**about, routes=app.routes, servers=app.servers or None)
         components = found.setdefault("components", {}).setdefault("schemas", {})
         # FastAPI documents its own errors; here every error is a problem.
         for name in ("HTTPValidationError", "ValidationError"):
@@ -155,10 +158,10 @@ def add_runs(app: FastAPI, engine: Engine) -> None:
     """Add the routes that start, list and read runs."""
 
     @app.post("/v1/runs", status_code=202, response_model_exclude_none=True)
-    async def start_run(ask: Ask, response: Response) -> Accepted:
+    async def start_run(ask: Ask, request: Request, response: Response) -> Accepted:
         """Start a run; follow it under /v1/runs/{run_id}/events."""
         accepted = Accepted(**await engine.start_run(ask.request()))
-        response.headers["Location"] = f"/v1/runs/{accepted.run_id}"
+        response.headers["Location"] = f"{request.scope['root_path']}/v1/runs/{accepted.run_id}"
         return accepted
 
     @app.get("/v1/runs", response_model=None, responses=describe_response(planner.ListRunsResponse))

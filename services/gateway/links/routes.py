@@ -63,13 +63,13 @@ def add_links(app: FastAPI, sharing: Sharing) -> None:
     """Add the routes."""
 
     @app.post("/v1/links", status_code=201)
-    async def create_link(body: NewLink) -> MadeLink:
+    async def create_link(body: NewLink, request: Request) -> MadeLink:
         """Make a link that shows an answer or a conversation, read only, to others."""
         if body.language not in LANGUAGES:
             raise InvalidField("language", f"must be one of {', '.join(LANGUAGES)}")
         wish = Wish(body.run_id, body.conversation_id, body.audience, body.language, body.lifetime_days * DAY_S)
         made, token = await sharing.create(wish)
-        return MadeLink(**describe_link(made), path=f"/shared/{token}")
+        return MadeLink(**describe_link(made), path=f"{request.scope['root_path']}/shared/{token}")
 
     @app.get("/v1/links")
     async def list_links(

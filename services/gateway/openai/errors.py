@@ -10,6 +10,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fathom.core.errors import FathomError
+from fathom.services.gateway.guard import read_route
 from fathom.services.gateway.problems import MEDIA_TYPE, STATUS
 
 # "/v1/models" itself is not below: its list is the page's too, and the page reads problem details.
@@ -58,7 +59,7 @@ class OpenAiErrors:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_ours = scope["type"] == "http" and is_rewritten(scope["path"])
+        is_ours = scope["type"] == "http" and is_rewritten(read_route(scope))
         await self._app(scope, receive, Rewriting(send) if is_ours else send)
 
 
