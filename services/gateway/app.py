@@ -134,8 +134,13 @@ def describe_stream() -> dict[int | str, dict[str, Any]]:
 def build_openapi_document(app: FastAPI) -> dict[str, Any]:
     """Return the OpenAPI document, with the contract's messages as components and problems as every route's error."""
     if app.openapi_schema is None:
-        about = {"title": app.title, "version": app.version, "description": app.description}
-        found = get_openapi(**about, routes=app.routes, servers=app.servers or None)
+        found = get_openapi(
+            title=app.title,
+            version=app.version,
+            description=app.description,
+            routes=app.routes,
+            servers=app.servers or None,
+        )
         components = found.setdefault("components", {}).setdefault("schemas", {})
         # FastAPI documents its own errors; here every error is a problem.
         for name in ("HTTPValidationError", "ValidationError"):

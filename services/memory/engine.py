@@ -128,8 +128,10 @@ class Engine:
             if known is not None:
                 stored = parse_turn(known[1:])
                 # The stored turn got its number, time, place and perhaps bullets here; only what was said is compared.
-                own = {"number": stored.number, "ended": stored.ended, "parent": stored.parent}
-                expected = replace(turn, bullets=turn.bullets or stored.bullets, **own)
+                bullets = turn.bullets or stored.bullets
+                expected = replace(
+                    turn, number=stored.number, ended=stored.ended, parent=stored.parent, bullets=bullets
+                )
                 if known[0] != conversation or stored != expected:
                     raise Conflict(f"request_id {request_id!r} is another turn", metadata={"field": "request_id"})
                 return stored
