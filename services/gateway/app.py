@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import date
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Header, Path, Query, Request, Response
 from fastapi.middleware.gzip import GZipMiddleware
@@ -27,6 +27,7 @@ from fathom.domain.training_report.reader import TrainingReader
 from fathom.services.gateway import problems
 from fathom.services.gateway.bodies import (
     CONSENTS,
+    MAX_INT32,
     MAX_INT64,
     Accepted,
     Ask,
@@ -41,18 +42,19 @@ from fathom.services.gateway.bodies import (
     TodoEdit,
 )
 from fathom.services.gateway.config import Config
-from fathom.services.gateway.engine import Engine
-from fathom.services.gateway.guard import FIGURE_POLICY, Guard
+from fathom.services.gateway.engine import FIGURE_TYPES, UPLOADS, Engine
+from fathom.services.gateway.guard import FIGURE_POLICY, Guard, Prefixed
 from fathom.services.gateway.links.routes import add_links
 from fathom.services.gateway.links.sharing import Sharing
 from fathom.services.gateway.links.store import LinkStore
+from fathom.services.gateway.openai import errors
 from fathom.services.gateway.openai.errors import OpenAiErrors
 from fathom.services.gateway.openai.routes import add_openai
 from fathom.services.gateway.page import add_page
 from fathom.services.gateway.profile.routes import add_profile
 from fathom.services.gateway.reports.naming import name_file
 from fathom.services.gateway.reports.routes import add_reports
-from fathom.services.gateway.schemas import add_message, reference
+from fathom.services.gateway.schemas import add_message, describe_events, describe_json_text, reference
 from fathom.services.gateway.tables import View
 from fathom.services.gateway.trainings import add_trainings
 from fathom.services.gateway.users import Users
@@ -83,13 +85,15 @@ def create_app(
         # FastAPI's own pages load scripts from another host, which the content policy forbids.
         docs_url=None,
         redoc_url=None,
+        servers=[{"url": config.path_prefix}] if config.path_prefix else None,
     )
     # Small answers would grow by the header. Event streams are left alone by Starlette.
     app.add_middleware(GZipMiddleware, minimum_size=1024, compresslevel=5)
     # Added last, so it is the outermost: it refuses before anything is compressed or parsed.
     app.add_middleware(Guard, config=config, telemetry=telemetry, users=users)
-    # But for this one, which only rewrites what the others have refused.
+    # But for these two: one rewrites what the others have refused, the other says below which path all is.
     app.add_middleware(OpenAiErrors)
+    app.add_middleware(Prefixed, prefix=config.path_prefix)
     problems.install_problems(app)
     add_runs(app, engine)
     add_events(app, engine, config)
@@ -110,25 +114,45 @@ def create_app(
     return app
 
 
-def describe_response(message: type[Message], media_type: str = "application/json") -> dict[int | str, dict[str, Any]]:
+def describe_response(message: type[Message]) -> dict[int | str, dict[str, Any]]:
     """Return the OpenAPI response of a route that answers with a protobuf message's JSON form."""
-    return {200: {"description": "OK", "content": {media_type: {"schema": reference(message)}}}}
+    return {200: {"description": "OK", "content": {"application/json": {"schema": reference(message)}}}}
+
+
+def describe_files(*media_types: str) -> dict[int | str, dict[str, Any]]:
+    """Return the OpenAPI response of a route that answers with a file of one of some media types."""
+    return {200: {"description": "The file", "content": {kind: {} for kind in media_types}}}
+
+
+def describe_stream() -> dict[int | str, dict[str, Any]]:
+    """Return the OpenAPI response of the route that streams a run's events."""
+    event = describe_events(describe_json_text(reference(planner.RunEvent)))
+    event["properties"]["event"] = {"type": "string", "enum": ["run", "failure"]}
+    return {200: {"description": "Events", "content": {"text/event-stream": {"schema": event}}}}
 
 
 def build_openapi_document(app: FastAPI) -> dict[str, Any]:
     """Return the OpenAPI document, with the contract's messages as components and problems as every route's error."""
     if app.openapi_schema is None:
-        found = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        found = get_openapi(
+            title=app.title,
+            version=app.version,
+            description=app.description,
+            routes=app.routes,
+            servers=app.servers or None,
+        )
         components = found.setdefault("components", {}).setdefault("schemas", {})
         # FastAPI documents its own errors; here every error is a problem.
         for name in ("HTTPValidationError", "ValidationError"):
             components.pop(name, None)
-        components["Problem"] = problems.SCHEMA
+        components |= {"Problem": problems.SCHEMA, "OpenAiError": errors.SCHEMA}
         for message in DOCUMENTED_MESSAGES:
             add_message(message, components)
-        failed = {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-        for path in found["paths"].values():
-            for operation in path.values():
+        problem = {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+        rewritten = {"application/json": {"schema": {"$ref": "#/components/schemas/OpenAiError"}}}
+        for path, operations in found["paths"].items():
+            failed = rewritten if errors.is_rewritten(path) else problem
+            for operation in operations.values():
                 operation["responses"].pop("422", None)
                 operation["responses"]["default"] = {"description": "A problem", "content": failed}
         app.openapi_schema = found
@@ -139,10 +163,10 @@ def add_runs(app: FastAPI, engine: Engine) -> None:
     """Add the routes that start, list and read runs."""
 
     @app.post("/v1/runs", status_code=202, response_model_exclude_none=True)
-    async def start_run(ask: Ask, response: Response) -> Accepted:
+    async def start_run(ask: Ask, request: Request, response: Response) -> Accepted:
         """Start a run; follow it under /v1/runs/{run_id}/events."""
         accepted = Accepted(**await engine.start_run(ask.request()))
-        response.headers["Location"] = f"/v1/runs/{accepted.run_id}"
+        response.headers["Location"] = f"{request.scope['root_path']}/v1/runs/{accepted.run_id}"
         return accepted
 
     @app.get("/v1/runs", response_model=None, responses=describe_response(planner.ListRunsResponse))
@@ -162,7 +186,7 @@ def add_events(app: FastAPI, engine: Engine, config: Config) -> None:
     @app.get(
         "/v1/runs/{run_id}/events",
         response_model=None,
-        responses=describe_response(planner.RunEvent, "text/event-stream"),
+        responses=describe_stream(),
     )
     async def follow_run(
         run_id: RunId,
@@ -224,7 +248,7 @@ def add_run_actions(app: FastAPI, engine: Engine) -> None:
         """State whether the run, with the runs that it delegated and its branches, may become training data."""
         await engine.set_consent(consent_request(body, run_id))
 
-    @app.get("/v1/runs/{run_id}/figures/{figure_id}", response_model=None)
+    @app.get("/v1/runs/{run_id}/figures/{figure_id}", response_model=None, responses=describe_files(*FIGURE_TYPES))
     async def get_figure(run_id: RunId, figure_id: str) -> Response:
         """Return one of the run's figures: Plotly JSON, a picture (PNG, SVG) or HTML, by its media type."""
         content, media_type = await engine.get_figure(run_id, figure_id)
@@ -318,7 +342,9 @@ def add_data(app: FastAPI, engine: Engine) -> None:
         """Return a page of rows of the full table behind a reference."""
         return TablePage(**await engine.get_table_page(sheet_id, View(offset, limit, sort, desc, filter)))
 
-    @app.get("/v1/tables/{sheet_id}/export", response_model=None)
+    @app.get(
+        "/v1/tables/{sheet_id}/export", response_model=None, responses=describe_files(UPLOADS[".csv"], UPLOADS[".xlsx"])
+    )
     async def export_table(
         sheet_id: str,
         format: Annotated[str, Query(description="csv or xlsx")] = "csv",
@@ -380,9 +406,19 @@ def add_conversations(app: FastAPI, engine: Engine) -> None:
         response_model=None,
         responses=describe_response(memory.ListTurnsResponse),
     )
-    async def list_turns(conversation_id: str, page_size: PageSize = 100, page_token: PageToken = "") -> JSONResponse:
-        """List the turns of a conversation, oldest first."""
-        return JSONResponse(await engine.list_turns(conversation_id, page_size, page_token))
+    async def list_turns(
+        conversation_id: str,
+        page_size: PageSize = 100,
+        page_token: PageToken = "",
+        through: Annotated[int, Query(ge=0, le=MAX_INT32, description="Only this turn and those that lead to it.")] = 0,
+        order: Annotated[Literal["oldest", "newest"], Query(description="Which turns come first.")] = "oldest",
+    ) -> JSONResponse:
+        """List the turns of a conversation; each names its `parent`, the turn that it follows."""
+        request = memory.ListTurnsRequest(
+            conversation_id=conversation_id, page_size=page_size, page_token=page_token, through=through
+        )
+        request.newest_first = order == "newest"
+        return JSONResponse(await engine.list_turns(request))
 
     @app.patch(
         "/v1/conversations/{conversation_id}", response_model=None, responses=describe_response(memory.Conversation)

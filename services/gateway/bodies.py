@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -33,6 +34,20 @@ Way = Literal["", "last", "sum", "mean"]
 MAX_INT32, MAX_INT64 = 2**31 - 1, 2**63 - 1
 
 
+def check_characters(value: Any) -> Any:
+    """Return a value as JSON has it; raise ``ValueError`` for text in it with half of a character."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Mapping):
+            waiting += [*one.keys(), *one.values()]
+        elif isinstance(one, list):
+            waiting += one
+        elif isinstance(one, str) and any("\ud800" <= letter <= "\udfff" for letter in one):
+            raise ValueError("has a lone surrogate, which is no character")
+    return value
+
+
 class Body(BaseModel):
     """A request's body: closed, and of text that can be encoded."""
 
@@ -42,10 +57,7 @@ class Body(BaseModel):
     @classmethod
     def check_text(cls, value: Any) -> Any:
         """Raise ``ValueError`` for text with half of a character, which JSON can write and UTF-8 cannot."""
-        for text in value if isinstance(value, list) else [value]:
-            if isinstance(text, str) and any("\ud800" <= letter <= "\udfff" for letter in text):
-                raise ValueError("has a lone surrogate, which is no character")
-        return value
+        return check_characters(value)
 
 
 class Ask(Body):
@@ -53,6 +65,13 @@ class Ask(Body):
 
     question: str = Field(description="The question, 1 to 8,000 characters.")
     conversation_id: str = Field("", description="Conversation to go on with; empty starts one.")
+    parent_turn: int | None = Field(
+        None,
+        ge=0,
+        le=MAX_INT32,
+        description="Turn of the conversation that the question follows, 0 for its beginning; unset is the newest. With"
+        " that of an earlier turn (its `parent`), that turn is asked again, or otherwise; another one branches.",
+    )
     protocol: str = Field("", pattern="^(|research|workflow|search_r1|auto)$", description="How the episode talks.")
     mode: str = Field(
         "",
@@ -100,6 +119,7 @@ class Ask(Body):
             request_id=self.request_id,
             question=self.question,
             conversation_id=self.conversation_id,
+            parent_turn=self.parent_turn,
             protocol=PROTOCOLS[self.model_choice],
             model=self.model,
             effort=EFFORTS.get(self.effort, planner.EFFORT_UNSPECIFIED),

@@ -33,6 +33,8 @@ class Config(Settings):
 
     Protects against DNS rebinding of other sites' names to this machine.
     """
+    path_prefix: str = Field(default="", pattern=r"^(/[A-Za-z0-9._~-]+)*$")
+    """Path below which a proxy serves this gateway, e.g. ``/fathom``, whether the proxy strips it or passes it on."""
     frame_ancestors: str = "'none'"
     """Origins that may embed ``/?embed=1``, as a CSP source list, e.g. ``https://terminal.example``.
 

@@ -1,4 +1,4 @@
-"""Request middleware: access control, limits, tracing and response headers.
+"""Request middleware: access control, limits, tracing, response headers, and the prefix of paths.
 
 Plain ASGI: it neither buffers nor modifies event streams.
 """
@@ -61,7 +61,7 @@ class Guard:
             with calling(call):
                 await self._answer(scope, receive, sent)
         except Exception as error:  # the outermost layer: a defect becomes a problem, never a stack trace for clients
-            self._telemetry.log.error("defect", path=scope["path"], request_id=call.request_id, exc_info=error)
+            self._telemetry.log.error("defect", path=read_route(scope), request_id=call.request_id, exc_info=error)
             if sent.status:
                 raise  # the response has begun: its status cannot be changed
             detail = "internal error; the log has the cause under the request id"
@@ -77,11 +77,11 @@ class Guard:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         refused = self._refusal(scope, headers)
-        if refused is None and scope["path"] not in OPEN:
+        if refused is None and read_route(scope) not in OPEN:
             try:
                 user = await self._users.identify(read_token(headers))
             except FathomError as error:
-                if self._config.public_links and scope["method"] == "GET" and scope["path"].startswith(SHARED):
+                if self._config.public_links and scope["method"] == "GET" and read_route(scope).startswith(SHARED):
                     scope[ANONYMOUS] = True
                 else:
                     refused = await self._entry(scope) or self._refuse_caller(scope, error)
@@ -99,7 +99,7 @@ class Guard:
             "audit",
             tenant="",
             principal="",
-            rpc=f"{scope['method']} {scope['path']}"[:MAX_AUDITED_CHARS],
+            rpc=f"{scope['method']} {read_route(scope)}"[:MAX_AUDITED_CHARS],
             resource="",
             outcome=error.code,
             error=error.message,
@@ -111,7 +111,7 @@ class Guard:
         return refused
 
     def _limit(self, scope: Scope) -> int:
-        is_upload = scope["path"] in UPLOADS
+        is_upload = read_route(scope) in UPLOADS
         return self._config.max_upload_bytes if is_upload else self._config.max_body_bytes
 
     async def _proceed(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -134,8 +134,7 @@ class Guard:
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
         """Return the response that refuses the request, None if it may proceed."""
-        path = scope["path"]
-        if path in OPEN:
+        if read_route(scope) in OPEN:
             return None
         # Only browsers matter here: a page of another site whose name was rebound to this machine still sends its own
         # name.
@@ -155,21 +154,52 @@ class Guard:
         # A browser cannot send a header when it opens a page, so the link carries the token once.
         query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
         token = query.pop("access_token", "")
-        if scope["path"] != "/" or not token:
+        if read_route(scope) != "/" or not token:
             return None
         try:
             await self._users.identify(token)
         except FathomError:
             return None
         # The token leaves the address bar and the history, and no Referer carries it on.
-        answer = RedirectResponse(f"/?{urlencode(query)}" if query else "/", 303)
-        # Not readable by scripts, and never sent with requests of other sites.
-        answer.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=scope["scheme"] == "https")
+        home = f"{scope['root_path']}/"
+        answer = RedirectResponse(f"{home}?{urlencode(query)}" if query else home, 303)
+        # Not readable by scripts, never sent with requests of other sites, nor to what else the host serves.
+        is_secure = scope["scheme"] == "https"
+        answer.set_cookie(COOKIE, token, path=home, httponly=True, samesite="strict", secure=is_secure)
         return answer
 
     def _policy(self, scope: Scope) -> str:
-        embedded = scope["path"] == "/" and dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("embed") == "1"
+        embedded = (
+            read_route(scope) == "/" and dict(parse_qsl(scope["query_string"].decode("latin-1"))).get("embed") == "1"
+        )
         return build_content_policy(self._config.frame_ancestors if embedded else "'none'")
+
+
+class Prefixed:
+    """Middleware for a gateway below a path of a host: every path has the prefix, which ``root_path`` tells routes."""
+
+    def __init__(self, app: ASGIApp, prefix: str) -> None:
+        self._app, self._prefix = app, prefix
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not self._prefix:
+            await self._app(scope, receive, send)
+        elif scope["path"] == self._prefix:
+            # The page's addresses are relative to its folder, which the slash makes it.
+            query = scope["query_string"].decode("latin-1")
+            home = f"{self._prefix}/{f'?{query}' if query else ''}"
+            await RedirectResponse(home, 308)(scope, receive, send)
+        else:
+            # A proxy that strips the prefix, and whoever addresses the gateway itself, send the rest alone.
+            is_whole = scope["path"].startswith(f"{self._prefix}/")
+            path = scope["path"] if is_whole else self._prefix + scope["path"]
+            await self._app({**scope, "path": path, "root_path": self._prefix}, receive, send)
+
+
+def read_route(scope: Scope) -> str:
+    """Return the path of a request as the routes name it, below the prefix."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))
 
 
 class Sent:

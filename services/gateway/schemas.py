@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 
 Schema = dict[str, Any]
 
+STRING: Schema = {"type": "string"}
 SCALARS: dict[int, Schema] = {
     FieldDescriptor.CPPTYPE_STRING: {"type": "string"},
     FieldDescriptor.CPPTYPE_BOOL: {"type": "boolean"},
@@ -25,6 +26,17 @@ WELL_KNOWN: dict[str, Schema] = {
     "google.protobuf.Duration": {"type": "string"},
     "google.rpc.Status": {"type": "object"},
 }
+
+
+def describe_events(data: Schema) -> Schema:
+    """Return the schema of one server-sent event of a stream, whose line ``data`` has a schema."""
+    names = ("event", "id")
+    return {"type": "object", "required": ["data"], "properties": {"data": data, **dict.fromkeys(names, STRING)}}
+
+
+def describe_json_text(schema: Schema) -> Schema:
+    """Return the schema of a text that is the JSON form of something."""
+    return {"type": "string", "contentMediaType": "application/json", "contentSchema": schema}
 
 
 def reference(message: type[Message]) -> Schema:

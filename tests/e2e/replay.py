@@ -127,6 +127,8 @@ class ReplayPlanner:
         while True:
             async with run.grown:
                 while len(run.events) <= position:
+                    if run.is_finished:  # nothing follows a place beyond its end
+                        return
                     await run.grown.wait()
             event = run.events[position]
             position += 1

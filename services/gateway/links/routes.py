@@ -63,20 +63,20 @@ def add_links(app: FastAPI, sharing: Sharing) -> None:
     """Add the routes."""
 
     @app.post("/v1/links", status_code=201)
-    async def create_link(body: NewLink) -> MadeLink:
+    async def create_link(body: NewLink, request: Request) -> MadeLink:
         """Make a link that shows an answer or a conversation, read only, to others."""
         if body.language not in LANGUAGES:
             raise InvalidField("language", f"must be one of {', '.join(LANGUAGES)}")
         wish = Wish(body.run_id, body.conversation_id, body.audience, body.language, body.lifetime_days * DAY_S)
         made, token = await sharing.create(wish)
-        return MadeLink(**describe_link(made), path=f"/shared/{token}")
+        return MadeLink(**describe_link(made), path=f"{request.scope['root_path']}/shared/{token}")
 
     @app.get("/v1/links")
     async def list_links(
         page_size: Annotated[int, Query(ge=0, le=1000, description="At most this many; 0 means 100.")] = 0,
         page_token: Annotated[str, Query(description="Where to go on: next_page_token of the page before.")] = "",
     ) -> LinkPage:
-        """List the caller's links that have not ended."""
+        """List the links of the caller's tenant that have not ended."""
         found, token = await sharing.list_links(page_size or 100, page_token)
         return LinkPage(links=[LinkState(**describe_link(link)) for link in found], next_page_token=token)
 
@@ -93,8 +93,9 @@ def add_links(app: FastAPI, sharing: Sharing) -> None:
         except NotFound:
             # In both languages, since nothing is known of whoever looks.
             return show(*write_note([say(language, "link_gone") for language in LANGUAGES]), 404)
-        except FathomError as error:
-            return show(*write_note([error.message]), 503)
+        except FathomError:
+            # What failed where is for the log: whoever looks may be anyone.
+            return show(*write_note([say(language, "link_away") for language in LANGUAGES]), 503)
         return show(page, policy, 200)
 
 

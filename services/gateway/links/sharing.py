@@ -10,6 +10,7 @@ from fathom.api.memory.v1 import memory_pb2 as memory
 from fathom.core.call import Call, calling, current_call
 from fathom.core.errors import FailedPrecondition, FathomError, InvalidField, NotFound, PermissionDenied
 from fathom.core.telemetry import Telemetry
+from fathom.services.gateway.bodies import MAX_INT32
 from fathom.services.gateway.config import Config
 from fathom.services.gateway.engine import Engine
 from fathom.services.gateway.links.store import ANYONE, Link, LinkStore, hash_token, make_token
@@ -21,7 +22,7 @@ from fathom.services.gateway.reports.web_page import write_pages
 MAX_TURNS = 50
 # Pages are built from reads of other services; strangers must not take all of this process.
 MAX_AT_ONCE, READS_AT_ONCE = 4, 4
-TURNS_PER_READ = 200
+MAX_TITLE_CHARS = 200
 
 
 @dataclass(frozen=True)
@@ -47,18 +48,19 @@ class Sharing:
         """Return a new link and its token, which is kept nowhere.
 
         Raises ``InvalidField`` for a wish that names not exactly one thing, ``NotFound`` for what the caller does not
-        have, ``FailedPrecondition`` for a run without an answer, ``PermissionDenied`` where links for anyone are off.
+        have, ``FailedPrecondition`` for a run without an answer and for a link too many, ``PermissionDenied`` where
+        links for anyone are off.
         """
         if bool(wish.run_id) == bool(wish.conversation_id):
             raise InvalidField("run_id", "exactly one of run_id and conversation_id must be given")
         if wish.audience == ANYONE and not self._config.public_links:
             raise PermissionDenied("links for anyone are off here (FATHOM_GATEWAY_PUBLIC_LINKS)")
-        title, through = await self._describe(wish)
+        title, through, runs = await self._describe(wish)
         token, call, now = make_token(), current_call() or Call.new(), self._links.clock()
         about = Link(
             id=hash_token(token), run_id=wish.run_id, conversation_id=wish.conversation_id, through=through,
-            audience=wish.audience, language=wish.language, title=title, creator=call.principal, created=now,
-            ends=now + wish.lifetime_s,
+            audience=wish.audience, language=wish.language, title=title[:MAX_TITLE_CHARS], creator=call.principal,
+            created=now, ends=now + wish.lifetime_s, runs=runs,
         )  # fmt: skip
         await self._links.add(about)
         self._audit("create link", about.id)
@@ -109,35 +111,37 @@ class Sharing:
             return False
         return True
 
-    async def _describe(self, wish: Wish) -> tuple[str, int]:
-        """Return the title of what is shared, and the number of its last turn, 0 for a run."""
+    async def _describe(self, wish: Wish) -> tuple[str, int, tuple[str, ...]]:
+        """Return the title of what is shared, the number of its last turn, 0 for a run, and the runs that it shows."""
         if wish.run_id:
             run = (await self._engine.read_run(wish.run_id)).trajectory
             if not run.answer.markdown:
                 raise FailedPrecondition(f"run {wish.run_id} has no answer to share", metadata={"field": "run_id"})
-            return run.question, 0
+            return run.question, 0, (wish.run_id,)
         turns = await self._read_turns(wish.conversation_id)
-        return turns[0].question, turns[-1].number
+        return turns[0].question, turns[-1].number, tuple(turn.run_id for turn in turns if turn.run_id)
 
-    async def _read_turns(self, conversation_id: str) -> list[memory.Turn]:
-        turns: list[memory.Turn] = []
-        request = memory.ListTurnsRequest(conversation_id=conversation_id, page_size=TURNS_PER_READ)
-        while True:
-            page = await self._engine.clients.memory.list_turns(request)
-            turns += page.turns
-            if not page.next_page_token:
-                break
-            request.page_token = page.next_page_token
+    async def _read_turns(self, conversation_id: str, through: int = MAX_INT32) -> list[memory.Turn]:
+        """Return the last turns that lead to a turn, the newest where no number is so large, oldest first."""
+        request = memory.ListTurnsRequest(
+            conversation_id=conversation_id, page_size=MAX_TURNS, through=through, newest_first=True
+        )
+        turns = (await self._engine.clients.memory.list_turns(request)).turns
         if not turns:
             raise NotFound("conversation", conversation_id)
-        return turns
+        return sorted(turns, key=lambda turn: turn.number)
+
+    async def _list_runs(self, link: Link) -> list[str]:
+        """Return the runs that a link shows; raise ``NotFound`` where its conversation is gone."""
+        if not link.conversation_id:
+            return [link.run_id]
+        there = {turn.run_id for turn in await self._read_turns(link.conversation_id, link.through)}
+        # Only what its creator has looked at and shared: a conversation that was deleted may have begun anew under its
+        # id, and turns of a thread that are gone are replaced by others.
+        return [run_id for run_id in link.runs if run_id in there]
 
     async def _collect(self, link: Link) -> list[Report]:
-        runs = [link.run_id]
-        if link.conversation_id:
-            # What was said after the link was made is not what its creator has looked at and shared.
-            turns = [turn for turn in await self._read_turns(link.conversation_id) if turn.number <= link.through]
-            runs = [turn.run_id for turn in turns if turn.run_id][-MAX_TURNS:]
+        runs = await self._list_runs(link)
         places = asyncio.Semaphore(READS_AT_ONCE)
 
         async def read(run_id: str) -> Report | None:

@@ -1,4 +1,4 @@
-"""Links as objects of their tenant: made, found by their token, listed, withdrawn."""
+"""Links as objects of their tenant: made, found by their token, listed, withdrawn; a bounded number of each tenant."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from fathom.core.call import current_tenant
-from fathom.core.errors import CorruptData, NotFound
+from fathom.core.errors import CorruptData, FailedPrecondition, NotFound
 from fathom.core.ids import checked_id, sha256
 from fathom.transport.store import ObjectStore
 
@@ -20,11 +20,16 @@ OWNERS = "public_links/"
 TOKEN_BYTES = 32
 ID_CHARS = 40
 TENANT, ANYONE = "tenant", "anyone"
+# Of one tenant at a time. A link is an object of 1 to 10 KB, most of it the runs of a conversation.
+MAX_LINKS = 1_000
 
 
 @dataclass(frozen=True)
 class Link:
-    """What a link shows: a run's answer, or a conversation up to the turn ``through``. Times in seconds since 1970."""
+    """What a link shows: a run's answer, or the ``runs`` of a conversation's turns that led to ``through``.
+
+    Times are in seconds since 1970.
+    """
 
     id: str
     run_id: str
@@ -37,6 +42,7 @@ class Link:
     creator: str
     created: float
     ends: float
+    runs: tuple[str, ...] = ()
 
 
 class LinkStore:
@@ -49,10 +55,19 @@ class LinkStore:
         self._own, self._shared, self.clock = own, shared, clock
 
     async def add(self, about: Link) -> None:
-        """Store a new link, whose id is ``hash_token`` of its token."""
+        """Store a new link, whose id is ``hash_token`` of its token; raise ``FailedPrecondition`` for one too many."""
+        if await self._is_full():
+            # Those that have ended go when they are listed, or here.
+            await self.list_links(MAX_LINKS, "")
+            if await self._is_full():
+                raise FailedPrecondition(f"{MAX_LINKS:,} links show something already: withdraw some")
+        await self._own.create(LINKS + about.id, json.dumps(asdict(about)).encode(), "application/json")
+        # The way in last: a failure between the two leaves a link that is listed and opens for its own tenant only.
         if about.audience == ANYONE:
             await self._shared.create(OWNERS + about.id, current_tenant().encode(), "text/plain")
-        await self._own.create(LINKS + about.id, json.dumps(asdict(about)).encode(), "application/json")
+
+    async def _is_full(self) -> bool:
+        return len(await self._own.keys(LINKS, limit=MAX_LINKS)) == MAX_LINKS
 
     async def find(self, link_id: str) -> Link:
         """Return a link of this tenant; raise ``NotFound`` for one that is not, was withdrawn or has ended."""
@@ -91,8 +106,9 @@ class LinkStore:
 def read_link(data: bytes) -> Link:
     """Return a link from its object; raise ``CorruptData``."""
     try:
-        return Link(**json.loads(data))
-    except (ValueError, TypeError) as error:
+        found = json.loads(data)
+        return Link(**{**found, "runs": tuple(found.get("runs", ()))})
+    except (ValueError, TypeError, AttributeError) as error:
         raise CorruptData("link", "is no link of this version") from error
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from fathom.api.policy.v1 import policy_pb2 as policy
 from fathom.core.errors import InvalidField
+from fathom.services.gateway.bodies import MAX_INT32, MAX_INT64, check_characters
 
 ROLES = {
     "system": policy.ROLE_SYSTEM,
@@ -79,9 +80,9 @@ class ChatRequest(BaseModel):
     stream_options: StreamOptions | None = None
     temperature: float | None = Field(None, ge=0, le=2)
     top_p: float | None = Field(None, gt=0, le=1)
-    seed: int | None = None
-    max_tokens: int | None = Field(None, ge=1)
-    max_completion_tokens: int | None = Field(None, ge=1)
+    seed: int | None = Field(None, ge=-MAX_INT64, le=MAX_INT64)
+    max_tokens: int | None = Field(None, ge=1, le=MAX_INT32)
+    max_completion_tokens: int | None = Field(None, ge=1, le=MAX_INT32)
     n: int | None = Field(None, ge=1, le=1, description="One choice per request.")
     user: str | None = None
     safety_identifier: str | None = None
@@ -93,6 +94,12 @@ class ChatRequest(BaseModel):
     # A penalty of 0 asks for nothing: programs that always send the field are not refused for it.
     frequency_penalty: float | None = Field(None, ge=0, le=0, description="Not supported: 0 alone.")
     presence_penalty: float | None = Field(None, ge=0, le=0, description="Not supported: 0 alone.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def check_text(cls, value: Any) -> Any:
+        """Raise ``ValueError`` for text anywhere with half of a character."""
+        return check_characters(value)
 
     @property
     def token_limit(self) -> int:
@@ -151,6 +158,6 @@ class ModelRequest(ChatRequest):
     tool_choice: Literal["auto", "none"] | None = None
     response_format: ResponseFormat | None = None
     reasoning_effort: str | None = None
-    top_k: int | None = Field(None, ge=0)
+    top_k: int | None = Field(None, ge=0, le=MAX_INT32)
     return_token_ids: bool = False
     """True adds the ids of prompt and completion, as vLLM does, for harnesses that train."""

@@ -10,10 +10,28 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fathom.core.errors import FathomError
+from fathom.services.gateway.guard import read_route
 from fathom.services.gateway.problems import MEDIA_TYPE, STATUS
 
 # "/v1/models" itself is not below: its list is the page's too, and the page reads problem details.
 PATHS = ("/v1/chat/", "/v1/models/", "/policy/v1/")
+SCHEMA = {
+    "type": "object",
+    "description": "An error as OpenAI's clients read it.",
+    "required": ["error"],
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["message", "type", "param", "code"],
+            "properties": {
+                "message": {"type": "string"},
+                "type": {"type": "string"},
+                "param": {"type": ["string", "null"], "description": "The field of the request that is wrong."},
+                "code": {"type": "string", "description": "The reason of a problem, in lower case."},
+            },
+        }
+    },
+}
 TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
 
 
@@ -29,6 +47,11 @@ def describe_failure(error: FathomError) -> dict[str, Any]:
     return describe_error(status, error.reason, error.message, error.metadata.get("field", ""))
 
 
+def is_rewritten(path: str) -> bool:
+    """Return whether errors of a path are written as OpenAI's clients read them."""
+    return path.startswith(PATHS)
+
+
 class OpenAiErrors:
     """Middleware that rewrites problem details below ``PATHS``, whichever layer has written them."""
 
@@ -36,7 +59,7 @@ class OpenAiErrors:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        is_ours = scope["type"] == "http" and scope["path"].startswith(PATHS)
+        is_ours = scope["type"] == "http" and is_rewritten(read_route(scope))
         await self._app(scope, receive, Rewriting(send) if is_ours else send)
 
 

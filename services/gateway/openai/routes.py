@@ -19,8 +19,16 @@ from fathom.services.gateway.openai.agent import AgentDoor
 from fathom.services.gateway.openai.bodies import AgentRequest, ModelRequest
 from fathom.services.gateway.openai.errors import describe_failure
 from fathom.services.gateway.openai.model import ModelDoor
+from fathom.services.gateway.schemas import describe_events
 
 T = TypeVar("T")
+OBJECT: dict[str, Any] = {"schema": {"type": "object", "description": "As OpenAI documents it."}}
+CHUNKS = describe_events(
+    {"type": "string", "description": "A chunk as OpenAI documents it, in JSON; at the end [DONE]."}
+)
+COMPLETION: dict[int | str, dict[str, Any]] = {
+    200: {"description": "OK", "content": {"application/json": OBJECT, "text/event-stream": {"schema": CHUNKS}}}
+}
 Key = Annotated[str, Header(description="A repeated request with this key joins the run of the first one.")]
 
 
@@ -28,7 +36,7 @@ def add_openai(app: FastAPI, engine: Engine, config: Config) -> None:
     """Add the routes that OpenAI's clients call."""
     agent, models = AgentDoor(engine), ModelDoor(engine.clients)
 
-    @app.post("/v1/chat/completions", response_model=None, tags=["openai"])
+    @app.post("/v1/chat/completions", response_model=None, responses=COMPLETION, tags=["openai"])
     async def ask_agent(body: AgentRequest, request: Request, idempotency_key: Key = "") -> Any:
         """Answer the last message of a conversation by a run of the agent, as OpenAI's chat completions do.
 
@@ -46,7 +54,7 @@ def add_openai(app: FastAPI, engine: Engine, config: Config) -> None:
         found = await await_connected(request, agent.complete(run_id, base_url), stop)
         return JSONResponse(found, headers={"x-fathom-run-id": run_id})
 
-    @app.post("/policy/v1/chat/completions", response_model=None, tags=["openai"])
+    @app.post("/policy/v1/chat/completions", response_model=None, responses=COMPLETION, tags=["openai"])
     async def sample_model(body: ModelRequest, request: Request) -> Any:
         """Sample one model, without the agent: `return_token_ids` adds the ids of prompt and completion."""
         if body.stream:

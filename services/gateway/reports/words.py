@@ -30,6 +30,7 @@ WORDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "notebook_about": "The cells below ran in this order, with these outputs.",
             "notebook_token": "Tables are read from the gateway; set FATHOM_TOKEN where it asks who you are.",
             "link_gone": "This link does not exist, or has ended.",
+            "link_away": "The page cannot be shown just now; please try again in a few minutes.",
             "compliance": "For information only, not investment advice. Data end at the date each source states.",
         },
         "zh": {
@@ -52,6 +53,7 @@ WORDS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "notebook_about": "以下单元格按此顺序运行，并得到所示输出。",
             "notebook_token": "表格从网关读取；如需身份验证，请设置 FATHOM_TOKEN。",
             "link_gone": "此链接不存在或已失效。",
+            "link_away": "页面暂时无法显示，请过几分钟再试。",
             "compliance": "仅供参考，不构成投资建议。数据截止日期以各来源所示为准。",
         },
     }

@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 import httpx
 import pytest
 
+from fathom.services.gateway.config import Config
 from tests.e2e.replay import ReplayHouse
 
 Door = tuple[httpx.AsyncClient, ReplayHouse]
@@ -104,3 +105,41 @@ async def test_a_method_that_no_route_has_is_a_problem(door: Door) -> None:
     answer = await door[0].put("/v1/runs", json={})
     assert (answer.status_code, answer.json()["reason"]) == (405, "METHOD_NOT_ALLOWED")
     assert answer.headers["allow"]
+
+
+@pytest.mark.parametrize("sent", ["/fathom", ""], ids=["passed on", "stripped by the proxy"])
+async def test_all_is_served_below_a_prefix(open_with: Opened, sent: str) -> None:
+    async with open_with(path_prefix="/fathom", frame_ancestors="https://terminal.example") as (client, _):
+        started = await client.post(f"{sent}/v1/runs", json={"question": "why?", "request_id": "run_1"})
+        assert (started.status_code, started.headers["location"]) == (202, "/fathom/v1/runs/run_1")
+        assert (await client.get(f"{sent}/v1/runs/run_1/events")).status_code == 200
+        made = (await client.post(f"{sent}/v1/links", json={"run_id": "run_1"})).json()["path"]
+        assert made.startswith("/fathom/shared/")
+        assert (await client.get(sent + made.removeprefix("/fathom"))).status_code == 200
+        for path in ("/static/icon.svg", "/static/training/report.js", "/trainings", "/openapi.json", "/healthz/live"):
+            assert (await client.get(f"{sent}{path}")).status_code == 200, path
+        assert (await client.get(f"{sent}/openapi.json")).json()["servers"] == [{"url": "/fathom"}]
+        refused = await client.post(f"{sent}/v1/chat/completions", json={})
+        assert refused.json()["error"]["param"] == "messages"
+        embedded = (await client.get(f"{sent}/?embed=1")).headers["content-security-policy"]
+        assert "frame-ancestors https://terminal.example" in embedded
+        table = await client.post(f"{sent}/v1/tables?name=big.csv", content=b"x" * 1_500_000)
+        assert table.status_code == 200, "the limit of uploads"
+
+
+async def test_the_page_below_a_prefix_is_a_folder_with_a_cookie_of_its_own(open_with: Opened) -> None:
+    async with open_with(path_prefix="/fathom", token="secret") as (client, _):
+        entry = await client.get("/fathom/?access_token=secret&embed=1")
+        assert (entry.status_code, entry.headers["location"]) == (303, "/fathom/?embed=1")
+        assert "path=/fathom/" in entry.headers["set-cookie"].lower()
+        folder = await client.get("/fathom?embed=1")
+        assert (folder.status_code, folder.headers["location"]) == (308, "/fathom/?embed=1")
+        client.cookies.clear()
+        for path in ("/fathom/", "/fathom/v1/runs", "/v1/runs", "/fathomless/v1/runs"):
+            assert (await client.get(path)).status_code == 401, path
+
+
+@pytest.mark.parametrize("prefix", ["fathom", "/fathom/", "//evil.example", "/a b", "/a?b"])
+def test_a_prefix_that_is_no_path_is_refused(prefix: str) -> None:
+    with pytest.raises(ValueError, match="path_prefix"):
+        Config(path_prefix=prefix)

@@ -6,12 +6,15 @@ import json
 import re
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from fathom.api.planner.v1 import planner_pb2 as planner
+from fathom.core.errors import FailedPrecondition
 from fathom.services.gateway.links.store import Link, LinkStore, hash_token
 from fathom.services.gateway.users import make_key
 from fathom.transport.store.memory import MemoryStore
@@ -191,6 +194,46 @@ async def test_a_link_ends_by_itself_and_leaves_nothing() -> None:
     clock.now += 61
     assert await links.list_links(10, "") == ([], "")
     assert await store.list("") == []
+
+
+async def test_a_conversation_that_began_anew_under_its_id_is_not_shown(door: Door) -> None:
+    client, house = door
+    conversation = (await ask(client, "Old question?"))["conversation_id"]
+    made = await share(client, conversation_id=conversation)
+    old = dict(house.planner.runs)
+    house.planner.runs.clear()
+    await ask(client, "New secret question?", conversation_id=conversation)
+    # Records of runs outlive their conversation.
+    house.planner.runs.update({name: replace(run, request=planner.RunRequest()) for name, run in old.items()})
+    page = await client.get(made["path"])
+    assert (page.status_code, "secret" in page.text) == (404, False)
+
+
+async def test_a_failure_on_the_way_is_not_told_to_whoever_looks(door: Door) -> None:
+    client, house = door
+    made = await share(client, run_id=(await ask(client))["run_id"])
+    house.planner.gone = "10.0.0.7 refuses"
+    page = await client.get(made["path"])
+    assert (page.status_code, "10.0.0.7" in page.text, "暂时无法显示" in page.text) == (503, False, True)
+
+
+async def test_the_links_of_a_tenant_are_bounded_and_those_that_have_ended_make_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fathom.services.gateway.links.store.MAX_LINKS", 3)
+    store, clock = MemoryStore(), Clock()
+    links = LinkStore(TenantStore(store), store, clock=clock)
+
+    async def add(number: int, lifetime_s: float) -> None:
+        await links.add(Link(hash_token(str(number)), "r", "", 0, "anyone", "en", "", "", 0, clock.now + lifetime_s))
+
+    for number in range(3):
+        await add(number, 60 if number else 30)
+    with pytest.raises(FailedPrecondition, match="withdraw some"):
+        await add(3, 60)
+    clock.now += 31
+    await add(3, 60)
+    assert len(await store.keys("links/")) == len(await store.keys("public_links/")) == 3
 
 
 async def test_links_are_listed_page_by_page() -> None:

@@ -100,7 +100,8 @@ async def test_a_key_shows_the_trainings_of_its_tenant_alone(open_with: Opened, 
 async def test_the_page_loads_its_own_files(door: Door) -> None:
     client, _ = door
     page = (await client.get("/trainings")).text
-    for path in ("/static/training/report.js", "/static/training/report.css", "/static/plotly.min.js"):
+    # Relative, so that the page works below a prefix.
+    for path in ("static/training/report.js", "static/training/report.css", "static/plotly.min.js"):
         assert f'"{path}"' in page
-        assert (await client.get(path)).status_code == 200
+        assert (await client.get(f"/{path}")).status_code == 200
     assert (await client.get("/static/icon.svg")).status_code == 200

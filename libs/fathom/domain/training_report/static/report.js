@@ -43,7 +43,7 @@ class GatewaySource {
   }
 
   async #get(path) {
-    const response = await fetch(`/v1/trainings${path}`, { headers: this.tags.has(path) ? { "if-none-match": this.tags.get(path) } : {} });
+    const response = await fetch(`v1/trainings${path}`, { headers: this.tags.has(path) ? { "if-none-match": this.tags.get(path) } : {} });
     if (response.status === 304) return this.held.get(path);
     const content = await response.json().catch(() => ({}));
     if (!response.ok) throw new Error(content.detail ?? `HTTP ${response.status}`);
@@ -173,7 +173,7 @@ class Report {
     const view = this.view;
     const axes = [["step", "step"], ["hours", "hours"], ["tokens", "tokens trained on"]];
     this.parts.head.replaceChildren(
-      ...(this.source.data ? [] : [el("a", { href: "/" }, "Fathom")]),
+      ...(this.source.data ? [] : [el("a", { href: "./" }, "Fathom")]),
       el("h1", {}, this.source.data?.title ?? "Trainings"),
       el("span", { class: "spacer" }),
       el("label", {}, "axis", el("select", { id: "axis", onchange: (event) => this.#set({ axis: event.target.value }) }, axes.map(([value, text]) => el("option", { value, selected: value === view.axis }, text)))),
