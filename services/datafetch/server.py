@@ -16,6 +16,7 @@ from fathom.domain.decoding import Decoder, DecodingLimits
 from fathom.domain.programs.language import EURO
 from fathom.hosting.deps import Deps
 from fathom.services.datafetch.catalog.frameworks.rpc import list_frameworks
+from fathom.services.datafetch.catalog.naming import list_named
 from fathom.services.datafetch.config import Config
 from fathom.services.datafetch.convert import (
     column_from_proto,
@@ -375,9 +376,15 @@ class DatafetchServicer:
 
     async def EncodeTexts(self, request: pb.EncodeTextsRequest, call: Call) -> pb.EncodeTextsResponse:
         encoder, vectors = await self._texts.encode(request.texts)
-        return pb.EncodeTextsResponse(
+        response = pb.EncodeTextsResponse(
             encoder=encoder, dim=vectors.shape[1], vectors=vectors.astype("<f4", copy=False).tobytes()
         )
+        if request.with_names:
+            layer, texts = self._engine.layer, list(request.texts)
+            # In a thread: 64 texts of the greatest length take tenths of a second.
+            named = await asyncio.to_thread(lambda: [list_named(layer, text) for text in texts])
+            response.names.extend(pb.TextNames(ids=ids) for ids in named)
+        return response
 
 
 def issue_to_proto(issue: RowIssue) -> pb.ImportIssue:

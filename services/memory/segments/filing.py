@@ -10,12 +10,11 @@ from sqlalchemy import Connection
 
 from fathom.services.memory.database import Database
 from fathom.services.memory.segments import storage
+from fathom.services.memory.segments.meaning import Floats, Origin, measure_nearness
 from fathom.services.memory.segments.passages import PageText, read_turn
 from fathom.services.memory.segments.scoring import (
-    Floats,
     is_joined,
     measure_heat,
-    measure_nearness,
     measure_overlap,
 )
 from fathom.services.memory.segments.storage import FiledTurn, Owner, Page, Segment, make_empty
@@ -45,7 +44,7 @@ class NewPage:
     text: PageText
     encoder: str = ""
     vectors: Floats = field(default_factory=make_empty)
-    unrelated: Floats = field(default_factory=make_empty)
+    origin: Origin | None = None
 
     @property
     def mean(self) -> Floats:
@@ -84,8 +83,8 @@ class Filer:
         if encoded is None:
             return [NewPage(turn, text) for turn, text in zip(turns, texts, strict=True)]
         return [
-            NewPage(turn, text, encoded.encoder, vectors, encoded.unrelated)
-            for turn, text, vectors in zip(turns, texts, split(encoded, texts), strict=True)
+            NewPage(turn, text, encoded.encoder, vectors, encoded.origin)
+            for turn, (text, vectors) in zip(turns, split(encoded, texts), strict=True)
         ]
 
     async def add_vectors(self, limit: int = AT_ONCE) -> int:
@@ -106,8 +105,8 @@ class Filer:
 
         def work(db: Connection) -> None:
             changed: set[tuple[Owner, int]] = set()
-            for (owner, turn), vectors in zip(lacking, rows, strict=True):
-                segment = storage.put_vectors(db, owner, turn, encoded.encoder, vectors)
+            for (owner, turn), (text, vectors) in zip(lacking, rows, strict=True):
+                segment = storage.put_vectors(db, owner, turn, encoded.encoder, vectors, text.terms)
                 if segment is not None:
                     changed.add((owner, segment))
             for owner, segment in sorted(changed, key=lambda one: one[1]):
@@ -117,12 +116,13 @@ class Filer:
         return len(lacking)
 
 
-def split(encoded: Encoded, texts: Sequence[PageText]) -> list[Floats]:
-    """Return the vectors of each text's passages."""
+def split(encoded: Encoded, texts: Sequence[PageText]) -> list[tuple[PageText, Floats]]:
+    """Return each text with what its passages name, and the vectors of them."""
     rows, start = [], 0
     for text in texts:
-        rows.append(encoded.vectors[start : start + len(text.passages)])
-        start += len(text.passages)
+        own = slice(start, start + len(text.passages))
+        rows.append((text.add_names(encoded.names[own]), encoded.vectors[own]))
+        start = own.stop
     return rows
 
 
@@ -161,8 +161,8 @@ def find_segment(new: NewPage, segments: Sequence[Segment], before: Page | None)
 def rank(new: NewPage, encoder: str, vector: Floats, terms: Mapping[str, int], count: int = 1) -> tuple[bool, float]:
     """Return whether a page, or a segment of ``count`` pages, is about what the new one is, and how near it is."""
     near, overlap = None, measure_overlap(new.text.terms, terms, count)
-    if len(new.vectors) and encoder == new.encoder and vector.size:
-        near = float(measure_nearness(new.mean, vector[None], new.unrelated)[0])
+    if new.origin is not None and encoder == new.encoder and vector.size:
+        near = float(measure_nearness(new.mean, vector[None], new.origin)[0])
     return is_joined(near, overlap), (near or 0.0) + overlap
 
 

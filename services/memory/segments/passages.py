@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from fathom.domain.text.scripts import HAN
 from fathom.domain.text.terms import list_words
@@ -15,6 +15,9 @@ PASSAGE_CHARS, MAX_PASSAGES = 320, 12
 # Words are read farther than meanings: a table of an answer has its names in its first rows.
 MAX_CHARS, MAX_TERMS = 20_000, 400
 CHARACTER = re.compile(rf"[{HAN}]")
+# Marks what is no word of the text: an id of the catalog, and that a turn was told rather than asked.
+NAME_MARK, TOLD = "@", "#told"
+NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 # A full stop ends a sentence only before a blank: "5.3%" is one number.
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])\s*|\n+")
 # Code is no dialogue, and a citation's number no word.
@@ -28,13 +31,29 @@ class PageText:
     passages: tuple[str, ...]
     terms: Mapping[str, int]
 
+    def add_names(self, names: Iterable[Sequence[str]]) -> PageText:
+        """Return the turn with the ids that its passages name as further terms, so that any spelling finds them."""
+        return replace(self, terms={**self.terms, **Counter(mark_names(ident for ids in names for ident in ids))})
+
+
+def mark_names(ids: Iterable[str]) -> list[str]:
+    """Return ids of the catalog as terms, which no word of a text equals."""
+    return [f"{NAME_MARK}{ident}" for ident in ids]
+
+
+def is_told(question: str, answer: str) -> bool:
+    """Return whether a turn states something of the user: it asks nothing, and no number is told in return."""
+    asks = question.rstrip().endswith(("?", "？"))
+    return not asks and set(NUMBER.findall(answer)) <= set(NUMBER.findall(question))
+
 
 def read_turn(question: str, answer: str) -> PageText:
     """Return the passages and terms of a turn; of a long answer only the beginning is read."""
     prose = UNREAD.sub(" ", answer[:MAX_CHARS])
     passages = [cut_passage(question), *join_sentences(SENTENCE_END.split(prose))]
     counted = Counter(list_terms(f"{question[:MAX_CHARS]}\n{prose}"))
-    return PageText(tuple(passages[:MAX_PASSAGES]), dict(counted.most_common(MAX_TERMS)))
+    told = {TOLD: 1} if is_told(question[:MAX_CHARS], prose) else {}
+    return PageText(tuple(passages[:MAX_PASSAGES]), {**dict(counted.most_common(MAX_TERMS)), **told})
 
 
 def list_terms(text: str) -> list[str]:

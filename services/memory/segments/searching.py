@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+import numpy as np
 from sqlalchemy import Connection
 
 from fathom.core.errors import InvalidField
@@ -14,14 +15,16 @@ from fathom.core.paging import Key, read_token, write_token
 from fathom.services.memory.database import Database
 from fathom.services.memory.segments import storage
 from fathom.services.memory.segments.filing import Filer
-from fathom.services.memory.segments.passages import read_turn
+from fathom.services.memory.segments.meaning import measure_nearness, scale
+from fathom.services.memory.segments.passages import TOLD, mark_names, read_turn
 from fathom.services.memory.segments.scoring import (
+    DATES,
+    OWN,
     Query,
     add_neighbours,
     combine,
     fuse,
     measure_heat,
-    measure_nearness,
     read_query,
     score_dates,
     score_words,
@@ -31,8 +34,10 @@ from fathom.services.memory.segments.storage import FiledTurn, Owner, Page, Segm
 from fathom.services.memory.segments.vectors import Vectors
 
 MAX_QUESTION_CHARS, MAX_TOP_K, DEFAULT_TOP_K = 10_000, 50, 3
-# Segments whose turns are looked at. At most this many times MAX_PAGES pages are read for one question.
-SEGMENTS_READ = 12
+# Turns that are looked at, those of whole segments: what a question costs does not grow with the memory.
+PAGES_READ = 384
+# Share of the turn before in the meaning of a turn: "and in 2015?" says nothing alone.
+BEFORE = 0.5
 # Of an answer in a result; whoever wants the whole asks for the turn.
 ANSWER_CHARS = 8_000
 
@@ -132,7 +137,10 @@ class Searcher:
         query = read_query(wanted.question, datetime.fromtimestamp(now, UTC).date())
         encoded = await self._vectors.encode([wanted.question])
         if encoded is not None:
-            query = replace(query, vector=encoded.vectors[0], encoder=encoded.encoder, unrelated=encoded.unrelated)
+            terms = tuple(dict.fromkeys([*query.terms, *mark_names(encoded.names[0])]))
+            query = replace(
+                query, terms=terms, vector=encoded.vectors[0], encoder=encoded.encoder, origin=encoded.origin
+            )
 
         def work(db: Connection) -> Found:
             found = recall(db, owner, wanted, query, now, key)
@@ -162,7 +170,7 @@ def recall(db: Connection, owner: Owner, wanted: Wanted, query: Query, now: floa
         own = storage.list_conversation_segments(db, owner, wanted.conversation)
         segments = [one for one in segments if one.number in own]
     weights = weigh_terms([one.terms for one in segments], sum(one.pages for one in segments), query.terms)
-    chosen = choose_segments(segments, query, weights, now)[:SEGMENTS_READ]
+    chosen = take_pages(choose_segments(segments, query, weights, now))
     numbers = [one.segment.number for one in chosen]
     pages = storage.load_pages(db, owner, numbers, wanted.conversation, wanted.through)
     pages = [page for page in pages if wanted.has_page(page)]
@@ -189,8 +197,8 @@ def choose_segments(
     found = []
     for segment, word in zip(segments, words, strict=True):
         meaning = None
-        if query.vector is not None and query.unrelated is not None and segment.encoder == query.encoder:
-            meaning = float(measure_nearness(query.vector, segment.centroid[None], query.unrelated)[0])
+        if query.vector is not None and query.origin is not None and segment.encoder == query.encoder:
+            meaning = float(measure_nearness(query.vector, segment.centroid[None], query.origin)[0])
         # By its two ends: of the days between them nobody knows here whether they have a turn.
         dates = max(score_dates(query.days, time) for time in (segment.first, segment.last))
         heat = measure_heat(segment.visits, segment.pages, max(segment.visited, segment.last), now)
@@ -198,30 +206,70 @@ def choose_segments(
     return sorted(found, key=lambda one: (one.score, one.heat, one.segment.number), reverse=True)
 
 
+def take_pages(segments: Sequence[RecalledSegment]) -> list[RecalledSegment]:
+    """Return the first segments, as many as have ``PAGES_READ`` pages together; one at least."""
+    counts = np.cumsum([one.segment.pages for one in segments])
+    return [one for one, count in zip(segments, counts, strict=True) if count <= PAGES_READ or one is segments[0]]
+
+
 def rank_pages(pages: Sequence[Page], query: Query, weights: dict[str, float]) -> list[RankedPage]:
     """Return each page with its scores and the number of its best passage."""
     words = score_words([page.terms for page in pages], weights)
     dates = [score_dates(query.days, page.ended) for page in pages]
-    meanings: list[float | None] = []
-    passages = []
-    for page in pages:
-        meaning, best = None, 0
-        if query.vector is not None and query.unrelated is not None and page.is_comparable(query.encoder):
-            near = measure_nearness(query.vector, page.vectors, query.unrelated)
-            best = int(near.argmax())
-            meaning = float(near[best])
-        meanings.append(meaning)
-        passages.append(best)
-    own = list(map(combine, meanings, words, dates))
+    found = compare(pages, query)
+    meanings = [None if one is None else (one.best, one.whole) for one in found]
+    own = [
+        combine(None if meaning is None else sum(meaning) / 2, word, day)
+        for meaning, word, day in zip(meanings, words, dates, strict=True)
+    ]
+    bonuses = [
+        DATES * day + OWN * (query.is_own and TOLD in page.terms) for page, day in zip(pages, dates, strict=True)
+    ]
     places = [(page.conversation, page.number) for page in pages]
     scores = add_neighbours(dict(zip(places, own, strict=True)))
-    order = add_neighbours(dict(zip(places, fuse(meanings, words, dates), strict=True)))
+    order = add_neighbours(dict(zip(places, fuse(meanings, words, bonuses), strict=True)))
     return [
         # Rounded, so that it is the same number in a token. A turn that has nothing of the question is not about it,
         # whatever stands beside it.
-        RankedPage(page, round(scores[place], 6) if score else 0.0, round(order[place], 6), passage)
-        for page, place, score, passage in zip(pages, places, own, passages, strict=True)
+        RankedPage(page, round(scores[place], 6) if score else 0.0, round(order[place], 6), one.passage if one else 0)
+        for page, place, score, one in zip(pages, places, own, found, strict=True)
     ]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How near a page is to a question: its best passage, with its number, and the page beside the one before."""
+
+    best: float
+    passage: int
+    whole: float
+
+
+def compare(pages: Sequence[Page], query: Query) -> list[Comparison | None]:
+    """Return the nearness of each page; None where it has no vectors of the question's encoder."""
+    if query.vector is None or query.origin is None:
+        return [None] * len(pages)
+    comparable = [page for page in pages if page.is_comparable(query.encoder)]
+    if not comparable:
+        return [None] * len(pages)
+    asked = query.origin.remove(query.vector[None])[0]
+    # All at once: a product of matrices per page takes longer than the numbers in it.
+    rows = query.origin.remove(np.concatenate([page.vectors for page in comparable]))
+    counts = np.array([len(page.vectors) for page in comparable])
+    starts = np.cumsum(counts) - counts
+    near = (rows @ asked).clip(0.0, 1.0)
+    means = np.add.reduceat(rows, starts) / counts[:, None]
+    at = {(page.conversation, page.number): row for row, page in enumerate(comparable)}
+    before = [at.get((page.conversation, page.number - 1)) for page in comparable]
+    follows = np.array([row for row, earlier in enumerate(before) if earlier is not None], dtype=int)
+    wholes = means.copy()
+    wholes[follows] += BEFORE * means[[earlier for earlier in before if earlier is not None]]
+    found: dict[tuple[str, int], Comparison] = {}
+    for (place, row), whole in zip(at.items(), (scale(wholes) @ asked).clip(0.0, 1.0), strict=True):
+        own = near[starts[row] : starts[row] + counts[row]]
+        best = int(own.argmax())
+        found[place] = Comparison(float(own[best]), best, float(whole))
+    return [found.get((page.conversation, page.number)) for page in pages]
 
 
 def last_key(found: Found) -> tuple[float, str, int]:

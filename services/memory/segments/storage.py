@@ -13,7 +13,7 @@ import numpy as np
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, or_, select, text, update
 
 from fathom.services.memory.schema import PAGES, SEGMENTS, TURNS
-from fathom.services.memory.segments.scoring import Floats
+from fathom.services.memory.segments.meaning import Floats
 from fathom.services.memory.threads import load_thread
 
 # A segment's terms are for choosing it; those of few pages each are found in the pages.
@@ -177,14 +177,17 @@ def list_without_vectors(db: Connection, encoder: str, limit: int) -> list[tuple
     return [(Owner(*row[:2]), parse_filed(row[2:])) for row in rows]
 
 
-def put_vectors(db: Connection, owner: Owner, turn: FiledTurn, encoder: str, vectors: Floats) -> int | None:
-    """Store the vectors of a page; return its segment, None where the page is gone."""
+def put_vectors(
+    db: Connection, owner: Owner, turn: FiledTurn, encoder: str, vectors: Floats, terms: Mapping[str, int]
+) -> int | None:
+    """Store the vectors of a page and its terms; return its segment, None where the page is gone."""
     chosen = (
         PAGES.c.tenant == owner.tenant,
         PAGES.c.conversation == turn.conversation,
         PAGES.c.number == turn.number,
     )
     values = {"encoder": encoder, "vectors": pack(vectors), "passages": len(vectors)}
+    values["terms"] = json.dumps(terms, ensure_ascii=False)
     db.execute(update(PAGES).where(*chosen).values(**values))
     return db.execute(select(PAGES.c.segment).where(*chosen)).scalar_one_or_none()
 

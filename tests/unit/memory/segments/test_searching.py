@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 
+import numpy as np
 import pytest
 
 from fathom.core.call import Call, calling
 from fathom.core.errors import InvalidField
 from fathom.services.memory.engine import Turn
-from fathom.services.memory.segments.searching import MAX_QUESTION_CHARS, MAX_TOP_K
+from fathom.services.memory.segments.passages import TOLD, is_told, read_turn
+from fathom.services.memory.segments.scoring import read_query
+from fathom.services.memory.segments.searching import (
+    MAX_QUESTION_CHARS,
+    MAX_TOP_K,
+    PAGES_READ,
+    RecalledSegment,
+    take_pages,
+)
+from fathom.services.memory.segments.storage import Segment
 from tests.unit.memory.segments.conftest import DAY, START, Memory
 
 A = Call.new(tenant="fund-7")
@@ -51,6 +62,105 @@ async def test_languages_mixed_in_a_question_find_their_turn(memory: Memory) -> 
     await fill(memory)
     for question in ("毛利率是多少来着", "the 毛利率 of 北川机械, please"):
         assert (await memory.search(question)).turns[0].turn.question.startswith("北川机械")
+
+
+async def test_a_name_in_another_spelling_finds_its_turn(memory: Memory) -> None:
+    memory.vectors.names = {"Coca-Cola": "KO", "可口可乐": "KO", "Pfizer": "PFE"}
+    for name in ("Pfizer", "Coca-Cola", "Merck"):
+        await memory.say(f"How did {name} do?", f"{name} did well.")
+    assert (await memory.search("可口可乐那次呢")).turns[0].turn.question == "How did Coca-Cola do?"
+
+
+async def test_pages_filed_without_an_encoder_get_their_names_with_their_vectors(memory: Memory) -> None:
+    memory.vectors.names = {"Coca-Cola": "KO", "可口可乐": "KO"}
+    memory.vectors.is_away = True
+    await memory.say("How did Coca-Cola do?", "Coca-Cola did well.")
+    await memory.file()
+    memory.vectors.is_away = False
+    assert await memory.middle.add_vectors() == 1
+    assert [one.turn.number for one in (await memory.search("可口可乐那次呢")).turns] == [1]
+
+
+async def test_what_the_user_told_goes_before_what_was_asked_where_it_is_the_users_own(memory: Memory) -> None:
+    await memory.say("The limit of a share is 7%.", "The limit of a share, 7%.", "told")
+    await memory.say("The limit of a share?", "The limit of a share, 7%.", "asked")
+    await memory.say("When did copper peak?", "Copper peaked in May.", "other")
+    for question, first in (("Is my limit of a share kept?", "told"), ("Is the limit of a share kept?", "asked")):
+        assert (await memory.search(question)).turns[0].turn.conversation == first
+
+
+async def test_a_turn_that_goes_on_from_another_is_found_by_what_stands_before_it(memory: Memory) -> None:
+    await memory.say("When did copper peak?", "Copper peaked at 4.9.", "other")
+    await memory.say("And the next year?", "4.1 then.", "other")
+    await memory.say("When did bullion peak?", "Bullion peaked at 1,895.", "meant")
+    await memory.say("And the next year?", "1,794 then.", "meant")
+    followed = [one.turn for one in (await memory.search("the next year of gold", top_k=4)).turns]
+    asked = [turn.conversation for turn in followed if turn.question == "And the next year?"]
+    assert asked == ["meant", "other"]
+
+
+async def test_turns_of_many_small_segments_are_all_looked_at(memory: Memory) -> None:
+    words = [
+        "copper",
+        "zinc",
+        "nickel",
+        "cocoa",
+        "coffee",
+        "cotton",
+        "sugar",
+        "wheat",
+        "maize",
+        "barley",
+        "rubber",
+        "timber",
+        "lead",
+        "iron",
+        "uranium",
+    ]
+    for word in words:
+        await memory.say(f"{word} {word}?", f"{word} rose.")
+    found = (await memory.search("rose", top_k=50)).turns
+    assert len({one.page.segment for one in found}) > 12
+    assert len(found) == len(words)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "told"),
+    [
+        ("My limit is 8% a share.", "Noted: 8% a share.", True),
+        ("我妈2013年初买了80股家得宝。", "记下了，80股。", True),
+        ("Is my limit 8%?", "Yes, 8%.", False),
+        ("辉瑞2021年收益率", "66.7%。", False),
+    ],
+)
+def test_a_turn_is_told_where_nothing_is_asked_and_no_number_comes_back(question: str, answer: str, told: bool) -> None:
+    assert is_told(question, answer) is told
+    assert (TOLD in read_turn(question, answer).terms) is told
+
+
+@pytest.mark.parametrize(
+    ("question", "own"),
+    [
+        ("How did my basket do?", True),
+        ("How did the US do?", False),
+        ("我们那笔远期", True),
+        ("Did it reach us?", True),
+    ],
+)
+def test_the_first_person_makes_a_question_ones_own(question: str, own: bool) -> None:
+    assert read_query(question, date(2026, 1, 1)).is_own is own
+
+
+def make_segment(number: int, pages: int) -> RecalledSegment:
+    segment = Segment(number, "", np.zeros(0, np.float32), {}, pages, 0, 0.0, 0.0, 0, 0.0, "", "", (), 0)
+    return RecalledSegment(segment, 1.0 - number / 100, 0.0)
+
+
+def test_as_many_segments_are_read_as_their_pages_allow() -> None:
+    full = [make_segment(number, 32) for number in range(20)]
+    assert [one.segment.number for one in take_pages(full)] == list(range(12))
+    assert len(take_pages([make_segment(0, PAGES_READ + 1), make_segment(1, 1)])) == 1
+    assert take_pages([]) == []
 
 
 async def test_a_day_in_the_question_decides_between_equal_turns(memory: Memory) -> None:

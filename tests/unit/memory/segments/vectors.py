@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from fathom.domain.text.terms import list_words
-from fathom.services.memory.segments.vectors import Encoded, Floats
+from fathom.services.memory.segments.meaning import Floats, Origin
+from fathom.services.memory.segments.vectors import Encoded
 
 DIM = 256
 # Words of one meaning: an encoder knows them, and the words of a text do not tell.
@@ -20,12 +21,16 @@ class WordVectors:
 
     def __init__(self, *, is_away: bool = False, encoder: str = "words") -> None:
         self.is_away, self.encoder, self.encoded = is_away, encoder, 0
+        self.names: dict[str, str] = {}
 
     async def encode(self, texts: Sequence[str]) -> Encoded | None:
         if self.is_away:
             return None
         self.encoded += len(texts)
-        return Encoded(self.encoder, np.stack([make_vector(text) for text in texts]), np.zeros((1, DIM), np.float32))
+        nowhere = np.zeros(DIM, np.float32)
+        vectors = np.stack([make_vector(text) for text in texts])
+        names = [[ident for name, ident in self.names.items() if name in text] for text in texts]
+        return Encoded(self.encoder, vectors, Origin(nowhere, nowhere), names)
 
 
 def make_vector(text: str) -> Floats:

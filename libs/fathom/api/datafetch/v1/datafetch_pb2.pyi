@@ -799,17 +799,27 @@ class SearchCatalogResponse(_message.Message):
     def __init__(self, series: _Optional[_Iterable[_Union[CatalogSeries, _Mapping]]] = ..., total: _Optional[int] = ..., next_page_token: _Optional[str] = ..., unmatched: _Optional[_Iterable[str]] = ..., kinds: _Optional[_Iterable[_Union[CatalogKind, _Mapping]]] = ..., snapshot: _Optional[str] = ..., has_meaning: bool = ..., vendors: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class EncodeTextsRequest(_message.Message):
-    __slots__ = ("texts",)
+    __slots__ = ("texts", "with_names")
     TEXTS_FIELD_NUMBER: _ClassVar[int]
+    WITH_NAMES_FIELD_NUMBER: _ClassVar[int]
     texts: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, texts: _Optional[_Iterable[str]] = ...) -> None: ...
+    with_names: bool
+    def __init__(self, texts: _Optional[_Iterable[str]] = ..., with_names: bool = ...) -> None: ...
+
+class TextNames(_message.Message):
+    __slots__ = ("ids",)
+    IDS_FIELD_NUMBER: _ClassVar[int]
+    ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class EncodeTextsResponse(_message.Message):
-    __slots__ = ("encoder", "dim", "vectors")
+    __slots__ = ("encoder", "dim", "vectors", "names")
     ENCODER_FIELD_NUMBER: _ClassVar[int]
     DIM_FIELD_NUMBER: _ClassVar[int]
     VECTORS_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
     encoder: str
     dim: int
     vectors: bytes
-    def __init__(self, encoder: _Optional[str] = ..., dim: _Optional[int] = ..., vectors: _Optional[bytes] = ...) -> None: ...
+    names: _containers.RepeatedCompositeFieldContainer[TextNames]
+    def __init__(self, encoder: _Optional[str] = ..., dim: _Optional[int] = ..., vectors: _Optional[bytes] = ..., names: _Optional[_Iterable[_Union[TextNames, _Mapping]]] = ...) -> None: ...
