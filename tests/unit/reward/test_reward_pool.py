@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from fathom.api.reward.v1 import reward_pb2 as pb
 from fathom.core.call import Call
+from fathom.core.errors import NotReady
 from fathom.domain.grading.graders import GRADERS, Item, Score, ToolStep
 from fathom.domain.grading.pool import CHUNK, Pool, Verifier
 from fathom.domain.grading.verifier import decode_score, encode_item, grade_item, item_from, serve
@@ -106,6 +109,35 @@ async def test_a_verifier_that_was_killed_while_idle_spoils_no_grade() -> None:
         [score] = await verifier.grade([right])
         assert isinstance(score, Score), score
         assert score.value == 1.0
+    finally:
+        await verifier.close()
+
+
+@pytest.mark.parametrize(("crashes", "grades"), [(2, True), (3, False)])
+async def test_a_verifier_that_ends_as_it_starts_is_started_again(
+    monkeypatch: pytest.MonkeyPatch, crashes: int, grades: bool
+) -> None:
+    begin, begun = asyncio.create_subprocess_exec, []
+
+    async def begin_badly(*command: str, **named: Any) -> asyncio.subprocess.Process:
+        begun.append(command)
+        if len(begun) > crashes:
+            return await begin(*command, **named)
+        process = await begin(sys.executable, "-c", "", **named)
+        await process.wait()
+        return process
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", begin_badly)
+    verifier = Verifier(30.0)
+    right = ("number", Item("1", ["1"], {"rel_tol": 0.0, "abs_tol": 0.0}))
+    try:
+        if grades:
+            [score] = await verifier.grade([right])
+            assert isinstance(score, Score), score
+            assert score.value == 1.0
+        else:
+            with pytest.raises(NotReady, match="end as they are started"):
+                await verifier.grade([right])
     finally:
         await verifier.close()
 

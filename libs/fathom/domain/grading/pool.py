@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from itertools import starmap
 
+from fathom.core.errors import NotReady
 from fathom.domain.grading.graders import Item, Score
 from fathom.domain.grading.verifier import decode_score, encode_item, grade_item
 
@@ -15,6 +16,8 @@ from fathom.domain.grading.verifier import decode_score, encode_item, grade_item
 CHUNK = 64
 # Longest line that a process may answer; asyncio's default of 64 KiB would break on long reasons.
 LINE_BYTES = 1 << 20
+# A child forked from a process with many threads may crash before it has become another program.
+STARTS = 3
 Grading = tuple[str, Item]
 
 
@@ -61,14 +64,23 @@ class Verifier:
                 await self.close()
 
     async def _start(self) -> asyncio.subprocess.Process:
-        """Return the process that runs, or a new one: what ended it while it was idle is no item's fault."""
+        """Return the process that runs, or a new one: what ended it while it was idle is no item's fault.
+
+        Raises ``NotReady`` when several in a row end before they are sent anything.
+        """
         if self._process is not None and has_ended(self._process):
             await self.close()
-        if self._process is None:
+        for _ in range(STARTS):
+            if self._process is not None:
+                return self._process
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "fathom.domain.grading.verifier",
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, limit=LINE_BYTES, start_new_session=True,
             )  # fmt: skip
+            if has_ended(self._process):
+                await self.close()
+        if self._process is None:
+            raise NotReady("the processes that grade end as they are started", retry_after_s=1.0)
         return self._process
 
     async def close(self) -> None:
