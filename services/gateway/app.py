@@ -102,6 +102,7 @@ def create_app(
     add_reports(app, engine)
     add_links(app, Sharing(config, engine, links, telemetry))
     add_data(app, engine)
+    add_tables(app, engine)
     add_meanings(app, engine)
     add_library(app, engine)
     add_conversations(app, engine)
@@ -294,7 +295,7 @@ async def stream_events(engine: Engine, run_id: str, after: int) -> AsyncIterato
 
 
 def add_data(app: FastAPI, engine: Engine) -> None:
-    """Add the routes that take tables, and read those behind references."""
+    """Add the routes that take tables and documents."""
 
     @app.post(
         "/v1/tables",
@@ -329,6 +330,10 @@ def add_data(app: FastAPI, engine: Engine) -> None:
         PDF, Word, PowerPoint, HTML, Markdown, text and mail. The same name again is a new version.
         """
         return JSONResponse(await engine.import_document(name, corpus, published, await request.body()))
+
+
+def add_tables(app: FastAPI, engine: Engine) -> None:
+    """Add the routes that read the tables behind references."""
 
     @app.get("/v1/tables/{sheet_id}")
     async def get_table(

@@ -197,7 +197,7 @@ class Engine:
         # A token of one list leads nowhere in another.
         kind = " ".join([*(["newest"] if is_newest_first else []), *([str(through)] if through else [])])
         of = f"turns {conversation} {kind}".strip()
-        after = read_token(token, of, (int,))[0] if token else 0
+        after = int(read_token(token, of, (int,))[0]) if token else 0
         own = [TURNS.c.tenant == tenant, TURNS.c.conversation == conversation]
         if after:
             own.append(TURNS.c.number < after if is_newest_first else TURNS.c.number > after)
