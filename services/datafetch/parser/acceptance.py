@@ -14,7 +14,7 @@ from itertools import pairwise
 from fathom.services.datafetch.catalog.layer import Layer
 from fathom.services.datafetch.catalog.schema import IndicatorSpec
 from fathom.services.datafetch.catalog.text import is_chinese, normal
-from fathom.services.datafetch.parser.lexicon import cue, is_comparative, is_decisive, load_expressions, load_relation
+from fathom.services.datafetch.parser.lexicon import cue, is_decisive, list_words, load
 from fathom.services.datafetch.parser.mention import Mention, MentionKind
 from fathom.services.datafetch.query.model import Frequency, Query, Statistic, Transform
 
@@ -52,7 +52,7 @@ def find_objections(text: str, mentions: Sequence[Mention], query: Query, layer:
     paired = _find_pairing(mentions)
     if paired:
         yield Objection(*paired.span, "every name has a period of its own, and a query has one for all", decisive=True)
-    if {Statistic.MAX, Statistic.MIN} <= set(query.statistics) and load_relation("moves") & expressed:
+    if {Statistic.MAX, Statistic.MIN} <= set(query.statistics) and list_words("relations", "moves") & expressed:
         edge = next(item for item in mentions if item.value in ("max", "min"))
         yield Objection(*edge.span, "a move between two extremes is none of the whole period", decisive=True)
     for mention in mentions:
@@ -63,7 +63,9 @@ def find_objections(text: str, mentions: Sequence[Mention], query: Query, layer:
             continue
         if mention.kind == MentionKind.UNKNOWN:
             # A ranking by something that was not understood is another ranking.
-            decisive = (is_decisive(words) and not (several and is_comparative(words))) or bool(query.order)
+            decisive = (is_decisive(words) and not (several and words in list_words("decisive", "comparison"))) or bool(
+                query.order
+            )
             # A time that is named by what happened in it, while the figures are of all times.
             ahead, behind = cue("of_event").search(text[: mention.start]), cue("event_behind").match(text, mention.end)
             decisive = decisive or bool((ahead or behind) and query.start is None and query.end is None)
@@ -77,7 +79,9 @@ def find_objections(text: str, mentions: Sequence[Mention], query: Query, layer:
                 # A statistic over another stretch of time is another figure; "which three days" counts figures.
                 listed = re.search(r"(?:\bwhich|哪)\s*$", text[: mention.start], re.I)
                 stretch = (
-                    bool(query.statistics) and mention.value.endswith(tuple(load_relation("lengths"))) and not listed
+                    bool(query.statistics)
+                    and mention.value.endswith(tuple(list_words("relations", "lengths")))
+                    and not listed
                 )
                 decisive = stretch or words.endswith(("月", "日", "号", "nsa"))
                 yield Objection(*mention.span, "no measure takes this", decisive)
@@ -87,7 +91,7 @@ def find_objections(text: str, mentions: Sequence[Mention], query: Query, layer:
             if not query.statistics and not query.transform:
                 if not is_computed(mention.value):
                     yield Objection(*mention.span, "the figures are the series it is computed from")
-                elif not asked & load_relation("series"):
+                elif not asked & list_words("relations", "series"):
                     yield Objection(*mention.span, "the figures are the series, not its measure")
             else:
                 yield Objection(*mention.span, f"the figures are {', '.join(sorted(expressed))}", decisive=True)
@@ -100,8 +104,14 @@ def settle_measures(mentions: Sequence[Mention], query: Query, layer: Layer) -> 
     settled = []
     for item in mentions:
         # A measure of its own stays as it was asked; what modifies one means the one that is computed.
-        options = load_expressions().get(item.value, frozenset()) & computed if item.kind == MentionKind.MEASURE else ()
-        modifies = item.value not in expressed and len(options) == 1 and item.value in load_relation("modifiers")
+        options = (
+            set(load("relations")["expressed_by"].get(item.value, ())) & computed
+            if item.kind == MentionKind.MEASURE
+            else ()
+        )
+        modifies = (
+            item.value not in expressed and len(options) == 1 and item.value in list_words("relations", "modifiers")
+        )
         settled.append(replace(item, value=next(iter(options))) if modifies else item)
     return settled
 
@@ -137,11 +147,11 @@ def _find_pairing(mentions: Sequence[Mention]) -> Mention | None:
 
 
 def is_computed(measure: str) -> bool:
-    return measure in {*map(str, Statistic), *map(str, Transform)} | load_relation("computed")
+    return measure in {*map(str, Statistic), *map(str, Transform)} | list_words("relations", "computed")
 
 
 def _is_expressed(measure: str, expressed: frozenset[str]) -> bool:
-    return bool(load_expressions().get(measure, frozenset({measure})) & expressed)
+    return not expressed.isdisjoint(load("relations")["expressed_by"].get(measure, [measure]))
 
 
 def _list_measures(query: Query, specs: Sequence[IndicatorSpec]) -> frozenset[str]:
@@ -155,10 +165,10 @@ def _list_measures(query: Query, specs: Sequence[IndicatorSpec]) -> frozenset[st
     ranked = query.order or query.kind or query.outer or (query.statistics and len(query.entities) > 1)
     found |= {"rank"} if ranked else set()
     # "Fell below" is a condition with a verb of moving.
-    found |= load_relation("moves") if query.filters else set()
+    found |= list_words("relations", "moves") if query.filters else set()
     # A price names what the figures are, whatever is computed of them.
     found.add("price")
-    return frozenset(found if query.statistics else found | load_relation("plain"))
+    return frozenset(found if query.statistics else found | list_words("relations", "plain"))
 
 
 def _list_densities(query: Query, specs: Sequence[IndicatorSpec], expressed: frozenset[str]) -> frozenset[str]:

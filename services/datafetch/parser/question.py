@@ -13,27 +13,25 @@ from fathom.domain.text.scripts import HAN
 from fathom.services.datafetch.catalog.layer import PARTICLES, Layer
 from fathom.services.datafetch.catalog.matching import Matcher
 from fathom.services.datafetch.catalog.text import blank, is_chinese, plain
+from fathom.services.datafetch.parser import periods
 from fathom.services.datafetch.parser.acceptance import find_objections, join_adjacent, settle_measures
 from fathom.services.datafetch.parser.builder.query import STEP_MONTHS, build_query
 from fathom.services.datafetch.parser.draft import Draft
-from fathom.services.datafetch.parser.lexicon import cue, cues, group, load_relation, load_vocabulary
+from fathom.services.datafetch.parser.entities import Resolver
+from fathom.services.datafetch.parser.leftovers import Leftovers
+from fathom.services.datafetch.parser.lexicon import cue, cues, group, list_words, load_vocabulary
 from fathom.services.datafetch.parser.mention import (
     Mention,
     MentionKind,
     is_free,
-    list_matches,
     move_positions,
     overlap,
     select,
 )
-from fathom.services.datafetch.parser.names.entities import Resolver
-from fathom.services.datafetch.parser.names.finder import NameFinder
-from fathom.services.datafetch.parser.names.unmatched import Leftovers
-from fathom.services.datafetch.parser.operators.conditions import find_conditions
-from fathom.services.datafetch.parser.operators.groupings import find_grouping
+from fathom.services.datafetch.parser.names import NameFinder
+from fathom.services.datafetch.parser.operators import find_conditions, find_grouping
 from fathom.services.datafetch.parser.rewording import Meanings, Rewording, Speller, mark, reword
-from fathom.services.datafetch.parser.time import expressions
-from fathom.services.datafetch.parser.words import find_periods, find_words
+from fathom.services.datafetch.parser.words import find_words
 from fathom.services.datafetch.query import formulas
 from fathom.services.datafetch.query.model import Match, Missing, Query, Transform
 
@@ -162,16 +160,16 @@ class Reader:
         draft = Draft(self._layer, asked, blank(asked, [item.span for item in mentions]), mentions)
         self._names.find(draft, as_of)
         rest = self._find_periods(draft, as_of)
-        leftovers = Leftovers(self._layer, self._matcher, draft.text, rest, draft.kinds, draft.mentions, draft.missing)
-        leftovers.read()
-        draft.mentions = leftovers.mentions
-        seen = Understanding(missing=draft.missing, matches=list_matches(text, draft.mentions))
+        Leftovers(draft, self._matcher, rest).read()
+        named = [item for item in select(draft.mentions, MentionKind.ENTITY, MentionKind.INDICATOR) if item.end]
+        matches = [Match(text[slice(*m.span)], m.value, m.confidence, m.how, m.others[:5]) for m in named]
+        seen = Understanding(missing=draft.missing, matches=matches)
         self._complete(draft)
         seen.query = build_query(draft)
         found = find_words(blank(text, refused), draft)
         # A move needs two points in time, and "compared with the end of 2020" names one.
         lone = [period.span for period in draft.reading.periods if period.edge and len(draft.reading.periods) == 1]
-        if lone and any(item.value in load_relation("moves") for item in select(found, MentionKind.MEASURE)):
+        if lone and any(item.value in list_words("relations", "moves") for item in select(found, MentionKind.MEASURE)):
             found.append(Mention(MentionKind.CONDITION, *lone[0], "base"))
         self._accept(text, found, seen)
         found = settle_measures(found, seen.query, self._layer)
@@ -227,7 +225,7 @@ class Reader:
         # The last day with data, not the clock: bundled series end years ago, and "last year" would be empty.
         anchor = as_of or self._latest(draft.entities, [item.value for item in draft.indicators])
         rest = blank(draft.text, [item.span for item in draft.mentions])
-        transform, words = expressions.transform_of(rest)
+        transform, words = periods.find_transform(rest)
         rates = self._find_annual_rates(draft, rest)
         if rates and not transform:
             transform, words = Transform.YOY, rates
@@ -235,14 +233,14 @@ class Reader:
         # "12-month change" and "50-day moving average" describe measures, not periods.
         hidden = words if transform in STEP_MONTHS else []
         hidden = hidden + [m.span() for m in (*cue("against").finditer(rest), *cue("window").finditer(draft.text))]
-        draft.reading = replace(expressions.read(blank(rest, hidden), anchor), transform=transform)
-        draft.mentions += find_periods(draft.reading)
+        draft.reading = replace(periods.read(blank(rest, hidden), anchor), transform=transform)
+        draft.mentions += draft.reading.list_mentions()
         for text, said in draft.reading.impossible.items():
             draft.missing.append(Missing(text, "NO_DATA_IN_PERIOD", said, period=text))
         # Words of comparison, statistics and growth are no names either.
         rest = blank(rest, [*draft.reading.spans, *words])
-        patterns = [cue(name) for name in ("against", "latest", "spread", "rivals")]
-        patterns += [pattern for name in ("statistics", "densities") for _, pattern in cues(name)]
+        patterns = [cue(name) for name in ("against", "latest", "combinations.spread", "rivals.return")]
+        patterns += [pattern for name in ("statistics", "densities") for pattern in cues(name).values()]
         spoken = [match.span() for pattern in patterns for match in pattern.finditer(rest) if match[0]]
         return blank(rest, [*spoken, *(m.span() for m in cue("growth").finditer(rest))])
 
@@ -312,7 +310,7 @@ def name_whole_words(seen: Understanding, text: str, words: Sequence[tuple[int, 
         if item.kind == MentionKind.UNKNOWN and is_chinese(own):
             spans = [item.span, *(span for span in words if overlap(span, item.span))]
             whole = replace(item, start=min(span[0] for span in spans), end=max(span[1] for span in spans))
-            item = whole if is_free(whole, known) and HAN_WORD.fullmatch(text, *whole.span) else item
+            item = whole if is_free(whole.span, known) and HAN_WORD.fullmatch(text, *whole.span) else item
             names[own] = text[slice(*item.span)]
         if item not in found:
             found.append(item)

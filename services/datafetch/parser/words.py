@@ -1,4 +1,4 @@
-"""Words for periods, measures, frequencies and numbers: what is said of each word of a question."""
+"""Meaning of each word of a question: names and operators that were found, terms, phrases, numbers and the rest."""
 
 from __future__ import annotations
 
@@ -8,43 +8,34 @@ from dataclasses import replace
 
 from fathom.domain.text.numerals import NUMBER_WORDS, ONE_TO_TEN, parse_number
 from fathom.services.datafetch.catalog.text import blank
+from fathom.services.datafetch.parser import periods
 from fathom.services.datafetch.parser.draft import Draft
-from fathom.services.datafetch.parser.lexicon import cue, cues, find_content_words, find_terms, load_function_words
+from fathom.services.datafetch.parser.lexicon import (
+    choose,
+    cue,
+    find_content_words,
+    find_phrases,
+    find_terms,
+    load_function_words,
+)
 from fathom.services.datafetch.parser.mention import Mention, MentionKind, is_free, resolve_overlaps
-from fathom.services.datafetch.parser.time import expressions
-from fathom.services.datafetch.query.periods import Period
 
 # A number in words: "five", 四.
 NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(NUMBER_WORDS)})\b|[两{ONE_TO_TEN}]{{1,3}}", re.IGNORECASE)
 BLANKS = " ,，、的"
-# A cue of several words may hold names; it is one phrase only without them.
-CUE_CONFIDENCE = 0.8
 
 
 def find_words(text: str, draft: Draft) -> list[Mention]:
     """Return the mentions of a normalised question in their order, unknown words included."""
-    named = [item for item in draft.mentions if item.end]
-    transform = expressions.transform_of(draft.text)[1] if draft.reading.transform else []
+    transform = periods.find_transform(draft.text)[1] if draft.reading.transform else []
     measures = [Mention(MentionKind.MEASURE, *span, str(draft.reading.transform)) for span in transform]
-    found = resolve_overlaps([*named, *measures, *find_terms(text)])
-    for finder in (_find_cues, _find_numbers):
-        found += [item for item in finder(text) if is_free(item, found)]
+    found = resolve_overlaps([*(item for item in draft.mentions if item.end), *measures, *find_terms(text)])
+    for finder in (find_phrases, _find_numbers, _find_number_words):
+        found += [item for item in finder(text) if is_free(item.span, found)]
     found = [_trim(item, text) for item in found]
-    rest = blank(text, [item.span for item in found])
-    found += [Mention(MentionKind.UNKNOWN, *span, "", 0.0) for span in find_content_words(rest)]
+    unread = find_content_words(blank(text, [item.span for item in found]))
+    found += [Mention(MentionKind.UNKNOWN, *span, "", 0.0) for span in unread]
     return sorted(found, key=lambda item: item.span)
-
-
-def find_periods(reading: expressions.Reading) -> list[Mention]:
-    """Return the words of the periods of a reading."""
-    found = [Mention(MentionKind.PERIOD, *period.span, _format_interval(period)) for period in reading.periods]
-    # Words that only narrowed another period ("Q3" apart from its year) mean the period that results.
-    whole = [Mention(MentionKind.PERIOD, *span, _format_interval(reading.whole)) for span in reading.spans]
-    return found + [item for item in whole if is_free(item, found)]
-
-
-def _format_interval(period: Period) -> str:
-    return "/".join(day.isoformat() if day else ".." for day in (period.start, period.end))
 
 
 def _trim(mention: Mention, text: str) -> Mention:
@@ -54,36 +45,20 @@ def _trim(mention: Mention, text: str) -> Mention:
     return replace(mention, start=start, end=start + len(words.strip(BLANKS)))
 
 
-def _find_cues(text: str) -> Iterator[Mention]:
-    """Yield the phrases that the rules of operators know besides the lexicons."""
-    patterns: list[tuple[MentionKind, str, re.Pattern[str]]] = [
-        *((MentionKind.MEASURE, value, pattern) for value, pattern in cues("transforms")),
-        *((MentionKind.FREQUENCY, value, pattern) for value, pattern in cues("densities")),
-        *((MentionKind.MEASURE, value, pattern) for value, pattern in cues("statistics")),
-        *((MentionKind.MEASURE, name, cue(name)) for name in ("spread", "ratio")),
-        (MentionKind.MEASURE, "return", cue("rivals")),
-    ]
-    for kind, value, pattern in patterns:
-        for match in pattern.finditer(text):
-            if match[0].strip():
-                yield Mention(kind, *match.span(), value, CUE_CONFIDENCE)
-
-
-def is_within(text: str, match: re.Match[str]) -> bool:
-    """Return whether a numeral begins a word without content: 一 in 一共."""
-    return any(text[match.start() : match.end() + more] in load_function_words() for more in (1, 2))
-
-
-def _find_numbers(text: str) -> list[Mention]:
-    """Return the numbers that no name, period or condition holds, with their unit: "five", 四, "50-day", "2 %", 3倍."""
-    found = []
+def _find_numbers(text: str) -> Iterator[Mention]:
+    """Yield the numbers that no name, period or condition holds, with their unit: "50-day", "2 %", 3倍."""
     for match in cue("plain_number").finditer(text):
-        unit = next((value for value, pattern in cues("counted_units") if pattern.fullmatch(match["u"] or "")), "")
+        unit = choose("counted_units", match["u"] or "", whole=True)
         count = match["n"].replace(",", "")
         count = count if count[0].isdigit() else str(parse_number(count))
-        found.append(Mention(MentionKind.PARAMETER, *match.span(), f"{count} {unit}".strip(), 0.5))
-    words = [
-        (match.span(), parse_number(match[0])) for match in NUMBER_WORD.finditer(text) if not is_within(text, match)
-    ]
-    alone = [Mention(MentionKind.PARAMETER, *span, str(value), 0.5) for span, value in words if value is not None]
-    return found + [item for item in alone if is_free(item, found)]
+        yield Mention(MentionKind.PARAMETER, *match.span(), f"{count} {unit}".strip(), 0.5)
+
+
+def _find_number_words(text: str) -> Iterator[Mention]:
+    """Yield the numbers in words: "five", 四."""
+    for match in NUMBER_WORD.finditer(text):
+        # 一 in 一共 begins a word without content.
+        is_within = any(text[match.start() : match.end() + more] in load_function_words() for more in (1, 2))
+        value = None if is_within else parse_number(match[0])
+        if value is not None:
+            yield Mention(MentionKind.PARAMETER, *match.span(), str(value), 0.5)

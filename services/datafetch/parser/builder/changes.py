@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathom.services.datafetch.parser.draft import CHANGES, Draft
+from fathom.services.datafetch.parser.draft import Draft
 from fathom.services.datafetch.parser.lexicon import cue, cues
 from fathom.services.datafetch.parser.mention import Mention
 from fathom.services.datafetch.query import formulas
 from fathom.services.datafetch.query.model import Frequency, Transform
+
+CHANGES = (Transform.YOY, Transform.QOQ, Transform.MOM)
 
 
 def build_measures(draft: Draft) -> tuple[list[str], Transform]:
@@ -84,7 +86,7 @@ def _drop_derived(draft: Draft, names: list[str]) -> list[str]:
     stored = [name for name in names if name in specs and not specs[name].formula]
     # "The spread of 10-year and 2-year yields" matches the catalog's own spread too; computing it twice would add a
     # column.
-    combined = cue("spread").search(draft.text) or cue("ratio").search(draft.text)
+    combined = cue("combinations.spread").search(draft.text) or cue("combinations.ratio").search(draft.text)
     return stored if len(stored) == 2 and len(names) == 3 and combined else names
 
 
@@ -102,4 +104,4 @@ def _choose_difference(draft: Draft, transform: Transform, names: Sequence[str])
 
 def is_counted(text: str) -> bool:
     """Return whether a text asks for a change in absolute units ("by how many points")."""
-    return dict(cues("statistics"))["change"].search(text) is not None
+    return cues("statistics")["change"].search(text) is not None

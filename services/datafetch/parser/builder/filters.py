@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from fathom.services.datafetch.parser.builder.changes import CHANGES
 from fathom.services.datafetch.parser.builder.statistics import MOVES
-from fathom.services.datafetch.parser.draft import CHANGES, ORDER, Draft, is_rate
-from fathom.services.datafetch.parser.operators.conditions import Bound
+from fathom.services.datafetch.parser.draft import Draft, is_rate
+from fathom.services.datafetch.parser.operators import ORDER, Bound
 from fathom.services.datafetch.query.model import Combination, Filter, Missing, Query, Statistic
 from fathom.services.datafetch.query.units import find_scale, parse_unit
 
@@ -55,7 +56,7 @@ def _build_filter(draft: Draft, query: Query, bound: Bound) -> Filter | None:
     Return None if a percentage is set on a series that is not a rate.
     """
     name, inner = query.indicators[0], query.statistics[0] if query.statistics else None
-    operator, value = bound.operator, bound.value * bound.scale
+    operator, value = bound.operator, bound.value
     if query.kind == "currency" and inner == Statistic.RETURN and bound.rate and bound.moved:
         # A currency that gains 10 % has a rate per euro that falls to 1 / 1.1 of what it was.
         shift = abs(value) / 100 * bound.moved

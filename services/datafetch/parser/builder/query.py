@@ -12,11 +12,11 @@ from fathom.domain.periods.period import find_month_end, shift_months
 from fathom.services.datafetch.parser.builder.changes import build_measures
 from fathom.services.datafetch.parser.builder.filters import apply_conditions
 from fathom.services.datafetch.parser.builder.statistics import VALUES, build_statistics
-from fathom.services.datafetch.parser.draft import ORDER, Draft, is_rate
+from fathom.services.datafetch.parser.draft import Draft, is_rate
 from fathom.services.datafetch.parser.lexicon import cue, cues
 from fathom.services.datafetch.parser.mention import MentionKind, select
-from fathom.services.datafetch.parser.operators.groupings import Ranking, find_density
-from fathom.services.datafetch.parser.time.expressions import Reading
+from fathom.services.datafetch.parser.operators import ORDER, Ranking, find_density
+from fathom.services.datafetch.parser.periods import Reading
 from fathom.services.datafetch.query.model import Basis, Combination, Frequency, Missing, Query, Statistic, Transform
 from fathom.services.datafetch.query.periods import MONTHS_OF, Period, in_fiscal, split
 from fathom.services.datafetch.query.units import parse_unit
@@ -73,7 +73,7 @@ def build_query(draft: Draft) -> Query:
     if ranking and draft.indicators and query.indicators:
         query = _rank(query, ranking, draft.indicators[0].value, draft.text)
     elif not query.statistics and len(query.indicators) == 1 and query.indicators[0] in draft.layer.indicators:
-        way = next((value for value, words in cues("orders") if words.search(draft.text)), "")
+        way = next((value for value, words in cues("orders").items() if words.search(draft.text)), "")
         query = replace(query, order=query.indicators[0] if way else "", descending=way == "descending")
     return apply_conditions(draft, query) if draft.conditions else query
 
@@ -158,8 +158,8 @@ def _combine(draft: Draft, entities: Sequence[str], names: Sequence[str]) -> Com
     """Return how two series are combined; a spread of two different units is reported."""
     if len(entities) * len(names) != 2 and (entities or len(names) != 2):
         return Combination.NONE
-    if not cue("spread").search(draft.text):
-        return Combination.RATIO if cue("ratio").search(draft.text) else Combination.NONE
+    if not cue("combinations.spread").search(draft.text):
+        return Combination.RATIO if cue("combinations.ratio").search(draft.text) else Combination.NONE
     specs = [spec for spec in map(draft.layer.indicators.get, names) if spec]
     # Rates in per cent and in percentage points can be subtracted.
     units = {"%" if is_rate(spec) else _strip_scale(spec.unit) for spec in specs}

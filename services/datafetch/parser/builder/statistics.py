@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from fathom.domain.periods.period import find_week
 from fathom.services.datafetch.catalog.schema import IndicatorSpec
 from fathom.services.datafetch.parser.builder.changes import is_counted
-from fathom.services.datafetch.parser.draft import ORDER, Draft, is_rate
+from fathom.services.datafetch.parser.draft import Draft, is_rate
 from fathom.services.datafetch.parser.lexicon import cue, cues
-from fathom.services.datafetch.parser.operators.conditions import Conditions
-from fathom.services.datafetch.parser.operators.groupings import find_density, find_group_length
+from fathom.services.datafetch.parser.operators import ORDER, Conditions, find_density, find_group_length
 from fathom.services.datafetch.query.model import Frequency, Statistic, Transform
 
 MOVES = {Statistic.RETURN, Statistic.CHANGE}
@@ -130,14 +129,14 @@ def _find_statistics(draft: Draft, names: Sequence[str], transform: Transform, s
 
 def read_statistics(text: str) -> tuple[Statistic, ...]:
     """Return the statistics that a text asks for; none when it asks for a chart or for performance in general."""
-    rivals = cue("rivals").search(text)
+    rivals = cue("rivals.return").search(text)
     # A comparison still names a winner by one figure each, even when it says "performance".
     if not rivals and (cue("series").search(text) or cue("broad").search(text)):
         return ()
     found: list[Statistic] = []
-    for _, words in cues("ranked"):
+    for _, words in cues("ranked").items():
         text = words.sub(r"\1", text)
-    for value, pattern in cues("statistics"):
+    for value, pattern in cues("statistics").items():
         if pattern.search(text):
             found.append(Statistic(value))
             # A blank, so that the words around do not join to a new phrase.

@@ -6,7 +6,7 @@ import pytest
 
 from fathom.domain import frames
 from fathom.services.datafetch.engine import Engine
-from fathom.services.datafetch.parser.operators.conditions import parse_conditions
+from fathom.services.datafetch.parser.operators import parse_conditions
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

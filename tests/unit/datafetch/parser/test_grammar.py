@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fathom.services.datafetch.catalog.schema import CalendarSpec
-from fathom.services.datafetch.parser.time.expressions import read
+from fathom.services.datafetch.parser.periods import read
 from fathom.services.datafetch.query.model import Frequency, Transform
 from fathom.services.datafetch.query.periods import Period, in_fiscal, label, split
 
