@@ -58,6 +58,11 @@ def select(mentions: Iterable[Mention], *kinds: MentionKind) -> list[Mention]:
     return [item for item in mentions if item.kind in kinds]
 
 
+def list_unread(spans: Iterable[Span]) -> list[Mention]:
+    """Return mentions of words that have no meaning here."""
+    return [Mention(MentionKind.UNKNOWN, *span, "", 0.0) for span in spans]
+
+
 def overlap(span: Span, other: Span) -> bool:
     """Return whether two stretches of a text have a character in common."""
     return span[0] < other[1] and other[0] < span[1]

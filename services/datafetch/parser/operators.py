@@ -138,9 +138,9 @@ def _find_bounds(text: str) -> list[tuple[Span, Bound]]:
         # "Between 2019 and 2021" is a period; "between 2 and 3 billion" has one scale.
         years = any(bound.value in YEARS and not bound.rate and not scale for bound, scale in (low, high))
         if not years or says("in_units", between[0]):
-            scale = 1.0 if low[1] else SCALES[high[1]]
+            factor = 1.0 if low[1] else SCALES[high[1]]
             rate = low[0].rate or high[0].rate
-            first = replace(low[0], operator=">=", value=low[0].value * scale, rate=rate)
+            first = replace(low[0], operator=">=", value=low[0].value * factor, rate=rate)
             return [(between.span(), bound) for bound in (first, replace(high[0], operator="<=", rate=rate))]
     found: list[tuple[Span, Bound]] = []
     rest = text

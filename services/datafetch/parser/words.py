@@ -18,7 +18,7 @@ from fathom.services.datafetch.parser.lexicon import (
     find_terms,
     load_function_words,
 )
-from fathom.services.datafetch.parser.mention import Mention, MentionKind, is_free, resolve_overlaps
+from fathom.services.datafetch.parser.mention import Mention, MentionKind, is_free, list_unread, resolve_overlaps
 
 # A number in words: "five", 四.
 NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(NUMBER_WORDS)})\b|[两{ONE_TO_TEN}]{{1,3}}", re.IGNORECASE)
@@ -34,8 +34,7 @@ def find_words(text: str, draft: Draft) -> list[Mention]:
         found += [item for item in finder(text) if is_free(item.span, found)]
     found = [_trim(item, text) for item in found]
     unread = find_content_words(blank(text, [item.span for item in found]))
-    found += [Mention(MentionKind.UNKNOWN, *span, "", 0.0) for span in unread]
-    return sorted(found, key=lambda item: item.span)
+    return sorted([*found, *list_unread(unread)], key=lambda item: item.span)
 
 
 def _trim(mention: Mention, text: str) -> Mention:

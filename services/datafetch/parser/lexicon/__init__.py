@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from functools import cache, reduce
-from operator import getitem
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +53,9 @@ def load(name: str) -> Any:
 @cache
 def cue(name: str) -> re.Pattern[str]:
     """Return the pattern of a list of phrases in ``cues.yaml``; a point parts an entry and the value in it."""
-    return _compile(reduce(getitem, name.split("."), load("cues")))
+    entry, _, value = name.partition(".")
+    phrases = load("cues")[entry]
+    return _compile(phrases[value] if value else phrases)
 
 
 @cache
@@ -64,7 +65,7 @@ def cues(name: str) -> dict[str, re.Pattern[str]]:
 
 
 def choose(name: str, text: str, *, whole: bool = False) -> str:
-    """Return the first value of an entry of ``cues.yaml`` with a phrase that stands in a text, or is all of it; or ""."""
+    """Return the first value of an entry of ``cues.yaml`` of which a phrase stands in a text, or is ``whole`` of it."""
     return next((value for value, one in cues(name).items() if (one.fullmatch if whole else one.search)(text)), "")
 
 
@@ -74,8 +75,10 @@ def says(name: str, text: str) -> bool:
 
 
 def find_spans(names: Iterable[str], text: str) -> list[tuple[int, int]]:
-    """Return where phrases of some lists of ``cues.yaml`` stand in a text."""
-    return [match.span() for name in names for match in cue(name).finditer(text)]
+    """Return where phrases of some entries of ``cues.yaml``, of any value, stand in a text."""
+    entries = ((name, load("cues").get(name)) for name in names)
+    patterns = (cues(name).values() if isinstance(entry, dict) else [cue(name)] for name, entry in entries)
+    return [match.span() for found in patterns for one in found for match in one.finditer(text) if match[0]]
 
 
 def group(match: re.Match[str], name: str) -> str:
